@@ -38,7 +38,7 @@ export function admissionPolicies(list: GateList, env: AdmissionEnv): readonly P
 }
 
 /** Puts the taint of one gate on new nodes, and gives one that stands with another value the value of the gate. */
-export function gatePolicy(gate: Gate, env: AdmissionEnv): PolicyPair {
+function gatePolicy(gate: Gate, env: AdmissionEnv): PolicyPair {
   const { taint } = gate.spec;
   return pair(`gate-${gate.name}`, env, {
     failurePolicy: env.spec.failurePolicy,
@@ -70,14 +70,10 @@ function taintingCel({ key, value, effect }: CelTaint): string {
  * Lets the pods of DaemonSets in opted-in namespaces tolerate all gates: of new ones, and of such whose pod template
  * changes anyway, as `admitDaemonSetRequest` does.
  */
-export function tolerationPolicy(list: GateList, env: AdmissionEnv): PolicyPair {
+function tolerationPolicy(list: GateList, env: AdmissionEnv): PolicyPair {
   return pair("daemonset-tolerations", env, {
     failurePolicy: "Ignore",
-    matchConstraints: {
-      resourceRules: [daemonSetRule],
-      matchPolicy: "Equivalent",
-      ...optedIn,
-    },
+    matchConstraints: { resourceRules: [daemonSetRule], matchPolicy: "Equivalent", ...optedIn },
     matchConditions: daemonSetConditions(list),
     variables: [
       { name: "missing", expression: missingCel(list) },
@@ -121,20 +117,12 @@ const nodeRule: NamedRuleWithOperations = {
 /** `IfNeeded`: what comes later may replace the whole list; run again, a policy changes nothing of what it has done. */
 function pair(name: string, env: AdmissionEnv, spec: MutatingAdmissionPolicySpec): PolicyPair {
   const metadata = ownedMetadata(env.installation, COMPONENT, name);
-  const apiVersion = "admissionregistration.k8s.io/v1";
+  const common = { apiVersion: "admissionregistration.k8s.io/v1", metadata };
+  const whole = { ...spec, reinvocationPolicy: "IfNeeded" };
+  const bound = { policyName: metadata.name };
   return {
-    policy: {
-      apiVersion,
-      kind: "MutatingAdmissionPolicy",
-      metadata,
-      spec: { ...spec, reinvocationPolicy: "IfNeeded" },
-    },
-    binding: {
-      apiVersion,
-      kind: "MutatingAdmissionPolicyBinding",
-      metadata,
-      spec: { policyName: metadata.name },
-    },
+    policy: { ...common, kind: "MutatingAdmissionPolicy", spec: whole },
+    binding: { ...common, kind: "MutatingAdmissionPolicyBinding", spec: bound },
   };
 }
 

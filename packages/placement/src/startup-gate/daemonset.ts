@@ -1,9 +1,16 @@
-/** What a named DaemonSet says of a node: whether its pod is ready where it is expected. */
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { expectation, taintText } from "../node/daemonset-placement.ts";
 import type { DaemonSetSignal } from "./document.ts";
-import { daemonSetQuery, readPods, type Said, type SignalContext } from "./pod-signal.ts";
+import {
+  daemonSetQuery,
+  holding,
+  missing,
+  readPods,
+  type Said,
+  type SignalContext,
+  unread,
+} from "./pod-signal.ts";
 import { ownedByCheck } from "./pod-verdict.ts";
 
 /**
@@ -18,16 +25,16 @@ export function readDaemonSet(
   const id = `${namespace}/${name}`;
   const daemonSet = context.sight.daemonSet(namespace, name);
   if (daemonSet === undefined) {
-    return missing("unknown", reasons.SignalUnknown, `the DaemonSet ${id} has not been read`);
+    return unread(`the DaemonSet ${id} has not been read`);
   }
   if (daemonSet === null || (daemonSet.metadata?.deletionTimestamp ?? "") !== "") {
     const what = daemonSet === null ? "there is no DaemonSet" : "it is being deleted, the DaemonSet";
-    return { ...missing("missing", reasons.DaemonSetMissing, `${what} ${id}`), noPod: true };
+    return { ...missing(reasons.DaemonSetMissing, `${what} ${id}`), noPod: true };
   }
   const expected = expectation(daemonSet, node, context.gateTaints);
   if (expected.state === "notExpected") {
     const message = `${id} is not meant for the node: ${expected.why}`;
-    return { state: "holds", reason: reasons.DaemonSetNotExpected, message, evidence: "not expected" };
+    return { ...holding(message, "not expected"), reason: reasons.DaemonSetNotExpected };
   }
   const checkOwner = ownedByCheck(daemonSet);
   const queries = daemonSetQuery(daemonSet);
@@ -35,8 +42,4 @@ export function readDaemonSet(
   if (said.noPod !== true || expected.state !== "blocked") return said;
   const message = `${id} does not tolerate ${taintText(expected.taint)}, so its pod can never come`;
   return { ...said, reason: reasons.DaemonSetBlocked, message };
-}
-
-function missing(state: "missing" | "unknown", reason: Said["reason"], message: string): Said {
-  return { state, reason, message, evidence: "" };
 }

@@ -3,7 +3,7 @@
  * `pods/binding` is not asked for tolerations. The answer and the webhook that asks for it. Pure and total.
  */
 import { type AdmissionRules, newPods, notNamed, type ReviewRules, sparedNamespaces } from "@berth/host";
-import type { MatchCondition, Node, Pod, Taint } from "@berth/kube";
+import type { MatchCondition, Node, Pod } from "@berth/kube";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
 import { standingValue } from "../node/mark.ts";
 import { tolerates } from "../node/tolerations.ts";
@@ -25,12 +25,6 @@ export interface DirectBindingSight {
   pod(namespace: string, name: string): Pod | undefined;
 }
 
-export type DirectBindingAnswer =
-  | { readonly allowed: true }
-  | { readonly allowed: false; readonly message: string };
-
-const allowed: DirectBindingAnswer = { allowed: true };
-
 /** The gates in force that refuse such pods. */
 export function refusingGates(gates: Gates): readonly Gate[] {
   return enforcedGates(gates)?.gates.filter(({ spec }) => spec.directBinding === "Refuse") ?? [];
@@ -40,21 +34,22 @@ export function admitDirectBinding(
   gates: Gates,
   question: DirectBindingQuestion,
   sight: DirectBindingSight,
-): DirectBindingAnswer {
+): { readonly allowed: true } | { readonly allowed: false; readonly message: string } {
   const bound = boundOf(question, sight);
   const node = bound && sight.node(bound.node);
-  if (bound === undefined || node === undefined) return allowed;
+  if (bound === undefined || node === undefined) return { allowed: true };
   for (const gate of refusingGates(gates)) {
     const value = standingValue(node, gate.taintId);
     if (value === undefined || !selects(gate, node)) continue;
     const { key, effect } = gate.spec.taint;
-    if (isTolerated(bound.pod, { key, effect, value })) continue;
+    const tolerations = listField(field(bound.pod, "spec"), "tolerations").filter(isRecord);
+    if (tolerates(tolerations, { key, effect, value })) continue;
     const message =
       `the startup gate ${gate.rule} holds the node ${bound.node}, and the pod does not tolerate its taint ` +
       `${key}:${effect}: let the scheduler place the pod, or add the toleration`;
     return { allowed: false, message };
   }
-  return allowed;
+  return { allowed: true };
 }
 
 /** The node that the request names, and the pod; `undefined` where there is none to decide about. */
@@ -83,11 +78,6 @@ function isExempt(pod: unknown): boolean {
 }
 
 const MIRROR = "kubernetes.io/config.mirror";
-
-function isTolerated(pod: unknown, taint: Taint): boolean {
-  const tolerations = listField(field(pod, "spec"), "tolerations").filter(isRecord);
-  return tolerates(tolerations, taint);
-}
 
 /**
  * `berth-direct-binding`: validating, so that it sees the tolerations that other webhooks have added. The API server asks

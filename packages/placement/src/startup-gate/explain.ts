@@ -2,8 +2,7 @@
 import type { Reason } from "../api/reasons.ts";
 import { toTimestamp } from "../node/record.ts";
 import type { GateLook } from "./capability.ts";
-import type { GateCase, GatePhase } from "./decide.ts";
-import { isHeld, isWanted } from "./decide.ts";
+import { type GateCase, type GatePhase, isHeld, isWanted } from "./decide.ts";
 import type { SignalReading } from "./gate.ts";
 
 export interface SignalExplanation extends Pick<SignalReading, "signal" | "state" | "reason" | "message"> {
@@ -80,13 +79,12 @@ function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExpl
     ...(isCurrent && state.note !== undefined && { note: state.note }),
     ...(dryRun && { dryRun }),
     after: waits ? waitsFor : [],
-    signals: readings.map(explainSignal),
+    signals: readings.map(({ signal, state, reason, message, since }) => ({
+      ...{ signal, state, reason, message },
+      ...(since !== undefined && { since: toTimestamp(since) }),
+    })),
     ...(waits ? waitsOf(it) : { timeouts: [] }),
   };
-}
-
-function explainSignal({ signal, state, reason, message, since }: SignalReading): SignalExplanation {
-  return { signal, state, reason, message, ...(since !== undefined && { since: toTimestamp(since) }) };
 }
 
 function waitsOf(it: GateCase): Pick<GateExplanation, "stable" | "minimumHold" | "timeouts"> {

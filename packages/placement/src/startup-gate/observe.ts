@@ -3,13 +3,14 @@ import type { Node, Taint } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
 import type { Instant, NodeView } from "../node/capability.ts";
 import { type MarkId, ownValue, parseMarkId, standingValue } from "../node/mark.ts";
-import type { GateClocks, GateTimes } from "./clocks.ts";
+import { matchesSelector } from "../node/selector.ts";
+import type { GateClocks, GateTimes, Look } from "./clocks.ts";
+import { placesOf } from "./compile.ts";
 import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";
 import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from "./gate.ts";
-import { isGatedAtCreation, isSparedControlPlane, selects } from "./selection.ts";
+import { isGatedAtCreation, selects } from "./selection.ts";
 import { readSignals } from "./signals.ts";
-import type { Places, Trial } from "./state.ts";
-import { type GateState, parseState } from "./state.ts";
+import { type GateState, type Places, parseState, type Trial } from "./state.ts";
 import { taintOf } from "./tolerate.ts";
 import { beginTrial, MIN_YOUNG_MS, placesOnTrial } from "./trial.ts";
 
@@ -35,12 +36,9 @@ export function observeGates(
   return gates.map((gate) => {
     const around = { node, owned, sources, now, gateTaints: taintsBeside(gate, gates), holding };
     const it = observeGate(gate, around);
-    const {
-      name,
-      spec: { dryRun },
-    } = gate;
-    if (it.selected)
-      holding.set(name, { name, holds: isHeld(it) || isAboutToHold(it), state: it.state, dryRun });
+    const { name, spec } = gate;
+    const holds = isHeld(it) || isAboutToHold(it);
+    if (it.selected) holding.set(name, { name, holds, state: it.state, dryRun: spec.dryRun });
     return it;
   });
 }
@@ -108,7 +106,8 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   return {
     gate,
     selected,
-    isSpared: standing !== undefined && isSparedControlPlane(gate, node),
+    // At its creation that may not have been told yet: kubeadm labels nodes after they have joined.
+    isSpared: !selected && matchesSelector(spec.nodeSelector, node.metadata?.labels),
     standing,
     owned: ours,
     state,
@@ -179,11 +178,7 @@ function heldSince(state: GateState | undefined, before: readonly Hold[]): Insta
 function summary(
   readings: readonly SignalReading[],
   isLooked: boolean,
-): {
-  readonly evidence: string | undefined;
-  readonly unknown: boolean;
-  readonly holdsSince: Instant | undefined;
-} {
+): Pick<Look, "evidence" | "unknown" | "holdsSince"> {
   const holds = isLooked && readings.every(({ state }) => state === "holds");
   const since = readings.map((reading) => reading.since).filter((it) => it !== undefined);
   return {
@@ -198,13 +193,10 @@ function summary(
 function ownPlaces(owned: NodeView["owned"], gate: Gate): ReadonlySet<MarkId> {
   let places: Set<MarkId> | undefined;
   for (const [id, { capability, rule }] of owned) {
-    if (capability === GATES && (rule === gate.rule || isPlaceOf(gate, id))) (places ??= new Set()).add(id);
+    if (capability === GATES && (rule === gate.rule || placesOf(gate).includes(id)))
+      (places ??= new Set()).add(id);
   }
   return places ?? none;
-}
-
-function isPlaceOf({ taintId, stateId, completedId }: Gate, id: MarkId): boolean {
-  return id === taintId || id === stateId || id === completedId;
 }
 
 function cordonerOf(owned: NodeView["owned"]): string | undefined {

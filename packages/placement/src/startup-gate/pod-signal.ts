@@ -17,6 +17,20 @@ export interface SignalContext {
 /** A reading that has not been given its name. */
 export type Said = Omit<SignalReading, "signal">;
 
+/** @param since left out where it is no time. */
+export function holding(message: string, evidence: string, since: number = Number.NaN): Said {
+  const dated = Number.isFinite(since) && { since };
+  return { state: "holds", reason: reasons.SignalHolds, message, evidence, ...dated };
+}
+
+export function missing(reason: Said["reason"], message: string): Said {
+  return { state: "missing", reason, message, evidence: "" };
+}
+
+export function unread(message: string): Said {
+  return { state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
+}
+
 /**
  * The pods that have to be watched for this gate: those of its pod signals, and of the DaemonSets that it names, once they
  * have been read. Each once, in stable order.
@@ -55,17 +69,12 @@ export function podSignalName({ namespaces, selector, daemonSets }: PodSignal): 
 
 /** What the pods of a signal say. */
 export function readPodSignal(signal: PodSignal, node: Node, context: SignalContext): Said {
-  const { need, readyAnnotation, fromBefore } = signal;
   const checkOwner = ownerCheck(signal, context.sight);
-  return readPods(
-    { queries: queriesOf(signal), need, checkOwner, readyAnnotation, fromBefore },
-    node,
-    context,
-  );
+  return readPods({ ...signal, queries: queriesOf(signal), checkOwner }, node, context);
 }
 
 /** Pods, and how many of them have to be ready. */
-export interface PodNeed extends PodRule {
+interface PodNeed extends PodRule {
   readonly queries: readonly PodQuery[];
   readonly need: PodSignal["need"];
 }
@@ -84,19 +93,13 @@ export function readPods(need: PodNeed, node: Node, context: SignalContext): Sai
   const byVerdict = Object.groupBy(judgeAll(need, node, context), ({ verdict }) => verdict.is);
   const { ready = [], notReady = [], unknown = [], ignored = [] } = byVerdict;
   const settling = need.need === "All" ? notReady : ready;
-  if (settling.length === 0 && unknown.length > 0) {
-    const message = tell(unknown, "cannot be judged");
-    return { ...without, state: "unknown", reason: reasons.SignalUnknown, message };
-  }
-  if (notReady.length > 0 && (need.need === "All" || ready.length === 0)) {
-    return { ...without, reason: reasons.PodNotReady, message: tell(notReady, "is not ready") };
-  }
+  if (settling.length === 0 && unknown.length > 0) return unread(tell(unknown, "cannot be judged"));
+  if (notReady.length > 0 && (need.need === "All" || ready.length === 0))
+    return missing(reasons.PodNotReady, tell(notReady, "is not ready"));
   if (ready.length > 0) return holds(need.need, ready);
   const message = ignored.length === 0 ? "there is no such pod on the node" : tell(ignored, "does not count");
-  return { ...without, reason: reasons.PodMissing, message, noPod: true };
+  return { ...missing(reasons.PodMissing, message), noPod: true };
 }
-
-const without = { state: "missing", evidence: "" } as const;
 
 /** In the order of the names, so that neither the cache nor a re-list changes what is said. */
 function judgeAll(need: PodNeed, node: Node, { sight, boot }: SignalContext): readonly Judged[] {
@@ -121,17 +124,9 @@ function holds(need: PodSignal["need"], ready: readonly Judged[]): Said {
   );
   found.sort((a, b) => (a.since ?? Infinity) - (b.since ?? Infinity) || compare(a.pod, b.pod));
   const basis = need === "All" ? found : found.slice(0, 1);
-  const times = basis.flatMap(({ since }) => since ?? []);
-  return {
-    state: "holds",
-    reason: reasons.SignalHolds,
-    message: `${basis[0]?.pod ?? ""} is ready${more(basis.length - 1)}`,
-    evidence: basis
-      .map(({ evidence }) => evidence)
-      .sort()
-      .join(" "),
-    ...(times.length > 0 && { since: Math.max(...times) }),
-  };
+  const message = `${basis[0]?.pod ?? ""} is ready${more(basis.length - 1)}`;
+  const evidence = basis.map((it) => it.evidence).sort();
+  return holding(message, evidence.join(" "), Math.max(...basis.flatMap(({ since }) => since ?? [])));
 }
 
 function tell(judged: readonly Judged[], what: string): string {
