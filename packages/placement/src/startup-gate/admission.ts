@@ -1,7 +1,4 @@
-/**
- * The objects by which the API server puts the taints of startup gates on new nodes: itself, by policies, or by asking
- * Berth, by a webhook. Pure: the same gates and options, the same objects.
- */
+/** How the API server puts the taints of startup gates on new nodes: itself, by policies, or by asking Berth. */
 import {
   type AdmissionEnv,
   type AdmissionRules,
@@ -169,14 +166,9 @@ export const gateAdmission: AdmissionRules<GateList> = {
   },
 };
 
-/**
- * Seconds. Nodes register in a burst after an outage, and DaemonSets come with a deployment: neither should wait long for
- * a Berth that does not answer. From a cache in memory it answers in milliseconds.
- */
-const TIMEOUT_SECONDS = 2;
-
+/** 2 s: nodes register in a burst after an outage, and none should wait long for a Berth that does not answer. */
 function askedIf({ gates }: GateList, when: Omit<AskedWhen, "timeoutSeconds">): AskedWhen | undefined {
-  return gates.length === 0 ? undefined : { timeoutSeconds: TIMEOUT_SECONDS, ...when };
+  return gates.length === 0 ? undefined : { timeoutSeconds: 2, ...when };
 }
 
 function anyGateCel({ gates }: GateList): string {

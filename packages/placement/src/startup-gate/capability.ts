@@ -66,10 +66,11 @@ export function bindGates({
     if (gates === undefined) return [];
     if (gates !== last) sources.clocks.retain(new Set(gates.gates.map(({ rule }) => rule)), refusedBy(gates));
     last = gates;
-    return observeGates(view, gates, { sources, now }).map((it) => ({
-      of: it,
-      verdict: verdictOf(it, view),
-    }));
+    return observeGates(view, gates, { sources, now }).map((it) => {
+      const verdict = decideGate(it);
+      // A gate in dry run decides as any other, and contributes what it would do.
+      return { of: it, verdict: it.gate.spec.dryRun ? tryOut(it, verdict, view) : verdict };
+    });
   };
   return {
     name: GATES,
@@ -91,25 +92,18 @@ export function bindGates({
   };
 }
 
-/** A gate in dry run decides as any other, and contributes what it would do. */
-function verdictOf(it: GateCase, view: NodeView): GateVerdict {
-  const verdict = decideGate(it);
-  return it.gate.spec.dryRun ? tryOut(it, verdict, view) : verdict;
-}
-
 /** Taints that admission has put on for gates that are not there any more, before it heard of that. */
 function admittedLate({ node, owned }: NodeView, { gone = [] }: Gates): readonly MarkId[] {
   return gone
-    .filter((gate) => !owned.has(gate.taintId) && selects(gate, node))
-    .filter(({ taintId, spec: { taint } }) => standingValue(node, taintId) === taint.value)
-    .map(({ taintId }) => taintId);
+    .filter(({ taintId, spec }) => !owned.has(taintId) && standingValue(node, taintId) === spec.taint.value)
+    .flatMap((gate) => (selects(gate, node) ? [gate.taintId] : []));
 }
 
 /** The policy of all nodes, and what only goes for this one. */
 function policyFor({ owned }: NodeView, policy: Policy, admitted: readonly MarkId[]): Policy {
-  const believed = [...owned]
-    .filter(([id, { capability }]) => capability === GATES && isStartupPlace(id))
-    .flatMap(([id]) => (policy.declared.ids.has(id) ? [] : [id]));
+  const believed = [...owned].flatMap(([id, { capability }]) =>
+    capability === GATES && isStartupPlace(id) && !policy.declared.ids.has(id) ? [id] : [],
+  );
   if (believed.length + admitted.length === 0) return policy;
   const withIds = ({ ids, prefixes }: MarkSet, more: readonly MarkId[]): MarkSet => ({
     ids: new Set([...ids, ...more]),

@@ -12,13 +12,15 @@ import {
 } from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
+import type { NodeView } from "../node/capability.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
+import type { RecordedMark } from "../node/record.ts";
 import { isEmptySelector, selectorFaults } from "../node/selector.ts";
 import { policySources } from "../node/sources.ts";
 import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../node/taint-domains.ts";
 import { originalGate, type StartupGateSpec, signalGroups } from "./document.ts";
-import type { Gate, GateDocument, Gates } from "./gate.ts";
+import { GATES, type Gate, type GateDocument, type Gates } from "./gate.ts";
 import { startupGateKind } from "./resource.ts";
 import { GATE_DOMAIN, stateId } from "./state.ts";
 
@@ -114,6 +116,19 @@ function toGate(source: SourceName, { name, spec }: GateDocument): Gate {
 /** Where it writes, beside `unschedulable`. */
 export function placesOf({ taintId: taint, stateId: state, completedId }: Gate): readonly MarkId[] {
   return completedId === undefined ? [taint, state] : [taint, state, completedId];
+}
+
+/** Those of the record. No other gate in force has them; one that had them before may have had another name. */
+export function ownPlaces(owned: NodeView["owned"], gate: Gate): ReadonlySet<MarkId> {
+  const places = placesOf(gate);
+  const isOwn = ([id, { capability, rule }]: readonly [MarkId, RecordedMark]): boolean =>
+    capability === GATES && (rule === gate.rule || places.includes(id));
+  return new Set(
+    owned
+      .entries()
+      .filter(isOwn)
+      .map(([id]) => id),
+  );
 }
 
 type Found = Omit<DocumentFault, "name" | "source">;
@@ -236,16 +251,12 @@ export const gateRules: DocumentRules<StartupGateSpec, Gates> = {
   kind: startupGateKind,
   compile: compileGates,
   faultsOf: ({ faults }) => faults,
-  resultOf: ({ name }, { gates }) => {
-    const message = ["in force", ...unknownBefore(name, gates)].join("; ");
-    return { ready: true, reason: reasons.GateInForce, message };
+  resultOf({ name }, { gates }) {
+    const gate = gates.find(({ rule }) => rule === ruleName("cluster", name));
+    // A gate that is not in force is not waited for; its name may only be misspelt.
+    const names = new Set(gates.map((one) => one.name));
+    const unknown = gate?.spec.after.filter((one) => !names.has(one)) ?? [];
+    const not = unknown.length === 0 ? "" : `; not in force, and so not waited for: ${unknown.join(", ")}`;
+    return { ready: true, reason: reasons.GateInForce, message: `in force${not}` };
   },
 };
-
-/** A gate that is not in force is not waited for; its name may only be misspelt. */
-function unknownBefore(name: string, gates: readonly Gate[]): readonly string[] {
-  const names = new Set(gates.map((gate) => gate.name));
-  const gate = gates.find(({ rule }) => rule === ruleName("cluster", name));
-  const unknown = gate?.spec.after.filter((one) => !names.has(one)) ?? [];
-  return unknown.length === 0 ? [] : [`not in force, and so not waited for: ${unknown.join(", ")}`];
-}

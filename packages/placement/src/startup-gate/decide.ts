@@ -74,9 +74,8 @@ export interface GateVerdict {
 
 /** How long signals that cannot be read put a timeout off: they are read within moments of a start, or never. */
 const UNKNOWN_LIMIT_MS = 30_000;
-/** How soon to look again while the nodes have not all been looked at. */
+/** How soon to look again while the nodes have not all been looked at; slow where a whole fleet may wait. */
 const PENDING_RECHECK_MS = 1000;
-/** The same where the answer brings the node back by itself, or a whole fleet may wait. */
 const SLOW_RECHECK_MS = 10_000;
 
 export function decideGate(it: GateCase): GateVerdict {
@@ -94,13 +93,8 @@ export function decideGate(it: GateCase): GateVerdict {
  * Held by what stands, by the record, or by the state alone: then the taint could not be set with it, or the gate has
  * another taint now.
  */
-export function isHeld({
-  gate,
-  standing,
-  owned,
-  state,
-}: Pick<GateCase, "gate" | "standing" | "owned" | "state">): boolean {
-  return standing !== undefined || owned.has(gate.taintId) || state?.state === "held";
+export function isHeld(it: Pick<GateCase, "gate" | "standing" | "owned" | "state">): boolean {
+  return it.standing !== undefined || it.owned.has(it.gate.taintId) || it.state?.state === "held";
 }
 
 /** Ours goes. What others have put there may be meant for somebody else, or for when the labels have come. */
@@ -213,7 +207,7 @@ function decideHeld(it: GateCase): GateVerdict {
   return {
     ...held,
     phase: why === reasons.HeldAgain ? "TimedOutAgain" : "TimedOut",
-    marks: policy === "Cordon" && !isCordoner(it) ? [...held.marks, ...cordon(it)] : held.marks,
+    marks: policy === "Cordon" && it.cordonedBy !== gate.rule ? [...held.marks, ...cordon(it)] : held.marks,
   };
 }
 
@@ -286,7 +280,7 @@ function hold(
       { ...overwrite, id: stateId, value: text, announce: "never" },
       ...completedMark(it),
       // What it has cordoned stays so until it lets go, also while the signals hold and have to be stable.
-      ...(spec.timeouts.policy === "Cordon" && isCordoner(it) ? cordon(it) : []),
+      ...(spec.timeouts.policy === "Cordon" && it.cordonedBy === rule ? cordon(it) : []),
     ],
     findings,
     ...(recheckAfterMs !== undefined && { recheckAfterMs }),
@@ -350,10 +344,6 @@ function ownMark(
   if (id === undefined || value === undefined || !owned.has(id)) return [];
   const reason = state?.why ?? reasons.Released;
   return [{ id, value, rule, reason, foreign: "overwrite", announce: "never" }];
-}
-
-function isCordoner({ gate, cordonedBy }: GateCase): boolean {
-  return cordonedBy === gate.rule;
 }
 
 /** One that a person has cordoned stays theirs. Several gates may keep a node cordoned together. */

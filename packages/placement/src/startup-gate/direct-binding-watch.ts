@@ -1,17 +1,10 @@
 /** Pods that name a held node without tolerating its taint are refused: what is read for that. */
 
 import { InformerSet, keepFields } from "@berth/host";
-import { type KubeClient, type Node, type Pod, pods } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type Component,
-  keyOf,
-  type Lister,
-  type Logger,
-  type MetricsRegistry,
-} from "@berth/runtime";
+import { type Pod, pods } from "@berth/kube";
+import { type Component, keyOf } from "@berth/runtime";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
+import type { WiringDeps } from "../node/wired.ts";
 import { type DirectBindingSight, refusingGates } from "./direct-binding.ts";
 import { type Gates } from "./gate.ts";
 
@@ -25,15 +18,11 @@ export interface DirectBindings {
 const ALL = "all";
 
 /** Every replica answers, from memory alone. What it does not know it does not refuse. */
-export function createDirectBindings(around: {
-  readonly client: KubeClient;
-  readonly cluster: ClusterName;
-  readonly gates: () => Gates | undefined;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
-  readonly nodes: Pick<Lister<Node>, "get">;
-}): DirectBindings {
+export function createDirectBindings(
+  around: Pick<WiringDeps, "client" | "cluster" | "nodes" | "metrics" | "log" | "clock"> & {
+    readonly gates: () => Gates | undefined;
+  },
+): DirectBindings {
   const { cluster, gates, nodes } = around;
   const project = keepFields<Pod>(["metadata.ownerReferences", "spec.tolerations"]);
   const unscheduled = { key: ALL, scope: { fieldSelector: UNSCHEDULED }, project };

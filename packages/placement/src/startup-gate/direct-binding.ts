@@ -25,7 +25,6 @@ export interface DirectBindingSight {
   pod(namespace: string, name: string): Pod | undefined;
 }
 
-/** The gates in force that refuse such pods. */
 export function refusingGates(gates: Gates): readonly Gate[] {
   return enforcedGates(gates)?.gates.filter(({ spec }) => spec.directBinding === "Refuse") ?? [];
 }
@@ -80,9 +79,8 @@ function isExempt(pod: unknown): boolean {
 const MIRROR = "kubernetes.io/config.mirror";
 
 /**
- * `berth-direct-binding`: validating, so that it sees the tolerations that other webhooks have added. The API server asks
- * only about pods that name a node as they are made, and about bindings by others than the scheduler, which binds no pod
- * to a node whose taints the pod does not tolerate.
+ * Validating, so that it sees the tolerations that other webhooks have added. The API server asks only about pods that
+ * name a node as they are made, and about bindings by others than the scheduler.
  */
 export function directBindingAdmission(sight: DirectBindingSight): AdmissionRules<Gates> {
   const review = (
@@ -96,7 +94,7 @@ export function directBindingAdmission(sight: DirectBindingSight): AdmissionRule
     failurePolicy: ({ spec }) => spec.podFailurePolicy ?? "Ignore",
     when(gates, env) {
       const namespaceSelector = { matchExpressions: [notNamed(sparedNamespaces(env))] };
-      const asked = { timeoutSeconds: TIMEOUT_SECONDS, namespaceSelector, matchConditions };
+      const asked = { timeoutSeconds: 2, namespaceSelector, matchConditions };
       return refusingGates(gates).length > 0 ? asked : undefined;
     },
     answer: (gates, request) => admitDirectBinding(gates, request, sight),
@@ -105,8 +103,22 @@ export function directBindingAdmission(sight: DirectBindingSight): AdmissionRule
     name: "direct-binding",
     effect: "validate",
     reviews: [
-      review("pods", ["pods"], [namesNode, notMirrored]),
-      review("bindings", ["pods/binding", "bindings"], [notScheduler]),
+      review(
+        "pods",
+        ["pods"],
+        [
+          { name: "names-node", expression: 'has(object.spec.nodeName) && object.spec.nodeName != ""' },
+          {
+            name: "not-mirrored",
+            expression: `!has(object.metadata.annotations) || !("${MIRROR}" in object.metadata.annotations)`,
+          },
+        ],
+      ),
+      review(
+        "bindings",
+        ["pods/binding", "bindings"],
+        [{ name: "not-scheduler", expression: 'request.userInfo.username != "system:kube-scheduler"' }],
+      ),
     ],
     texts: {
       asked: "Berth is asked about new pods",
@@ -116,19 +128,3 @@ export function directBindingAdmission(sight: DirectBindingSight): AdmissionRule
     },
   };
 }
-
-/** Seconds. Berth answers from memory in milliseconds. */
-const TIMEOUT_SECONDS = 2;
-
-const namesNode: MatchCondition = {
-  name: "names-node",
-  expression: 'has(object.spec.nodeName) && object.spec.nodeName != ""',
-};
-const notMirrored: MatchCondition = {
-  name: "not-mirrored",
-  expression: `!has(object.metadata.annotations) || !("${MIRROR}" in object.metadata.annotations)`,
-};
-const notScheduler: MatchCondition = {
-  name: "not-scheduler",
-  expression: 'request.userInfo.username != "system:kube-scheduler"',
-};

@@ -109,18 +109,26 @@ const choice = <const T extends string>(about: string, words: readonly [T, ...T[
     .default(words[0] as never)
     .describe(about);
 
-const taint = z
-  .strictObject({
-    key: labelKey.default(originalGate.taint.key).describe("Of the taint."),
-    value: labelValue.default(originalGate.taint.value).describe("Of the taint."),
-    effect: choice("NoExecute also evicts the pods that run there already and do not tolerate it.", [
-      "NoSchedule",
-      "NoExecute",
-    ]),
-  })
-  .readonly()
-  .prefault({})
-  .describe("What holds the node. Two gates need different keys or effects.");
+/** Default all defaults. */
+const section = <T extends z.core.$ZodLooseShape>(about: string, fields: T) =>
+  z
+    .strictObject(fields)
+    .readonly()
+    .prefault({} as never)
+    .describe(about);
+
+const flag = (about: string): z.ZodDefault<z.ZodBoolean> => z.boolean().default(false).describe(about);
+const whole = (about: string, given: number, most: number): z.ZodDefault<z.ZodInt> =>
+  z.int().min(0).max(most).default(given).describe(about);
+
+const taint = section("What holds the node. Two gates need different keys or effects.", {
+  key: labelKey.default(originalGate.taint.key).describe("Of the taint."),
+  value: labelValue.default(originalGate.taint.value).describe("Of the taint."),
+  effect: choice("NoExecute also evicts the pods that run there already and do not tolerate it.", [
+    "NoSchedule",
+    "NoExecute",
+  ]),
+});
 
 const podSignal: z.ZodType<PodSignal> = z.strictObject({
   selector: selector.prefault({ matchLabels: originalGate.podLabels }).describe("Which pods."),
@@ -175,10 +183,7 @@ const signalFields = {
     "Resources of which status.allocatable has to offer some, such as nvidia.com/gpu.",
     z.string().min(1).max(317),
   ),
-  labelsSettled: z
-    .boolean()
-    .default(false)
-    .describe("The labels that Berth derives stand as the current rules want them."),
+  labelsSettled: flag("The labels that Berth derives stand as the current rules want them."),
 };
 
 const LISTS = ["pods", "daemonSets", "conditions", "annotations", "resources"] as const;
@@ -202,11 +207,7 @@ const signals: z.ZodType<GateSignals> = z
     anyOf: anyNumber(
       "Alternatives: all signals of one of these groups have to hold as well.",
       withRules<SignalGroup>(z.strictObject(signalFields), [
-        {
-          cel: hasSignal("self"),
-          holds: holdsSignal,
-          message: "a group without a signal would always hold",
-        },
+        { cel: hasSignal("self"), holds: holdsSignal, message: "a group without a signal would always hold" },
         {
           cel: waitsForReportsCel("self"),
           holds: waitsForReports,
@@ -242,55 +243,40 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
     after: anyNumber("Gates that have to let go of a node before this one looks at it.", objectName()),
     stableFor: duration.default("5s").describe("All signals have to hold for so long without a break."),
     minimumHold: duration.default("0s").describe("A node is held at least this long."),
-    timeouts: z
-      .strictObject({
-        noPod: duration.optional().describe("While a signal has no pod on the node yet. Default never."),
-        notReady: duration.optional().describe("Whatever is missing. Default never."),
-        policy: choice(
-          "What becomes of a node that took too long: it is held on, let go, or also cordoned.",
-          ["Keep", "Release", "Cordon"],
-        ),
-      })
-      .readonly()
-      .prefault({})
-      .describe("How long a hold may take."),
+    timeouts: section("How long a hold may take.", {
+      noPod: duration.optional().describe("While a signal has no pod on the node yet. Default never."),
+      notReady: duration.optional().describe("Whatever is missing. Default never."),
+      policy: choice("What becomes of a node that took too long: it is held on, let go, or also cordoned.", [
+        "Keep",
+        "Release",
+        "Cordon",
+      ]),
+    }),
     taintRemoved: choice("What it means when somebody else takes the taint off a held node.", [
       "Restore",
       "Release",
     ]),
-    regateOnReboot: z.boolean().default(false).describe("Hold the node again after a reboot."),
-    heldAgain: z
-      .strictObject({
-        percent: z
-          .int()
-          .min(0)
-          .max(100)
-          .default(20)
-          .describe("Of the nodes that the gate selects; 100 is off."),
-        nodes: z.int().min(0).max(1_000_000).default(1).describe("Never below so many nodes."),
-      })
-      .readonly()
-      .prefault({})
-      .describe(
-        "At most so many nodes are held again at once after they were let go; fresh nodes do not count.",
-      ),
-    backfill: z
-      .strictObject({
-        within: duration
-          .default("5m")
-          .describe("A node that was not gated at its creation is gated within this time of it, when idle."),
-        ignoredNamespaces: list(objectName())
-          .default(["kube-system", "kube-public"])
-          .describe("Pods of these namespaces do not make a node busy."),
-      })
-      .readonly()
-      .prefault({})
-      .describe("What happens to nodes that missed admission."),
+    regateOnReboot: flag("Hold the node again after a reboot."),
+    heldAgain: section(
+      "At most so many nodes are held again at once after they were let go; fresh nodes do not count.",
+      {
+        percent: whole("Of the nodes that the gate selects; 100 is off.", 20, 100),
+        nodes: whole("Never below so many nodes.", 1, 1_000_000),
+      },
+    ),
+    backfill: section("What happens to nodes that missed admission.", {
+      within: duration
+        .default("5m")
+        .describe("A node that was not gated at its creation is gated within this time of it, when idle."),
+      ignoredNamespaces: list(objectName())
+        .default(["kube-system", "kube-public"])
+        .describe("Pods of these namespaces do not make a node busy."),
+    }),
     directBinding: choice("Whether pods may name a held node themselves without tolerating its taint.", [
       "Allow",
       "Refuse",
     ]),
-    dryRun: z.boolean().default(false).describe("Decide, count and report, and write nothing on any node."),
+    dryRun: flag("Decide, count and report, and write nothing on any node."),
   }),
   [
     {

@@ -5,6 +5,7 @@ import { expectation } from "../node/daemonset-placement.ts";
 import { type MarkId, standingValue, taintId } from "../node/mark.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { Gate, Gates } from "./gate.ts";
+import { compare } from "./pod-signal.ts";
 import { selects } from "./selection.ts";
 import { missingTolerations, taintOf } from "./tolerate.ts";
 
@@ -108,8 +109,4 @@ export class GateForecast {
       if (expectation(daemonSet, held, [taint]).state === "blocked") blockedBy.add(gate);
     }
   }
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

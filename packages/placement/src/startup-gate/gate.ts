@@ -53,7 +53,7 @@ export interface PodQuery {
   readonly labelSelector: string;
 }
 
-/** What signals are read from, beyond the Node itself. Not seeing is never read as nothing there. */
+/** What signals are read from, beyond the Node itself. */
 export interface GateSight {
   /** The pods of the query on this node; `undefined` while they have not been read. */
   pods(query: PodQuery, node: string): readonly Pod[] | undefined;

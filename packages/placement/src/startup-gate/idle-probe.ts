@@ -1,23 +1,16 @@
 import { type KubeClient, type Node, pods } from "@berth/kube";
 import {
-  type Clock,
   type Component,
   type Controller,
+  type ControllerOptions,
   createController,
-  type Logger,
-  type MetricsRegistry,
-  type Random,
   type ReconcileContext,
   type Running,
 } from "@berth/runtime";
 import type { Idleness } from "./decide.ts";
 
-export interface IdleProbeOptions {
+export interface IdleProbeOptions extends Pick<ControllerOptions, "clock" | "log" | "metrics" | "random"> {
   readonly client: Pick<KubeClient, "pages">;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
-  readonly random?: Random;
   /** It is known whether this node is idle, for as long as `ANSWER_MS`. Must not throw. */
   readonly onKnown: (node: string) => void;
 }
@@ -29,7 +22,7 @@ const MAX_LISTS = 8;
 /** Nodes that are remembered: four times as many as Kubernetes is made for. Beyond it the oldest starts over. */
 const MAX_NODES = 20_000;
 const PAGE_SIZE = 500;
-/** The longest wait after failures. Milliseconds; a node is to be gated within minutes of its creation. */
+/** The longest wait after failures, ms: a node is to be gated within minutes of its creation. */
 const RETRY_CAP_MS = 60_000;
 
 interface Inquiry {
@@ -59,17 +52,14 @@ export class IdleProbe implements Component {
   readonly #inquiries = new Map<string, Inquiry>();
 
   constructor(options: IdleProbeOptions) {
-    const { clock, log, metrics, random } = options;
+    const { client: _, onKnown: __, ...around } = options;
     this.#options = options;
     this.#controller = createController<string>({
       name: this.name,
       reconcile: (name, context) => this.#find(name, context),
       concurrency: MAX_LISTS,
       queue: { maxKeys: 2 * MAX_NODES, backoff: { capMs: RETRY_CAP_MS } },
-      clock,
-      log,
-      ...(metrics && { metrics }),
-      ...(random && { random }),
+      ...around,
     });
   }
 

@@ -1,10 +1,11 @@
 /** Which pods a gate looks for, and what those on a node say together. */
 import type { DaemonSet, Node, Pod, Taint } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
+import { expectation, taintText } from "../node/daemonset-placement.ts";
 import { selectorText } from "../node/selector.ts";
-import { type PodSignal, signalGroups } from "./document.ts";
+import { type DaemonSetSignal, type PodSignal, signalGroups } from "./document.ts";
 import type { Boot, Gate, GateSight, PodQuery, SignalReading } from "./gate.ts";
-import { judgePod, ownerCheck, type PodRule, type PodVerdict } from "./pod-verdict.ts";
+import { judgePod, ownedByCheck, ownerCheck, type PodRule, type PodVerdict } from "./pod-verdict.ts";
 
 /** What readings are made from, beside the Node. */
 export interface SignalContext {
@@ -73,6 +74,35 @@ export function readPodSignal(signal: PodSignal, node: Node, context: SignalCont
   return readPods({ ...signal, queries: queriesOf(signal), checkOwner }, node, context);
 }
 
+/**
+ * What a named DaemonSet says: a ready pod of it where it is expected. One of several is enough, as there are two while it
+ * rolls out with a surge. A pod that is there already is gone by, though no other could come past the gate.
+ */
+export function readDaemonSet(
+  { namespace, name }: DaemonSetSignal,
+  node: Node,
+  context: SignalContext,
+): Said {
+  const id = `${namespace}/${name}`;
+  const daemonSet = context.sight.daemonSet(namespace, name);
+  if (daemonSet === undefined) return unread(`the DaemonSet ${id} has not been read`);
+  if (daemonSet === null || (daemonSet.metadata?.deletionTimestamp ?? "") !== "") {
+    const what = daemonSet === null ? "there is no DaemonSet" : "it is being deleted, the DaemonSet";
+    return { ...missing(reasons.DaemonSetMissing, `${what} ${id}`), noPod: true };
+  }
+  const expected = expectation(daemonSet, node, context.gateTaints);
+  if (expected.state === "notExpected") {
+    const message = `${id} is not meant for the node: ${expected.why}`;
+    return { ...holding(message, "not expected"), reason: reasons.DaemonSetNotExpected };
+  }
+  const checkOwner = ownedByCheck(daemonSet);
+  const queries = daemonSetQuery(daemonSet);
+  const said = readPods({ queries, need: "Any", checkOwner, fromBefore: "Ignore" }, node, context);
+  if (said.noPod !== true || expected.state !== "blocked") return said;
+  const message = `${id} does not tolerate ${taintText(expected.taint)}, so its pod can never come`;
+  return { ...said, reason: reasons.DaemonSetBlocked, message };
+}
+
 /** Pods, and how many of them have to be ready. */
 interface PodNeed extends PodRule {
   readonly queries: readonly PodQuery[];
@@ -89,7 +119,7 @@ interface Judged {
  * `All`: one counts at least, and all that count are ready. `Any`: one that counts is ready. What has not been read makes it
  * unknown, unless the rest settles it either way. A pod that does not count changes nothing but the message.
  */
-export function readPods(need: PodNeed, node: Node, context: SignalContext): Said {
+function readPods(need: PodNeed, node: Node, context: SignalContext): Said {
   const byVerdict = Object.groupBy(judgeAll(need, node, context), ({ verdict }) => verdict.is);
   const { ready = [], notReady = [], unknown = [], ignored = [] } = byVerdict;
   const settling = need.need === "All" ? notReady : ready;
@@ -144,7 +174,7 @@ function nameOf({ metadata }: Pod): string {
   return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
-function compare(a: string, b: string): number {
+export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 

@@ -16,10 +16,7 @@ export interface PodRule {
   readonly checkOwner: (pod: Pod) => PodVerdict | undefined;
   /** Ready with this at `true`, whatever its containers say. */
   readonly readyAnnotation?: string;
-  /**
-   * With `Count` nothing is asked of the life of a pod: neither its age nor whether it ends, nor that the kubelet has
-   * said anything of its containers. The original asks none of it, and the drop-in gate has to do as it does.
-   */
+  /** With `Count` nothing is asked of the life of a pod, as the original does, whose place the drop-in gate takes. */
   readonly fromBefore: PodSignal["fromBefore"];
 }
 
@@ -93,8 +90,7 @@ function nameOf({ name, state }: ContainerStatus): string {
 
 /**
  * The owner that the signal asks for. A pod says itself who owns it, so a made-up DaemonSet, or an earlier one of that
- * name, must not do. Who may read the uid and make pods in that namespace can still copy it: the namespaces of the signal
- * are what keeps others out. With `Anything` a name is taken as said.
+ * name, must not do; whoever may make pods in that namespace can still copy the uid. With `Anything` a name is taken as said.
  */
 export function ownerCheck(
   { ownedBy, daemonSets }: Pick<PodSignal, "ownedBy" | "daemonSets">,

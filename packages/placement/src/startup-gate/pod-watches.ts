@@ -1,14 +1,12 @@
 import { type FieldMask, InformerSet, keepFields } from "@berth/host";
 import { type KubeClient, type Pod, type Projection, pods } from "@berth/kube";
-import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
+import type { Component, MetricsRegistry, Running } from "@berth/runtime";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
+import type { WiringDeps } from "../node/wired.ts";
 import type { GateSight, PodQuery } from "./gate.ts";
 
-export interface PodWatchesOptions {
+export interface PodWatchesOptions extends Pick<WiringDeps, "cluster" | "clock" | "log"> {
   readonly client: Pick<KubeClient, "list" | "watch">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
   readonly metrics?: MetricsRegistry;
   /** Annotations that any signal reads; no other is kept. Asked at each `want`. */
   readonly annotationKeys: () => Iterable<string>;
@@ -17,8 +15,6 @@ export interface PodWatchesOptions {
   /** The pods of a query have become known: every node has to be looked at. Must not throw. */
   readonly onSynced: () => void;
 }
-
-const BY_NODE = "node";
 
 /**
  * The pods that signals look for, and of these only what signals read: one informer for each query, while it is wanted.
@@ -54,12 +50,12 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
       this.#annotations = keys;
       this.#reading++;
     }
-    const shared = { project: keepPod(this.#annotations), indexes: { [BY_NODE]: nodeOf } };
+    const shared = { project: keepPod(this.#annotations), indexes: { node: nodeOf } };
     this.#informers.want(queries.map((scope) => ({ key: this.#keyOf(scope), scope, ...shared })));
   }
 
   pods(query: PodQuery, node: string): readonly Pod[] | undefined {
-    return this.#informers.get(this.#keyOf(query))?.byIndex(BY_NODE, node);
+    return this.#informers.get(this.#keyOf(query))?.byIndex("node", node);
   }
 
   /** Pods held, over all queries. */
@@ -76,7 +72,6 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
     return this.#informers.problem();
   }
 
-  /** Labels and names hold no blank at their ends, and a namespace holds none at all. */
   #keyOf({ namespace = "", labelSelector }: PodQuery): string {
     return `${this.#reading} ${namespace} ${labelSelector}`;
   }

@@ -6,21 +6,9 @@ import { mergeContributions } from "../node/merge.ts";
 import { type NodePlan, planNode } from "../node/plan.ts";
 import type { GateLook } from "./capability.ts";
 import { placesOf } from "./compile.ts";
-import { bootFacts, decideGate, type GateCase, type GateVerdict, isHeld } from "./decide.ts";
+import { bootFacts, decideGate, type GateCase, isHeld } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { type GateState, stringifyState } from "./state.ts";
-
-/**
- * Decided as by a Berth that finds the taint on a node which was let go by hand already: so there is one rule of what a
- * release writes, and that Berth keeps to it.
- *
- * @param note what the person said; cut to `MAX_NOTE` characters.
- */
-function releaseByHand(it: GateCase, note: string): GateVerdict {
-  const facts = { at: it.stamp("by hand"), ...bootFacts(it.boot), note };
-  const state: GateState = { state: "released", why: reasons.ReleasedByHand, ...facts };
-  return decideGate({ ...it, state, stateText: stringifyState(state) });
-}
 
 export interface ReleaseInput {
   readonly view: NodeView;
@@ -29,6 +17,7 @@ export interface ReleaseInput {
   readonly looks: readonly GateLook[];
   /** Name of the one gate that lets go. Default: all that hold the node. */
   readonly only?: string;
+  /** What the person said; cut to `MAX_NOTE` characters. */
   readonly note: string;
   readonly installation: string;
   readonly now: Instant;
@@ -48,7 +37,12 @@ export function planRelease(input: ReleaseInput): ReleasePlan {
   const held = looks
     .map(({ of: it }) => it)
     .filter((it) => it.selected && isHeldNow(it) && (only === undefined || it.gate.name === only));
-  const verdicts = held.map((it) => releaseByHand(it, note));
+  // Decided as by a Berth that finds the taint on a node which was let go by hand already, so that it keeps to it.
+  const verdicts = held.map((it) => {
+    const facts = { at: it.stamp("by hand"), ...bootFacts(it.boot), note };
+    const state: GateState = { state: "released", why: reasons.ReleasedByHand, ...facts };
+    return decideGate({ ...it, state, stateText: stringifyState(state) });
+  });
   const places = new Set(held.flatMap(({ gate }) => placesOf(gate)));
   const decision = {
     marks: verdicts.flatMap(({ marks }) => marks),

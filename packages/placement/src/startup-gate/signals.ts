@@ -3,13 +3,13 @@ import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { ownValue } from "../node/mark.ts";
 import { isPositiveQuantity } from "../node/quantity.ts";
-import { readDaemonSet } from "./daemonset.ts";
 import type { ConditionSignal, GateSignals, SignalGroup } from "./document.ts";
 import type { Gate, SignalReading } from "./gate.ts";
 import {
   holding,
   missing,
   podSignalName,
+  readDaemonSet,
   readPodSignal,
   type Said,
   type SignalContext,

@@ -4,7 +4,6 @@ import { recordTolerations } from "../node/given-tolerations.ts";
 import { tolerates } from "../node/tolerations.ts";
 import { GATES, type Gate, type Gates } from "./gate.ts";
 
-/** Any list of gates in force. */
 export type GateList = Pick<Gates, "gates">;
 
 const TOLERATIONS = "/spec/template/spec/tolerations";
@@ -20,18 +19,12 @@ export function tolerationOf({ spec: { taint } }: Gate): Toleration {
 }
 
 /**
- * The tolerations that the pods of the DaemonSet lack: while a gate holds a node that they do not tolerate, the DaemonSet
- * controller makes no pod for it, and asks the template and not the pods. In the order of the gates; empty when it
- * tolerates all of them.
+ * The tolerations that the pods of the DaemonSet lack, in the order of the gates: while a gate holds a node that they do
+ * not tolerate, the DaemonSet controller makes no pod for it. It asks the template and not the pods.
  */
 export function missingTolerations(daemonSet: DaemonSet, { gates }: GateList): readonly Toleration[] {
   const standing = daemonSet.spec?.template.spec?.tolerations;
-  const missing: Toleration[] = [];
-  for (const gate of gates) {
-    const { taint } = gate.spec;
-    if (!tolerates(standing, taint) && !tolerates(missing, taint)) missing.push(tolerationOf(gate));
-  }
-  return missing;
+  return gates.filter(({ spec }) => !tolerates(standing, spec.taint)).map(tolerationOf);
 }
 
 /**
