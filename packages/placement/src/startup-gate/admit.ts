@@ -28,8 +28,7 @@ export function admitNode({ gates }: GateList, object: unknown): readonly JsonPa
   const standing = node.spec?.taints ?? [];
   const replaced: JsonPatchOperation[] = [];
   const added: Taint[] = [];
-  for (const gate of gates) {
-    if (!isGatedAtCreation(gate, node)) continue;
+  for (const gate of gates.filter((it) => isGatedAtCreation(it, node))) {
     const taint = taintOf(gate);
     const same = standing.filter(({ key, effect }) => key === taint.key && effect === taint.effect);
     if (same.some(({ value = "" }) => value === taint.value)) continue;

@@ -85,8 +85,7 @@ export function bindGates({
     inputs(view, mark) {
       const { gates } = current() ?? { gates: [] };
       const gate = gates.find(({ rule }) => rule === mark.rule);
-      if (gate === undefined) return [];
-      const readings = readingsOf(gate, view.node, { gates, sources });
+      const readings = gate ? readingsOf(gate, view.node, { gates, sources }) : [];
       return readings.map(({ signal, message }) => `${signal}: ${message}`);
     },
   };
@@ -124,10 +123,7 @@ function decide(
   const removals = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.removals]));
   for (const id of admitted) removals.set(id, reasons.RuleGone);
   const findings = looks.flatMap(({ verdict }) => verdict.findings);
-  const outcomes: RuleOutcome[] = looks.map(({ of: it, verdict }) => ({
-    rule: it.gate.rule,
-    phase: verdict.phase,
-  }));
+  const outcomes: RuleOutcome[] = looks.map((it) => ({ rule: it.of.gate.rule, phase: it.verdict.phase }));
   const refused = refusedBy(gates);
   // A gate in force that has the same taint has taken its nodes over.
   const decided = new Set(looks.flatMap(({ of: it }) => (it.selected ? placesOf(it.gate) : [])));

@@ -1,5 +1,3 @@
-/** Pods that name a held node without tolerating its taint are refused: what is read for that. */
-
 import { InformerSet, keepFields } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
 import { type Component, keyOf } from "@berth/runtime";

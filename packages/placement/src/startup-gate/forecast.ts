@@ -77,7 +77,6 @@ export class GateForecast {
     }
   }
 
-  /** In order of the gates. */
   gates(): readonly GateChanges[] {
     return this.#counts.map(({ gate, ...counts }) => ({
       gate: gate.rule,

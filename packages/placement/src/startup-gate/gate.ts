@@ -15,11 +15,9 @@ export interface GateDocument {
   readonly spec: StartupGateSpec;
 }
 
-/** One gate in force. */
 export interface Gate {
   /** As recorded on nodes: `cluster/network`, `config/network`. */
   readonly rule: string;
-  /** Name of the document. */
   readonly name: string;
   readonly spec: StartupGateSpec;
   readonly taintId: MarkId;

@@ -109,11 +109,8 @@ interface PodNeed extends PodRule {
   readonly need: PodSignal["need"];
 }
 
-interface Judged {
-  /** `<namespace>/<name>`; absent for pods that have not been read. */
-  readonly pod?: string;
-  readonly verdict: PodVerdict;
-}
+/** With `<namespace>/<name>`; without for pods that have not been read. */
+type Judged = { readonly pod?: string; readonly verdict: PodVerdict };
 
 /**
  * `All`: one counts at least, and all that count are ready. `Any`: one that counts is ready. What has not been read makes it

@@ -28,19 +28,19 @@ export function missingTolerations(daemonSet: DaemonSet, { gates }: GateList): r
 }
 
 /**
- * The JSON patch that lets an existing DaemonSet tolerate all gates; applied, it starts a roll-out. It fails when the
+ * The JSON patch that lets a stored DaemonSet tolerate all gates; applied, it starts a roll-out. It fails when the
  * DaemonSet has changed since it was read, so that it never adds what somebody else has added meanwhile.
  *
- * @returns `undefined` when nothing is missing, or the object was never stored and has no resourceVersion.
+ * @returns `undefined` when nothing is missing.
  */
 export function tolerationPatch(
   daemonSet: DaemonSet,
   gates: GateList,
 ): readonly JsonPatchOperation[] | undefined {
-  const resourceVersion = daemonSet.metadata?.resourceVersion;
+  const value = daemonSet.metadata?.resourceVersion;
   const additions = additionsTo(daemonSet, gates);
-  if (additions.length === 0 || resourceVersion === undefined) return undefined;
-  return [{ op: "test", path: "/metadata/resourceVersion", value: resourceVersion }, ...additions];
+  if (additions.length === 0 || value === undefined) return undefined;
+  return [{ op: "test", path: "/metadata/resourceVersion", value }, ...additions];
 }
 
 /** What adds the missing tolerations behind those that stand, and records them; nothing when none is missing. */
@@ -48,10 +48,9 @@ export function additionsTo(daemonSet: DaemonSet, gates: GateList): readonly Jso
   const missing = missingTolerations(daemonSet, gates);
   if (missing.length === 0) return [];
   const standing = daemonSet.spec?.template.spec?.tolerations ?? [];
-  const record = recordTolerations(GATES, daemonSet.metadata?.annotations, missing);
-  if (standing.length === 0) return [{ op: "add", path: TOLERATIONS, value: missing }, ...record];
-  return [
-    ...missing.map((value): JsonPatchOperation => ({ op: "add", path: `${TOLERATIONS}/-`, value })),
-    ...record,
-  ];
+  const added: readonly JsonPatchOperation[] =
+    standing.length === 0
+      ? [{ op: "add", path: TOLERATIONS, value: missing }]
+      : missing.map((value) => ({ op: "add", path: `${TOLERATIONS}/-`, value }));
+  return [...added, ...recordTolerations(GATES, daemonSet.metadata?.annotations, missing)];
 }
