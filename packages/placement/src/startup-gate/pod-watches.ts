@@ -77,8 +77,9 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
   }
 }
 
-/** What signals read of a pod, beside annotations: who made it and when, where it runs, and whether it is ready. */
+/** What signals read of a pod: who made it and when, where it runs, and whether it is ready. */
 const podFields: FieldMask = [
+  "metadata.annotations",
   "metadata.creationTimestamp",
   "metadata.deletionTimestamp",
   "metadata.ownerReferences",
@@ -95,10 +96,10 @@ const podFields: FieldMask = [
 
 function keepPod(annotations: ReadonlySet<string>): Projection<Pod> {
   const keep = keepFields<Pod>(podFields);
-  return (pod) => {
-    const { metadata, ...rest } = keep(pod);
-    const kept = Object.entries(pod.metadata?.annotations ?? {}).filter(([key]) => annotations.has(key));
-    if (kept.length === 0) return { ...rest, ...(metadata && { metadata }) };
-    return { ...rest, metadata: { ...metadata, annotations: Object.fromEntries(kept) } };
+  return ({ metadata, status, ...pod }) => {
+    const kept = Object.entries(metadata?.annotations ?? {}).filter(([key]) => annotations.has(key));
+    const whole = { ...metadata, annotations: Object.fromEntries(kept) };
+    const conditions = status?.conditions?.filter(({ type }) => type === "Ready") ?? [];
+    return keep({ ...pod, metadata: whole, status: { ...status, conditions } });
   };
 }
