@@ -79,10 +79,8 @@ describe("a node that missed admission", () => {
 
 describe("a gate in dry run", () => {
   it("I-14 tells in Events and status what it would do to a new node, and writes nothing on it", async () => {
-    await using stage = await gated("i14-dry");
     const mark = await cluster.audit.mark();
-    await stage.gate("net", { ...atOnce, dryRun: true });
-    await stage.start();
+    await using stage = await gated("i14-dry", { dryRun: true });
     await stage.add("n");
     const held = await stage.said("WouldHold", "n");
     expect(held.note).toContain("cluster/net: it would be held: pods kube-system");
@@ -103,11 +101,9 @@ describe("a gate in dry run", () => {
 
 describe("the log", () => {
   it("I-9 tells on one line each which gate holds a node, why and what for, and which lets it go", async () => {
-    await using stage = await gated("i9");
     const lines: Record<string, unknown>[] = [];
     const log = createJsonLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } });
-    await stage.gate("net", atOnce);
-    await stage.start({ log });
+    await using stage = await gated("i9", {}, { log });
     await stage.add("n");
     await stage.held("n");
     await stage.pod(stage.init("n"), { ready: true });
@@ -167,10 +163,8 @@ describe("a burst", () => {
   });
 
   it("N-B2 asks the API server for pods with the labels of the signals only", async () => {
-    await using stage = await gated("b2-selectors");
     const mark = await cluster.audit.mark();
-    await stage.gate("net", atOnce);
-    await stage.start();
+    await using stage = await gated("b2-selectors");
     await stage.settled();
     const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH, resource: "pods" });
     expect(asked.length).toBeGreaterThan(0);
@@ -188,8 +182,6 @@ describe("a pod that should not open the gate", () => {
   it("N-B4 is one of another namespace, of no DaemonSet, of one that it only names, or one that terminates", async () => {
     await using stage = await gated("b4");
     await stage.namespace("tenant");
-    await stage.gate("net", atOnce);
-    await stage.start();
     await stage.addHeld("n");
     const ready = { ready: true };
     await stage.pod(stage.init("n", "spoof").in("tenant"), ready);

@@ -68,7 +68,6 @@ export class GateClocks {
     this.#trusting = trusting;
   }
 
-  /** Nodes that something is remembered of. */
   get remembered(): number {
     return this.#nodes.size;
   }

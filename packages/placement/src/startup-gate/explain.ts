@@ -73,7 +73,10 @@ function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExpl
     ...(dryRun && { dryRun }),
     after: waits ? waitsFor : [],
     signals: readings.map(({ signal, state, reason, message, since }) => ({
-      ...{ signal, state, reason, message },
+      signal,
+      state,
+      reason,
+      message,
       ...(since !== undefined && { since: toTimestamp(since) }),
     })),
     ...(waits ? waitsOf(it) : { timeouts: [] }),

@@ -48,7 +48,6 @@ export class IdleProbe implements Component {
   readonly name = "gate-idle-probe";
   readonly #options: IdleProbeOptions;
   readonly #controller: Controller<string>;
-  /** By node name. */
   readonly #inquiries = new Map<string, Inquiry>();
 
   constructor(options: IdleProbeOptions) {
@@ -82,7 +81,6 @@ export class IdleProbe implements Component {
     this.#inquiries.delete(name);
   }
 
-  /** Nodes that something is remembered of. */
   get remembered(): number {
     return this.#inquiries.size;
   }
