@@ -54,52 +54,12 @@ describe("the drop-in for nodetaintshandler", () => {
     expect(await stage.writesFor(mark)).toEqual(["patch 200"]);
   });
 
-  it("N-P6 takes the annotation startup.k8s.io/ready=true for ready, whatever the containers say", async () => {
-    await using stage = await dropIn("p6");
-    await stage.addHeld("n");
-    await stage.addHeld("maybe");
-    await stage.pod(stage.init("maybe").annotated({ [originalGate.ready]: "True" }), { ready: false });
-    await stage.pod(stage.init("n").annotated({ [originalGate.ready]: "true" }), { ready: false });
-    await stage.free("n");
-    await stage.settled();
-    expect(hasTaint(await stage.read("maybe"))).toBe(true);
-  });
-
-  it("N-P7 keeps the taint while a container is not ready, though the pod says it is", async () => {
-    await using stage = await dropIn("p7");
-    await stage.addHeld("n");
-    await stage.pod(stage.init("n"), { ready: true, containersReady: false });
-    await stage.settled();
-    expect(taintsOf(await stage.read("n"))).toContain(ORIGINAL_TAINT);
-    await stage.say({ name: "init-n" }, { ready: true });
-    await stage.free("n");
-  });
-
-  it("N-P8 is content with the second of two init pods", async () => {
-    await using stage = await dropIn("p8");
-    await stage.addHeld("n");
-    await stage.pod(stage.init("n", "first"), { ready: false });
-    await stage.pod(stage.init("n", "second"), { ready: true });
-    expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
-  });
-
   it("N-P8 asks neither for a namespace nor for an owner nor for a container status", async () => {
     await using stage = await dropIn("p8-any");
     await stage.addHeld("n");
     const anybodys = aPod("anybodys").labelled(originalGate.podLabels).on(stage.nodeName("n"));
     await stage.pod(anybodys, { ready: true, noContainers: true });
     expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
-  });
-
-  it("N-P9 keeps the taint for an annotated pod without the label, and for a ready pod of another node", async () => {
-    await using stage = await dropIn("p9");
-    await stage.addHeld("n");
-    await stage.add("other");
-    const unlabelled = aPod("unlabelled").in("kube-system").on(stage.nodeName("n"));
-    await stage.pod(unlabelled.annotated({ [originalGate.ready]: "true" }), { ready: true });
-    await stage.pod(stage.init("other"), { ready: true });
-    await stage.settled();
-    expect(taintsOf(await stage.read("n"))).toContain(ORIGINAL_TAINT);
   });
 
   it("N-P10 releases a node that its kubelet registered with the taint, without any webhook", async () => {

@@ -21,7 +21,6 @@ import {
   says,
   sharedGateCluster,
   stateOf,
-  taintsOf,
 } from "./gate-world.ts";
 import { quickest } from "./patience.ts";
 
@@ -30,7 +29,16 @@ beforeAll(async () => {
   cluster = await sharedGateCluster();
 });
 
-const gated = (name: string): Promise<GateStage> => createGateStage(cluster, name);
+/** A stage with the gate `net`, and a Berth that knows it. */
+async function gated(
+  name: string,
+  spec: object = {},
+  options: Parameters<GateStage["start"]>[0] = {},
+): Promise<GateStage & { readonly berth: Awaited<ReturnType<GateStage["start"]>> }> {
+  const stage = await createGateStage(cluster, name);
+  await stage.gate("net", { ...atOnce, ...spec });
+  return Object.assign(stage, { berth: await stage.start(options) });
+}
 
 /** What a start looks at once, in all namespaces. */
 const UNSCHEDULED = "spec.nodeName=,status.phase=Pending";
@@ -38,13 +46,9 @@ const UNSCHEDULED = "spec.nodeName=,status.phase=Pending";
 /** The default signal, and no waiting that a test does not ask for. */
 const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
 
-const inSeconds = (text: unknown): number => Math.floor(Date.parse(String(text)) / 1000);
-
 describe("a node that missed admission", () => {
   it("N-B1 is gated within two seconds when it is young and idle, at any time", async () => {
     await using stage = await gated("b1");
-    await stage.gate("net", atOnce);
-    await stage.start();
     for (const moment of ["first", "second", "third"]) {
       const tookMs = await quickest(2000, async (attempt) => {
         const node = `${moment}-${attempt}`;
@@ -62,8 +66,6 @@ describe("a node that missed admission", () => {
 
   it("N-B1 is left alone when pods run there, and an Event says so", async () => {
     await using stage = await gated("b1-busy");
-    await stage.gate("net", atOnce);
-    await stage.start();
     await stage.pod(aPod("user").on(stage.nodeName("busy")));
     await stage.add("busy");
     const event = await stage.said("GateMissed", "busy");
@@ -77,10 +79,8 @@ describe("a node that missed admission", () => {
 
 describe("a gate in dry run", () => {
   it("I-14 tells in Events and status what it would do to a new node, and writes nothing on it", async () => {
-    await using stage = await gated("i14-dry");
     const mark = await cluster.audit.mark();
-    await stage.gate("net", { ...atOnce, dryRun: true });
-    await stage.start();
+    await using stage = await gated("i14-dry", { dryRun: true });
     await stage.add("n");
     const held = await stage.said("WouldHold", "n");
     expect(held.note).toContain("cluster/net: it would be held: pods kube-system");
@@ -101,11 +101,9 @@ describe("a gate in dry run", () => {
 
 describe("the log", () => {
   it("I-9 tells on one line each which gate holds a node, why and what for, and which lets it go", async () => {
-    await using stage = await gated("i9");
     const lines: Record<string, unknown>[] = [];
     const log = createJsonLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } });
-    await stage.gate("net", atOnce);
-    await stage.start({ log });
+    await using stage = await gated("i9", {}, { log });
     await stage.add("n");
     await stage.held("n");
     await stage.pod(stage.init("n"), { ready: true });
@@ -132,8 +130,7 @@ describe("the log", () => {
 describe("a burst", () => {
   it("N-B2 of 100 nodes is let go with one write for each and no read, and only selected pods are kept", async () => {
     await using stage = await gated("b2");
-    await stage.gate("net", atOnce);
-    const berth = await stage.start();
+    const { berth } = stage;
     let bursts = 0;
     /** @returns how long it takes from the last pod that is ready until all nodes are let go. */
     const burst = async (): Promise<number> => {
@@ -166,10 +163,8 @@ describe("a burst", () => {
   });
 
   it("N-B2 asks the API server for pods with the labels of the signals only", async () => {
-    await using stage = await gated("b2-selectors");
     const mark = await cluster.audit.mark();
-    await stage.gate("net", atOnce);
-    await stage.start();
+    await using stage = await gated("b2-selectors");
     await stage.settled();
     const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH, resource: "pods" });
     expect(asked.length).toBeGreaterThan(0);
@@ -187,8 +182,6 @@ describe("a pod that should not open the gate", () => {
   it("N-B4 is one of another namespace, of no DaemonSet, of one that it only names, or one that terminates", async () => {
     await using stage = await gated("b4");
     await stage.namespace("tenant");
-    await stage.gate("net", atOnce);
-    await stage.start();
     await stage.addHeld("n");
     const ready = { ready: true };
     await stage.pod(stage.init("n", "spoof").in("tenant"), ready);
@@ -211,42 +204,6 @@ describe("a pod that should not open the gate", () => {
     await stage.pod(stage.init("n", "real"), ready);
     expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
   });
-
-  it("N-B4 is one from before the node was made", async () => {
-    await using stage = await gated("b4-older");
-    await stage.gate("net", atOnce);
-    await stage.start();
-    const { metadata } = await stage.pod(stage.init("n", "older"), { ready: true });
-    // The API server dates objects in whole seconds.
-    await eventually(() =>
-      expect(Math.floor(Date.now() / 1000)).toBeGreaterThan(inSeconds(metadata?.creationTimestamp)),
-    );
-    await stage.addHeld("n");
-    await stage.settled();
-    expect(hasTaint(await stage.read("n"))).toBe(true);
-    await cluster.client.delete(pods, { namespace: "kube-system", name: "older" }, { gracePeriodSeconds: 0 });
-    await stage.pod(stage.init("n", "newer"), { ready: true });
-    await stage.free("n");
-  });
-
-  it("N-B4 is one whose containers ran before the node booted", async () => {
-    await using stage = await gated("b4-boot");
-    await stage.gate("net", atOnce);
-    await stage.start();
-    await stage.addHeld("n", booted("boot-1"));
-    await stage.state("n", "held", "net");
-    await stage.pod(stage.init("n"), { ready: false });
-    const before = new Date(Date.now() - 60_000).toISOString();
-    await boots(stage, "n", "boot-2");
-    await eventually(async () =>
-      expect(stateOf(await stage.read("n"), "net")).toMatchObject({ boot: "boot-2" }),
-    );
-    await stage.say({ name: "init-n" }, { ready: true, startedAt: before });
-    await stage.settled();
-    expect(hasTaint(await stage.read("n"))).toBe(true);
-    await stage.say({ name: "init-n" }, { ready: true });
-    await stage.free("n");
-  });
 });
 
 describe("a timeout", () => {
@@ -255,9 +212,7 @@ describe("a timeout", () => {
     cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body: { spec: { timeouts } } });
 
   it("N-B5 Keep holds the node on, says so once, and lets it go when it is ready after all", async () => {
-    await using stage = await gated("b5-keep");
-    await stage.gate("net", { ...atOnce, timeouts: { notReady: "1h" } });
-    await stage.start();
+    await using stage = await gated("b5-keep", { timeouts: { notReady: "1h" } });
     await stage.addHeld("n");
     await stage.pod(stage.init("n"), { ready: false });
     // The pod has been seen before the time is over.
@@ -276,9 +231,7 @@ describe("a timeout", () => {
   });
 
   it("N-B5 Release lets the node go without its signals", async () => {
-    await using stage = await gated("b5-release");
-    await stage.gate("net", { ...atOnce, timeouts: { noPod: "1s", policy: "Release" } });
-    await stage.start();
+    await using stage = await gated("b5-release", { timeouts: { noPod: "1s", policy: "Release" } });
     await stage.addHeld("n");
     const after = await stage.free("n");
     expect(stateOf(after, "net")).toMatchObject({ state: "released", why: "TimedOut" });
@@ -286,25 +239,8 @@ describe("a timeout", () => {
     expect((await stage.said("TimedOut", "n")).note).toContain(originalGate.taint.key);
   });
 
-  it("N-B5 noPod does not pass while there is a pod", async () => {
-    await using stage = await gated("b5-no-pod");
-    await stage.gate("net", { ...atOnce, timeouts: { noPod: "1h", policy: "Release" } });
-    await stage.start();
-    await stage.addHeld("with");
-    await stage.pod(stage.init("with"), { ready: false });
-    // The pod has been seen before the time is over.
-    await stage.settled();
-    await shorten({ noPod: "1s" });
-    await stage.addHeld("without");
-    await stage.free("without");
-    await stage.settled();
-    expect(hasTaint(await stage.read("with"))).toBe(true);
-  });
-
   it("N-B5 Cordon makes the node unschedulable too, until it is ready", async () => {
-    await using stage = await gated("b5-cordon");
-    await stage.gate("net", { ...atOnce, timeouts: { notReady: "1s", policy: "Cordon" } });
-    await stage.start();
+    await using stage = await gated("b5-cordon", { timeouts: { notReady: "1s", policy: "Cordon" } });
     await stage.addHeld("n");
     await stage.pod(stage.init("n"), { ready: false });
     await stage.addHeld("theirs", (it) => it.unschedulable());
@@ -320,46 +256,9 @@ describe("a timeout", () => {
   });
 });
 
-describe("a taint that stands already", () => {
-  it("N-B6 with another value gets that of the gate, and is never there twice", async () => {
-    await using stage = await gated("b6");
-    await stage.gate("net", atOnce);
-    await stage.start();
-    const { key } = originalGate.taint;
-    await stage.add("n", (it) => it.tainted(`${key}=other:NoSchedule`, `${key}=stays:NoExecute`));
-    const found = await stage.held("n");
-    expect(
-      taintsOf(found)
-        .filter((it) => it.startsWith(key))
-        .toSorted(),
-    ).toEqual([`${key}=stays:NoExecute`, ORIGINAL_TAINT].toSorted());
-    await stage.pod(stage.init("n"), { ready: true });
-    const after = await eventually(async () => {
-      const node = await stage.read("n");
-      expect(taintsOf(node)).not.toContain(ORIGINAL_TAINT);
-      return node;
-    });
-    expect(taintsOf(after)).toContain(`${key}=stays:NoExecute`);
-  });
-
-  it("is put back when somebody else takes it off", async () => {
-    await using stage = await gated("restore");
-    await stage.gate("net", atOnce);
-    await stage.start();
-    await stage.addHeld("n");
-    await stage.state("n", "held", "net");
-    await stage.edit("n", { spec: { taints: null } });
-    await stage.held("n");
-    await stage.pod(stage.init("n"), { ready: true });
-    expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
-  });
-});
-
 describe("a reboot", () => {
   it("N-B7 holds the node again when the gate says so, until its containers run anew", async () => {
-    await using stage = await gated("b7");
-    await stage.gate("net", { ...atOnce, regateOnReboot: true });
-    await stage.start();
+    await using stage = await gated("b7", { regateOnReboot: true });
     await stage.addHeld("n", booted("boot-1"));
     const early = new Date(Date.now() - 60_000).toISOString();
     await stage.pod(stage.init("n"), { ready: true, startedAt: early });
@@ -377,9 +276,8 @@ describe("a reboot", () => {
 
 describe("what is told", () => {
   it("N-B11 counts held nodes, seconds and releases by reason, and puts Events on the node", async () => {
-    await using stage = await gated("b11");
-    await stage.gate("net", { ...atOnce, timeouts: { notReady: "1s" } });
-    const berth = await stage.start();
+    await using stage = await gated("b11", { timeouts: { notReady: "1s" } });
+    const { berth } = stage;
     await stage.add("n");
     await stage.held("n");
     await stage.said("Gated", "n");
@@ -404,8 +302,6 @@ describe("what is told", () => {
 
   it("N-B11 says in the status of a gate how many nodes it selects and holds, and whether it is in force", async () => {
     await using stage = await gated("b11-status");
-    await stage.gate("net", atOnce);
-    await stage.start();
     await stage.addHeld("n");
     await says(stage, "net", {
       observedGeneration: 1,

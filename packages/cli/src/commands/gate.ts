@@ -126,22 +126,23 @@ export async function release(options: GateReleaseOptions, surroundings: Surroun
       `there is no startup gate ${options.gate}${names === "" ? "" : `; there are: ${names}`}`,
     );
   }
-  const { released, node } = await releaseNode({ gates, options }, session);
-  for (const { rule, taint } of released)
-    stdout.write(`${rule} lets ${options.node} go: ${taint} is taken off.\n`);
-  await recordEvents(node, { released, reason }, session);
+  const done = await releaseNode({ gates, options }, session);
+  for (const { rule, taintId } of done.released)
+    stdout.write(`${rule} lets ${options.node} go: ${taintId.replace("taint/", "")} is taken off.\n`);
+  await recordEvents(done, reason, session);
   return exitCodes.done;
 }
 
+/** The gates that have let the node go, and the node as it was before. */
 interface Released {
-  readonly rule: string;
-  readonly taint: string;
+  readonly released: Gates["gates"];
+  readonly node: Node;
 }
 
 async function releaseNode(
   { gates, options }: { readonly gates: Gates; readonly options: GateReleaseOptions },
   session: Session,
-): Promise<{ readonly released: readonly Released[]; readonly node: Node }> {
+): Promise<Released> {
   const { client, clock, signal } = session;
   const capability = bindUnseeing(gates, clock);
   const { installation, gate: only, reason: note } = options;
@@ -157,14 +158,7 @@ async function releaseNode(
       if (plan.patch !== undefined) {
         await client.patch(nodes, { name: options.node }, { type: "merge", body: plan.patch }, { signal });
       }
-      const isReleased = ({ rule }: { readonly rule: string }): boolean => released.includes(rule);
-      return {
-        node,
-        released: gates.gates.filter(isReleased).map(({ rule, spec: { taint } }) => ({
-          rule,
-          taint: `${taint.key}:${taint.effect}`,
-        })),
-      };
+      return { node, released: gates.gates.filter(({ rule }) => released.includes(rule)) };
     } catch (error) {
       if (!isApiError(error, "conflict") || tries === MAX_TRIES) throw error;
     }
@@ -178,32 +172,25 @@ function checked(
 ): ReleasePlan {
   if (planned.released.length === 0 && strangers.length > 0)
     throw new CommandError(`${node} is held by ${unread(strangers)}`);
-  if (planned.released.length === 0) {
-    throw new CommandError(
-      `${node} is not held by ${gate === undefined ? "a startup gate" : `the gate ${gate}`}`,
-    );
-  }
+  const holder = gate === undefined ? "a startup gate" : `the gate ${gate}`;
+  if (planned.released.length === 0) throw new CommandError(`${node} is not held by ${holder}`);
   if (planned.problem !== undefined) throw new CommandError(`${node} cannot be let go: ${planned.problem}`);
   return planned;
 }
 
 /** The Events that a running Berth would write. The node is let go already, so a failure is only said. */
 async function recordEvents(
-  node: Node,
-  { released, reason }: { readonly released: readonly Released[]; readonly reason: string },
+  { node, released }: Released,
+  reason: string,
   { client, clock, stderr }: Session,
 ): Promise<void> {
-  const recorder = new EventRecorder({
-    client,
-    clock,
-    log: createSilentLogger(),
-    reportingInstance: "berth-gate-release",
-  });
-  for (const { rule, taint } of released) {
+  const log = createSilentLogger();
+  const recorder = new EventRecorder({ client, clock, log, reportingInstance: "berth-gate-release" });
+  for (const { rule, taintId } of released) {
     recorder.record({
       regarding: referenceTo(nodes, node),
       reason: reasons.ReleasedByHand,
-      note: `taint/${taint} removed (${rule}): ${reason}`,
+      note: `${taintId} removed (${rule}): ${reason}`,
       type: "Normal",
       action: "SetMarks",
     });

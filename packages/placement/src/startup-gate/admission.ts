@@ -1,7 +1,4 @@
-/**
- * The objects by which the API server puts the taints of startup gates on new nodes: itself, by policies, or by asking
- * Berth, by a webhook. Pure: the same gates and options, the same objects.
- */
+/** How the API server puts the taints of startup gates on new nodes: itself, by policies, or by asking Berth. */
 import {
   type AdmissionEnv,
   type AdmissionRules,
@@ -38,7 +35,7 @@ export function admissionPolicies(list: GateList, env: AdmissionEnv): readonly P
 }
 
 /** Puts the taint of one gate on new nodes, and gives one that stands with another value the value of the gate. */
-export function gatePolicy(gate: Gate, env: AdmissionEnv): PolicyPair {
+function gatePolicy(gate: Gate, env: AdmissionEnv): PolicyPair {
   const { taint } = gate.spec;
   return pair(`gate-${gate.name}`, env, {
     failurePolicy: env.spec.failurePolicy,
@@ -70,14 +67,10 @@ function taintingCel({ key, value, effect }: CelTaint): string {
  * Lets the pods of DaemonSets in opted-in namespaces tolerate all gates: of new ones, and of such whose pod template
  * changes anyway, as `admitDaemonSetRequest` does.
  */
-export function tolerationPolicy(list: GateList, env: AdmissionEnv): PolicyPair {
+function tolerationPolicy(list: GateList, env: AdmissionEnv): PolicyPair {
   return pair("daemonset-tolerations", env, {
     failurePolicy: "Ignore",
-    matchConstraints: {
-      resourceRules: [daemonSetRule],
-      matchPolicy: "Equivalent",
-      ...optedIn,
-    },
+    matchConstraints: { resourceRules: [daemonSetRule], matchPolicy: "Equivalent", ...optedIn },
     matchConditions: daemonSetConditions(list),
     variables: [
       { name: "missing", expression: missingCel(list) },
@@ -121,20 +114,12 @@ const nodeRule: NamedRuleWithOperations = {
 /** `IfNeeded`: what comes later may replace the whole list; run again, a policy changes nothing of what it has done. */
 function pair(name: string, env: AdmissionEnv, spec: MutatingAdmissionPolicySpec): PolicyPair {
   const metadata = ownedMetadata(env.installation, COMPONENT, name);
-  const apiVersion = "admissionregistration.k8s.io/v1";
+  const common = { apiVersion: "admissionregistration.k8s.io/v1", metadata };
+  const whole = { ...spec, reinvocationPolicy: "IfNeeded" };
+  const bound = { policyName: metadata.name };
   return {
-    policy: {
-      apiVersion,
-      kind: "MutatingAdmissionPolicy",
-      metadata,
-      spec: { ...spec, reinvocationPolicy: "IfNeeded" },
-    },
-    binding: {
-      apiVersion,
-      kind: "MutatingAdmissionPolicyBinding",
-      metadata,
-      spec: { policyName: metadata.name },
-    },
+    policy: { ...common, kind: "MutatingAdmissionPolicy", spec: whole },
+    binding: { ...common, kind: "MutatingAdmissionPolicyBinding", spec: bound },
   };
 }
 
@@ -181,14 +166,9 @@ export const gateAdmission: AdmissionRules<GateList> = {
   },
 };
 
-/**
- * Seconds. Nodes register in a burst after an outage, and DaemonSets come with a deployment: neither should wait long for
- * a Berth that does not answer. From a cache in memory it answers in milliseconds.
- */
-const TIMEOUT_SECONDS = 2;
-
+/** 2 s: nodes register in a burst after an outage, and none should wait long for a Berth that does not answer. */
 function askedIf({ gates }: GateList, when: Omit<AskedWhen, "timeoutSeconds">): AskedWhen | undefined {
-  return gates.length === 0 ? undefined : { timeoutSeconds: TIMEOUT_SECONDS, ...when };
+  return gates.length === 0 ? undefined : { timeoutSeconds: 2, ...when };
 }
 
 function anyGateCel({ gates }: GateList): string {

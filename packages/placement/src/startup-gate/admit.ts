@@ -4,9 +4,9 @@
  */
 import type { DaemonSet, JsonPatchOperation, Node, Taint, Toleration } from "@berth/kube";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
-import type { Gate } from "./gate.ts";
+import { field, isRecord } from "../node/untrusted-json.ts";
 import { isGatedAtCreation } from "./selection.ts";
-import { additionsTo, type GateList } from "./tolerate.ts";
+import { additionsTo, type GateList, taintOf } from "./tolerate.ts";
 
 const TAINTS = "/spec/taints";
 
@@ -28,8 +28,7 @@ export function admitNode({ gates }: GateList, object: unknown): readonly JsonPa
   const standing = node.spec?.taints ?? [];
   const replaced: JsonPatchOperation[] = [];
   const added: Taint[] = [];
-  for (const gate of gates) {
-    if (!isGatedAtCreation(gate, node)) continue;
+  for (const gate of gates.filter((it) => isGatedAtCreation(it, node))) {
     const taint = taintOf(gate);
     const same = standing.filter(({ key, effect }) => key === taint.key && effect === taint.effect);
     if (same.some(({ value = "" }) => value === taint.value)) continue;
@@ -44,11 +43,6 @@ export function admitNode({ gates }: GateList, object: unknown): readonly JsonPa
   ];
 }
 
-/** In the order of the fields that nodetaintshandler sends. */
-function taintOf({ spec: { taint } }: Gate): Taint {
-  return { key: taint.key, value: taint.value, effect: taint.effect };
-}
-
 /**
  * `/mutate-daemonset`: lets the pods of a DaemonSet tolerate all gates. One that is updated is changed only when its pod
  * template changes anyway, so that Berth never starts a roll-out here; and a client that sends the template as it
@@ -59,23 +53,16 @@ export function admitDaemonSetRequest(
   { kind, operation, object, oldObject }: AdmissionQuestion,
 ): readonly JsonPatchOperation[] {
   if (kind.kind !== "DaemonSet") return [];
-  const isDue = operation === "CREATE" || (operation === "UPDATE" && !hasSameTemplate(object, oldObject));
+  // The API server writes both templates in the same order of fields.
+  const [template, old] = [object, oldObject].map((it) => JSON.stringify(templateOf(it)));
+  const isDue = operation === "CREATE" || (operation === "UPDATE" && template !== old);
   const daemonSet = isDue ? readDaemonSet(object) : undefined;
   return daemonSet === undefined ? [] : additionsTo(daemonSet, gates);
-}
-
-/** The API server writes both in the same order of fields. */
-function hasSameTemplate(a: unknown, b: unknown): boolean {
-  return JSON.stringify(templateOf(a)) === JSON.stringify(templateOf(b));
 }
 
 function templateOf(object: unknown): unknown {
   return field(field(object, "spec"), "template");
 }
-
-// Readers of untrusted JSON: `undefined` for what is not as the API has it.
-
-type Json = Readonly<Record<string, unknown>>;
 
 function readNode(object: unknown): Node | undefined {
   const labels = optional(field(field(object, "metadata"), "labels"), isTextMap, {});
@@ -96,11 +83,6 @@ function readDaemonSet(object: unknown): DaemonSet | undefined {
   };
 }
 
-/** `null` stands for absent, as everywhere in the API. */
-function field(value: unknown, name: string): unknown {
-  return isRecord(value) && Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined;
-}
-
 function optional<T>(
   value: unknown,
   is: (value: unknown) => value is T,
@@ -108,10 +90,6 @@ function optional<T>(
 ): T | undefined {
   if (value === undefined) return absent;
   return is(value) ? value : undefined;
-}
-
-function isRecord(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isTextMap(value: unknown): value is Readonly<Record<string, string>> {

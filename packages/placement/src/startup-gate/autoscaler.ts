@@ -50,12 +50,11 @@ function karpenterHints({ gates }: GateList): readonly string[] {
     "        startupTaints:",
     ...unknown.flatMap(({ spec }) => {
       const { key, value, effect } = spec.taint;
-      const lines = [
-        `- key: ${JSON.stringify(key)}`,
-        `  value: ${JSON.stringify(value)}`,
-        `  effect: ${effect}`,
+      return [
+        `          - key: ${JSON.stringify(key)}`,
+        `            value: ${JSON.stringify(value)}`,
+        `            effect: ${effect}`,
       ];
-      return lines.map((line) => `          ${line}`);
     }),
   ];
 }

@@ -6,7 +6,6 @@ import { type Reason, reasons } from "../api/reasons.ts";
 import {
   type BoundCapability,
   type Contribution,
-  type Finding,
   type Instant,
   type NodeDecision,
   type NodeView,
@@ -15,10 +14,10 @@ import {
   type RuleOutcome,
   unreadPolicy,
 } from "../node/capability.ts";
-import { type MarkId, markFields, parseMarkId, standingValue } from "../node/mark.ts";
+import { type MarkId, markFields, standingValue } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
-import { isStartupPlace, placesOf } from "./compile.ts";
+import { isStartupPlace, placesOf, refusedBy } from "./compile.ts";
 import { decideGate, type GateCase, type GateVerdict } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { type GateSources, observeGates, readingsOf } from "./observe.ts";
@@ -49,27 +48,29 @@ export interface GateCapability extends BoundCapability {
   look(view: NodeView, now: Instant): readonly GateLook[];
 }
 
-export interface GateBinding {
-  /** The gates in force; `undefined` until some source has been read. */
-  readonly gates: () => Gates | undefined;
-  readonly sources: GateSources;
-}
-
 /**
  * Startup gates. Watches: Nodes, and what the signals of the gates name. Owns: the taints of the gates, an annotation
  * `gate.berth.dev/<name>` for each, the annotation with the time of the release, and `unschedulable` where it has cordoned.
  */
-export function bindGates({ gates: current, sources }: GateBinding): GateCapability {
+export function bindGates({
+  gates: current,
+  sources,
+}: {
+  /** The gates in force; `undefined` until some source has been read. */
+  readonly gates: () => Gates | undefined;
+  readonly sources: GateSources;
+}): GateCapability {
   let last: Gates | undefined;
   const look = (view: NodeView, now: Instant): readonly GateLook[] => {
     const gates = current();
     if (gates === undefined) return [];
     if (gates !== last) sources.clocks.retain(new Set(gates.gates.map(({ rule }) => rule)), refusedBy(gates));
     last = gates;
-    return observeGates(view, gates, { sources, now }).map((it) => ({
-      of: it,
-      verdict: verdictOf(it, view),
-    }));
+    return observeGates(view, gates, { sources, now }).map((it) => {
+      const verdict = decideGate(it);
+      // A gate in dry run decides as any other, and contributes what it would do.
+      return { of: it, verdict: it.gate.spec.dryRun ? tryOut(it, verdict, view) : verdict };
+    });
   };
   return {
     name: GATES,
@@ -84,41 +85,31 @@ export function bindGates({ gates: current, sources }: GateBinding): GateCapabil
     inputs(view, mark) {
       const { gates } = current() ?? { gates: [] };
       const gate = gates.find(({ rule }) => rule === mark.rule);
-      if (gate === undefined) return [];
-      const readings = readingsOf(gate, view.node, { gates, sources });
+      const readings = gate ? readingsOf(gate, view.node, { gates, sources }) : [];
       return readings.map(({ signal, message }) => `${signal}: ${message}`);
     },
   };
 }
 
-/** A gate in dry run decides as any other, and contributes what it would do. */
-function verdictOf(it: GateCase, view: NodeView): GateVerdict {
-  const verdict = decideGate(it);
-  return it.gate.spec.dryRun ? tryOut(it, verdict, view) : verdict;
-}
-
 /** Taints that admission has put on for gates that are not there any more, before it heard of that. */
 function admittedLate({ node, owned }: NodeView, { gone = [] }: Gates): readonly MarkId[] {
   return gone
-    .filter((gate) => !owned.has(gate.taintId) && selects(gate, node))
-    .filter(({ taintId, spec: { taint } }) => standingValue(node, taintId) === taint.value)
-    .map(({ taintId }) => taintId);
+    .filter(({ taintId, spec }) => !owned.has(taintId) && standingValue(node, taintId) === spec.taint.value)
+    .flatMap((gate) => (selects(gate, node) ? [gate.taintId] : []));
 }
 
 /** The policy of all nodes, and what only goes for this one. */
 function policyFor({ owned }: NodeView, policy: Policy, admitted: readonly MarkId[]): Policy {
-  const believed = [...owned]
-    .filter(([id, { capability }]) => capability === GATES && isStartupPlace(id))
-    .flatMap(([id]) => (policy.declared.ids.has(id) ? [] : [id]));
+  const believed = [...owned].flatMap(([id, { capability }]) =>
+    capability === GATES && isStartupPlace(id) && !policy.declared.ids.has(id) ? [id] : [],
+  );
   if (believed.length + admitted.length === 0) return policy;
-  const declared: MarkSet = {
-    ids: new Set([...policy.declared.ids, ...believed, ...admitted]),
-    prefixes: policy.declared.prefixes,
-  };
-  const exclusive: MarkSet = {
-    ids: new Set([...policy.exclusive.ids, ...admitted]),
-    prefixes: policy.exclusive.prefixes,
-  };
+  const withIds = ({ ids, prefixes }: MarkSet, more: readonly MarkId[]): MarkSet => ({
+    ids: new Set([...ids, ...more]),
+    prefixes,
+  });
+  const declared = withIds(policy.declared, [...believed, ...admitted]);
+  const exclusive = withIds(policy.exclusive, admitted);
   return { ...policy, declared, allowedProtected: declared, exclusive };
 }
 
@@ -131,18 +122,16 @@ function decide(
   const keep = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.keep]));
   const removals = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.removals]));
   for (const id of admitted) removals.set(id, reasons.RuleGone);
-  const findings: Finding[] = looks.flatMap(({ verdict }) => verdict.findings);
-  const outcomes: RuleOutcome[] = looks.map(({ of: it, verdict }) => ({
-    rule: it.gate.rule,
-    phase: verdict.phase,
-  }));
+  const findings = looks.flatMap(({ verdict }) => verdict.findings);
+  const outcomes: RuleOutcome[] = looks.map((it) => ({ rule: it.of.gate.rule, phase: it.verdict.phase }));
   const refused = refusedBy(gates);
   // A gate in force that has the same taint has taken its nodes over.
   const decided = new Set(looks.flatMap(({ of: it }) => (it.selected ? placesOf(it.gate) : [])));
   for (const [id, { capability, rule }] of owned) {
     if (capability !== GATES || !refused.has(rule) || decided.has(id)) continue;
     keep.set(id, reasons.GateInvalid);
-    if (parseMarkId(id)?.kind === "taint" && standsAt(node, id)) outcomes.push({ rule, phase: "Held" });
+    if (id.startsWith("taint/") && standingValue(node, id) !== undefined)
+      outcomes.push({ rule, phase: "Held" });
   }
   const recheck = looks.map(({ verdict }) => verdict.recheckAfterMs).filter((it) => it !== undefined);
   return {
@@ -153,13 +142,6 @@ function decide(
     outcomes,
     ...(recheck.length > 0 && { recheckAfterMs: Math.min(...recheck) }),
   };
-}
-
-/** Gates that are not in force because of a fault. */
-function refusedBy({ gates, faults }: Gates): ReadonlySet<string> {
-  const refused = new Set(faults.map(({ source, name }) => `${source}/${name}`));
-  for (const { rule } of gates) refused.delete(rule);
-  return refused;
 }
 
 /** Do all labels stand as this capability wants them now, and none that it is about to remove? */
@@ -186,11 +168,7 @@ export function marksSettled(
         recorded.capability !== capability.name ||
         wanted.has(id) ||
         decision.keep.has(id) ||
-        !standsAt(node, id),
+        standingValue(node, id) === undefined,
     )
   );
-}
-
-function standsAt(node: Node, id: MarkId): boolean {
-  return standingValue(node, id) !== undefined;
 }

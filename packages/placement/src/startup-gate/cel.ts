@@ -6,12 +6,7 @@ import { celText, celTexts, hasLabelCel, podTolerations, selectorCel } from "../
 import type { Gate } from "./gate.ts";
 import { controlPlaneKeys } from "./selection.ts";
 
-/** A taint as a gate has it. */
-export interface CelTaint {
-  readonly key: string;
-  readonly value: string;
-  readonly effect: string;
-}
+export type CelTaint = Gate["spec"]["taint"];
 
 /** The taints of the node, none when it has none. */
 export const nodeTaints = "object.spec.?taints.orValue([])";

@@ -3,9 +3,9 @@ import type { Node } from "@berth/kube";
 import type { Unrecorded } from "../node/clean.ts";
 import type { CleanOnce } from "../node/clean-once.ts";
 import { withoutTolerations } from "../node/given-tolerations.ts";
-import { type MarkId, parseMarkId, standingValue, taintId } from "../node/mark.ts";
+import { type MarkId, standingValue, taintId } from "../node/mark.ts";
 import { holdsMark } from "../node/mark-set.ts";
-import { contractMarks, isStartupPlace } from "./compile.ts";
+import { contractMarks, isStartupPlace, placesOf } from "./compile.ts";
 import { originalGate } from "./document.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { selects } from "./selection.ts";
@@ -45,15 +45,8 @@ export const gatesClean: CleanOnce<Gates> = {
 export function unrecordedGates({ gates }: Pick<Gates, "gates">): Unrecorded {
   return {
     capability: GATES,
-    isOurs(id) {
-      const place = parseMarkId(id);
-      if (place?.kind !== "taint" && place?.kind !== "annotation") return false;
-      return (
-        holdsMark(contractMarks, id) ||
-        isStartupPlace(id) ||
-        gates.some((gate) => [gate.taintId, gate.stateId, gate.completedId].includes(id))
-      );
-    },
+    isOurs: (id) =>
+      holdsMark(contractMarks, id) || isStartupPlace(id) || gates.some((gate) => placesOf(gate).includes(id)),
     admitted: (node) => admittedTaints(node, gates),
   };
 }

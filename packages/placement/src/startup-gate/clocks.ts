@@ -1,12 +1,7 @@
-/**
- * How long things have lasted on each node, by a clock that cannot jump. Kept by the process: after a restart a hold
- * goes on from the time written on the node, and signals have to be stable anew.
- */
 import type { Node } from "@berth/kube";
 import type { Instant } from "../node/capability.ts";
 import type { Boot } from "./gate.ts";
-import type { Trial } from "./state.ts";
-import { type GateState, MAX_BOOT } from "./state.ts";
+import { type GateState, MAX_BOOT, type Trial } from "./state.ts";
 
 /** What is asked at each look at a node. */
 export interface Look {
@@ -32,15 +27,15 @@ export interface GateTimes {
 
 interface Track {
   /** What begins now has begun before this process looked first, or since it looked last. */
-  isLooked: boolean;
-  heldSince: Instant | undefined;
-  heldFromMs: number | undefined;
-  evidence: string | undefined;
+  isLooked?: true;
+  heldSince?: Instant | undefined;
+  heldFromMs?: number | undefined;
+  evidence?: string | undefined;
   stableFromMs: number;
-  unknownFromMs: number | undefined;
-  stamp: { readonly key: string; readonly at: Instant } | undefined;
+  unknownFromMs?: number | undefined;
+  stamp?: { readonly key: string; readonly at: Instant } | undefined;
   /** Of a gate in dry run. */
-  trial: Trial | undefined;
+  trial?: Trial;
 }
 
 interface NodeTrack {
@@ -52,25 +47,27 @@ interface NodeTrack {
   boot: Boot;
 }
 
-export interface GateClocksOptions {
-  /** Milliseconds from any origin; never jumps. */
-  readonly monotonic: () => number;
-  /** Believe times written on objects: for a command that looks once, and changes nothing. Default false. */
-  readonly trusting?: boolean;
-}
-
 /** A reboot takes longer than most watches are broken for; containers of the boot before are as much older. */
 const UNSEEN_MS = 30_000;
 
+/**
+ * How long things have lasted on each node, by a clock that cannot jump. Kept by the process: after a restart a hold
+ * goes on from the time written on the node, and signals have to be stable anew.
+ */
 export class GateClocks {
-  readonly #options: GateClocksOptions;
+  readonly #monotonic: () => number;
+  readonly #trusting: boolean;
   readonly #nodes = new Map<string, NodeTrack>();
 
-  constructor(options: GateClocksOptions) {
-    this.#options = options;
+  /**
+   * @param monotonic milliseconds from any origin; never jumps.
+   * @param trusting believes times written on objects: for a command that looks once, and changes nothing.
+   */
+  constructor({ monotonic, trusting = false }: { monotonic: () => number; trusting?: boolean }) {
+    this.#monotonic = monotonic;
+    this.#trusting = trusting;
   }
 
-  /** Nodes that something is remembered of. */
   get remembered(): number {
     return this.#nodes.size;
   }
@@ -78,10 +75,9 @@ export class GateClocks {
   /** Repeating a look changes nothing. */
   look(node: Node, look: Look, now: Instant): GateTimes {
     const { rule, held, evidence, unknown, holdsSince } = look;
-    const { monotonic, trusting = false } = this.#options;
-    const nowMs = monotonic();
+    const nowMs = this.#monotonic();
     const track = this.#trackOf(node, rule, now);
-    const heldFromMs = held ? heldFrom(track, look, { now, nowMs }) : undefined;
+    const heldFromMs = held ? heldFrom(track, look, now, nowMs) : undefined;
     // Something else is decided now, though it may be called by the same name.
     if (heldFromMs !== track.heldFromMs || evidence !== track.evidence) track.stamp = undefined;
     track.heldFromMs = heldFromMs;
@@ -89,8 +85,8 @@ export class GateClocks {
     track.isLooked = true;
     if (track.evidence !== evidence) {
       track.evidence = evidence;
-      track.stableFromMs =
-        trusting && holdsSince !== undefined ? nowMs - Math.max(0, now - holdsSince) : nowMs;
+      const since = this.#trusting ? holdsSince : undefined;
+      track.stableFromMs = nowMs - Math.max(0, now - (since ?? now));
     }
     if (!unknown) track.unknownFromMs = undefined;
     else track.unknownFromMs ??= nowMs;
@@ -119,9 +115,9 @@ export class GateClocks {
   }
 
   /**
-   * The boot that the node is in. A change of the bootID while this process watches is dated by the node's own clock,
-   * as the start of containers is: by the first heartbeat seen of it, less what may have gone by unseen while a watch
-   * was broken. One that happened while nobody watched, by when the boot before was written down.
+   * A change of the bootID while this process watches is dated by the node's own clock, as the start of containers is: by
+   * the first heartbeat seen of it, less what may have gone by unseen while a watch was broken. One that happened while
+   * nobody watched, by when the boot before was written down.
    */
   boot(node: Node, state: GateState | undefined, now: Instant): Boot {
     const id = bootIdOf(node);
@@ -146,12 +142,13 @@ export class GateClocks {
 
   /** Milliseconds since the node was made, by the wall clock at the first look and by the other one from then on. */
   age(node: Node, now: Instant): number {
-    return this.#options.monotonic() - this.#nodeOf(node, now).bornMs;
+    return this.#monotonic() - this.#nodeOf(node, now).bornMs;
   }
 
   /** The gate has nothing to do with the node at present: what begins later, begins anew. */
-  rest({ metadata }: Node, rule: string): void {
+  rest({ metadata }: Node, rule: string): GateTimes {
     this.#nodes.get(metadata?.name ?? "")?.gates.delete(rule);
+    return { heldForMs: 0, stableForMs: 0, unknownForMs: 0 };
   }
 
   /** Forgets the gates that are in neither. What is not looked at for a while has to be stable anew. */
@@ -175,7 +172,7 @@ export class GateClocks {
     if (track === undefined || track.uid !== uid) {
       const bornAt = Date.parse(creationTimestamp ?? "");
       const ageMs = Number.isNaN(bornAt) ? 0 : Math.max(0, now - bornAt);
-      const bornMs = this.#options.monotonic() - ageMs;
+      const bornMs = this.#monotonic() - ageMs;
       track = { uid, gates: new Map(), bornMs, boot: { id: "" } };
       this.#nodes.set(name, track);
     }
@@ -184,34 +181,18 @@ export class GateClocks {
 
   #trackOf(node: Node, rule: string, now: Instant): Track {
     const { gates } = this.#nodeOf(node, now);
-    let track = gates.get(rule);
-    if (track === undefined) {
-      track = {
-        isLooked: false,
-        heldSince: undefined,
-        heldFromMs: undefined,
-        evidence: undefined,
-        stableFromMs: 0,
-        unknownFromMs: undefined,
-        stamp: undefined,
-        trial: undefined,
-      };
-      gates.set(rule, track);
-    }
+    const track = gates.get(rule) ?? { stableFromMs: 0 };
+    gates.set(rule, track);
     return track;
   }
 }
 
 /**
- * When the hold began, by the clock that cannot jump. What the node says is asked once, at the first look of a process:
- * a hold that begins later began when it was seen, whatever the wall clock does meanwhile. Unless the node says
- * something else all of a sudden: then another hold has begun in between.
+ * What the node says of the beginning of a hold is asked once, at the first look of a process: a hold that begins later
+ * began when it was seen, whatever the wall clock does meanwhile. Unless the node says something else all of a sudden:
+ * then another hold has begun in between.
  */
-function heldFrom(
-  track: Track,
-  { heldSince }: Look,
-  { now, nowMs }: { readonly now: Instant; readonly nowMs: number },
-): number {
+function heldFrom(track: Track, { heldSince }: Look, now: Instant, nowMs: number): number {
   const byNode = heldSince === undefined ? nowMs : nowMs - Math.max(0, now - heldSince);
   if (track.heldFromMs === undefined) return track.isLooked ? nowMs : byNode;
   const isOther = track.heldSince !== undefined && heldSince !== track.heldSince;
@@ -225,10 +206,7 @@ function bootIdOf(node: Node): string {
 
 /** The latest time at which the kubelet reported, by its own clock. */
 function heartbeatOf(node: Node): Instant | undefined {
-  let latest: Instant | undefined;
-  for (const { lastHeartbeatTime } of node.status?.conditions ?? []) {
-    const at = Date.parse(lastHeartbeatTime ?? "");
-    if (!Number.isNaN(at) && (latest === undefined || at > latest)) latest = at;
-  }
-  return latest;
+  const times = node.status?.conditions?.map(({ lastHeartbeatTime = "" }) => Date.parse(lastHeartbeatTime));
+  const known = times?.filter((at) => !Number.isNaN(at)) ?? [];
+  return known.length === 0 ? undefined : Math.max(...known);
 }

@@ -11,14 +11,16 @@ import {
   type Unsettled,
 } from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
-import { type Reason, reasons } from "../api/reasons.ts";
+import { reasons } from "../api/reasons.ts";
+import type { NodeView } from "../node/capability.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
+import type { RecordedMark } from "../node/record.ts";
 import { isEmptySelector, selectorFaults } from "../node/selector.ts";
 import { policySources } from "../node/sources.ts";
 import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../node/taint-domains.ts";
 import { originalGate, type StartupGateSpec, signalGroups } from "./document.ts";
-import type { Gate, GateDocument, Gates } from "./gate.ts";
+import { GATES, type Gate, type GateDocument, type Gates } from "./gate.ts";
 import { startupGateKind } from "./resource.ts";
 import { GATE_DOMAIN, stateId } from "./state.ts";
 
@@ -69,7 +71,7 @@ export function compileGates(input: CompileInput): Gates {
     }
     for (const document of documents) {
       const gate = toGate(source, document);
-      const found = [...checkDocument(document), ...checkPlaces(gate, taken)];
+      const found = [...faultsOf(document), ...overlaps(gate, taken)];
       faults.push(...found.map((fault) => ({ ...fault, name: document.name, source })));
       if (found.length > 0) continue;
       for (const place of placesOf(gate)) taken.set(place, gate.rule);
@@ -77,9 +79,9 @@ export function compileGates(input: CompileInput): Gates {
     }
   }
   const ordered = inOrder(gates);
-  for (const gate of ordered.cyclic) {
+  for (const { rule, name } of ordered.cyclic) {
     const message = "it waits for itself, by way of other gates or alone";
-    const [source = "", name = ""] = gate.rule.split(/\/(.*)/s);
+    const source = rule.slice(0, -name.length - 1);
     faults.push({ name, source, path: ["after"], reason: reasons.GateInvalid, message });
   }
   const taints = new Set(ordered.gates.map(({ taintId: id }) => id));
@@ -116,48 +118,58 @@ export function placesOf({ taintId: taint, stateId: state, completedId }: Gate):
   return completedId === undefined ? [taint, state] : [taint, state, completedId];
 }
 
+/** Those of the record. No other gate in force has them; one that had them before may have had another name. */
+export function ownPlaces(owned: NodeView["owned"], gate: Gate): ReadonlySet<MarkId> {
+  const places = placesOf(gate);
+  const isOwn = ([id, { capability, rule }]: readonly [MarkId, RecordedMark]): boolean =>
+    capability === GATES && (rule === gate.rule || places.includes(id));
+  return new Set(
+    owned
+      .entries()
+      .filter(isOwn)
+      .map(([id]) => id),
+  );
+}
+
 type Found = Omit<DocumentFault, "name" | "source">;
 
-function checkDocument({ name, spec }: GateDocument): readonly Found[] {
-  const found: Found[] = [];
-  const report = (path: Found["path"], message: string, reason: Reason = reasons.GateInvalid): void => {
-    found.push({ path, reason, message });
-  };
-  if (name.length > MAX_NAME) report([], `the name of a gate has at most ${MAX_NAME} characters`);
-  const checkSelector = (selector: Selector, path: Found["path"]): void => {
-    for (const fault of selectorFaults(selector, path)) report(fault.path, fault.message);
-  };
-  checkSelector(spec.nodeSelector, ["nodeSelector"]);
-  if (KUBERNETES_DOMAINS.has(domainOf(spec.taint.key)))
-    report(["taint", "key"], "Kubernetes itself sets and takes off taints of this domain");
+function* faultsOf({ name, spec }: GateDocument): Generator<Found> {
+  const invalid = (path: Found["path"], message: string): Found => ({
+    path,
+    reason: reasons.GateInvalid,
+    message,
+  });
+  const { taint, completedAnnotation: completed = "" } = spec;
+  if (name.length > MAX_NAME) yield invalid([], `the name of a gate has at most ${MAX_NAME} characters`);
+  const ofSelector = (selector: Selector, path: Found["path"]): readonly Found[] =>
+    selectorFaults(selector, path).map((fault) => invalid(fault.path, fault.message));
+  yield* ofSelector(spec.nodeSelector, ["nodeSelector"]);
+  if (KUBERNETES_DOMAINS.has(domainOf(taint.key)))
+    yield invalid(["taint", "key"], "Kubernetes itself sets and takes off taints of this domain");
   for (const [group, { pods }] of signalGroups(spec).entries()) {
     const of = group === 0 ? ["signals"] : ["signals", "anyOf", group - 1];
     for (const [at, { selector }] of pods.entries()) {
       const path = [...of, "pods", at, "selector"];
-      checkSelector(selector, path);
-      if (isEmptySelector(selector)) report(path, "it selects every pod: name at least one label");
+      yield* ofSelector(selector, path);
+      if (isEmptySelector(selector)) yield invalid(path, "it selects every pod: name at least one label");
     }
   }
-  const { completedAnnotation: completed = "" } = spec;
-  if (completed === MARKS_ANNOTATION || completed.startsWith(`${GATE_DOMAIN}/`)) {
-    report(["completedAnnotation"], "Berth keeps its own state there");
-  }
-  return found;
+  if (completed === MARKS_ANNOTATION || completed.startsWith(`${GATE_DOMAIN}/`))
+    yield invalid(["completedAnnotation"], "Berth keeps its own state there");
 }
 
-function checkPlaces(gate: Gate, taken: ReadonlyMap<string, string>): readonly Found[] {
-  const found: Found[] = [];
-  const report = (path: Found["path"], message: string): void => {
-    found.push({ path, reason: reasons.GateOverlap, message });
-  };
-  const name = taken.get(gate.stateId);
-  if (name !== undefined) report([], `${name} has the same name and is in force`);
-  const taint = taken.get(gate.taintId);
-  if (taint !== undefined) report(["taint", "key"], `${taint} has the same taint and is in force`);
-  const completed = gate.completedId === undefined ? undefined : taken.get(gate.completedId);
-  if (completed !== undefined)
-    report(["completedAnnotation"], `${completed} writes the same annotation and is in force`);
-  return found;
+/** @param taken by place: the rule of the gate that has it. */
+function* overlaps(gate: Gate, taken: ReadonlyMap<string, string>): Generator<Found> {
+  const wanted = [
+    { id: gate.stateId, path: [], what: "has the same name" },
+    { id: gate.taintId, path: ["taint", "key"], what: "has the same taint" },
+    { id: gate.completedId ?? "", path: ["completedAnnotation"], what: "writes the same annotation" },
+  ];
+  for (const { id, path, what } of wanted) {
+    const rule = taken.get(id);
+    if (rule !== undefined)
+      yield { path, reason: reasons.GateOverlap, message: `${rule} ${what} and is in force` };
+  }
 }
 
 /** Each behind those that it waits for. A gate that is not there, or waits for itself, is not waited for. */
@@ -197,13 +209,8 @@ function policyOf(
 ): Gates["policy"] {
   const places = new Set<MarkId>(gates.map(({ taintId: id }) => id));
   if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) places.add("unschedulable");
-  const ids = new Set<string>([
-    ...contractMarks.ids,
-    ...declaredBefore,
-    ...gates.flatMap(placesOf),
-    ...places,
-  ]);
-  const declared: MarkSet = { ids, prefixes: [] };
+  const known = [...contractMarks.ids, ...declaredBefore, ...gates.flatMap(placesOf), ...places];
+  const declared: MarkSet = { ids: new Set(known), prefixes: [] };
   const rules = sources.flatMap(({ source, documents }) =>
     documents.map(({ name }) => ruleName(source, name)),
   );
@@ -227,6 +234,13 @@ export function enforcedGates(gates: Gates | undefined): Gates | undefined {
     : { ...gates, gates: gates.gates.filter(isEnforced) };
 }
 
+/** Rules of gates that are not in force because of a fault. */
+export function refusedBy({ gates, faults }: Gates): ReadonlySet<string> {
+  const refused = new Set(faults.map(({ source, name }) => `${source}/${name}`));
+  for (const { rule } of gates) refused.delete(rule);
+  return refused;
+}
+
 /** Places that a change of the gates must not forget; see `CompileInput.declaredBefore`. */
 export function declaredPlaces({ gates }: Gates): readonly MarkId[] {
   return gates.flatMap(placesOf);
@@ -237,16 +251,12 @@ export const gateRules: DocumentRules<StartupGateSpec, Gates> = {
   kind: startupGateKind,
   compile: compileGates,
   faultsOf: ({ faults }) => faults,
-  resultOf: ({ name }, { gates }) => {
-    const message = ["in force", ...unknownBefore(name, gates)].join("; ");
-    return { ready: true, reason: reasons.GateInForce, message };
+  resultOf({ name }, { gates }) {
+    const gate = gates.find(({ rule }) => rule === ruleName("cluster", name));
+    // A gate that is not in force is not waited for; its name may only be misspelt.
+    const names = new Set(gates.map((one) => one.name));
+    const unknown = gate?.spec.after.filter((one) => !names.has(one)) ?? [];
+    const not = unknown.length === 0 ? "" : `; not in force, and so not waited for: ${unknown.join(", ")}`;
+    return { ready: true, reason: reasons.GateInForce, message: `in force${not}` };
   },
 };
-
-/** A gate that is not in force is not waited for; its name may only be misspelt. */
-function unknownBefore(name: string, gates: readonly Gate[]): readonly string[] {
-  const names = new Set(gates.map((gate) => gate.name));
-  const gate = gates.find(({ rule }) => rule === ruleName("cluster", name));
-  const unknown = gate?.spec.after.filter((one) => !names.has(one)) ?? [];
-  return unknown.length === 0 ? [] : [`not in force, and so not waited for: ${unknown.join(", ")}`];
-}

@@ -34,115 +34,105 @@ function read(world: World, on: Node = node.build()): SignalReading {
 }
 
 describe("the signal of a named DaemonSet", () => {
-  const held = node.tainted(gateTaint).build();
   const tolerant = template({ tolerations: [{ operator: "Exists" }] });
+  const later = template({ tolerations: [{ operator: "Exists" }] }, "ds-2");
+  const leaving = {
+    ...tolerant,
+    metadata: { ...tolerant.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
+  };
 
-  it.each<[string, World, Node, Partial<SignalReading>]>([
+  const blocked = template({});
+  const pods = (...ready: readonly boolean[]): readonly Pod[] =>
+    ready.map((is, at) => aDaemonPod("ab"[at] ?? "", is));
+  const CANNOT =
+    "kube-system/cni does not tolerate startup.k8s.io/initializing=wait:NoSchedule, so its pod can never come";
+  const UNREADY = "kube-system/a is not ready: container main";
+
+  it.each<[string, World, SignalReading["state"], SignalReading["reason"], string]>([
     [
       "has not been read",
       { daemonSetsRead: false },
-      held,
-      {
-        state: "unknown",
-        reason: "SignalUnknown",
-        message: "the DaemonSet kube-system/cni has not been read",
-      },
+      "unknown",
+      "SignalUnknown",
+      "the DaemonSet kube-system/cni has not been read",
     ],
-    [
-      "is not there",
-      {},
-      held,
-      {
-        state: "missing",
-        reason: "DaemonSetMissing",
-        noPod: true,
-        message: "there is no DaemonSet kube-system/cni",
-      },
-    ],
+    ["is not there", {}, "missing", "DaemonSetMissing", "there is no DaemonSet kube-system/cni"],
     [
       "is being deleted",
-      {
-        daemonSets: [
-          { ...tolerant, metadata: { ...tolerant.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } },
-        ],
-      },
-      held,
-      { state: "missing", reason: "DaemonSetMissing", noPod: true },
+      { daemonSets: [leaving] },
+      "missing",
+      "DaemonSetMissing",
+      "it is being deleted, the DaemonSet kube-system/cni",
     ],
     [
       "is not meant for the node",
       { daemonSets: [template({ nodeName: "n2" })] },
-      held,
-      {
-        state: "holds",
-        reason: "DaemonSetNotExpected",
-        message: "kube-system/cni is not meant for the node: it is for the node n2",
-      },
+      "holds",
+      "DaemonSetNotExpected",
+      "kube-system/cni is not meant for the node: it is for the node n2",
+    ],
+    ["cannot come past the gate", { daemonSets: [blocked] }, "missing", "DaemonSetBlocked", CANNOT],
+    [
+      "cannot come past, and is there already",
+      { daemonSets: [blocked], pods: pods(true) },
+      "holds",
+      "SignalHolds",
+      "kube-system/a is ready",
     ],
     [
-      "cannot come past the gate",
-      { daemonSets: [template({})] },
-      held,
-      {
-        state: "missing",
-        reason: "DaemonSetBlocked",
-        noPod: true,
-        message:
-          "kube-system/cni does not tolerate startup.k8s.io/initializing=wait:NoSchedule, so its pod can never come",
-      },
+      "cannot come past, and is there, not ready",
+      { daemonSets: [blocked], pods: pods(false) },
+      "missing",
+      "PodNotReady",
+      UNREADY,
     ],
     [
-      "cannot come past the gate, and is there already",
-      { daemonSets: [template({})], pods: [aDaemonPod("a", true)] },
-      held,
-      { state: "holds", reason: "SignalHolds" },
-    ],
-    [
-      "cannot come past the gate, and is there already, not ready",
-      { daemonSets: [template({})], pods: [aDaemonPod("a", false)] },
-      held,
-      { state: "missing", reason: "PodNotReady" },
-    ],
-    [
-      "cannot come past the gate, and its pods have not been read",
-      { daemonSets: [template({})], isUnread: () => true },
-      held,
-      { state: "unknown", reason: "SignalUnknown" },
+      "cannot come past, and its pods are not read",
+      { daemonSets: [blocked], isUnread: () => true },
+      "unknown",
+      "SignalUnknown",
+      "the pods of kube-system have not been read",
     ],
     [
       "has no pod yet",
       { daemonSets: [tolerant] },
-      held,
-      { state: "missing", reason: "PodMissing", noPod: true },
+      "missing",
+      "PodMissing",
+      "there is no such pod on the node",
     ],
-    ["has a ready pod", { daemonSets: [tolerant], pods: [aDaemonPod("a", true)] }, held, { state: "holds" }],
+    [
+      "has a ready pod",
+      { daemonSets: [tolerant], pods: pods(true) },
+      "holds",
+      "SignalHolds",
+      "kube-system/a is ready",
+    ],
     [
       "has a pod that is not ready",
-      { daemonSets: [tolerant], pods: [aDaemonPod("a", false)] },
-      held,
-      {
-        state: "missing",
-        reason: "PodNotReady",
-        message: "kube-system/a is not ready: container main",
-      },
+      { daemonSets: [tolerant], pods: pods(false) },
+      "missing",
+      "PodNotReady",
+      UNREADY,
     ],
     [
       "rolls out with a surge",
-      { daemonSets: [tolerant], pods: [aDaemonPod("a", false), aDaemonPod("b", true)] },
-      held,
-      { state: "holds", message: "kube-system/b is ready" },
+      { daemonSets: [tolerant], pods: pods(false, true) },
+      "holds",
+      "SignalHolds",
+      "kube-system/b is ready",
     ],
     [
       "has only a pod of an earlier one of its name",
-      {
-        daemonSets: [template({ tolerations: [{ operator: "Exists" }] }, "ds-2")],
-        pods: [aDaemonPod("a", true)],
-      },
-      held,
-      { reason: "PodMissing", message: "kube-system/a does not count: another one controls it" },
+      { daemonSets: [later], pods: pods(true) },
+      "missing",
+      "PodMissing",
+      "kube-system/a does not count: another one controls it",
     ],
-  ])("%s", (_, world, on, reading) => {
-    expect(read(world, on)).toMatchObject({ signal: "daemonset kube-system/cni", ...reading });
+  ])("%s", (_, world, state, reason, message) => {
+    const noPod = ["DaemonSetMissing", "DaemonSetBlocked", "PodMissing"].includes(reason) ? true : undefined;
+    const reading = read(world, node.tainted(gateTaint).build());
+    expect(reading).toMatchObject({ signal: "daemonset kube-system/cni", state, reason, message });
+    expect(reading.noPod).toBe(noPod);
   });
 
   it("starts anew when what was not expected becomes expected", () => {

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import { decideGate } from "./decide.ts";
+import type { SignalReading } from "./gate.ts";
 import { parseState, stringifyState } from "./state.ts";
 import {
   type CaseInit,
@@ -30,6 +31,13 @@ const holding: CaseInit = { standing: "wait", state: held, owns: ["taint", "stat
 const open: CaseInit = { state: released, owns: ["state", "completed"], completed: "1" };
 const CONTINUOUS = { mode: "Continuous" } as const;
 const OPEN = "released/Released completed=1";
+const STAYS = `Open Released: ${OPEN}`;
+const HELD = "Held Gated: taint=wait held/Gated";
+const LATE = "TimedOut Gated: taint=wait held/Gated";
+const AGAIN = "HeldAgain HeldAgain: taint=wait held/HeldAgain completed=1; HeldAgain";
+const GONE = "NotSelected GateNotSelected";
+const KEPT = `${GONE}; GateNotSelected!; keeps taint/startup.k8s.io/initializing:NoSchedule`;
+const lacking = (...readings: readonly SignalReading[]): CaseInit => ({ ...holding, readings });
 
 type Row = readonly [what: string, init: CaseInit, expected: string];
 const rows = (table: readonly Row[]): void => {
@@ -38,82 +46,62 @@ const rows = (table: readonly Row[]): void => {
 
 describe("a node that the gate does not select", () => {
   rows([
-    ["without the taint", { selected: false }, "NotSelected GateNotSelected"],
-    ["with ours: it goes", { ...holding, selected: false }, "NotSelected GateNotSelected"],
-    [
-      "with one of somebody else: it stays, and that is said",
-      { selected: false, standing: "wait" },
-      "NotSelected GateNotSelected; GateNotSelected!; keeps taint/startup.k8s.io/initializing:NoSchedule",
-    ],
+    ["without the taint", { selected: false }, GONE],
+    ["with ours: it goes", { ...holding, selected: false }, GONE],
+    ["with one of somebody else: it stays, and that is said", { selected: false, standing: "wait" }, KEPT],
     [
       "of the control plane, which was told after its creation: what admission has put on goes",
       { selected: false, isSpared: true, standing: "wait" },
-      "NotSelected GateNotSelected",
+      GONE,
     ],
     [
       "of the control plane, with another value: it stays",
       { selected: false, isSpared: true, standing: "other" },
-      "NotSelected GateNotSelected; GateNotSelected!; keeps taint/startup.k8s.io/initializing:NoSchedule",
+      KEPT,
     ],
   ]);
 });
 
 describe("a node with the taint", () => {
   rows([
-    [
-      "a signal has no pod",
-      { ...holding, readings: [noPod] },
-      "Held Gated: taint=wait held/Gated; PodMissing",
-    ],
-    [
-      "N-B8 one of several signals is missing",
-      { ...holding, readings: [holds, notReady, holds] },
-      "Held Gated: taint=wait held/Gated; PodNotReady",
-    ],
-    [
-      "a signal cannot be read",
-      { ...holding, readings: [holds, unknown] },
-      "Held Gated: taint=wait held/Gated; SignalUnknown",
-    ],
+    ["a signal has no pod", lacking(noPod), `${HELD}; PodMissing`],
+    ["N-B8 one of several signals is missing", lacking(holds, notReady, holds), `${HELD}; PodNotReady`],
+    ["a signal cannot be read", lacking(holds, unknown), `${HELD}; SignalUnknown`],
     [
       "its DaemonSet cannot come",
-      { ...holding, readings: [reading("missing", "DaemonSetBlocked", { noPod: true })] },
-      "Held Gated: taint=wait held/Gated; DaemonSetBlocked",
+      lacking(reading("missing", "DaemonSetBlocked", { noPod: true })),
+      `${HELD}; DaemonSetBlocked`,
     ],
-    [
-      "nobody knows of it yet",
-      { standing: "wait", readings: [noPod] },
-      "Held Gated: taint=wait held/Gated; PodMissing",
-    ],
+    ["nobody knows of it yet", { standing: "wait", readings: [noPod] }, `${HELD}; PodMissing`],
     ["N-P5 its signals hold", holding, LET_GO],
-    ["N-P8 the one pod that is needed is ready", { ...holding, readings: [holds] }, LET_GO],
+    ["N-P8 the one pod that is needed is ready", lacking(holds), LET_GO],
     ["N-P10 the kubelet has put it on, and the signals hold", { standing: "wait" }, LET_GO],
     [
       "N-B6 its value is of somebody else: replaced while it is held",
       { standing: "other", readings: [noPod] },
-      "Held Gated: taint=wait held/Gated; PodMissing",
+      `${HELD}; PodMissing`,
     ],
     ["N-B6 its value is of somebody else, and the signals hold", { standing: "other" }, LET_GO],
     [
       "the signals have not held for long",
       { ...holding, stableForMs: 1_250 },
-      "Held Gated: taint=wait held/Gated; NotStable; again in 3750",
+      `${HELD}; NotStable; again in 3750`,
     ],
     ["the signals have held just long enough", { ...holding, stableForMs: 5_000 }, LET_GO],
     [
       "N-B8 it has not been held for long",
       { ...holding, spec: { minimumHold: "30s" }, heldForMs: 10_000 },
-      "Held Gated: taint=wait held/Gated; MinimumHold; again in 20000",
+      `${HELD}; MinimumHold; again in 20000`,
     ],
     [
       "neither: the longer wait is said",
       { ...holding, spec: { minimumHold: "2s" }, heldForMs: 0, stableForMs: 0 },
-      "Held Gated: taint=wait held/Gated; NotStable; again in 5000",
+      `${HELD}; NotStable; again in 5000`,
     ],
     [
       "another gate is before it",
       { ...holding, spec: { after: ["first"] }, waitsFor: ["first"], readings: [] },
-      "Held Gated: taint=wait held/Gated; GateBefore",
+      `${HELD}; GateBefore`,
     ],
     [
       "its release is not told by the contract's annotation when the key is another",
@@ -124,6 +112,10 @@ describe("a node with the taint", () => {
 });
 
 const late = { timeouts: { noPod: "5m", notReady: "10m" } } as const;
+const cordons = { timeouts: { ...late.timeouts, policy: "Cordon" } } as const;
+const releases = { timeouts: { ...late.timeouts, policy: "Release" } } as const;
+const ours: CaseInit = { owns: ["taint", "state", "cordon"], cordoned: true };
+const theirs: CaseInit = { cordoned: true, cordonedBy: "config/other" };
 const afterMinutes = (minutes: number, more: CaseInit): CaseInit => ({
   ...holding,
   heldForMs: minutes * 60_000,
@@ -134,101 +126,97 @@ describe("N-B5 a node that takes too long", () => {
     [
       "before any timeout it is looked at again at the next",
       afterMinutes(1, { spec: late, readings: [noPod] }),
-      "Held Gated: taint=wait held/Gated; PodMissing; again in 240000",
+      `${HELD}; PodMissing; again in 240000`,
     ],
     [
       "no pod: kept",
       afterMinutes(5, { spec: late, readings: [noPod] }),
-      "TimedOut Gated: taint=wait held/Gated; PodMissing TimedOut!; again in 300000",
+      `${LATE}; PodMissing TimedOut!; again in 300000`,
     ],
     [
       "noPod is nothing to a pod that is there",
       afterMinutes(6, { spec: late, readings: [notReady] }),
-      "Held Gated: taint=wait held/Gated; PodNotReady; again in 240000",
+      `${HELD}; PodNotReady; again in 240000`,
     ],
     [
       "not ready: kept",
       afterMinutes(10, { spec: late, readings: [notReady] }),
-      "TimedOut Gated: taint=wait held/Gated; PodNotReady TimedOut!",
+      `${LATE}; PodNotReady TimedOut!`,
     ],
     [
       "Release",
-      afterMinutes(10, { spec: { timeouts: { ...late.timeouts, policy: "Release" } }, readings: [notReady] }),
+      afterMinutes(10, { spec: releases, readings: [notReady] }),
       `Open TimedOut: released/TimedOut completed=${seconds}`,
     ],
     [
       "Cordon",
-      afterMinutes(10, { spec: { timeouts: { ...late.timeouts, policy: "Cordon" } }, readings: [notReady] }),
-      "TimedOut Gated: taint=wait held/Gated unschedulable; PodNotReady TimedOut!",
+      afterMinutes(10, { spec: cordons, readings: [notReady] }),
+      `${LATE} unschedulable; PodNotReady TimedOut!`,
     ],
     [
       "Cordon, and somebody else has: it stays theirs",
       afterMinutes(10, {
-        spec: { timeouts: { ...late.timeouts, policy: "Cordon" } },
+        spec: cordons,
         cordoned: true,
         readings: [notReady],
       }),
-      "TimedOut Gated: taint=wait held/Gated; PodNotReady TimedOut!",
+      `${LATE}; PodNotReady TimedOut!`,
     ],
     [
       "Cordon, and it has: it stays so while the signals become stable",
       afterMinutes(10, {
-        spec: { timeouts: { ...late.timeouts, policy: "Cordon" } },
-        owns: ["taint", "state", "cordon"],
-        cordoned: true,
+        spec: cordons,
+        ...ours,
         stableForMs: 1_000,
       }),
-      "Held Gated: taint=wait held/Gated unschedulable; NotStable; again in 4000",
+      `${HELD} unschedulable; NotStable; again in 4000`,
     ],
     [
       "Cordon, it has, and after a restart nothing is known: it stays so",
       afterMinutes(10, {
-        spec: { timeouts: { ...late.timeouts, policy: "Cordon" } },
-        owns: ["taint", "state", "cordon"],
-        cordoned: true,
+        spec: cordons,
+        ...ours,
         readings: [unknown],
       }),
-      "Held Gated: taint=wait held/Gated unschedulable; SignalUnknown; again in 30000",
+      `${HELD} unschedulable; SignalUnknown; again in 30000`,
     ],
     [
       "Cordon together with another gate that has",
       afterMinutes(10, {
-        spec: { timeouts: { ...late.timeouts, policy: "Cordon" } },
-        cordoned: true,
-        cordonedBy: "config/other",
+        spec: cordons,
+        ...theirs,
         readings: [notReady],
       }),
-      "TimedOut Gated: taint=wait held/Gated unschedulable; PodNotReady TimedOut!",
+      `${LATE} unschedulable; PodNotReady TimedOut!`,
     ],
     [
       "a gate that has not timed out does not keep the cordon of another",
       afterMinutes(1, {
         spec: { timeouts: { policy: "Cordon" } },
-        cordoned: true,
-        cordonedBy: "config/other",
+        ...theirs,
         readings: [notReady],
       }),
-      "Held Gated: taint=wait held/Gated; PodNotReady",
+      `${HELD}; PodNotReady`,
     ],
     [
       "what cannot be read yet puts it off",
       afterMinutes(11, { spec: late, readings: [noPod, unknown], unknownForMs: 10_000 }),
-      "Held Gated: taint=wait held/Gated; PodMissing SignalUnknown; again in 20000",
+      `${HELD}; PodMissing SignalUnknown; again in 20000`,
     ],
     [
       "but not for ever",
       afterMinutes(11, { spec: late, readings: [noPod, unknown], unknownForMs: 30_000 }),
-      "TimedOut Gated: taint=wait held/Gated; PodMissing SignalUnknown TimedOut!",
+      `${LATE}; PodMissing SignalUnknown TimedOut!`,
     ],
     [
       "not while it waits for another gate",
       afterMinutes(11, { spec: { ...late, after: ["first"] }, waitsFor: ["first"], readings: [] }),
-      "Held Gated: taint=wait held/Gated; GateBefore",
+      `${HELD}; GateBefore`,
     ],
     [
       "all signals hold at last: no timeout",
       afterMinutes(11, { spec: late, stableForMs: 0 }),
-      "Held Gated: taint=wait held/Gated; NotStable; again in 5000",
+      `${HELD}; NotStable; again in 5000`,
     ],
   ]);
 });
@@ -275,11 +263,7 @@ describe("the taint is back on a node that was let go (Karpenter #1772)", () => 
 
 describe("the taint is gone from a node that is held", () => {
   rows([
-    [
-      "Restore",
-      { state: held, owns: ["taint", "state"], readings: [noPod] },
-      "Held Gated: taint=wait held/Gated; PodMissing",
-    ],
+    ["Restore", { state: held, owns: ["taint", "state"], readings: [noPod] }, `${HELD}; PodMissing`],
     ["Restore, and the signals hold", { state: held, owns: ["taint", "state"] }, LET_GO],
     [
       "Release",
@@ -289,7 +273,7 @@ describe("the taint is gone from a node that is held", () => {
     [
       "Release, but this taint was never there: the gate has another one now, or it was refused",
       { spec: { taintRemoved: "Release" }, state: held, owns: ["state"], readings: [noPod] },
-      "Held Gated: taint=wait held/Gated; PodMissing",
+      `${HELD}; PodMissing`,
     ],
   ]);
 });
@@ -299,28 +283,24 @@ describe("a node that was let go", () => {
   rows([
     ["N-P12 by nobody: nothing is written", {}, "Open Released"],
     ["N-P12 by the original: nothing is written", { completed: "1" }, "Open Released"],
-    ["by the gate: what it wrote stays", open, `Open Released: ${OPEN}`],
-    ["once: a signal is lost", { ...open, readings: [notReady] }, `Open Released: ${OPEN}`],
-    [
-      "continuous: a signal is lost",
-      { ...open, spec: CONTINUOUS, readings: [notReady] },
-      "HeldAgain HeldAgain: taint=wait held/HeldAgain completed=1; HeldAgain",
-    ],
-    ["continuous: nothing is lost", { ...open, spec: CONTINUOUS }, `Open Released: ${OPEN}`],
+    ["by the gate: what it wrote stays", open, STAYS],
+    ["once: a signal is lost", { ...open, readings: [notReady] }, STAYS],
+    ["continuous: a signal is lost", { ...open, spec: CONTINUOUS, readings: [notReady] }, AGAIN],
+    ["continuous: nothing is lost", { ...open, spec: CONTINUOUS }, STAYS],
     [
       "continuous: what cannot be read is not lost",
       { ...open, spec: CONTINUOUS, readings: [unknown] },
-      `Open Released: ${OPEN}`,
+      STAYS,
     ],
     [
       "continuous: as many are held again as may be",
       { ...open, spec: CONTINUOUS, readings: [notReady], mayHoldAgain: false },
-      `Open Released: ${OPEN}; GateCapReached!; again in 10000`,
+      `${STAYS}; GateCapReached!; again in 10000`,
     ],
     [
       "continuous: it is not known yet how many are",
       { ...open, spec: CONTINUOUS, readings: [notReady], mayHoldAgain: undefined },
-      `Open Released: ${OPEN}; again in 1000`,
+      `${STAYS}; again in 1000`,
     ],
     [
       "continuous, by a timeout: it has not had its signals yet",
@@ -337,27 +317,19 @@ describe("a node that was let go", () => {
       { ...open, state: timedOut, spec: CONTINUOUS },
       "Open TimedOut: released/Released completed=1",
     ],
-    ["N-B7 it was rebooted: not asked for", { ...open, ...rebooted }, `Open Released: ${OPEN}`],
-    [
-      "N-B7 it was rebooted",
-      { ...open, ...rebooted, spec: { regateOnReboot: true } },
-      "HeldAgain HeldAgain: taint=wait held/HeldAgain completed=1; HeldAgain",
-    ],
+    ["N-B7 it was rebooted: not asked for", { ...open, ...rebooted }, STAYS],
+    ["N-B7 it was rebooted", { ...open, ...rebooted, spec: { regateOnReboot: true } }, AGAIN],
     [
       "N-B7 it was rebooted, and let go by hand before",
       { ...open, ...rebooted, state: byHand, spec: { regateOnReboot: true } },
-      "HeldAgain HeldAgain: taint=wait held/HeldAgain completed=1; HeldAgain",
+      AGAIN,
     ],
     [
       "N-B7 it was rebooted, and as many are held again as may be",
       { ...open, ...rebooted, spec: { regateOnReboot: true }, mayHoldAgain: false },
-      `Open Released: ${OPEN}; GateCapReached!; again in 10000`,
+      `${STAYS}; GateCapReached!; again in 10000`,
     ],
-    [
-      "the node does not say its boot",
-      { ...open, boot: { id: "" }, spec: { regateOnReboot: true } },
-      `Open Released: ${OPEN}`,
-    ],
+    ["the node does not say its boot", { ...open, boot: { id: "" }, spec: { regateOnReboot: true } }, STAYS],
     [
       "N-B7 held again, it takes too long",
       {
@@ -374,21 +346,17 @@ describe("a node that was let go", () => {
 const fresh: CaseInit = { isFresh: true };
 describe("N-P13 a node that came without the taint", () => {
   rows([
-    ["idle", { ...fresh, idle: { idle: true } }, "Held Gated: taint=wait held/Gated"],
+    ["idle", { ...fresh, idle: { idle: true } }, HELD],
     ["not looked up yet", fresh, "Open Released; BackfillPending; again in 10000"],
     ["busy", { ...fresh, idle: { idle: false, pod: "default/a" } }, "Open Released; GateMissed!"],
     ["too old", { idle: { idle: true } }, "Open Released"],
     ["let go by the original", { ...fresh, idle: { idle: true }, completed: "1" }, "Open Released"],
-    [
-      "an empty completedAt is none",
-      { ...fresh, idle: { idle: true }, completed: "" },
-      "Held Gated: taint=wait held/Gated",
-    ],
-    ["gated already", { ...fresh, ...open, idle: { idle: true } }, `Open Released: ${OPEN}`],
+    ["an empty completedAt is none", { ...fresh, idle: { idle: true }, completed: "" }, HELD],
+    ["gated already", { ...fresh, ...open, idle: { idle: true } }, STAYS],
     [
       "continuous and idle: it is fresh, and the cap is nothing to it",
       { ...fresh, spec: CONTINUOUS, idle: { idle: true }, readings: [noPod], mayHoldAgain: false },
-      "Held Gated: taint=wait held/Gated; PodMissing",
+      `${HELD}; PodMissing`,
     ],
     [
       "continuous and busy: as any other that lacks a signal",

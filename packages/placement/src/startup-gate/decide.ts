@@ -3,8 +3,7 @@ import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, Instant } from "../node/capability.ts";
 import type { Mark, MarkId } from "../node/mark.ts";
 import type { Boot, Gate, SignalReading } from "./gate.ts";
-import type { Trial } from "./state.ts";
-import { type GateState, type HeldReason, type ReleasedReason, stringifyState } from "./state.ts";
+import { type GateState, type HeldReason, type ReleasedReason, stringifyState, type Trial } from "./state.ts";
 
 /** What is known about one node and one gate. */
 export interface GateCase {
@@ -75,9 +74,8 @@ export interface GateVerdict {
 
 /** How long signals that cannot be read put a timeout off: they are read within moments of a start, or never. */
 const UNKNOWN_LIMIT_MS = 30_000;
-/** How soon to look again while the nodes have not all been looked at. */
+/** How soon to look again while the nodes have not all been looked at; slow where a whole fleet may wait. */
 const PENDING_RECHECK_MS = 1000;
-/** The same where the answer brings the node back by itself, or a whole fleet may wait. */
 const SLOW_RECHECK_MS = 10_000;
 
 export function decideGate(it: GateCase): GateVerdict {
@@ -95,13 +93,8 @@ export function decideGate(it: GateCase): GateVerdict {
  * Held by what stands, by the record, or by the state alone: then the taint could not be set with it, or the gate has
  * another taint now.
  */
-export function isHeld({
-  gate,
-  standing,
-  owned,
-  state,
-}: Pick<GateCase, "gate" | "standing" | "owned" | "state">): boolean {
-  return standing !== undefined || owned.has(gate.taintId) || state?.state === "held";
+export function isHeld(it: Pick<GateCase, "gate" | "standing" | "owned" | "state">): boolean {
+  return it.standing !== undefined || it.owned.has(it.gate.taintId) || it.state?.state === "held";
 }
 
 /** Ours goes. What others have put there may be meant for somebody else, or for when the labels have come. */
@@ -144,10 +137,8 @@ function decideOpen(it: GateCase): GateVerdict {
 
 /** A node that a continuous gate let go without its signals counts as any other once it has had them. */
 function decideForced(it: GateCase): GateVerdict {
-  const { gate, state, readings, stateText, stableForMs } = it;
-  const isForced = state?.state === "released" && state.why !== reasons.Released;
-  if (gate.spec.mode === "Once" || !isForced || readings.length === 0 || stateText === undefined)
-    return stay(it);
+  const { gate, state, readings, stableForMs } = it;
+  if (gate.spec.mode === "Once" || !isForced(state) || readings.length === 0) return stay(it);
   if (readings.some((reading) => reading.state !== "holds")) return stay(it);
   const leftMs = gate.stableForMs - stableForMs;
   if (leftMs > 0) return stay(it, [], Math.max(1, leftMs));
@@ -156,17 +147,12 @@ function decideForced(it: GateCase): GateVerdict {
 }
 
 /** Never held by this gate, not let go by the original, and young enough. */
-export function isBackfillCandidate({
-  state,
-  completed,
-  isFresh,
-  standing,
-  selected,
-}: BackfillCase): boolean {
-  return selected && isFresh && standing === undefined && state === undefined && (completed ?? "") === "";
+export function isBackfillCandidate(
+  it: Pick<GateCase, "selected" | "state" | "completed" | "isFresh" | "standing">,
+): boolean {
+  const { selected, state, completed = "", isFresh, standing } = it;
+  return selected && isFresh && standing === undefined && state === undefined && completed === "";
 }
-
-export type BackfillCase = Pick<GateCase, "selected" | "state" | "completed" | "isFresh" | "standing">;
 
 /** Why a node that is not held should be held again, in words. */
 function whyAgain({ gate: { spec }, state, readings, boot }: GateCase): string | undefined {
@@ -174,9 +160,21 @@ function whyAgain({ gate: { spec }, state, readings, boot }: GateCase): string |
   if (spec.regateOnReboot && rebooted) return "the node was rebooted";
   if (spec.mode === "Once") return undefined;
   // Let go without its signals, it has to have them once before they can be lost.
-  const isForced = state?.state === "released" && state.why !== reasons.Released && !rebooted;
+  if (isForced(state) && !rebooted) return undefined;
   const lost = readings.find((reading) => reading.state === "missing");
-  return isForced || lost === undefined ? undefined : `${lost.signal}: ${lost.message}`;
+  return lost && `${lost.signal}: ${lost.message}`;
+}
+
+/** Let go without its signals. */
+function isForced(
+  state: GateState | undefined,
+): state is GateState & { readonly state: "released"; readonly why: ReleasedReason } {
+  return state?.state === "released" && state.why !== reasons.Released;
+}
+
+/** As a state says it; nothing of a boot that is not known. */
+export function bootFacts({ id, since }: Boot): Pick<GateState, "boot" | "bootAt"> {
+  return id === "" ? {} : { boot: id, ...(since !== undefined && { bootAt: since }) };
 }
 
 /** A boot that is not known is none that is known to be another. */
@@ -186,20 +184,20 @@ function isRebooted(state: GateState | undefined, boot: Boot): boolean {
 
 function decideHeld(it: GateCase): GateVerdict {
   const { gate, state, readings, waitsFor, boot } = it;
-  const forced = state?.state === "released" && state.why !== reasons.Released && !isRebooted(state, boot);
   // Somebody put it back on a node that was let go on purpose.
-  if (forced) return release(it, state.why, state.note);
+  if (isForced(state) && !isRebooted(state, boot)) return release(it, state.why, state.note);
   const why = state?.state === "held" ? state.why : reasons.Gated;
   if (waitsFor.length > 0) return hold(it, why, pending(it));
   const missing = readings.filter((reading) => reading.state !== "holds");
-  const wait = missing.length > 0 ? undefined : waitOf(it);
-  if (missing.length === 0 && wait === undefined) return release(it, reasons.Released);
-  const findings = [
-    ...pending(it),
-    ...(wait === undefined ? [] : [say(it, "info", wait.reason, wait.message)]),
-  ];
-  const late = missing.length === 0 ? undefined : timedOut(it);
-  const due = earliest([wait?.leftMs, ...(missing.length === 0 ? [] : nextTimeouts(it))]);
+  if (missing.length === 0) {
+    const wait = waitOf(it);
+    if (wait === undefined) return release(it, reasons.Released);
+    return hold(it, why, [say(it, "info", wait.reason, wait.message)], Math.max(1, wait.leftMs));
+  }
+  const findings = pending(it);
+  const late = timedOut(it);
+  const next = Math.min(...nextTimeouts(it));
+  const due = Number.isFinite(next) ? Math.max(1, next) : undefined;
   if (late === undefined) return hold(it, why, findings, due);
   const { policy } = gate.spec.timeouts;
   const what = missing.map(({ signal, message }) => `${signal}: ${message}`).join("; ");
@@ -209,7 +207,7 @@ function decideHeld(it: GateCase): GateVerdict {
   return {
     ...held,
     phase: why === reasons.HeldAgain ? "TimedOutAgain" : "TimedOut",
-    marks: policy === "Cordon" && !isCordoner(it) ? [...held.marks, ...cordon(it)] : held.marks,
+    marks: policy === "Cordon" && it.cordonedBy !== gate.rule ? [...held.marks, ...cordon(it)] : held.marks,
   };
 }
 
@@ -223,14 +221,12 @@ function pending(it: GateCase): readonly Finding[] {
     .map(({ signal, reason, message }) => say(it, "info", reason, `${signal}: ${message}`));
 }
 
-interface Wait {
-  readonly reason: Reason;
-  readonly message: string;
-  readonly leftMs: number;
-}
-
 /** All signals hold: what has to pass all the same. */
-function waitOf({ gate, stableForMs, heldForMs }: GateCase): Wait | undefined {
+function waitOf({
+  gate,
+  stableForMs,
+  heldForMs,
+}: GateCase): { readonly reason: Reason; readonly message: string; readonly leftMs: number } | undefined {
   const stableMs = gate.stableForMs - stableForMs;
   const minimumMs = gate.minimumHoldMs - heldForMs;
   if (stableMs > 0 && stableMs >= minimumMs) {
@@ -273,9 +269,7 @@ function hold(
   const { gate, state, boot } = it;
   const { rule, taintId, stateId, spec } = gate;
   const base = state?.state === "held" ? state : { at: it.stamp(`held ${it.stateText ?? ""}`), why };
-  const bootFacts =
-    boot.id === "" ? {} : { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) };
-  const text = stringifyState({ state: "held", at: base.at, why: base.why, ...bootFacts });
+  const text = stringifyState({ state: "held", at: base.at, why: base.why, ...bootFacts(boot) });
   const overwrite = { rule, reason: why, foreign: "overwrite" } as const;
   return {
     ...nothing,
@@ -286,7 +280,7 @@ function hold(
       { ...overwrite, id: stateId, value: text, announce: "never" },
       ...completedMark(it),
       // What it has cordoned stays so until it lets go, also while the signals hold and have to be stable.
-      ...(spec.timeouts.policy === "Cordon" && isCordoner(it) ? cordon(it) : []),
+      ...(spec.timeouts.policy === "Cordon" && it.cordonedBy === rule ? cordon(it) : []),
     ],
     findings,
     ...(recheckAfterMs !== undefined && { recheckAfterMs }),
@@ -303,7 +297,7 @@ function release(it: GateCase, why: ReleasedReason, note?: string): GateVerdict 
     state: "released",
     at,
     why,
-    ...(boot.id !== "" && { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) }),
+    ...bootFacts(boot),
     ...(note !== undefined && { note }),
   });
   const value = isRepeated && it.stateText !== undefined ? it.stateText : text;
@@ -325,27 +319,31 @@ function release(it: GateCase, why: ReleasedReason, note?: string): GateVerdict 
 
 /** Nothing changes; what we have written stays as it stands. */
 function stay(it: GateCase, findings: readonly Finding[] = [], recheckAfterMs?: number): GateVerdict {
-  const { gate, state, stateText, owned } = it;
-  const { rule, stateId } = gate;
-  const reason = state?.why ?? reasons.Released;
-  const marks: Mark[] = [];
-  if (stateText !== undefined && owned.has(stateId)) {
-    marks.push({ id: stateId, value: stateText, rule, reason, foreign: "overwrite", announce: "never" });
-  }
-  const wait = recheckAfterMs === undefined ? {} : { recheckAfterMs };
-  return { ...nothing, phase: "Open", reason, marks: [...marks, ...completedMark(it)], findings, ...wait };
+  const marks = [...ownMark(it, it.gate.stateId, it.stateText), ...completedMark(it)];
+  const reason = it.state?.why ?? reasons.Released;
+  return {
+    ...nothing,
+    phase: "Open",
+    reason,
+    marks,
+    findings,
+    ...(recheckAfterMs !== undefined && { recheckAfterMs }),
+  };
 }
 
 /** The time of an earlier release, as long as it is ours. */
-function completedMark({ gate, owned, completed, state }: GateCase): readonly Mark[] {
-  const { completedId: id, rule } = gate;
-  if (id === undefined || completed === undefined || !owned.has(id)) return [];
-  const reason = state?.why ?? reasons.Released;
-  return [{ id, value: completed, rule, reason, foreign: "overwrite", announce: "never" }];
+function completedMark(it: GateCase): readonly Mark[] {
+  return ownMark(it, it.gate.completedId, it.completed);
 }
 
-function isCordoner({ gate, cordonedBy }: GateCase): boolean {
-  return cordonedBy === gate.rule;
+function ownMark(
+  { gate: { rule }, owned, state }: GateCase,
+  id: MarkId | undefined,
+  value: string | undefined,
+): readonly Mark[] {
+  if (id === undefined || value === undefined || !owned.has(id)) return [];
+  const reason = state?.why ?? reasons.Released;
+  return [{ id, value, rule, reason, foreign: "overwrite", announce: "never" }];
 }
 
 /** One that a person has cordoned stays theirs. Several gates may keep a node cordoned together. */
@@ -364,9 +362,4 @@ const nothing: Pick<GateVerdict, "marks" | "keep" | "removals" | "findings"> = {
 
 function say({ gate }: GateCase, severity: Finding["severity"], reason: Reason, message: string): Finding {
   return { reason, severity, subject: gate.rule, message };
-}
-
-function earliest(times: readonly (number | undefined)[]): number | undefined {
-  const given = times.filter((time) => time !== undefined);
-  return given.length === 0 ? undefined : Math.max(1, Math.min(...given));
 }

@@ -1,28 +1,10 @@
-/** Pods that name a held node without tolerating its taint are refused: what is read for that. */
-
-import { InformerSet, pick } from "@berth/host";
-import { type KubeClient, type Node, type Pod, type PodSpec, pods } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type Component,
-  keyOf,
-  type Lister,
-  type Logger,
-  type MetricsRegistry,
-} from "@berth/runtime";
+import { InformerSet, keepFields } from "@berth/host";
+import { type Pod, pods } from "@berth/kube";
+import { type Component, keyOf } from "@berth/runtime";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
+import type { WiringDeps } from "../node/wired.ts";
 import { type DirectBindingSight, refusingGates } from "./direct-binding.ts";
 import { type Gates } from "./gate.ts";
-
-interface Surroundings {
-  readonly client: KubeClient;
-  readonly cluster: ClusterName;
-  readonly gates: () => Gates | undefined;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
-}
 
 export interface DirectBindings {
   readonly sight: DirectBindingSight;
@@ -32,13 +14,16 @@ export interface DirectBindings {
 }
 
 const ALL = "all";
-const unscheduled = { key: ALL, scope: { fieldSelector: UNSCHEDULED }, project: slimPod };
 
 /** Every replica answers, from memory alone. What it does not know it does not refuse. */
 export function createDirectBindings(
-  around: Surroundings & { readonly nodes: Pick<Lister<Node>, "get"> },
+  around: Pick<WiringDeps, "client" | "cluster" | "nodes" | "metrics" | "log" | "clock"> & {
+    readonly gates: () => Gates | undefined;
+  },
 ): DirectBindings {
   const { cluster, gates, nodes } = around;
+  const project = keepFields<Pod>(["metadata.ownerReferences", "spec.tolerations"]);
+  const unscheduled = { key: ALL, scope: { fieldSelector: UNSCHEDULED }, project };
   const found = new InformerSet<Pod>({
     ...around,
     name: "unscheduled-pods-of-gates",
@@ -57,15 +42,5 @@ export function createDirectBindings(
       const known = gates();
       if (known !== undefined) found.want(refusingGates(known).length > 0 ? [unscheduled] : []);
     },
-  };
-}
-
-/** The type promises more of a spec: none of it is read. */
-function slimPod({ metadata, spec }: Pod): Pod {
-  return {
-    ...(metadata && {
-      metadata: pick(metadata, ["name", "namespace", "uid", "resourceVersion", "ownerReferences"]),
-    }),
-    ...(spec && { spec: pick(spec, ["tolerations"]) as PodSpec }),
   };
 }

@@ -3,7 +3,7 @@
  * `pods/binding` is not asked for tolerations. The answer and the webhook that asks for it. Pure and total.
  */
 import { type AdmissionRules, newPods, notNamed, type ReviewRules, sparedNamespaces } from "@berth/host";
-import type { MatchCondition, Node, Pod, Taint } from "@berth/kube";
+import type { MatchCondition, Node, Pod } from "@berth/kube";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
 import { standingValue } from "../node/mark.ts";
 import { tolerates } from "../node/tolerations.ts";
@@ -25,13 +25,6 @@ export interface DirectBindingSight {
   pod(namespace: string, name: string): Pod | undefined;
 }
 
-export type DirectBindingAnswer =
-  | { readonly allowed: true }
-  | { readonly allowed: false; readonly message: string };
-
-const allowed: DirectBindingAnswer = { allowed: true };
-
-/** The gates in force that refuse such pods. */
 export function refusingGates(gates: Gates): readonly Gate[] {
   return enforcedGates(gates)?.gates.filter(({ spec }) => spec.directBinding === "Refuse") ?? [];
 }
@@ -40,21 +33,22 @@ export function admitDirectBinding(
   gates: Gates,
   question: DirectBindingQuestion,
   sight: DirectBindingSight,
-): DirectBindingAnswer {
+): { readonly allowed: true } | { readonly allowed: false; readonly message: string } {
   const bound = boundOf(question, sight);
   const node = bound && sight.node(bound.node);
-  if (bound === undefined || node === undefined) return allowed;
+  if (bound === undefined || node === undefined) return { allowed: true };
   for (const gate of refusingGates(gates)) {
     const value = standingValue(node, gate.taintId);
     if (value === undefined || !selects(gate, node)) continue;
     const { key, effect } = gate.spec.taint;
-    if (isTolerated(bound.pod, { key, effect, value })) continue;
+    const tolerations = listField(field(bound.pod, "spec"), "tolerations").filter(isRecord);
+    if (tolerates(tolerations, { key, effect, value })) continue;
     const message =
       `the startup gate ${gate.rule} holds the node ${bound.node}, and the pod does not tolerate its taint ` +
       `${key}:${effect}: let the scheduler place the pod, or add the toleration`;
     return { allowed: false, message };
   }
-  return allowed;
+  return { allowed: true };
 }
 
 /** The node that the request names, and the pod; `undefined` where there is none to decide about. */
@@ -84,15 +78,9 @@ function isExempt(pod: unknown): boolean {
 
 const MIRROR = "kubernetes.io/config.mirror";
 
-function isTolerated(pod: unknown, taint: Taint): boolean {
-  const tolerations = listField(field(pod, "spec"), "tolerations").filter(isRecord);
-  return tolerates(tolerations, taint);
-}
-
 /**
- * `berth-direct-binding`: validating, so that it sees the tolerations that other webhooks have added. The API server asks
- * only about pods that name a node as they are made, and about bindings by others than the scheduler, which binds no pod
- * to a node whose taints the pod does not tolerate.
+ * Validating, so that it sees the tolerations that other webhooks have added. The API server asks only about pods that
+ * name a node as they are made, and about bindings by others than the scheduler.
  */
 export function directBindingAdmission(sight: DirectBindingSight): AdmissionRules<Gates> {
   const review = (
@@ -106,7 +94,7 @@ export function directBindingAdmission(sight: DirectBindingSight): AdmissionRule
     failurePolicy: ({ spec }) => spec.podFailurePolicy ?? "Ignore",
     when(gates, env) {
       const namespaceSelector = { matchExpressions: [notNamed(sparedNamespaces(env))] };
-      const asked = { timeoutSeconds: TIMEOUT_SECONDS, namespaceSelector, matchConditions };
+      const asked = { timeoutSeconds: 2, namespaceSelector, matchConditions };
       return refusingGates(gates).length > 0 ? asked : undefined;
     },
     answer: (gates, request) => admitDirectBinding(gates, request, sight),
@@ -115,8 +103,22 @@ export function directBindingAdmission(sight: DirectBindingSight): AdmissionRule
     name: "direct-binding",
     effect: "validate",
     reviews: [
-      review("pods", ["pods"], [namesNode, notMirrored]),
-      review("bindings", ["pods/binding", "bindings"], [notScheduler]),
+      review(
+        "pods",
+        ["pods"],
+        [
+          { name: "names-node", expression: 'has(object.spec.nodeName) && object.spec.nodeName != ""' },
+          {
+            name: "not-mirrored",
+            expression: `!has(object.metadata.annotations) || !("${MIRROR}" in object.metadata.annotations)`,
+          },
+        ],
+      ),
+      review(
+        "bindings",
+        ["pods/binding", "bindings"],
+        [{ name: "not-scheduler", expression: 'request.userInfo.username != "system:kube-scheduler"' }],
+      ),
     ],
     texts: {
       asked: "Berth is asked about new pods",
@@ -126,19 +128,3 @@ export function directBindingAdmission(sight: DirectBindingSight): AdmissionRule
     },
   };
 }
-
-/** Seconds. Berth answers from memory in milliseconds. */
-const TIMEOUT_SECONDS = 2;
-
-const namesNode: MatchCondition = {
-  name: "names-node",
-  expression: 'has(object.spec.nodeName) && object.spec.nodeName != ""',
-};
-const notMirrored: MatchCondition = {
-  name: "not-mirrored",
-  expression: `!has(object.metadata.annotations) || !("${MIRROR}" in object.metadata.annotations)`,
-};
-const notScheduler: MatchCondition = {
-  name: "not-scheduler",
-  expression: 'request.userInfo.username != "system:kube-scheduler"',
-};

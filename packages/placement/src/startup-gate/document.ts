@@ -12,32 +12,16 @@ export const originalGate = {
   podLabels: { "startup.k8s.io/component": "init" },
 } as const;
 
-export interface GateTaint {
-  readonly key: string;
-  /** Default `wait`. */
-  readonly value: string;
-  /** `NoExecute` also evicts what runs already. Default `NoSchedule`. */
-  readonly effect: "NoSchedule" | "NoExecute";
-}
+// What each field means, and its default, is told once: by the schema below.
 
-/** Pods on the node that have to be ready. A pod that ends, or is older than its node or its boot, never counts. */
+/** A pod that ends, or is older than its node or its boot, never counts. */
 export interface PodSignal {
-  /** Only labels with values, as the API server selects them. Default those of the contract. */
   readonly selector: Selector;
-  /** Who may put a pod there may open the gate. `*` is any. Default `kube-system`. */
   readonly namespaces: readonly string[];
-  /** `DaemonSet`: only pods whose controlling DaemonSet exists. Default. */
   readonly ownedBy: "DaemonSet" | "Anything";
-  /** Only of DaemonSets with these names; empty is any of the namespaces. */
   readonly daemonSets: readonly string[];
-  /** Of several such pods on a node. Default `All`. */
   readonly need: "All" | "Any";
-  /** A pod with this annotation at `true` is ready whatever its containers say. Default that of the contract. */
   readonly readyAnnotation: string;
-  /**
-   * `Count` asks nothing of a pod's life: it may be older than the node or its boot, ending, or without a container
-   * status. Default `Ignore`.
-   */
   readonly fromBefore: "Ignore" | "Count";
 }
 
@@ -50,29 +34,21 @@ type ConditionStatus = "True" | "False" | "Unknown";
 
 export interface ConditionSignal {
   readonly type: string;
-  /** Default `True`. */
   readonly status: ConditionStatus;
-  /** The status that a node without the condition counts as having. Default none: the signal is missing. */
   readonly defaultStatus?: ConditionStatus | undefined;
 }
 
 /** Signals that have to hold together. */
 export interface SignalGroup {
   readonly pods: readonly PodSignal[];
-  /** Those of them that are expected on the node by the scheduler's own rules need a ready pod there. */
   readonly daemonSets: readonly DaemonSetSignal[];
-  /** Conditions of the Node. */
   readonly conditions: readonly ConditionSignal[];
-  /** Annotations of the Node. Default value `true`. */
   readonly annotations: readonly { readonly key: string; readonly value: string }[];
-  /** Extended resources of which the node has to offer some. */
   readonly resources: readonly string[];
-  /** The labels that rules of Berth derive stand as the current rules want them. Default false. */
   readonly labelsSettled: boolean;
 }
 
 export interface GateSignals extends SignalGroup {
-  /** Alternatives: one of these groups has to hold as well. Default none. */
   readonly anyOf: readonly SignalGroup[];
 }
 
@@ -81,51 +57,33 @@ export function signalGroups({ signals }: Pick<StartupGateSpec, "signals">): rea
   return [signals, ...signals.anyOf];
 }
 
-export interface GateTimeouts {
-  /** From the beginning of the hold, while a signal has no pod on the node yet. Default: never. */
-  readonly noPod?: string | undefined;
-  /** From the beginning of the hold, whatever is missing. Default: never. */
-  readonly notReady?: string | undefined;
-  /** Default `Keep`: hold on, and say so. `Cordon` also makes the node unschedulable until it is ready. */
-  readonly policy: "Keep" | "Release" | "Cordon";
-}
-
-export interface GateBackfill {
-  /** A node that was not gated at its creation is gated within this time of it, when idle. `0s`: never. Default `5m`. */
-  readonly within: string;
-  /** Pods of these namespaces do not make a node busy. Default `kube-system` and `kube-public`. */
-  readonly ignoredNamespaces: readonly string[];
-}
-
 export interface StartupGateSpec {
   readonly nodeSelector: Selector;
-  /** Nodes with a control-plane label or taint. Default `Skip`. */
   readonly controlPlane: "Skip" | "Include";
-  /** New nodes that are let in without the taint; one that has it all the same is let go like every other. Default none. */
   readonly admissionExcept?: Selector | undefined;
-  readonly taint: GateTaint;
-  /** Gets the Unix time of the release in whole seconds. Default with the taint of the contract: that of the contract. */
+  readonly taint: {
+    readonly key: string;
+    readonly value: string;
+    readonly effect: "NoSchedule" | "NoExecute";
+  };
+  /** Default with the taint of the contract: that of the contract. */
   readonly completedAnnotation?: string | undefined;
   readonly signals: GateSignals;
-  /** `Continuous` holds a node again when a signal is lost. Default `Once`. */
   readonly mode: "Once" | "Continuous";
-  /** Gates that have to let go of a node before this one looks at it. */
   readonly after: readonly string[];
-  /** All signals have to hold for so long without a break. Default `5s`. */
   readonly stableFor: string;
-  /** A node is held at least this long. Default `0s`. */
   readonly minimumHold: string;
-  readonly timeouts: GateTimeouts;
-  /** When somebody else takes the taint off a held node: put it back, or take that for a release. Default `Restore`. */
+  /** Both count from the beginning of the hold. */
+  readonly timeouts: {
+    readonly noPod?: string | undefined;
+    readonly notReady?: string | undefined;
+    readonly policy: "Keep" | "Release" | "Cordon";
+  };
   readonly taintRemoved: "Restore" | "Release";
-  /** Hold the node again after a reboot (another `bootID`). Default false. */
   readonly regateOnReboot: boolean;
-  /** No more nodes than this are held again at once: of all it selects, and never below `nodes`. 100 is off. */
   readonly heldAgain: { readonly percent: number; readonly nodes: number };
-  readonly backfill: GateBackfill;
-  /** `Refuse`: a pod that names a held node and does not tolerate its taint is not admitted. Default `Allow`. */
+  readonly backfill: { readonly within: string; readonly ignoredNamespaces: readonly string[] };
   readonly directBinding: "Allow" | "Refuse";
-  /** Decide, count and report, and write nothing on any node. Default false. */
   readonly dryRun: boolean;
 }
 
@@ -141,61 +99,71 @@ function annotationKey(): z.ZodType<string> {
 }
 
 const objectName = (): z.ZodString => z.string().min(1).max(253).regex(NAME, "must be the name of an object");
-const list = <T extends z.ZodType>(item: T, least = 0): z.ZodReadonly<z.ZodArray<T>> => {
-  const items = z.array(item).max(MAX_ITEMS);
-  return (least > 0 ? items.min(least) : items).readonly();
-};
+const list = <T extends z.ZodType>(item: T) => z.array(item).max(MAX_ITEMS).readonly();
+/** Default none. */
+const anyNumber = <T extends z.ZodType>(about: string, item: T) => list(item).default([]).describe(about);
+/** Default the first. */
+const choice = <const T extends string>(about: string, words: readonly [T, ...T[]]) =>
+  z
+    .enum(words)
+    .default(words[0] as never)
+    .describe(about);
 
-const taint = z
-  .strictObject({
-    key: labelKey.default(originalGate.taint.key).describe("Of the taint."),
-    value: labelValue.default(originalGate.taint.value).describe("Of the taint."),
-    effect: z
-      .enum(["NoSchedule", "NoExecute"])
-      .default("NoSchedule")
-      .describe("NoExecute also evicts the pods that run there already and do not tolerate it."),
-  })
-  .readonly()
-  .prefault({})
-  .describe("What holds the node. Two gates need different keys or effects.");
+/** Default all defaults. */
+const section = <T extends z.core.$ZodLooseShape>(about: string, fields: T) =>
+  z
+    .strictObject(fields)
+    .readonly()
+    .prefault({} as never)
+    .describe(about);
+
+const flag = (about: string): z.ZodDefault<z.ZodBoolean> => z.boolean().default(false).describe(about);
+const whole = (about: string, given: number, most: number): z.ZodDefault<z.ZodInt> =>
+  z.int().min(0).max(most).default(given).describe(about);
+
+const taint = section("What holds the node. Two gates need different keys or effects.", {
+  key: labelKey.default(originalGate.taint.key).describe("Of the taint."),
+  value: labelValue.default(originalGate.taint.value).describe("Of the taint."),
+  effect: choice("NoExecute also evicts the pods that run there already and do not tolerate it.", [
+    "NoSchedule",
+    "NoExecute",
+  ]),
+});
 
 const podSignal: z.ZodType<PodSignal> = z.strictObject({
   selector: selector.prefault({ matchLabels: originalGate.podLabels }).describe("Which pods."),
-  namespaces: list(z.string().regex(NAMESPACE, "must be the name of a namespace, or *"), 1)
+  namespaces: z
+    .array(z.string().regex(NAMESPACE, "must be the name of a namespace, or *"))
+    .min(1)
+    .max(MAX_ITEMS)
+    .readonly()
     .default(["kube-system"])
     .describe("Who may make pods in these may open the gate. * is any."),
-  ownedBy: z
-    .enum(["DaemonSet", "Anything"])
-    .default("DaemonSet")
-    .describe("DaemonSet: only pods whose controlling DaemonSet exists."),
-  daemonSets: list(objectName())
-    .default([])
-    .describe("Only pods of DaemonSets with these names; none is any."),
-  need: z.enum(["All", "Any"]).default("All").describe("Which of several such pods have to be ready."),
+  ownedBy: choice("DaemonSet: only pods whose controlling DaemonSet exists.", ["DaemonSet", "Anything"]),
+  daemonSets: anyNumber("Only pods of DaemonSets with these names; none is any.", objectName()),
+  need: choice("Which of several such pods have to be ready.", ["All", "Any"]),
   readyAnnotation: annotationKey()
     .default(originalGate.ready)
     .describe("A pod that has it at true is ready whatever its containers say."),
-  fromBefore: z
-    .enum(["Ignore", "Count"])
-    .default("Ignore")
-    .describe(
-      "Whether pods count that are older than the node or its last boot, are ending, or have no container status.",
-    ),
+  fromBefore: choice(
+    "Whether pods count that are older than the node or its last boot, are ending, or have no container status.",
+    ["Ignore", "Count"],
+  ),
 });
 
 const conditionStatus = z.enum(["True", "False", "Unknown"]);
 
 const signalFields = {
-  pods: list(podSignal).default([]).describe("Pods on the node that have to be ready."),
-  daemonSets: list(
+  pods: anyNumber("Pods on the node that have to be ready.", podSignal),
+  daemonSets: anyNumber(
+    "DaemonSets with a ready pod on the node, where they are expected there at all.",
     z.strictObject({
       namespace: objectName().describe("Its namespace."),
       name: objectName().describe("Its name."),
     }),
-  )
-    .default([])
-    .describe("DaemonSets with a ready pod on the node, where they are expected there at all."),
-  conditions: list(
+  ),
+  conditions: anyNumber(
+    "Conditions of the Node.",
     z.strictObject({
       type: z.string().min(1).max(316).describe("Such as Ready."),
       status: conditionStatus.default("True").describe("What it has to be."),
@@ -203,45 +171,29 @@ const signalFields = {
         .optional()
         .describe("What a node without the condition counts as having. Default none: the signal is missing."),
     }),
-  )
-    .default([])
-    .describe("Conditions of the Node."),
-  annotations: list(
+  ),
+  annotations: anyNumber(
+    "Annotations of the Node.",
     z.strictObject({
       key: annotationKey().describe("Its key."),
       value: text({ max: 1024 }).default("true").describe("Its value."),
     }),
-  )
-    .default([])
-    .describe("Annotations of the Node."),
-  resources: list(z.string().min(1).max(317))
-    .default([])
-    .describe("Resources of which status.allocatable has to offer some, such as nvidia.com/gpu."),
-  labelsSettled: z
-    .boolean()
-    .default(false)
-    .describe("The labels that Berth derives stand as the current rules want them."),
+  ),
+  resources: anyNumber(
+    "Resources of which status.allocatable has to offer some, such as nvidia.com/gpu.",
+    z.string().min(1).max(317),
+  ),
+  labelsSettled: flag("The labels that Berth derives stand as the current rules want them."),
 };
 
-const count = ({
-  pods,
-  daemonSets,
-  conditions,
-  annotations,
-  resources,
-  labelsSettled,
-}: SignalGroup): number =>
-  pods.length +
-  daemonSets.length +
-  conditions.length +
-  annotations.length +
-  resources.length +
-  (labelsSettled ? 1 : 0);
+const LISTS = ["pods", "daemonSets", "conditions", "annotations", "resources"] as const;
+
+const holdsSignal = (group: SignalGroup): boolean =>
+  LISTS.some((name) => group[name].length > 0) || group.labelsSettled;
 
 /** The same in CEL: a group of signals at `self` or below it has at least one. */
 const hasSignal = (path: string): string =>
-  `size(${path}.pods) + size(${path}.daemonSets) + size(${path}.conditions) + ` +
-  `size(${path}.annotations) + size(${path}.resources) > 0 || ${path}.labelsSettled`;
+  `${LISTS.map((name) => `size(${path}.${name})`).join(" + ")} > 0 || ${path}.labelsSettled`;
 
 /** Does a new node have to report each condition itself before it counts? */
 const waitsForReports = ({ conditions }: SignalGroup): boolean =>
@@ -252,13 +204,10 @@ const waitsForReportsCel = (path: string): string =>
 const signals: z.ZodType<GateSignals> = z
   .strictObject({
     ...signalFields,
-    anyOf: list(
+    anyOf: anyNumber(
+      "Alternatives: all signals of one of these groups have to hold as well.",
       withRules<SignalGroup>(z.strictObject(signalFields), [
-        {
-          cel: hasSignal("self"),
-          holds: (group) => count(group) > 0,
-          message: "a group without a signal would always hold",
-        },
+        { cel: hasSignal("self"), holds: holdsSignal, message: "a group without a signal would always hold" },
         {
           cel: waitsForReportsCel("self"),
           holds: waitsForReports,
@@ -267,9 +216,7 @@ const signals: z.ZodType<GateSignals> = z
           field: "conditions",
         },
       ]),
-    )
-      .default([])
-      .describe("Alternatives: all signals of one of these groups have to hold as well."),
+    ),
   })
   .prefault({})
   .describe("What has to hold, all of it.");
@@ -278,10 +225,10 @@ const signals: z.ZodType<GateSignals> = z
 export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGateSpec>(
   z.strictObject({
     nodeSelector: selector.prefault({}).describe("Which nodes. {} is every node."),
-    controlPlane: z
-      .enum(["Skip", "Include"])
-      .default("Skip")
-      .describe("Whether nodes with a control-plane label or taint are held as well."),
+    controlPlane: choice("Whether nodes with a control-plane label or taint are held as well.", [
+      "Skip",
+      "Include",
+    ]),
     admissionExcept: selector
       .optional()
       .describe(
@@ -292,70 +239,50 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
       .optional()
       .describe("Annotation that gets the Unix time of the release, in whole seconds."),
     signals,
-    mode: z
-      .enum(["Once", "Continuous"])
-      .default("Once")
-      .describe("Continuous holds a node again when one of its signals is lost."),
-    after: list(objectName())
-      .default([])
-      .describe("Gates that have to let go of a node before this one looks at it."),
+    mode: choice("Continuous holds a node again when one of its signals is lost.", ["Once", "Continuous"]),
+    after: anyNumber("Gates that have to let go of a node before this one looks at it.", objectName()),
     stableFor: duration.default("5s").describe("All signals have to hold for so long without a break."),
     minimumHold: duration.default("0s").describe("A node is held at least this long."),
-    timeouts: z
-      .strictObject({
-        noPod: duration.optional().describe("While a signal has no pod on the node yet. Default never."),
-        notReady: duration.optional().describe("Whatever is missing. Default never."),
-        policy: z
-          .enum(["Keep", "Release", "Cordon"])
-          .default("Keep")
-          .describe("What becomes of a node that took too long: it is held on, let go, or also cordoned."),
-      })
-      .readonly()
-      .prefault({})
-      .describe("How long a hold may take."),
-    taintRemoved: z
-      .enum(["Restore", "Release"])
-      .default("Restore")
-      .describe("What it means when somebody else takes the taint off a held node."),
-    regateOnReboot: z.boolean().default(false).describe("Hold the node again after a reboot."),
-    heldAgain: z
-      .strictObject({
-        percent: z
-          .int()
-          .min(0)
-          .max(100)
-          .default(20)
-          .describe("Of the nodes that the gate selects; 100 is off."),
-        nodes: z.int().min(0).max(1_000_000).default(1).describe("Never below so many nodes."),
-      })
-      .readonly()
-      .prefault({})
-      .describe(
-        "At most so many nodes are held again at once after they were let go; fresh nodes do not count.",
-      ),
-    backfill: z
-      .strictObject({
-        within: duration
-          .default("5m")
-          .describe("A node that was not gated at its creation is gated within this time of it, when idle."),
-        ignoredNamespaces: list(objectName())
-          .default(["kube-system", "kube-public"])
-          .describe("Pods of these namespaces do not make a node busy."),
-      })
-      .readonly()
-      .prefault({})
-      .describe("What happens to nodes that missed admission."),
-    directBinding: z
-      .enum(["Allow", "Refuse"])
-      .default("Allow")
-      .describe("Whether pods may name a held node themselves without tolerating its taint."),
-    dryRun: z.boolean().default(false).describe("Decide, count and report, and write nothing on any node."),
+    timeouts: section("How long a hold may take.", {
+      noPod: duration.optional().describe("While a signal has no pod on the node yet. Default never."),
+      notReady: duration.optional().describe("Whatever is missing. Default never."),
+      policy: choice("What becomes of a node that took too long: it is held on, let go, or also cordoned.", [
+        "Keep",
+        "Release",
+        "Cordon",
+      ]),
+    }),
+    taintRemoved: choice("What it means when somebody else takes the taint off a held node.", [
+      "Restore",
+      "Release",
+    ]),
+    regateOnReboot: flag("Hold the node again after a reboot."),
+    heldAgain: section(
+      "At most so many nodes are held again at once after they were let go; fresh nodes do not count.",
+      {
+        percent: whole("Of the nodes that the gate selects; 100 is off.", 20, 100),
+        nodes: whole("Never below so many nodes.", 1, 1_000_000),
+      },
+    ),
+    backfill: section("What happens to nodes that missed admission.", {
+      within: duration
+        .default("5m")
+        .describe("A node that was not gated at its creation is gated within this time of it, when idle."),
+      ignoredNamespaces: list(objectName())
+        .default(["kube-system", "kube-public"])
+        .describe("Pods of these namespaces do not make a node busy."),
+    }),
+    directBinding: choice("Whether pods may name a held node themselves without tolerating its taint.", [
+      "Allow",
+      "Refuse",
+    ]),
+    dryRun: flag("Decide, count and report, and write nothing on any node."),
   }),
   [
     {
       cel: `${hasSignal("self.signals")} || size(self.signals.anyOf) > 0 || self.minimumHold != "0s"`,
       holds: ({ signals: given, minimumHold }) =>
-        count(given) > 0 || given.anyOf.length > 0 || minimumHold !== "0s",
+        holdsSignal(given) || given.anyOf.length > 0 || minimumHold !== "0s",
       message: "a gate needs at least one signal, or a minimumHold",
       field: "signals",
     },
@@ -369,18 +296,13 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
   ],
 ).describe("Which nodes are held, by what, and until when.");
 
-/** What Berth reports about a gate: counts and first names, never a list of all nodes. */
+/** What Berth reports about a gate, as the schema of the status has it: counts and first names, never all nodes. */
 export interface StartupGateStatus {
   readonly observedGeneration?: number;
-  /** Nodes that the gate selects. */
   readonly selectedNodes?: number;
-  /** Nodes that it holds now. */
   readonly heldNodes?: number;
-  /** Those of them that took longer than a timeout. */
   readonly timedOutNodes?: number;
-  /** The first held nodes by name, at most 5; in a dry run those that would be held. */
   readonly firstNodes?: readonly string[];
-  /** Nodes that the gate would hold, and nodes with its taint that it would let go. Only in a dry run. */
   readonly wouldHoldNodes?: number;
   readonly wouldReleaseNodes?: number;
 }

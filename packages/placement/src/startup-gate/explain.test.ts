@@ -1,51 +1,25 @@
 import type { DaemonSet, Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { mergeContributions } from "../node/merge.ts";
-import { type NodePlan, planNode } from "../node/plan.ts";
-import { ownedMarks, recordOf } from "../node/record.ts";
+import type { NodePlan } from "../node/plan.ts";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import { editNode, makeNode, patchNode } from "../node/testing/world.ts";
-import { bindGates, type GateCapability } from "./capability.ts";
-import { GateClocks } from "./clocks.ts";
-import { compileGates } from "./compile.ts";
-import { startupGateSpec } from "./document.ts";
 import { explainGates, type GateExplanation } from "./explain.ts";
 import { GateForecast } from "./forecast.ts";
 import type { Gates } from "./gate.ts";
-
-function gatesOf(specs: Readonly<Record<string, object>>): Gates {
-  const documents = Object.entries(specs).map(([name, spec]) => ({
-    name,
-    spec: startupGateSpec.parse(spec),
-  }));
-  return compileGates({ sources: [{ source: "cluster", documents }] });
-}
+import { bind, gatesOf, planFor, TAINT, viewOf } from "./testing/look-once.ts";
 
 /** As a command looks: once, and on trust. */
-function bind(gates: Gates, now: number): GateCapability {
-  return bindGates({
-    gates: () => gates,
-    sources: {
-      sight: { pods: () => [], daemonSet: () => null, labelsSettled: () => undefined },
-      clocks: new GateClocks({ monotonic: () => now, trusting: true }),
-      idle: () => ({ idle: true }),
-      mayHoldAgain: () => true,
-    },
-  });
-}
-
-const viewOf = (node: Node) => ({ node, owned: ownedMarks(recordOf(node), "berth") });
-
-function planFor(node: Node, gates: Gates, now = NEW_YEAR): NodePlan {
-  const merged = mergeContributions([bind(gates, now).contribute(viewOf(node), now)]);
-  return planNode({ node, merged, installation: "berth", now });
-}
+const plan = (node: Node, gates: Gates, now = NEW_YEAR): NodePlan =>
+  planFor(
+    node,
+    bind(gates, () => now, true),
+    now,
+  );
 
 function explain(node: Node, gates: Gates, now: number): readonly GateExplanation[] {
-  return explainGates(bind(gates, now).look(viewOf(node), now));
+  return explainGates(bind(gates, () => now, true).look(viewOf(node), now));
 }
 
-const TAINT = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" } as const;
 const ready = (since: number) => ({
   status: {
     conditions: [{ type: "Net", status: "True", lastTransitionTime: new Date(since).toISOString() }],
@@ -61,7 +35,7 @@ const network = {
 /** Held since the new year. */
 function held(gates: Gates): Node {
   const node = makeNode({ taints: [TAINT] });
-  return patchNode(node, planFor(node, gates).patch ?? {});
+  return patchNode(node, plan(node, gates).patch ?? {});
 }
 
 describe("explaining the gates of a node", () => {
@@ -109,7 +83,7 @@ describe("explaining the gates of a node", () => {
   it("says that a node was let go, when and why; and nothing of one that never was held", () => {
     const now = NEW_YEAR + 120_000;
     const before = { ...held(gates), ...ready(now - 60_000) };
-    const node = patchNode(before, planFor(before, gates, now).patch ?? {});
+    const node = patchNode(before, plan(before, gates, now).patch ?? {});
     expect(explain(node, gates, now + 1000)).toEqual([
       {
         gate: "cluster/network",
@@ -138,7 +112,7 @@ describe("explaining the gates of a node", () => {
       storage: { ...network, after: ["network"], taint: { key: "example.com/storage" } },
     });
     const node = makeNode({ taints: [TAINT, { key: "example.com/storage", effect: "NoSchedule" }] });
-    const after = patchNode(node, planFor(node, two).patch ?? {});
+    const after = patchNode(node, plan(node, two).patch ?? {});
     expect(explain(after, two, NEW_YEAR + 1000)[1]).toMatchObject({
       gate: "cluster/storage",
       held: true,
@@ -173,7 +147,7 @@ describe("the forecast of a plan", () => {
       { ...held(gates), metadata: { ...held(gates).metadata, name: "moved" } },
       makeNode({ name: "elsewhere" }),
     ]) {
-      forecast.add(planFor(node, gates));
+      forecast.add(plan(node, gates));
     }
     expect(forecast.gates()[0]).toEqual({
       gate: "cluster/network",
@@ -199,9 +173,9 @@ describe("the forecast of a plan", () => {
     const forecast = new GateForecast(gates, sets);
     const storage = { key: "example.com/storage", effect: "NoSchedule" } as const;
     // A taint of a gate that stands already is no reason not to belong there; that of somebody else is.
-    forecast.add(planFor(makeNode({ name: "n1", labels: { pool: "a" }, taints: [TAINT, storage] }), gates));
-    forecast.add(planFor(makeNode({ name: "n2", labels: { pool: "a", gpu: "yes" }, taints: [hard] }), gates));
-    forecast.add(planFor(makeNode({ name: "n3", labels: { pool: "b" } }), gates));
+    forecast.add(plan(makeNode({ name: "n1", labels: { pool: "a" }, taints: [TAINT, storage] }), gates));
+    forecast.add(plan(makeNode({ name: "n2", labels: { pool: "a", gpu: "yes" }, taints: [hard] }), gates));
+    forecast.add(plan(makeNode({ name: "n3", labels: { pool: "b" } }), gates));
     const network0 = { key: TAINT.key, operator: "Exists", effect: "NoSchedule" };
     const storage0 = { key: storage.key, operator: "Exists", effect: "NoSchedule" };
     expect(forecast.blocked()).toEqual([

@@ -2,14 +2,8 @@
 import type { Reason } from "../api/reasons.ts";
 import { toTimestamp } from "../node/record.ts";
 import type { GateLook } from "./capability.ts";
-import type { GateCase, GatePhase } from "./decide.ts";
-import { isHeld, isWanted } from "./decide.ts";
+import { type GateCase, type GatePhase, isHeld, isWanted } from "./decide.ts";
 import type { SignalReading } from "./gate.ts";
-
-export interface SignalExplanation extends Pick<SignalReading, "signal" | "state" | "reason" | "message"> {
-  /** Since when it holds, RFC 3339; absent where no object says it. */
-  readonly since?: string;
-}
 
 /** A time that has to pass, ms. */
 export interface TimeExplanation {
@@ -18,7 +12,6 @@ export interface TimeExplanation {
   readonly ofMs: number;
 }
 
-/** A hold that takes too long. */
 export interface TimeoutExplanation extends Required<TimeExplanation> {
   /** `noPod` counts only while a signal has no pod on the node. */
   readonly timeout: "noPod" | "notReady";
@@ -28,7 +21,6 @@ export interface TimeoutExplanation extends Required<TimeExplanation> {
 export interface GateExplanation {
   readonly gate: string;
   readonly selected: boolean;
-  /** It holds the node now. */
   readonly held: boolean;
   /** Where the node stands once what is decided now is written. */
   readonly phase: GatePhase;
@@ -38,14 +30,15 @@ export interface GateExplanation {
   readonly next?: "hold" | "release";
   /** Since when it is held, or when it was let go, RFC 3339; absent when the node does not say it. */
   readonly since?: string;
-  /** What the person said who let it go. */
   readonly note?: string;
   /** The gate is in dry run and writes nothing. */
   readonly dryRun?: true;
   /** Gates that have to let go first. */
   readonly after: readonly string[];
-  /** Empty when nothing depends on them at present. */
-  readonly signals: readonly SignalExplanation[];
+  /** Empty when nothing depends on them at present. `since` is RFC 3339, absent where no object says it. */
+  readonly signals: readonly (Pick<SignalReading, "signal" | "state" | "reason" | "message"> & {
+    readonly since?: string;
+  })[];
   /** All signals hold, and have to for so long. Absent while one is missing. */
   readonly stable?: TimeExplanation;
   /** The least time of a hold, while it has not passed. */
@@ -54,7 +47,6 @@ export interface GateExplanation {
   readonly timeouts: readonly TimeoutExplanation[];
 }
 
-/** In order of the gates. */
 export function explainGates(looks: readonly GateLook[]): readonly GateExplanation[] {
   return looks.map(explainGate);
 }
@@ -80,13 +72,15 @@ function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExpl
     ...(isCurrent && state.note !== undefined && { note: state.note }),
     ...(dryRun && { dryRun }),
     after: waits ? waitsFor : [],
-    signals: readings.map(explainSignal),
+    signals: readings.map(({ signal, state, reason, message, since }) => ({
+      signal,
+      state,
+      reason,
+      message,
+      ...(since !== undefined && { since: toTimestamp(since) }),
+    })),
     ...(waits ? waitsOf(it) : { timeouts: [] }),
   };
-}
-
-function explainSignal({ signal, state, reason, message, since }: SignalReading): SignalExplanation {
-  return { signal, state, reason, message, ...(since !== undefined && { since: toTimestamp(since) }) };
 }
 
 function waitsOf(it: GateCase): Pick<GateExplanation, "stable" | "minimumHold" | "timeouts"> {
@@ -107,14 +101,11 @@ function waitsOf(it: GateCase): Pick<GateExplanation, "stable" | "minimumHold" |
 }
 
 function timeoutsOf({ gate, heldForMs, readings }: GateCase): readonly TimeoutExplanation[] {
-  const common = { passedMs: Math.round(heldForMs), policy: gate.spec.timeouts.policy };
+  const { noPodMs, notReadyMs, spec } = gate;
+  const common = { passedMs: Math.round(heldForMs), policy: spec.timeouts.policy };
   const isNoPod = readings.some(({ noPod }) => noPod === true);
   return [
-    ...(gate.noPodMs !== undefined && isNoPod
-      ? [{ ...common, timeout: "noPod" as const, ofMs: gate.noPodMs }]
-      : []),
-    ...(gate.notReadyMs === undefined
-      ? []
-      : [{ ...common, timeout: "notReady" as const, ofMs: gate.notReadyMs }]),
+    ...(noPodMs !== undefined && isNoPod ? [{ ...common, timeout: "noPod" as const, ofMs: noPodMs }] : []),
+    ...(notReadyMs === undefined ? [] : [{ ...common, timeout: "notReady" as const, ofMs: notReadyMs }]),
   ];
 }

@@ -5,9 +5,9 @@ import { expectation } from "../node/daemonset-placement.ts";
 import { type MarkId, standingValue, taintId } from "../node/mark.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { Gate, Gates } from "./gate.ts";
-import { taintOf } from "./observe.ts";
+import { compare } from "./pod-signal.ts";
 import { selects } from "./selection.ts";
-import { missingTolerations } from "./tolerate.ts";
+import { missingTolerations, taintOf } from "./tolerate.ts";
 
 /** One gate: the nodes whose taint the plan puts on or takes off, by name. */
 export interface GateChanges {
@@ -33,16 +33,20 @@ export interface BlockedDaemonSet {
 
 /** Takes one plan after the other; keeps names only. */
 export class GateForecast {
-  readonly #counts: readonly Count[];
+  readonly #counts;
   readonly #gates: readonly Gate[];
   readonly #taints: ReadonlySet<MarkId>;
-  readonly #daemonSets: readonly Candidate[];
+  /** Each with the gates found to keep its pod from some node: one node is enough. */
+  readonly #daemonSets: readonly { readonly daemonSet: DaemonSet; readonly blockedBy: Set<Gate> }[];
 
   /** @param daemonSets all of the cluster; none when they could not be read. */
   constructor({ gates }: Pick<Gates, "gates">, daemonSets: readonly DaemonSet[]) {
     this.#gates = gates;
     this.#taints = new Set(gates.map((gate) => gate.taintId));
-    this.#counts = gates.map((gate) => ({ gate, selected: 0, held: 0, hold: [], release: [], pending: 0 }));
+    const names = (): string[] => [];
+    this.#counts = gates.map((gate) => {
+      return { gate, selected: 0, held: 0, hold: names(), release: names(), pending: 0 };
+    });
     // Most tolerate everything: only what could be blocked is looked at for each node.
     this.#daemonSets = daemonSets
       .filter((it) => missingTolerations(it, { gates }).length > 0)
@@ -73,7 +77,6 @@ export class GateForecast {
     }
   }
 
-  /** In order of the gates. */
   gates(): readonly GateChanges[] {
     return this.#counts.map(({ gate, ...counts }) => ({
       gate: gate.rule,
@@ -105,23 +108,4 @@ export class GateForecast {
       if (expectation(daemonSet, held, [taint]).state === "blocked") blockedBy.add(gate);
     }
   }
-}
-
-interface Count {
-  readonly gate: Gate;
-  selected: number;
-  held: number;
-  pending: number;
-  readonly hold: string[];
-  readonly release: string[];
-}
-
-interface Candidate {
-  readonly daemonSet: DaemonSet;
-  /** Gates found to keep its pod from some node: one is enough. */
-  readonly blockedBy: Set<Gate>;
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

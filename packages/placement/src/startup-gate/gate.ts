@@ -15,11 +15,9 @@ export interface GateDocument {
   readonly spec: StartupGateSpec;
 }
 
-/** One gate in force. */
 export interface Gate {
   /** As recorded on nodes: `cluster/network`, `config/network`. */
   readonly rule: string;
-  /** Name of the document. */
   readonly name: string;
   readonly spec: StartupGateSpec;
   readonly taintId: MarkId;
@@ -53,7 +51,7 @@ export interface PodQuery {
   readonly labelSelector: string;
 }
 
-/** What signals are read from, beyond the Node itself. Not seeing is never read as nothing there. */
+/** What signals are read from, beyond the Node itself. */
 export interface GateSight {
   /** The pods of the query on this node; `undefined` while they have not been read. */
   pods(query: PodQuery, node: string): readonly Pod[] | undefined;

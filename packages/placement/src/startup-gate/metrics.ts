@@ -2,7 +2,7 @@ import type { MetricsRegistry } from "@berth/runtime";
 import { createFaultGauge } from "../node/fault-gauge.ts";
 import type { GateRelease } from "./tally.ts";
 
-/** What the startup gates report about themselves. No label grows with the cluster. */
+/** No label grows with the cluster. */
 export interface GateMetrics {
   /** Gates in force, and faults of documents by reason. */
   taken(gates: number, faults: readonly { readonly reason: string }[]): void;
@@ -10,9 +10,6 @@ export interface GateMetrics {
   /** Read at each scrape. */
   counts(of: { readonly held: () => number; readonly timedOut: () => number }): void;
 }
-
-/** Seconds that a node may be held: from a warm image to a driver that is compiled. */
-const BUCKETS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
 
 export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
   const inForce = registry.gauge({ name: "berth_startup_gates", help: "Startup gates in force." });
@@ -28,7 +25,8 @@ export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
   const seconds = registry.histogram({
     name: "berth_gate_held_seconds",
     help: "How long a startup gate held a node, observed when it let the node go.",
-    buckets: BUCKETS,
+    // From a warm image to a driver that is compiled.
+    buckets: [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600],
   });
   return {
     taken(gates, faults) {

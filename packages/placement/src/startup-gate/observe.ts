@@ -3,13 +3,15 @@ import type { Node, Taint } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
 import type { Instant, NodeView } from "../node/capability.ts";
 import { type MarkId, ownValue, parseMarkId, standingValue } from "../node/mark.ts";
-import type { GateClocks, GateTimes } from "./clocks.ts";
+import { matchesSelector } from "../node/selector.ts";
+import type { GateClocks, Look } from "./clocks.ts";
+import { ownPlaces } from "./compile.ts";
 import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";
 import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from "./gate.ts";
-import { isGatedAtCreation, isSparedControlPlane, selects } from "./selection.ts";
+import { isGatedAtCreation, selects } from "./selection.ts";
 import { readSignals } from "./signals.ts";
-import type { Places, Trial } from "./state.ts";
-import { type GateState, parseState } from "./state.ts";
+import { type GateState, type Places, parseState, type Trial } from "./state.ts";
+import { taintOf } from "./tolerate.ts";
 import { beginTrial, MIN_YOUNG_MS, placesOnTrial } from "./trial.ts";
 
 /** Where the facts come from. */
@@ -34,28 +36,14 @@ export function observeGates(
   return gates.map((gate) => {
     const around = { node, owned, sources, now, gateTaints: taintsBeside(gate, gates), holding };
     const it = observeGate(gate, around);
-    const {
-      name,
-      spec: { dryRun },
-    } = gate;
-    if (it.selected)
-      holding.set(name, { name, holds: isHeld(it) || isAboutToHold(it), state: it.state, dryRun });
+    // One that came without the taint and may get it holds as well: gates behind must not be ahead of it.
+    const mayHold = isBackfillCandidate(it) && (it.idle === "unknown" || it.idle.idle);
+    if (it.selected) holding.set(gate.name, { gate, state: it.state, holds: isHeld(it) || mayHold });
     return it;
   });
 }
 
-/** It came without the taint and may get it: gates behind this one must not be ahead of it. */
-function isAboutToHold(it: GateCase): boolean {
-  return isBackfillCandidate(it) && (it.idle === "unknown" || it.idle.idle);
-}
-
-interface Hold {
-  readonly name: string;
-  readonly holds: boolean;
-  readonly state: GateState | undefined;
-  /** Only other gates in dry run wait for it. */
-  readonly dryRun: boolean;
-}
+type Hold = Pick<GateCase, "gate" | "state"> & { readonly holds: boolean };
 
 interface Around extends Pick<NodeView, "node" | "owned"> {
   readonly sources: GateSources;
@@ -74,11 +62,11 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   const { standing, stateText, completed } = trial?.places ?? real;
   const state = parseState(stateText);
   const ours = trial === undefined ? ownPlaces(owned, gate) : placesOnTrial(gate, trial.places);
-  const before = spec.after.flatMap((name) => {
-    const hold = holding.get(name);
-    return hold !== undefined && (spec.dryRun || !hold.dryRun) ? [hold] : [];
-  });
-  const waitsFor = before.filter(({ holds }) => holds).map(({ name }) => name);
+  const before = spec.after
+    .flatMap((name) => holding.get(name) ?? [])
+    // Only other gates in dry run wait for one.
+    .filter((hold) => spec.dryRun || !hold.gate.spec.dryRun);
+  const waitsFor = before.filter(({ holds }) => holds).map((hold) => hold.gate.name);
   const held = isHeld({ gate, standing, owned: ours, state });
   const isLooked = selected && waitsFor.length === 0 && (held || spec.mode === "Continuous");
   const candidate = { selected, state, standing, completed, isFresh: true };
@@ -90,31 +78,27 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   // Of a node that is about to be held, for what is told of it.
   const isAsked = isLooked || (isFresh && waitsFor.length === 0);
   const readings = isAsked ? readSignals(gate, node, { sight, boot, gateTaints }) : [];
-  if (!matters) clocks.rest(node, rule);
-  const times = matters
-    ? clocks.look(
-        node,
-        {
-          rule,
-          held: held && waitsFor.length === 0,
-          heldSince: heldSince(state, before),
-          ...summary(isLooked ? readings : [], isLooked),
-        },
-        now,
-      )
-    : noTimes;
+  const look = {
+    rule,
+    held: held && waitsFor.length === 0,
+    heldSince: heldSince(state, before),
+    ...summary(isLooked ? readings : [], isLooked),
+  };
+  const times = matters ? clocks.look(node, look, now) : clocks.rest(node, rule);
   const name = node.metadata?.name ?? "";
+  const cordoner = owned.get("unschedulable");
   return {
     gate,
     selected,
-    isSpared: standing !== undefined && isSparedControlPlane(gate, node),
+    // At its creation that may not have been told yet: kubeadm labels nodes after they have joined.
+    isSpared: !selected && matchesSelector(spec.nodeSelector, node.metadata?.labels),
     standing,
     owned: ours,
     state,
     stateText,
     completed,
     cordoned: node.spec?.unschedulable === true,
-    cordonedBy: cordonerOf(owned),
+    cordonedBy: cordoner?.capability === GATES ? cordoner.rule : undefined,
     waitsFor,
     readings,
     ...times,
@@ -142,21 +126,17 @@ function trialOf(
   real: Places,
   { node, sources: { clocks }, now }: Pick<Around, "node" | "sources" | "now">,
 ): Trial {
-  const isYoung = (): boolean =>
-    isGatedAtCreation(gate, node) && clocks.age(node, now) < Math.max(gate.backfillMs, MIN_YOUNG_MS);
-  return clocks.trial(node, gate.rule, now, (current) =>
-    current !== undefined && isSameData(current.real, real)
-      ? current
-      : beginTrial(gate, real, { isYoung: isYoung() }),
-  );
+  return clocks.trial(node, gate.rule, now, (current) => {
+    if (current !== undefined && isSameData(current.real, real)) return current;
+    const youngMs = Math.max(gate.backfillMs, MIN_YOUNG_MS);
+    return beginTrial(gate, real, isGatedAtCreation(gate, node) && clocks.age(node, now) < youngMs);
+  });
 }
 
 /** The taints that a node may have while this gate holds it: those of dry runs are never put on by another gate. */
 function taintsBeside({ spec, rule }: Gate, gates: readonly Gate[]): readonly Taint[] {
   return gates.filter((it) => spec.dryRun || it.rule === rule || !it.spec.dryRun).map(taintOf);
 }
-
-const noTimes: GateTimes = { heldForMs: 0, stableForMs: 0, unknownForMs: 0 };
 
 /** What the signals of a gate say of a node now. Nothing is remembered of it. */
 export function readingsOf(
@@ -178,11 +158,7 @@ function heldSince(state: GateState | undefined, before: readonly Hold[]): Insta
 function summary(
   readings: readonly SignalReading[],
   isLooked: boolean,
-): {
-  readonly evidence: string | undefined;
-  readonly unknown: boolean;
-  readonly holdsSince: Instant | undefined;
-} {
+): Pick<Look, "evidence" | "unknown" | "holdsSince"> {
   const holds = isLooked && readings.every(({ state }) => state === "holds");
   const since = readings.map((reading) => reading.since).filter((it) => it !== undefined);
   return {
@@ -193,30 +169,6 @@ function summary(
   };
 }
 
-/** No other gate in force has these places; one that had them before may have had another name. */
-function ownPlaces(owned: NodeView["owned"], gate: Gate): ReadonlySet<MarkId> {
-  let places: Set<MarkId> | undefined;
-  for (const [id, { capability, rule }] of owned) {
-    if (capability === GATES && (rule === gate.rule || isPlaceOf(gate, id))) (places ??= new Set()).add(id);
-  }
-  return places ?? none;
-}
-
-function isPlaceOf({ taintId, stateId, completedId }: Gate, id: MarkId): boolean {
-  return id === taintId || id === stateId || id === completedId;
-}
-
-function cordonerOf(owned: NodeView["owned"]): string | undefined {
-  const recorded = owned.get("unschedulable");
-  return recorded?.capability === GATES ? recorded.rule : undefined;
-}
-
-const none: ReadonlySet<MarkId> = new Set();
-
 function annotationOf(node: Node, id: MarkId): string | undefined {
   return ownValue(node.metadata?.annotations, parseMarkId(id)?.key ?? "");
-}
-
-export function taintOf({ spec: { taint } }: Gate): Taint {
-  return { key: taint.key, value: taint.value, effect: taint.effect };
 }

@@ -1,4 +1,4 @@
-import type { ContainerStatus, DaemonSet, Node, Pod } from "@berth/kube";
+import type { ContainerStatus, DaemonSet, Node, OwnerReference, Pod } from "@berth/kube";
 import { aNode, aPod, BUILT_AT, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -35,19 +35,21 @@ const readyPod = (name = "init-1"): PodBuilder => reporting(initPod(name).ready(
 const unreadyPod = (name = "init-1"): PodBuilder =>
   reporting(initPod(name).notReady(), container("main", false));
 
+const DS: OwnerReference = { apiVersion: "apps/v1", kind: "DaemonSet", name: "init", uid: "ds-1" };
+const owned = (...ownerReferences: readonly OwnerReference[]): PodBuilder =>
+  readyPod().with((pod) => ({ ...pod, metadata: { ...pod.metadata, ownerReferences } }));
+const unlabelled = (pod: PodBuilder): PodBuilder =>
+  pod.with((it) => ({ ...it, metadata: { ...it.metadata, labels: {} } }));
+
 const init: DaemonSet = {
   metadata: { name: "init", namespace: "kube-system", uid: "ds-1" },
   spec: { selector: { matchLabels: { app: "init" } }, template: {} },
 };
 
-interface Around extends Omit<World, "pods"> {
-  readonly boot?: Boot;
-}
-
 function read(
   signal: Partial<PodSignal>,
   pods: readonly Pod[],
-  { boot = { id: "" }, ...world }: Around = {},
+  { boot = { id: "" }, ...world }: Omit<World, "pods"> & { readonly boot?: Boot } = {},
 ): SignalReading {
   const gate = gateWith({ pods: [signal] });
   const selectors = gate.spec.signals.pods.map((it) => it.selector);
@@ -126,36 +128,14 @@ describe("a pod signal", () => {
       readyPod().stored({ creationTimestamp: "soon" }),
       "its age, or that of the node, is not known",
     ],
-    [
-      "without an owner",
-      readyPod().with((pod) => ({ ...pod, metadata: { ...pod.metadata, ownerReferences: [] } })),
-      "no DaemonSet controls it",
-    ],
+    ["without an owner", owned(), "no DaemonSet controls it"],
     ["of a ReplicaSet", readyPod().ownedBy("ReplicaSet", "init", "ds-1"), "no DaemonSet controls it"],
     [
       "of a DaemonSet of another API group",
-      readyPod().with((pod) => ({
-        ...pod,
-        metadata: {
-          ...pod.metadata,
-          ownerReferences: [
-            { apiVersion: "evil/v1", kind: "DaemonSet", name: "init", uid: "ds-1", controller: true },
-          ],
-        },
-      })),
+      owned({ ...DS, apiVersion: "evil/v1", controller: true }),
       "no DaemonSet controls it",
     ],
-    [
-      "owned, not controlled",
-      readyPod().with((pod) => ({
-        ...pod,
-        metadata: {
-          ...pod.metadata,
-          ownerReferences: [{ apiVersion: "apps/v1", kind: "DaemonSet", name: "init", uid: "ds-1" }],
-        },
-      })),
-      "no DaemonSet controls it",
-    ],
+    ["owned, not controlled", owned(DS), "no DaemonSet controls it"],
     [
       "of a DaemonSet that there is not",
       readyPod().ofDaemonSet("gone", "ds-1"),
@@ -298,13 +278,11 @@ describe("after a boot", () => {
 });
 
 describe("evidence", () => {
-  const turned = (name: string, at: string): Pod =>
-    readyPod(name)
-      .with((pod) => ({
-        ...pod,
-        status: { ...pod.status, conditions: [{ type: "Ready", status: "True", lastTransitionTime: at }] },
-      }))
-      .build();
+  const turned = (name: string, lastTransitionTime: string): Pod => {
+    const conditions = [{ type: "Ready", status: "True", lastTransitionTime }];
+    const pod = readyPod(name).build();
+    return { ...pod, status: { ...pod.status, conditions } };
+  };
   const [first, second] = ["2026-01-01T00:02:00Z", "2026-01-01T00:03:00Z"];
 
   it("changes when the pod became ready again, or is another one", () => {
@@ -351,10 +329,7 @@ describe("the contract", () => {
   });
 
   it.each([
-    [
-      "without the label",
-      (pod: PodBuilder) => pod.with((it) => ({ ...it, metadata: { ...it.metadata, labels: {} } })),
-    ],
+    ["without the label", unlabelled],
     ["on another node", (pod: PodBuilder) => pod.on("n2")],
   ])("N-P9 an annotated pod %s is not seen", (_, change) => {
     const pod = change(readyPod().annotated({ [originalGate.ready]: "true" }));
@@ -405,24 +380,18 @@ describe("the contract", () => {
     );
   });
 
-  it.each<[string, PodBuilder]>([
+  it.each<[string, PodBuilder, string?]>([
     ["of another namespace", readyPod().in("default")],
     ["without the DaemonSet", readyPod().ownedBy("ReplicaSet", "tenant")],
     ["that claims the DaemonSet under another uid", readyPod().ofDaemonSet("init", "guess")],
     ["that is terminating", readyPod().stored({ deletionTimestamp: later })],
     ["from before the node", readyPod().stored({ creationTimestamp: "2025-01-01T00:00:00Z" })],
-  ])("N-B4 a pod %s opens no gate, annotated or not", (_, pod) => {
-    const annotated = pod.annotated({ [originalGate.ready]: "true" });
-    for (const need of ["All", "Any"] as const) {
-      expect(read({ need }, build(pod)).state).toBe("missing");
-      expect(read({ need }, build(annotated)).state).toBe("missing");
-    }
-  });
-
-  it("N-B4 a pod whose containers are from before the boot opens no gate, annotated or not", () => {
-    const boot = { id: "b2", since: Date.parse("2026-01-01T01:00:00Z") };
-    const annotated = readyPod().annotated({ [originalGate.ready]: "true" });
-    for (const pod of [readyPod(), annotated]) expect(read({}, build(pod), { boot }).state).toBe("missing");
+    ["whose containers are from before the boot", readyPod(), "2026-01-01T01:00:00Z"],
+  ])("N-B4 a pod %s opens no gate, annotated or not", (_, pod, booted) => {
+    const boot: Boot = { id: "b2", ...(booted !== undefined && { since: Date.parse(booted) }) };
+    for (const it of [pod, pod.annotated({ [originalGate.ready]: "true" })])
+      for (const need of ["All", "Any"] as const)
+        expect(read({ need }, build(it), { boot }).state).toBe("missing");
   });
 });
 
@@ -430,7 +399,7 @@ describe("a pod that does not count", () => {
   const unrelated: readonly (readonly [string, (pod: PodBuilder) => PodBuilder])[] = [
     ["another node", (pod) => pod.on("n2")],
     ["another namespace", (pod) => pod.in("default")],
-    ["no label", (pod) => pod.with((it) => ({ ...it, metadata: { ...it.metadata, labels: {} } }))],
+    ["no label", unlabelled],
     ["another owner", (pod) => pod.ownedBy("ReplicaSet", "tenant")],
     ["a forged owner", (pod) => pod.ofDaemonSet("init", "guess")],
     ["terminating", (pod) => pod.stored({ deletionTimestamp: later })],

@@ -1,10 +1,11 @@
 /** Which pods a gate looks for, and what those on a node say together. */
 import type { DaemonSet, Node, Pod, Taint } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
+import { expectation, taintText } from "../node/daemonset-placement.ts";
 import { selectorText } from "../node/selector.ts";
-import { type PodSignal, signalGroups } from "./document.ts";
+import { type DaemonSetSignal, type PodSignal, signalGroups } from "./document.ts";
 import type { Boot, Gate, GateSight, PodQuery, SignalReading } from "./gate.ts";
-import { judgePod, ownerCheck, type PodRule, type PodVerdict } from "./pod-verdict.ts";
+import { judgePod, ownedByCheck, ownerCheck, type PodRule, type PodVerdict } from "./pod-verdict.ts";
 
 /** What readings are made from, beside the Node. */
 export interface SignalContext {
@@ -16,6 +17,20 @@ export interface SignalContext {
 
 /** A reading that has not been given its name. */
 export type Said = Omit<SignalReading, "signal">;
+
+/** @param since left out where it is no time. */
+export function holding(message: string, evidence: string, since: number = Number.NaN): Said {
+  const dated = Number.isFinite(since) && { since };
+  return { state: "holds", reason: reasons.SignalHolds, message, evidence, ...dated };
+}
+
+export function missing(reason: Said["reason"], message: string): Said {
+  return { state: "missing", reason, message, evidence: "" };
+}
+
+export function unread(message: string): Said {
+  return { state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
+}
 
 /**
  * The pods that have to be watched for this gate: those of its pod signals, and of the DaemonSets that it names, once they
@@ -55,48 +70,63 @@ export function podSignalName({ namespaces, selector, daemonSets }: PodSignal): 
 
 /** What the pods of a signal say. */
 export function readPodSignal(signal: PodSignal, node: Node, context: SignalContext): Said {
-  const { need, readyAnnotation, fromBefore } = signal;
   const checkOwner = ownerCheck(signal, context.sight);
-  return readPods(
-    { queries: queriesOf(signal), need, checkOwner, readyAnnotation, fromBefore },
-    node,
-    context,
-  );
+  return readPods({ ...signal, queries: queriesOf(signal), checkOwner }, node, context);
+}
+
+/**
+ * What a named DaemonSet says: a ready pod of it where it is expected. One of several is enough, as there are two while it
+ * rolls out with a surge. A pod that is there already is gone by, though no other could come past the gate.
+ */
+export function readDaemonSet(
+  { namespace, name }: DaemonSetSignal,
+  node: Node,
+  context: SignalContext,
+): Said {
+  const id = `${namespace}/${name}`;
+  const daemonSet = context.sight.daemonSet(namespace, name);
+  if (daemonSet === undefined) return unread(`the DaemonSet ${id} has not been read`);
+  if (daemonSet === null || (daemonSet.metadata?.deletionTimestamp ?? "") !== "") {
+    const what = daemonSet === null ? "there is no DaemonSet" : "it is being deleted, the DaemonSet";
+    return { ...missing(reasons.DaemonSetMissing, `${what} ${id}`), noPod: true };
+  }
+  const expected = expectation(daemonSet, node, context.gateTaints);
+  if (expected.state === "notExpected") {
+    const message = `${id} is not meant for the node: ${expected.why}`;
+    return { ...holding(message, "not expected"), reason: reasons.DaemonSetNotExpected };
+  }
+  const checkOwner = ownedByCheck(daemonSet);
+  const queries = daemonSetQuery(daemonSet);
+  const said = readPods({ queries, need: "Any", checkOwner, fromBefore: "Ignore" }, node, context);
+  if (said.noPod !== true || expected.state !== "blocked") return said;
+  const message = `${id} does not tolerate ${taintText(expected.taint)}, so its pod can never come`;
+  return { ...said, reason: reasons.DaemonSetBlocked, message };
 }
 
 /** Pods, and how many of them have to be ready. */
-export interface PodNeed extends PodRule {
+interface PodNeed extends PodRule {
   readonly queries: readonly PodQuery[];
   readonly need: PodSignal["need"];
 }
 
-interface Judged {
-  /** `<namespace>/<name>`; absent for pods that have not been read. */
-  readonly pod?: string;
-  readonly verdict: PodVerdict;
-}
+/** With `<namespace>/<name>`; without for pods that have not been read. */
+type Judged = { readonly pod?: string; readonly verdict: PodVerdict };
 
 /**
  * `All`: one counts at least, and all that count are ready. `Any`: one that counts is ready. What has not been read makes it
  * unknown, unless the rest settles it either way. A pod that does not count changes nothing but the message.
  */
-export function readPods(need: PodNeed, node: Node, context: SignalContext): Said {
+function readPods(need: PodNeed, node: Node, context: SignalContext): Said {
   const byVerdict = Object.groupBy(judgeAll(need, node, context), ({ verdict }) => verdict.is);
   const { ready = [], notReady = [], unknown = [], ignored = [] } = byVerdict;
   const settling = need.need === "All" ? notReady : ready;
-  if (settling.length === 0 && unknown.length > 0) {
-    const message = tell(unknown, "cannot be judged");
-    return { ...without, state: "unknown", reason: reasons.SignalUnknown, message };
-  }
-  if (notReady.length > 0 && (need.need === "All" || ready.length === 0)) {
-    return { ...without, reason: reasons.PodNotReady, message: tell(notReady, "is not ready") };
-  }
+  if (settling.length === 0 && unknown.length > 0) return unread(tell(unknown, "cannot be judged"));
+  if (notReady.length > 0 && (need.need === "All" || ready.length === 0))
+    return missing(reasons.PodNotReady, tell(notReady, "is not ready"));
   if (ready.length > 0) return holds(need.need, ready);
   const message = ignored.length === 0 ? "there is no such pod on the node" : tell(ignored, "does not count");
-  return { ...without, reason: reasons.PodMissing, message, noPod: true };
+  return { ...missing(reasons.PodMissing, message), noPod: true };
 }
-
-const without = { state: "missing", evidence: "" } as const;
 
 /** In the order of the names, so that neither the cache nor a re-list changes what is said. */
 function judgeAll(need: PodNeed, node: Node, { sight, boot }: SignalContext): readonly Judged[] {
@@ -121,17 +151,9 @@ function holds(need: PodSignal["need"], ready: readonly Judged[]): Said {
   );
   found.sort((a, b) => (a.since ?? Infinity) - (b.since ?? Infinity) || compare(a.pod, b.pod));
   const basis = need === "All" ? found : found.slice(0, 1);
-  const times = basis.flatMap(({ since }) => since ?? []);
-  return {
-    state: "holds",
-    reason: reasons.SignalHolds,
-    message: `${basis[0]?.pod ?? ""} is ready${more(basis.length - 1)}`,
-    evidence: basis
-      .map(({ evidence }) => evidence)
-      .sort()
-      .join(" "),
-    ...(times.length > 0 && { since: Math.max(...times) }),
-  };
+  const message = `${basis[0]?.pod ?? ""} is ready${more(basis.length - 1)}`;
+  const evidence = basis.map((it) => it.evidence).sort();
+  return holding(message, evidence.join(" "), Math.max(...basis.flatMap(({ since }) => since ?? [])));
 }
 
 function tell(judged: readonly Judged[], what: string): string {
@@ -149,7 +171,7 @@ function nameOf({ metadata }: Pod): string {
   return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
-function compare(a: string, b: string): number {
+export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 

@@ -1,5 +1,5 @@
 /** What one pod on a node says about a gate: whether it counts at all, and whether it is ready. */
-import type { ContainerStatus, DaemonSet, Node, OwnerReference, Pod } from "@berth/kube";
+import type { ContainerStatus, DaemonSet, Node, OwnerReference, Pod, PodCondition } from "@berth/kube";
 import type { Instant } from "../node/capability.ts";
 import { ownValue } from "../node/mark.ts";
 import type { PodSignal } from "./document.ts";
@@ -16,10 +16,7 @@ export interface PodRule {
   readonly checkOwner: (pod: Pod) => PodVerdict | undefined;
   /** Ready with this at `true`, whatever its containers say. */
   readonly readyAnnotation?: string;
-  /**
-   * With `Count` nothing is asked of the life of a pod: neither its age nor whether it ends, nor that the kubelet has
-   * said anything of its containers. The original asks none of it, and the drop-in gate has to do as it does.
-   */
+  /** With `Count` nothing is asked of the life of a pod, as the original does, whose place the drop-in gate takes. */
   readonly fromBefore: PodSignal["fromBefore"];
 }
 
@@ -41,10 +38,13 @@ export function judgePod(
     if (unstarted !== undefined) return { is: "notReady", why: unstarted };
   }
   const uid = pod.metadata?.uid ?? "";
-  if (isAnnotatedReady(pod, rule.readyAnnotation)) return { is: "ready", evidence: uid };
-  const why = whyUnready(pod);
+  const { readyAnnotation: key } = rule;
+  if (key !== undefined && ownValue(pod.metadata?.annotations, key) === "true")
+    return { is: "ready", evidence: uid };
+  const condition = pod.status?.conditions?.find(({ type }) => type === "Ready");
+  const why = whyUnready(pod, condition);
   if (why !== undefined) return { is: "notReady", why };
-  const { lastTransitionTime = "" } = readyCondition(pod) ?? {};
+  const { lastTransitionTime = "" } = condition ?? {};
   const since = Date.parse(lastTransitionTime);
   const evidence = `${uid}@${lastTransitionTime}`;
   return Number.isNaN(since) ? { is: "ready", evidence } : { is: "ready", evidence, since };
@@ -74,10 +74,9 @@ function whyUnstarted({ status }: Pod, { since }: Boot): string | undefined {
 }
 
 /** The rule of the original: all containers that the status names, and the condition. */
-function whyUnready(pod: Pod): string | undefined {
-  const waiting = pod.status?.containerStatuses?.find(({ ready }) => !ready);
+function whyUnready({ status }: Pod, condition: PodCondition | undefined): string | undefined {
+  const waiting = status?.containerStatuses?.find(({ ready }) => !ready);
   if (waiting !== undefined) return nameOf(waiting);
-  const condition = readyCondition(pod);
   if (condition?.status === "True") return undefined;
   if (condition === undefined) return "it has no condition Ready";
   const reason = (condition.reason ?? "") === "" ? "" : ` (${condition.reason})`;
@@ -89,20 +88,9 @@ function nameOf({ name, state }: ContainerStatus): string {
   return reason === "" ? `container ${name}` : `container ${name} (${reason})`;
 }
 
-function readyCondition({
-  status,
-}: Pod): NonNullable<NonNullable<Pod["status"]>["conditions"]>[number] | undefined {
-  return status?.conditions?.find(({ type }) => type === "Ready");
-}
-
-function isAnnotatedReady({ metadata }: Pod, key: string | undefined): boolean {
-  return key !== undefined && ownValue(metadata?.annotations, key) === "true";
-}
-
 /**
  * The owner that the signal asks for. A pod says itself who owns it, so a made-up DaemonSet, or an earlier one of that
- * name, must not do. Who may read the uid and make pods in that namespace can still copy it: the namespaces of the signal
- * are what keeps others out. With `Anything` a name is taken as said.
+ * name, must not do; whoever may make pods in that namespace can still copy the uid. With `Anything` a name is taken as said.
  */
 export function ownerCheck(
   { ownedBy, daemonSets }: Pick<PodSignal, "ownedBy" | "daemonSets">,
@@ -120,7 +108,7 @@ export function ownerCheck(
     const daemonSet = sight.daemonSet(pod.metadata?.namespace ?? "", name);
     if (daemonSet === undefined) return { is: "unknown", why: `its DaemonSet ${name} has not been read` };
     if (daemonSet === null) return { is: "ignored", why: `its DaemonSet ${name} does not exist` };
-    return isOf(daemonSet, uid)
+    return daemonSet.metadata?.uid === uid
       ? undefined
       : { is: "ignored", why: `its DaemonSet ${name} is another one now` };
   };
@@ -129,8 +117,8 @@ export function ownerCheck(
 /** Pods of this very DaemonSet. */
 export function ownedByCheck(daemonSet: DaemonSet): PodRule["checkOwner"] {
   return (pod) => {
-    const owner = daemonSetOf(pod);
-    return owner !== undefined && isOf(daemonSet, owner.uid)
+    const { uid = "" } = daemonSetOf(pod) ?? {};
+    return uid !== "" && uid === daemonSet.metadata?.uid
       ? undefined
       : { is: "ignored", why: "another one controls it" };
   };
@@ -139,8 +127,4 @@ export function ownedByCheck(daemonSet: DaemonSet): PodRule["checkOwner"] {
 function daemonSetOf({ metadata }: Pod): OwnerReference | undefined {
   const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true);
   return owner?.kind === "DaemonSet" && owner.apiVersion.startsWith("apps/") ? owner : undefined;
-}
-
-function isOf({ metadata }: DaemonSet, uid: string): boolean {
-  return metadata?.uid === uid;
 }

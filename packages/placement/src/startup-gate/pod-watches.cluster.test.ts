@@ -174,6 +174,8 @@ describe("the pods of a query", () => {
     expect(setup.synced()).toBe(1);
     expect(watches.pods(query, "n1")).toEqual([
       {
+        apiVersion: "v1",
+        kind: "Pod",
         metadata: {
           name: "init-1",
           namespace,
@@ -242,7 +244,7 @@ describe("the pods of a query", () => {
     await eventually(() => expect([names("n1", everywhere), names("n1", elsewhere)]).toEqual([["init"], []]));
     const annotationsOf = (): unknown =>
       watches.pods(everywhere, "n1")?.map(({ metadata }) => metadata?.annotations);
-    expect(annotationsOf()).toEqual([undefined]);
+    expect(annotationsOf()).toEqual([{}]);
     watches.want([everywhere]);
     expect(names("n1", everywhere)).toEqual(["init"]);
     expect(names("n1", elsewhere)).toBeUndefined();

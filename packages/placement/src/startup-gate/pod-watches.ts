@@ -1,21 +1,12 @@
-import { InformerSet, pick, type WantedInformer } from "@berth/host";
-import {
-  type ContainerStatus,
-  type KubeClient,
-  type ObjectMeta,
-  type Pod,
-  type PodSpec,
-  pods,
-} from "@berth/kube";
-import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
+import { type FieldMask, InformerSet, keepFields } from "@berth/host";
+import { type KubeClient, type Pod, type Projection, pods } from "@berth/kube";
+import type { Component, MetricsRegistry, Running } from "@berth/runtime";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
+import type { WiringDeps } from "../node/wired.ts";
 import type { GateSight, PodQuery } from "./gate.ts";
 
-export interface PodWatchesOptions {
+export interface PodWatchesOptions extends Pick<WiringDeps, "cluster" | "clock" | "log"> {
   readonly client: Pick<KubeClient, "list" | "watch">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
   readonly metrics?: MetricsRegistry;
   /** Annotations that any signal reads; no other is kept. Asked at each `want`. */
   readonly annotationKeys: () => Iterable<string>;
@@ -25,13 +16,10 @@ export interface PodWatchesOptions {
   readonly onSynced: () => void;
 }
 
-const BY_NODE = "node";
-
 /**
- * The pods that signals look for, and of these only what signals read. Pods that no query selects are never received.
- *
- * One informer for each query, for as long as it is wanted. When another annotation is to be kept, all of them are
- * read anew, and unknown until then: what was dropped when a pod was decoded cannot be told.
+ * The pods that signals look for, and of these only what signals read: one informer for each query, while it is wanted.
+ * When another annotation is to be kept, all of them are read anew, and unknown until then: what was dropped when a pod
+ * was decoded cannot be told.
  */
 export class PodWatches implements Component, Pick<GateSight, "pods"> {
   readonly name = "gate-pods";
@@ -62,24 +50,12 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
       this.#annotations = keys;
       this.#reading++;
     }
-    const annotations = this.#annotations;
-    this.#informers.want(
-      queries.map(
-        (query): WantedInformer<Pod> => ({
-          key: this.#keyOf(query),
-          scope: {
-            ...(query.namespace && { namespace: query.namespace }),
-            labelSelector: query.labelSelector,
-          },
-          project: (pod) => slimPod(pod, annotations),
-          indexes: { [BY_NODE]: nodeOf },
-        }),
-      ),
-    );
+    const shared = { project: keepPod(this.#annotations), indexes: { node: nodeOf } };
+    this.#informers.want(queries.map((scope) => ({ key: this.#keyOf(scope), scope, ...shared })));
   }
 
   pods(query: PodQuery, node: string): readonly Pod[] | undefined {
-    return this.#informers.get(this.#keyOf(query))?.byIndex(BY_NODE, node);
+    return this.#informers.get(this.#keyOf(query))?.byIndex("node", node);
   }
 
   /** Pods held, over all queries. */
@@ -96,53 +72,34 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
     return this.#informers.problem();
   }
 
-  /** Labels and names hold no blank at their ends, and a namespace holds none at all. */
   #keyOf({ namespace = "", labelSelector }: PodQuery): string {
     return `${this.#reading} ${namespace} ${labelSelector}`;
   }
 }
 
 /** What signals read of a pod: who made it and when, where it runs, and whether it is ready. */
-function slimPod({ metadata, spec, status }: Pod, annotations: ReadonlySet<string>): Pod {
-  const ready = status?.conditions?.find(({ type }) => type === "Ready");
-  return {
-    ...(metadata && { metadata: slimMetadata(metadata, annotations) }),
-    // The type promises more: none of it is read.
-    ...(spec && { spec: pick(spec, ["nodeName"]) as PodSpec }),
-    ...(status && {
-      status: {
-        ...pick(status, ["phase"]),
-        ...(ready && { conditions: [pick(ready, ["type", "status", "lastTransitionTime"])] }),
-        ...(status.containerStatuses && { containerStatuses: status.containerStatuses.map(slimContainer) }),
-      },
-    }),
-  };
-}
+const podFields: FieldMask = [
+  "metadata.annotations",
+  "metadata.creationTimestamp",
+  "metadata.deletionTimestamp",
+  "metadata.ownerReferences",
+  "spec.nodeName",
+  "status.phase",
+  "status.conditions[].type",
+  "status.conditions[].status",
+  "status.conditions[].lastTransitionTime",
+  "status.containerStatuses[].name",
+  "status.containerStatuses[].ready",
+  "status.containerStatuses[].state.running.startedAt",
+  "status.containerStatuses[].state.waiting.reason",
+];
 
-function slimMetadata(metadata: ObjectMeta, annotations: ReadonlySet<string>): ObjectMeta {
-  const kept = Object.entries(metadata.annotations ?? {}).filter(([key]) => annotations.has(key));
-  return {
-    ...pick(metadata, [
-      "name",
-      "namespace",
-      "uid",
-      "resourceVersion",
-      "creationTimestamp",
-      "deletionTimestamp",
-      "ownerReferences",
-    ]),
-    ...(kept.length > 0 && { annotations: Object.fromEntries(kept) }),
+function keepPod(annotations: ReadonlySet<string>): Projection<Pod> {
+  const keep = keepFields<Pod>(podFields);
+  return ({ metadata, status, ...pod }) => {
+    const kept = Object.entries(metadata?.annotations ?? {}).filter(([key]) => annotations.has(key));
+    const whole = { ...metadata, annotations: Object.fromEntries(kept) };
+    const conditions = status?.conditions?.filter(({ type }) => type === "Ready") ?? [];
+    return keep({ ...pod, metadata: whole, status: { ...status, conditions } });
   };
-}
-
-function slimContainer({ name, ready, state }: ContainerStatus): ContainerStatus {
-  const { running, waiting } = state ?? {};
-  return {
-    name,
-    ready,
-    state: {
-      ...(running && { running: pick(running, ["startedAt"]) }),
-      ...(waiting && { waiting: pick(waiting, ["reason"]) }),
-    },
-  } as ContainerStatus;
 }

@@ -1,51 +1,19 @@
 import type { Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { type CleanInput, planClean } from "../node/clean.ts";
-import { mergeContributions } from "../node/merge.ts";
-import { type NodePlan, planNode } from "../node/plan.ts";
-import { ownedMarks, recordOf } from "../node/record.ts";
+import type { NodePlan } from "../node/plan.ts";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import { editNode, makeNode, patchNode } from "../node/testing/world.ts";
-import { bindGates, type GateCapability } from "./capability.ts";
 import { unrecordedGates } from "./clean.ts";
-import { GateClocks } from "./clocks.ts";
-import { compileGates } from "./compile.ts";
-import { type StartupGateSpec, startupGateSpec } from "./document.ts";
 import type { Gates } from "./gate.ts";
 import { planRelease, type ReleasePlan } from "./release.ts";
 import { parseState } from "./state.ts";
+import { bind, TAINT as DEFAULT, gatesOf, settle, viewOf } from "./testing/look-once.ts";
 
-const spec = (extra: object = {}): StartupGateSpec =>
-  startupGateSpec.parse({ signals: { conditions: [{ type: "NetworkReady" }] }, ...extra });
-
-const gatesOf = (documents: Readonly<Record<string, StartupGateSpec>>): Gates =>
-  compileGates({
-    sources: [
-      { source: "cluster", documents: Object.entries(documents).map(([name, it]) => ({ name, spec: it })) },
-    ],
-  });
-
-/** Sees no pod and no DaemonSet: the gates of these tests ask for none. */
-function bind(gates: Gates, now = (): number => NEW_YEAR): GateCapability {
-  return bindGates({
-    gates: () => gates,
-    sources: {
-      sight: { pods: () => undefined, daemonSet: () => undefined, labelsSettled: () => undefined },
-      clocks: new GateClocks({ monotonic: now }),
-      idle: () => "unknown",
-      mayHoldAgain: () => true,
-    },
-  });
-}
-
-const viewOf = (node: Node) => ({ node, owned: ownedMarks(recordOf(node), "berth") });
-
-/** The node as a running Berth leaves it. */
-function settle(node: Node, capability: GateCapability, now = NEW_YEAR): Node {
-  const merged = mergeContributions([capability.contribute(viewOf(node), now)]);
-  const { patch } = planNode({ node, merged, installation: "berth", now });
-  return patch === undefined ? node : patchNode(node, patch);
-}
+const spec = (extra: object = {}): object => ({
+  signals: { conditions: [{ type: "NetworkReady" }] },
+  ...extra,
+});
 
 function release(node: Node, gates: Gates, only?: string): ReleasePlan {
   const now = NEW_YEAR + 60_000;
@@ -55,7 +23,6 @@ function release(node: Node, gates: Gates, only?: string): ReleasePlan {
   return planRelease({ view, gates, looks, note: "tested", installation: "berth", now, ...named });
 }
 
-const DEFAULT = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" } as const;
 const OTHER = { key: "example.com/other", value: "", effect: "NoSchedule" } as const;
 
 const two = gatesOf({

@@ -5,27 +5,10 @@ import type { MarkId } from "../node/mark.ts";
 import { mergeContributions } from "../node/merge.ts";
 import { type NodePlan, planNode } from "../node/plan.ts";
 import type { GateLook } from "./capability.ts";
-import { decideGate, type GateCase, type GateVerdict, isHeld } from "./decide.ts";
+import { placesOf } from "./compile.ts";
+import { bootFacts, decideGate, type GateCase, isHeld } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { type GateState, stringifyState } from "./state.ts";
-
-/**
- * Decided as by a Berth that finds the taint on a node which was let go by hand already: so there is one rule of what a
- * release writes, and that Berth keeps to it.
- *
- * @param note what the person said; cut to `MAX_NOTE` characters.
- */
-export function releaseByHand(it: GateCase, note: string): GateVerdict {
-  const { boot } = it;
-  const state: GateState = {
-    state: "released",
-    at: it.stamp("by hand"),
-    why: reasons.ReleasedByHand,
-    ...(boot.id !== "" && { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) }),
-    note,
-  };
-  return decideGate({ ...it, state, stateText: stringifyState(state) });
-}
 
 export interface ReleaseInput {
   readonly view: NodeView;
@@ -34,6 +17,7 @@ export interface ReleaseInput {
   readonly looks: readonly GateLook[];
   /** Name of the one gate that lets go. Default: all that hold the node. */
   readonly only?: string;
+  /** What the person said; cut to `MAX_NOTE` characters. */
   readonly note: string;
   readonly installation: string;
   readonly now: Instant;
@@ -53,14 +37,20 @@ export function planRelease(input: ReleaseInput): ReleasePlan {
   const held = looks
     .map(({ of: it }) => it)
     .filter((it) => it.selected && isHeldNow(it) && (only === undefined || it.gate.name === only));
-  const verdicts = held.map((it) => releaseByHand(it, note));
+  // Decided as by a Berth that finds the taint on a node which was let go by hand already, so that it keeps to it.
+  const verdicts = held.map((it) => {
+    const facts = { at: it.stamp("by hand"), ...bootFacts(it.boot), note };
+    const state: GateState = { state: "released", why: reasons.ReleasedByHand, ...facts };
+    return decideGate({ ...it, state, stateText: stringifyState(state) });
+  });
+  const places = new Set(held.flatMap(({ gate }) => placesOf(gate)));
   const decision = {
     marks: verdicts.flatMap(({ marks }) => marks),
     removals: new Map(verdicts.flatMap(({ removals }) => Array.from(removals))),
-    keep: keepOthers(input, held),
+    keep: keepOthers(input, held, places),
     findings: [],
   };
-  const policy = policyFor(input, held);
+  const policy = policyFor(input, places);
   const merged = mergeContributions(held.length === 0 ? [] : [{ capability: GATES, policy, decision }]);
   const plan = planNode({ node: view.node, merged, installation, now });
   const problem = problemOf(held, plan);
@@ -76,15 +66,12 @@ function isHeldNow(it: GateCase): boolean {
   return it.trial === undefined ? isHeld(it) : it.trial.real.standing !== undefined;
 }
 
-function placesOf(held: readonly GateCase[]): ReadonlySet<MarkId> {
-  return new Set(
-    held.flatMap(({ gate: { taintId, stateId, completedId } }) => [taintId, stateId, completedId ?? stateId]),
-  );
-}
-
 /** What other gates have set, or hold without a record, is not asked about. */
-function keepOthers({ view, gates }: ReleaseInput, held: readonly GateCase[]): ReadonlyMap<MarkId, Reason> {
-  const places = placesOf(held);
+function keepOthers(
+  { view, gates }: ReleaseInput,
+  held: readonly GateCase[],
+  places: ReadonlySet<MarkId>,
+): ReadonlyMap<MarkId, Reason> {
   const rules = new Set(held.map(({ gate }) => gate.rule));
   const keep = new Map<MarkId, Reason>();
   for (const [id, { capability, rule }] of view.owned) {
@@ -95,8 +82,7 @@ function keepOthers({ view, gates }: ReleaseInput, held: readonly GateCase[]): R
 }
 
 /** A gate that has moved between a file and the cluster finds its taint recorded under its former rule. */
-function policyFor({ view, gates: { policy } }: ReleaseInput, held: readonly GateCase[]): Policy {
-  const places = placesOf(held);
+function policyFor({ view, gates: { policy } }: ReleaseInput, places: ReadonlySet<MarkId>): Policy {
   const sources = [...view.owned].flatMap(([id, { rule }]) =>
     places.has(id) ? [rule.split("/", 1)[0] ?? ""] : [],
   );

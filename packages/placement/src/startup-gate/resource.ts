@@ -1,7 +1,7 @@
 /** `StartupGate` as the API server serves it: resource, status and how kubectl shows it. */
 
 import { conditions, observedGeneration, type ServedKind } from "@berth/host";
-import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
+import { type Condition, defineResource, type KubeObject, type Resource } from "@berth/kube";
 import * as z from "zod";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
 import { MAX_FIRST_NODES } from "../node/first-names.ts";
@@ -9,7 +9,6 @@ import { type StartupGateSpec, type StartupGateStatus, startupGateSpec } from ".
 
 /** A StartupGate on the wire. */
 export interface StartupGate extends KubeObject {
-  readonly metadata?: ObjectMeta;
   /** As stored: parse it with `startupGateSpec` before use. */
   readonly spec?: unknown;
   readonly status?: StartupGateStatus & { readonly conditions?: readonly Condition[] };

@@ -26,18 +26,6 @@ export function isGatedAtCreation(gate: Gate, node: Node): boolean {
   return selects(gate, node);
 }
 
-/**
- * Would the gate select the node, were it not of the control plane? At its creation that may not have been told yet:
- * kubeadm labels nodes after they have joined.
- */
-export function isSparedControlPlane({ spec }: Gate, node: Node): boolean {
-  return (
-    spec.controlPlane === "Skip" &&
-    isControlPlane(node) &&
-    matchesSelector(spec.nodeSelector, node.metadata?.labels)
-  );
-}
-
 function isControlPlane({ metadata, spec }: Node): boolean {
   return controlPlaneKeys.some(
     (key) =>

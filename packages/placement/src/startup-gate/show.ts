@@ -25,7 +25,7 @@ export function formatGate(it: GateExplanation, now: number, style: Style): stri
     const age = since === undefined ? "" : `, since ${withAge(since, now)}`;
     rows.push([`signal ${state}`, `${signal}: ${reason}: ${message}${age}`]);
   }
-  for (const wait of waitsOf(it)) rows.push(["waits", wait]);
+  for (const wait of [...timesOf(it), ...it.timeouts.map(timeoutText)]) rows.push(["waits", wait]);
   return `${style.heading(`gate ${it.gate}`)}\n${formatColumns(rows, "  ")}`;
 }
 
@@ -34,11 +34,10 @@ function phaseOf({ phase, reason, next }: GateExplanation): string {
   return `${phase}${reason === undefined ? "" : `: ${reason}`}${next === undefined ? "" : ` (the next write will ${what})`}`;
 }
 
-function waitsOf({ stable, minimumHold, timeouts }: GateExplanation): readonly string[] {
+function timesOf({ stable, minimumHold }: GateExplanation): readonly string[] {
   return [
     ...(stable === undefined ? [] : [`all signals hold, ${passed(stable)}`]),
     ...(minimumHold === undefined ? [] : [`held at least: ${passed(minimumHold)}`]),
-    ...timeouts.map(timeoutText),
   ];
 }
 
@@ -67,15 +66,12 @@ export function withWaits(it: GateExplanation): GateWaits {
   return { ...it, waitsFor: it.held || it.phase === "WouldHold" ? waitsFor(it) : [] };
 }
 
-function waitsFor({ after, signals, stable, minimumHold, next }: GateExplanation): readonly string[] {
+function waitsFor(it: GateExplanation): readonly string[] {
+  const { after, signals, next } = it;
   if (after.length > 0) return after.map((name) => `gate ${name}`);
   const missing = signals.filter(({ state }) => state !== "holds");
   if (missing.length > 0) return missing.map(({ signal, message }) => `${signal}: ${message}`);
-  if (next === "release") return ["nothing: it is about to be let go"];
-  return [
-    ...(stable === undefined ? [] : [`all signals hold, ${passed(stable)}`]),
-    ...(minimumHold === undefined ? [] : [`held at least: ${passed(minimumHold)}`]),
-  ];
+  return next === "release" ? ["nothing: it is about to be let go"] : timesOf(it);
 }
 
 /** What `plan` says below the nodes; nothing when no gate has to do with anything. */
@@ -102,10 +98,7 @@ function gateLine({ gate, selected, held, hold, release, pending, dryRun }: Gate
     ...(hold.length > 0 ? [`would be put on ${countedNames(hold)}`] : []),
     ...(release.length > 0 ? [`would be taken off ${countedNames(release)}`] : []),
   ];
-  const young =
-    pending === 0
-      ? ""
-      : ` It would hold ${pending} young ${pending === 1 ? "one" : "ones"} as well, if idle.`;
+  const young = pending === 0 ? "" : ` It would hold ${counted(pending, "young one")} as well, if idle.`;
   const what = parts.length === 0 ? "" : `; its taint ${parts.join(" and ")}`;
   const trial = dryRun ? " It is in dry run: nothing of this will be written." : "";
   return `${gate} selects ${counted(selected, "node")} and holds ${held}${what}.${young}${trial}`;

@@ -3,10 +3,18 @@ import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { ownValue } from "../node/mark.ts";
 import { isPositiveQuantity } from "../node/quantity.ts";
-import { readDaemonSet } from "./daemonset.ts";
 import type { ConditionSignal, GateSignals, SignalGroup } from "./document.ts";
 import type { Gate, SignalReading } from "./gate.ts";
-import { podSignalName, readPodSignal, type Said, type SignalContext } from "./pod-signal.ts";
+import {
+  holding,
+  missing,
+  podSignalName,
+  readDaemonSet,
+  readPodSignal,
+  type Said,
+  type SignalContext,
+  unread,
+} from "./pod-signal.ts";
 
 /** Longest text of others that is repeated in a message, characters. */
 const MAX_QUOTE = 64;
@@ -15,22 +23,20 @@ const MAX_QUOTE = 64;
 type Signal = readonly [name: string, read: () => Said];
 
 /**
- * The readings in the order of the schema: pods, DaemonSets, conditions, annotations, resources, labels, and one for all
- * alternatives together. Total: a signal
- * whose objects are not of the shape that the API gives them is `unknown`, and the others are read.
+ * In the order of the schema, and one reading for all alternatives together. Total: a signal whose objects are not of the
+ * shape that the API gives them is `unknown`, and the others are read.
  */
 export function readSignals(gate: Gate, node: Node, context: SignalContext): readonly SignalReading[] {
   const { signals } = gate.spec;
   const all = [...signalsOf(signals, node, context), ...alternatives(signals, node, context)];
-  return all.map((signal) => attempt(signal));
+  return all.map(attempt);
 }
 
 function attempt([signal, read]: Signal): SignalReading {
   try {
     return { signal, ...read() };
   } catch (error) {
-    const message = `it cannot be read: ${quote(String(error))}`;
-    return { signal, state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
+    return { signal, ...unread(`it cannot be read: ${quote(String(error))}`) };
   }
 }
 
@@ -65,12 +71,11 @@ function readAnyOf(groups: readonly (readonly SignalReading[])[]): Said {
   if (oldest !== undefined) {
     const message = oldest.map((it) => it.message).join("; ");
     const evidence = oldest.map((it) => `${it.signal} ${it.evidence}`).join(" ");
-    const since = sinceOf(oldest);
-    return { ...holds(message, evidence), ...(Number.isFinite(since) && { since }) };
+    return holding(message, evidence, sinceOf(oldest));
   }
   const message = lacking.flatMap(([it]) => (it ? [`${it.signal}: ${it.message}`] : [])).join("; nor ");
   const mayHold = lacking.some((group) => group.every(({ state }) => state === "unknown"));
-  if (mayHold) return { state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
+  if (mayHold) return unread(message);
   const noPod = lacking.every((group) => group.some((it) => it.noPod === true));
   return { ...missing(reasons.NoAlternative, message), ...(noPod && { noPod }) };
 }
@@ -90,18 +95,17 @@ function readCondition({ type, status, defaultStatus }: ConditionSignal, node: N
   if (condition === undefined) {
     const counts = defaultStatus === undefined ? "" : `, which counts as ${defaultStatus}`;
     const message = `the node has no condition ${type}${counts}`;
-    return defaultStatus === status ? holds(message, "absent") : missing(reasons.ConditionMissing, message);
+    return defaultStatus === status ? holding(message, "absent") : missing(reasons.ConditionMissing, message);
   }
   const { lastTransitionTime = "", reason = "" } = condition;
   const is = `${type} is ${quote(condition.status)}${reason === "" ? "" : ` (${quote(reason)})`}`;
   if (condition.status !== status) return missing(reasons.ConditionMissing, is);
-  const since = Date.parse(lastTransitionTime);
-  return { ...holds(is, `${status}@${lastTransitionTime}`), ...(!Number.isNaN(since) && { since }) };
+  return holding(is, `${status}@${lastTransitionTime}`, Date.parse(lastTransitionTime));
 }
 
 function readAnnotation({ key, value }: GateSignals["annotations"][number], node: Node): Said {
   const stands = ownValue(node.metadata?.annotations, key);
-  if (stands === value) return holds(`${key} is "${quote(value)}"`, "stands");
+  if (stands === value) return holding(`${key} is "${quote(value)}"`, "stands");
   const is = stands === undefined ? "the node has no such annotation" : `it is "${quote(stands)}"`;
   return missing(reasons.AnnotationMissing, `${is}; "${quote(value)}" is wanted`);
 }
@@ -110,26 +114,17 @@ function readResource(name: string, node: Node): Said {
   const quantity = ownValue(node.status?.allocatable, name);
   if (quantity === undefined) return missing(reasons.ResourceMissing, `the node does not offer ${name}`);
   const message = `the node offers ${quote(quantity)} of ${name}`;
-  return isPositiveQuantity(quantity) ? holds(message, "offered") : missing(reasons.ResourceMissing, message);
+  return isPositiveQuantity(quantity)
+    ? holding(message, "offered")
+    : missing(reasons.ResourceMissing, message);
 }
 
 function readLabels(node: Node, { sight }: SignalContext): Said {
   const settled = sight.labelsSettled(node);
-  if (settled === undefined) {
-    const message = "the rules of labels have not been read";
-    return { state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
-  }
+  if (settled === undefined) return unread("the rules of labels have not been read");
   return settled
-    ? holds("the derived labels stand as the rules want them", "settled")
+    ? holding("the derived labels stand as the rules want them", "settled")
     : missing(reasons.LabelsUnsettled, "the derived labels do not stand as the rules want them");
-}
-
-function holds(message: string, evidence: string): Said {
-  return { state: "holds", reason: reasons.SignalHolds, message, evidence };
-}
-
-function missing(reason: Said["reason"], message: string): Said {
-  return { state: "missing", reason, message, evidence: "" };
 }
 
 function quote(text: string): string {

@@ -15,12 +15,9 @@ export function stateId(gate: string): MarkId {
 export type HeldReason = "Gated" | "HeldAgain";
 export type ReleasedReason = "Released" | "TimedOut" | "ReleasedByHand";
 
-const heldReasons: readonly HeldReason[] = [reasons.Gated, reasons.HeldAgain];
-const releasedReasons: readonly ReleasedReason[] = [
-  reasons.Released,
-  reasons.TimedOut,
-  reasons.ReleasedByHand,
-];
+const { Gated, HeldAgain, Released, TimedOut, ReleasedByHand } = reasons;
+const heldReasons: readonly HeldReason[] = [Gated, HeldAgain];
+const releasedReasons: readonly ReleasedReason[] = [Released, TimedOut, ReleasedByHand];
 
 interface Common {
   /** Since when it is held, or when it was let go. Whole seconds. */
@@ -39,9 +36,8 @@ export type GateState = Common &
     | { readonly state: "released"; readonly why: ReleasedReason }
   );
 
-/** The longest text that is read, characters: more than any that is written. */
+/** The longest text that is read, note, and id of a boot; characters. */
 const MAX_TEXT = 4096;
-/** The longest note, and the longest id of a boot, characters. */
 export const MAX_NOTE = 256;
 export const MAX_BOOT = 128;
 
@@ -49,14 +45,10 @@ const STATE_PREFIX = `${GATE_DOMAIN}/`;
 
 /** The names of the gates that hold this node again, as the node says: an index for caches of Nodes. */
 export function heldAgainBy({ metadata }: Node): readonly string[] {
-  const names: string[] = [];
-  for (const [key, text] of Object.entries(metadata?.annotations ?? {})) {
-    if (!key.startsWith(STATE_PREFIX)) continue;
-    const state = parseState(text);
-    if (state?.state === "held" && state.why === reasons.HeldAgain)
-      names.push(key.slice(STATE_PREFIX.length));
-  }
-  return names;
+  return Object.entries(metadata?.annotations ?? {}).flatMap(([key, text]) => {
+    const state = key.startsWith(STATE_PREFIX) ? parseState(text) : undefined;
+    return state?.state === "held" && state.why === HeldAgain ? [key.slice(STATE_PREFIX.length)] : [];
+  });
 }
 
 /** Canonical: equal states are equal texts. Every one of them can be read again. */

@@ -7,18 +7,13 @@ import type { GatePhase } from "./decide.ts";
 import { GATES, type Gate } from "./gate.ts";
 import { parseState } from "./state.ts";
 
+/** `held`: now, again or for the first time. `wouldHold` and `wouldRelease`: only of a gate in dry run. */
+type Count = "selected" | "held" | "heldAgain" | "timedOut" | "wouldHold" | "wouldRelease";
+
 /** What is known about one gate, over all nodes. */
-export interface GateCounts {
-  readonly selected: number;
-  /** Held now, again or for the first time. */
-  readonly held: number;
-  readonly heldAgain: number;
-  readonly timedOut: number;
+export interface GateCounts extends Readonly<Record<Count, number>> {
   /** Names of held nodes, in a dry run of those that would be; sorted, at most `MAX_FIRST_NODES`. */
   readonly firstHeld: readonly string[];
-  /** Only of a gate in dry run. */
-  readonly wouldHold: number;
-  readonly wouldRelease: number;
 }
 
 /** A node that a gate has let go. */
@@ -30,14 +25,12 @@ export interface GateRelease {
 }
 
 export interface GateTallyOptions {
-  /** The counts of a gate have changed. Called often and at once: collect them. */
+  /** As of `Tally`. */
   readonly onChange: (rule: string) => void;
   readonly onRelease?: (release: GateRelease) => void;
   /** The time now, for how long a node was held. */
   readonly now: () => Instant;
 }
-
-type Count = "selected" | "held" | "heldAgain" | "timedOut" | "wouldHold" | "wouldRelease";
 
 /** How a node in each phase is counted. */
 const COUNTED: Readonly<Partial<Record<GatePhase, readonly Count[]>>> = {
@@ -50,7 +43,6 @@ const COUNTED: Readonly<Partial<Record<GatePhase, readonly Count[]>>> = {
 };
 const HELD: readonly Count[] = ["selected", "held"];
 
-/** Counts nodes by gate, and says how many more may be held again. */
 export class GateTally implements NodeObserver {
   readonly #options: GateTallyOptions;
   readonly #tally: Tally<Count>;
@@ -85,10 +77,8 @@ export class GateTally implements NodeObserver {
   }
 
   /**
-   * May this node be held again? What is held again already may stay so.
-   *
-   * @param standing names of the nodes that say they are held again: what was decided may not be there yet, and what is
-   *   there, by a process before, not be decided yet.
+   * What is held again already may stay so. @param standing names of the nodes that say they are held again: what was
+   * decided may not be there yet, and what is there, by a process before, not be decided yet.
    */
   mayHoldAgain(
     { rule, spec: { heldAgain: limit } }: Gate,
@@ -97,14 +87,9 @@ export class GateTally implements NodeObserver {
   ): boolean {
     const heldAgain = this.#tally.of(rule, "heldAgain");
     const selected = this.#tally.of(rule, "selected");
-    if (heldAgain.has(node) || limit.percent === 100) return true;
-    const most = Math.max(limit.nodes, Math.floor((selected.size * limit.percent) / 100));
-    let free = most - heldAgain.size;
-    for (const name of standing) {
-      if (name === node) return true;
-      if (!heldAgain.has(name)) free -= 1;
-    }
-    return free > 0;
+    const all = heldAgain.union(new Set(standing));
+    if (all.has(node) || limit.percent === 100) return true;
+    return all.size < Math.max(limit.nodes, Math.floor((selected.size * limit.percent) / 100));
   }
 
   decided(name: string, { contributions, changes }: NodeOutcome): void {

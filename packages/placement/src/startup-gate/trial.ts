@@ -3,16 +3,16 @@ import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, NodeView } from "../node/capability.ts";
 import type { MarkId } from "../node/mark.ts";
 import { toTimestamp } from "../node/record.ts";
-import { placesOf } from "./compile.ts";
+import { ownPlaces } from "./compile.ts";
 import { type GateCase, type GateVerdict, isWanted } from "./decide.ts";
-import { GATES, type Gate } from "./gate.ts";
+import { type Gate } from "./gate.ts";
 import { type Places, parseState, type Trial } from "./state.ts";
 
 /** A node that is younger than this counts as one that admission would have given the taint. Milliseconds, at least. */
 export const MIN_YOUNG_MS = 60_000;
 
 /** Begins with the node as it is; a young node that missed nothing yet has the taint in addition. */
-export function beginTrial(gate: Gate, real: Places, { isYoung }: { readonly isYoung: boolean }): Trial {
+export function beginTrial(gate: Gate, real: Places, isYoung: boolean): Trial {
   const { standing, stateText, completed = "" } = real;
   const isGated = isYoung && stateText === undefined && completed === "";
   return { real, places: { ...real, standing: standing ?? (isGated ? gate.spec.taint.value : undefined) } };
@@ -21,21 +21,19 @@ export function beginTrial(gate: Gate, real: Places, { isYoung }: { readonly isY
 /** Places that would be recorded as ours. */
 export function placesOnTrial(gate: Gate, { standing, stateText, completed }: Places): ReadonlySet<MarkId> {
   const { taintId, stateId, completedId } = gate;
-  return new Set([
-    ...(standing === undefined ? [] : [taintId]),
-    ...(stateText === undefined ? [] : [stateId]),
-    ...(completedId === undefined || completed === undefined ? [] : [completedId]),
-  ]);
+  const all = [
+    [taintId, standing] as const,
+    [stateId, stateText] as const,
+    [completedId, completed] as const,
+  ];
+  return new Set(all.flatMap(([id, value]) => (id === undefined || value === undefined ? [] : [id])));
 }
 
 /** Takes the verdict for written, and turns it into one that changes nothing and says what it would have changed. */
 export function tryOut(it: GateCase, verdict: GateVerdict, { owned }: NodeView): GateVerdict {
   const { gate, trial } = it;
   const { phase, reason, recheckAfterMs } = verdict;
-  const ours = [...owned].filter(
-    ([id, mark]) => mark.capability === GATES && (mark.rule === gate.rule || placesOf(gate).includes(id)),
-  );
-  const keep = new Map(ours.map(([id]): [MarkId, Reason] => [id, reasons.DryRun]));
+  const keep = new Map(Array.from(ownPlaces(owned, gate), (id): [MarkId, Reason] => [id, reasons.DryRun]));
   const nothing = { phase, reason, marks: [], keep, removals: new Map(), findings: [] };
   if (trial === undefined) return nothing;
   trial.places = afterwards(gate, trial.places, verdict);
