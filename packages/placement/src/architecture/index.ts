@@ -22,7 +22,6 @@ export {
   compileArchitecture,
   taintKeys,
 } from "./compile.ts";
-export { createDaemonSetReconciler, type DaemonSetReconcilerOptions } from "./daemonset-reconciler.ts";
 export {
   type DaemonSetDecision,
   type DaemonSetView,
@@ -52,7 +51,7 @@ export {
 } from "./metrics.ts";
 export { architectureOnce } from "./once.ts";
 export { standingCondition } from "./pod-condition.ts";
-export { createPodReconciler, type PodReconcilerOptions, type PodReport } from "./pod-reconciler.ts";
+export type { PodReport } from "./pod-reconciler.ts";
 export * from "./pod-view.ts";
 export {
   ARCHITECTURE,

@@ -1,15 +1,14 @@
 /** The parts of a running Berth that have to do with architecture policies, put together. */
 
-import { createKeySource, createStatusController, DocumentSource, FaultReport } from "@berth/host";
-import { daemonSets as daemonSetResource, type Pod, pods as podResource } from "@berth/kube";
 import {
-  type Change,
-  type Controller,
-  createController,
-  type Informer,
-  keyOf,
-  type ObjectKey,
-} from "@berth/runtime";
+  createKeySource,
+  createObjectController,
+  createStatusController,
+  DocumentSource,
+  FaultReport,
+} from "@berth/host";
+import type { Pod } from "@berth/kube";
+import { type Change, type Controller, type Informer, keyOf, type ObjectKey } from "@berth/runtime";
 import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { FirstPass } from "../node/first-pass.ts";
 import { tellAll } from "../node/observer.ts";
@@ -20,11 +19,11 @@ import { type ArchitectureAdmission } from "./admit.ts";
 import { createBootstraps } from "./bootstraps.ts";
 import { bindArchitecture } from "./capability.ts";
 import { architectureRules, taintKeys } from "./compile.ts";
-import { createDaemonSetReconciler } from "./daemonset-reconciler.ts";
+import { daemonSetRules } from "./daemonset-reconciler.ts";
 import type { ImageLibrary } from "./images/image-library.ts";
 import { createLeftovers } from "./leftovers.ts";
 import { createArchitectureMetrics } from "./metrics.ts";
-import { createPodReconciler } from "./pod-reconciler.ts";
+import { podRules } from "./pod-reconciler.ts";
 import { type WorkloadObserver } from "./pod-view.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 import { type ArchitecturePolicy, architecturePolicies, architecturePolicyKind } from "./resource.ts";
@@ -201,58 +200,34 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
     deps.recheckAll();
   });
 
-  const podController: Controller = createController({
-    name: "architecture-pods",
-    reconcile: createPodReconciler({
-      pods: watches.pods,
-      namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
-      policies: inForce,
-      ownNamespace,
-      sight: images,
-      demand: images,
-      patchPod: (namespace, name, body, signal) =>
-        client.patch(podResource, { namespace, name }, { type: "json", body }, { signal }),
-      patchStatus: (namespace, name, body, signal) =>
-        client.patch(
-          podResource,
-          { namespace, name },
-          { type: "strategic", body },
-          { subresource: "status", signal },
-        ),
-      events,
-      observer,
+  const objectControllers = { ...common, events };
+  const namespaceLabels = (name: string) => watches.namespaceLabels(name);
+  const rules = { policies: inForce, sight: images, demand: images, observer, ownNamespace, clock };
+  const podController: Controller = createObjectController({
+    ...objectControllers,
+    ...podRules({
+      ...rules,
+      namespaceLabels: (name) => namespaceLabels(name) ?? undefined,
       report: architectureMetrics,
-      clock,
     }),
+    name: "architecture-pods",
+    objects: watches.pods,
     sources: [podSource],
     queue: { coalesceMs: POD_COALESCE_MS },
-    clock,
-    log,
-    metrics,
   });
-  const setController: Controller = createController({
-    name: "architecture-daemonsets",
-    reconcile: createDaemonSetReconciler({
-      daemonSets: sets,
-      namespaceLabels: (name) => watches.namespaceLabels(name),
-      policies: inForce,
-      sight: images,
-      demand: images,
-      patch: (namespace, name, body, signal) =>
-        client.patch(daemonSetResource, { namespace, name }, { type: "json", body }, { signal }),
+  const setController: Controller = createObjectController({
+    ...objectControllers,
+    ...daemonSetRules({
+      ...rules,
+      namespaceLabels,
       isTainting: (keys) =>
         inForce()?.policies.some(
           ({ rule, spec }) => keys.includes(spec.taint.key) && bootstraps.tainting(rule),
         ) ?? false,
-      observer,
-      clock,
-      ...(ownNamespace !== undefined && { ownNamespace }),
-      events,
     }),
+    name: "architecture-daemonsets",
+    objects: sets,
     sources: [setSource],
-    clock,
-    log,
-    metrics,
   });
   const progressOf = (rule: string): ArchitectureProgress | undefined => {
     const bootstrap = bootstraps.state(rule);

@@ -1,7 +1,6 @@
 export { waitContainer } from "../api/wait-container.ts";
 export * from "./agent/check.ts";
 export * from "./agent/manage-problems.ts";
-export { createAgentReconciler, managedAgents } from "./agent/manager.ts";
 export { staysAway, withoutSelector } from "./agent/selector.ts";
 export * from "./capability.ts";
 export { type CompileFootprintsInput, compileFootprints, footprintRules } from "./compile.ts";
@@ -18,7 +17,6 @@ export { claimKey, groupOf } from "./groups.ts";
 export type { NodeLoss } from "./hold/decide.ts";
 export * from "./hold/held-owners.ts";
 export { resourceName, resourceOf } from "./hold/held-resource.ts";
-export { createHoldReconciler } from "./hold/reconciler.ts";
 export * from "./hold/watches.ts";
 export { createFootprintMetrics } from "./metrics.ts";
 export { type NeedSight, podNeeds } from "./needs.ts";

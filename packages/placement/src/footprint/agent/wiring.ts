@@ -1,11 +1,10 @@
 /** What looks after the agents of footprints, put together: where they can run, and that their DaemonSets follow. */
-import { createKeySource } from "@berth/host";
-import { daemonSets as daemonSetResource, type KubeClient, type Node } from "@berth/kube";
+import { createKeySource, createObjectController } from "@berth/host";
+import type { KubeClient, Node } from "@berth/kube";
 import {
   type Clock,
   type ClusterName,
   type Component,
-  createController,
   type EventRecorder,
   type Informer,
   keyOf,
@@ -20,7 +19,7 @@ import { followTaints } from "../lost-nodes.ts";
 import { type FootprintCounts, type FootprintTally } from "../tally.ts";
 import { checkAgent, isAgentChecked } from "./check.ts";
 import { ManageProblems } from "./manage-problems.ts";
-import { createAgentReconciler, managedAgents } from "./manager.ts";
+import { agentRules, managedAgents } from "./manager.ts";
 
 export interface AgentDeps {
   readonly client: KubeClient;
@@ -58,23 +57,22 @@ export function wireAgents(options: AgentDeps): WiredAgents {
   const managed = (): readonly ObjectKey[] => managedAgents(inForce?.footprints ?? [], cluster);
   const problems = new ManageProblems({ onChange });
   const source = createKeySource(managed);
-  const controller = createController({
+  const controller = createObjectController({
     ...common,
-    name: "footprint-daemonsets",
-    reconcile: createAgentReconciler({
-      daemonSets,
+    ...agentRules({
       // Nothing follows while a source is still to be read.
       footprints: () => (inForce?.policy.isUndecided !== true ? inForce?.footprints : undefined),
       counts({ rule }) {
         const found = counts(rule);
         return found?.unknown === 0 ? found : undefined;
       },
-      patch: (namespace, name, body, signal) =>
-        client.patch(daemonSetResource, { namespace, name }, { type: "json", body }, { signal }),
       problems,
-      events,
       clock: common.clock,
     }),
+    name: "footprint-daemonsets",
+    client,
+    events,
+    objects: daemonSets,
     sources: [source],
   });
   return {
