@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { CarryOut } from "./carry-out.ts";
 import type { Intent } from "./intent.ts";
 
-const about = { reason: "Wanted", message: "it is wanted", contested: "somebody keeps undoing it" };
+const about = { reason: "Wanted", message: "it is wanted" };
 const json: Intent = {
   ...about,
   do: "patch",
@@ -217,10 +217,24 @@ describe("what was written", () => {
     expect(await world.send("7", json)).toBe(300_000);
     await world.clock.advance(60_000);
     expect(await world.send("8", json)).toBe(240_000);
-    expect(world.told).toEqual(["Warning Contested: somebody keeps undoing it"]);
+    expect(world.told).toEqual([
+      "Warning Contested: somebody keeps changing it: it is left alone for a while",
+    ]);
     world.answer = "10";
     await world.send("9", merge);
     expect(world.sent).toHaveLength(4);
+  });
+
+  it.each<[string, Intent]>([
+    ["a status", { ...json, subresource: "status" }],
+    ["a finalizer", { ...about, do: "addFinalizer", finalizer: "y" }],
+  ])("and undone is put back each time where it is %s", async (_, intent) => {
+    const world = new World();
+    for (let at = 1; at <= 6; at += 1) {
+      world.answer = String(at * 2);
+      expect(await world.send(String(at * 2 - 1), intent)).toBeUndefined();
+    }
+    expect([world.sent.length, world.events]).toEqual([6, []]);
   });
 
   it("is forgotten with the object: one of the same name begins anew", async () => {

@@ -105,7 +105,8 @@ interface Sending {
  * - An object that is gone is done with.
  * - What meets a newer version, or was written on the one that is seen, waits for the newer one.
  * - What validation or admission refuses is told once and rests for 30 s; another content is sent at once.
- * - What others undo three times within ten minutes is left alone for a while, which doubles.
+ * - What others undo three times within ten minutes is left alone for a while, which doubles. A status and a finalizer are
+ *   nobody else's, and are put back each time.
  * - Every other failure rejects when all has been tried: a missing permission too, which is told once it lasts.
  */
 export class CarryOut {
@@ -131,11 +132,11 @@ export class CarryOut {
     intents: readonly Intent[],
     context: ReconcileContext,
   ): Promise<CarriedOut> {
-    const memory = this.#memoryOf(key, subject);
     let result: CarriedOut = {};
     let failure: ApiError | undefined;
     for (const intent of intents) {
       try {
+        const memory = this.#memoryOf(key, subject);
         result = both(result, await this.#carryOut({ memory, subject, context }, intent));
       } catch (error) {
         if (!isApiError(error) || error.failure.kind === "aborted") throw error;
@@ -173,11 +174,12 @@ export class CarryOut {
       const resting = { recheckAfterMs: rest.untilMs - now, problem: rest.why };
       return intent.orElse ? both(resting, await this.#carryOut(sending, intent.orElse)) : resting;
     }
-    const contest = contestOf(place, given, now);
+    const contest = isForAll(intent) ? contestOf(place, given, now) : undefined;
     if (contest !== undefined) {
-      const { contested: message } = intent;
-      if (message !== undefined) this.#warn(sending, { reason: "Contested", message });
-      return { recheckAfterMs: contest.leftMs, problem: message };
+      const { what = "it", contested = `somebody keeps changing ${what}: it is left alone for a while` } =
+        intent;
+      this.#withhold(sending, contested, "Contested");
+      return { recheckAfterMs: contest.leftMs, problem: contested };
     }
     const problem = await intent.unless?.(context.signal);
     if (problem !== undefined) return { recheckAfterMs: REST_MS, problem };
@@ -232,13 +234,8 @@ export class CarryOut {
     if (place.rests.size === 0)
       for (const reason of [this.#refusedAs, "Contested"]) memory.told.delete(reason);
     const { do: action, reason, message, announce } = intent;
-    context.log.info("object changed", {
-      ...name,
-      resource: sending.resource.plural,
-      action,
-      reason,
-      message,
-    });
+    const { plural: resource } = sending.resource;
+    context.log.info("object changed", { ...name, resource, action, reason, message });
     if (announce !== undefined) this.#record(subject, announce, { reason, message });
     subject.onDone?.(intent, stored);
     if (to === undefined || to !== from) return {};
@@ -279,13 +276,9 @@ export class CarryOut {
     return this.#options.refusedAs ?? "WriteRefused";
   }
 
-  #withhold(sending: Sending, message: string): void {
-    this.#warn(sending, { reason: this.#refusedAs, message });
-  }
-
-  #warn({ subject, memory }: Sending, finding: Finding): void {
-    subject.onWithheld?.(finding);
-    this.#tell(memory, subject, finding);
+  #withhold({ subject, memory }: Sending, message: string, reason: string = this.#refusedAs): void {
+    subject.onWithheld?.({ reason, message });
+    this.#tell(memory, subject, { reason, message });
   }
 
   #tell({ told }: Memory, subject: Subject, finding: Finding): void {
@@ -296,21 +289,15 @@ export class CarryOut {
     this.#record(subject, "Warning", finding);
   }
 
-  #record(
-    { resource, object }: Subject,
-    type: "Normal" | "Warning",
-    { reason, message: note }: Finding,
-  ): void {
+  #record({ resource, object }: Subject, type: "Normal" | "Warning", { reason, message }: Finding): void {
     const { events, action } = this.#options;
-    events?.record({ regarding: referenceTo(resource, object), reason, note, type, action });
+    events?.record({ regarding: referenceTo(resource, object), reason, note: message, type, action });
   }
 }
 
 function both(a: CarriedOut, b: CarriedOut): CarriedOut {
-  return {
-    recheckAfterMs: earliest(a.recheckAfterMs, b.recheckAfterMs),
-    problem: a.problem ?? b.problem,
-  };
+  const recheckAfterMs = earliest(a.recheckAfterMs, b.recheckAfterMs);
+  return { recheckAfterMs, problem: a.problem ?? b.problem };
 }
 
 /** Of two times from now, either of which may be none. */
@@ -344,11 +331,16 @@ function behindFor(sending: Sending, nowMs: number): number {
   return isOlder ? atMs + AWAIT_MS - nowMs : 0;
 }
 
+/** Has anybody else a right to what it changes? */
+function isForAll(intent: Intent): boolean {
+  return intent.do === "apply" || (intent.do === "patch" && intent.subresource === undefined);
+}
+
 /** A `test` of a JSON patch that does not hold is answered as invalid, and names no field. */
-function mayBeOutdated({ do: action, ...intent }: Intent, { failure }: ApiError): boolean {
-  if (failure.kind === "conflict") return true;
-  const isJson = action === "patch" && "patch" in intent && intent.patch.type === "json";
-  return isJson && failure.kind === "invalid" && failure.causes.every(({ field = "" }) => field === "");
+function mayBeOutdated(intent: Intent, { failure }: ApiError): boolean {
+  if (failure.kind !== "invalid") return failure.kind === "conflict";
+  const isJson = intent.do === "patch" && intent.patch.type === "json";
+  return isJson && failure.causes.every(({ field = "" }) => field === "");
 }
 
 function bind(patch: Patch, version: object): Patch {

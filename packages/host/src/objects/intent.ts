@@ -32,7 +32,7 @@ export interface About {
   readonly what?: string;
   /** What a person can do when it is refused: `allow Berth to patch it`. */
   readonly advice?: string;
-  /** Tells of a fight as a warning. Default: nothing is told. */
+  /** What is told of a fight. Default `somebody keeps changing it: it is left alone for a while`. */
   readonly contested?: string;
   /** Asked right before it is sent. Answers why it must not be sent now. */
   readonly unless?: (signal: AbortSignal) => Promise<string | undefined>;

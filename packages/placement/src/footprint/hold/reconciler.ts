@@ -1,5 +1,5 @@
 /** Has done what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
-import { CarryOut, earliest, type Intent } from "@berth/host";
+import { CarryOut, earliest, type Intent, REST_MS } from "@berth/host";
 import { isApiError, type KubeClient, type KubeObject } from "@berth/kube";
 import type { Clock, Reconcile } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
@@ -31,18 +31,14 @@ interface OwnerMemory {
   isStuckTold: boolean;
 }
 
-/** How soon is tried again what the server refuses, ms, unless the client knows. */
-const REFUSED_MS = 30_000;
-
 /**
  * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
  * of it is left; finalizers of others are neither touched nor moved. Nothing is remembered that a restart could not do
  * without. A permission that is missing is told of by what is held; it is used within 30 s of its return.
  */
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
-  const { watches, held } = options;
-  // Its kind is not known before it is read, so who tells of it is here.
-  const { client, clock } = options;
+  const { watches, held, client, clock } = options;
+  // The kind of an owner is not known before it is read: `record` tells of it.
   const carryOut = new CarryOut({ client, clock, action: ACTION });
   // As many entries as there are owners whose deletion waits: each is told of when it is gone.
   const memories = new Map<string, OwnerMemory>();
@@ -70,7 +66,7 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
         .send(id, subjectOf(options, owner), intentsOf(options, visit, decision), context)
         .catch((error: unknown) => {
           if (!isApiError(error, "forbidden")) throw error;
-          return { problem: error.message, recheckAfterMs: error.retryAfterMs ?? REFUSED_MS };
+          return { problem: error.message, recheckAfterMs: error.retryAfterMs ?? REST_MS };
         });
       if (problem !== undefined) report(options, visit, decision, problem);
       recheckAfterMs = earliest(recheckAfterMs, earliest(sent.recheckAfterMs, decision.recheckAfterMs));
