@@ -41,6 +41,8 @@ class World {
     clock: this.clock,
     events: { record: (event) => this.events.push(event) },
     action: "Test",
+    done: (_, { reason }) => this.done.push(reason),
+    withheld: (_, { reason }) => this.withheld.push(reason),
   });
 
   async #take(request: object): Promise<KubeObject> {
@@ -53,12 +55,7 @@ class World {
   /** On what the cache shows. @returns when to look again, ms. */
   async send(version: string, ...intents: readonly Intent[]): Promise<number | undefined> {
     const object = { metadata: { name: "n", uid: this.#uid, resourceVersion: version, finalizers: ["x"] } };
-    const subject = {
-      resource: namespaces,
-      object,
-      onDone: ({ reason }: Intent) => this.done.push(reason),
-      onWithheld: ({ reason }: { reason: string }) => this.withheld.push(reason),
-    };
+    const subject = { resource: namespaces, object };
     const context = { signal: new AbortController().signal, log: createSilentLogger() };
     return (await this.#carryOut.send("n", subject, intents, context)).recheckAfterMs;
   }

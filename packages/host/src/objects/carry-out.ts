@@ -31,7 +31,7 @@ export const REST_MS = 30_000;
 /** A missing permission is told of after this, ms: the API server refuses all for a moment after a restart. */
 const TELL_DENIED_MS = 10_000;
 
-export interface CarryOutOptions {
+export interface CarryOutOptions<T extends KubeObject = KubeObject> {
   readonly client: Pick<KubeClient, "patch" | "apply" | "delete">;
   readonly clock: Pick<Clock, "monotonic">;
   /** An `EventRecorder` is one. */
@@ -40,16 +40,16 @@ export interface CarryOutOptions {
   readonly action: string;
   /** Reason of the warning that the server refuses a change. Default `WriteRefused`. */
   readonly refusedAs?: string;
+  /** An intent was carried out. @param stored the object that was changed, as it is then. */
+  done?(object: T, intent: Intent, stored: KubeObject | undefined): void;
+  /** An intent is not sent now, since it is refused or contested. Told on each look. */
+  withheld?(object: T, why: Finding): void;
 }
 
 /** The object that was decided about. */
 export interface Subject<T extends KubeObject = KubeObject> {
   readonly resource: Resource<T>;
   readonly object: T;
-  /** Is told of each intent that was carried out, with the object as it is then. */
-  readonly onDone?: ((intent: Intent, stored: KubeObject | undefined) => void) | undefined;
-  /** Is told on each look what is not sent now: because it is refused, or contested. */
-  readonly onWithheld?: ((why: Finding) => void) | undefined;
 }
 
 /** What a person should see. */
@@ -91,8 +91,8 @@ interface Place extends Contest {
 }
 
 /** One intent on its way. */
-interface Sending {
-  readonly subject: Subject;
+interface Sending<T extends KubeObject = KubeObject> {
+  readonly subject: Subject<T>;
   readonly memory: Memory;
   readonly intent: Intent;
   readonly resource: Resource;
@@ -109,11 +109,11 @@ interface Sending {
  *   nobody else's, and are put back each time.
  * - Every other failure rejects when all has been tried: a missing permission too, which is told once it lasts.
  */
-export class CarryOut {
-  readonly #options: CarryOutOptions;
+export class CarryOut<T extends KubeObject = KubeObject> {
+  readonly #options: CarryOutOptions<T>;
   readonly #memories = new Map<string, Memory>();
 
-  constructor(options: CarryOutOptions) {
+  constructor(options: CarryOutOptions<T>) {
     this.#options = options;
   }
 
@@ -121,14 +121,14 @@ export class CarryOut {
     this.#memories.delete(key);
   }
 
-  tell(key: string, subject: Subject, findings: readonly Finding[]): void {
+  tell(key: string, subject: Subject<T>, findings: readonly Finding[]): void {
     for (const finding of findings) this.#tell(this.#memoryOf(key, subject), subject, finding);
   }
 
   /** In order; a failure of one keeps none of the others back. @throws ApiError the first. */
   async send(
     key: string,
-    subject: Subject,
+    subject: Subject<T>,
     intents: readonly Intent[],
     context: ReconcileContext,
   ): Promise<CarriedOut> {
@@ -147,7 +147,8 @@ export class CarryOut {
     return result;
   }
 
-  #memoryOf(key: string, { object: { metadata: { uid } = {} } }: Subject): Memory {
+  #memoryOf(key: string, { object }: Subject<T>): Memory {
+    const { uid } = object.metadata ?? {};
     const known = this.#memories.get(key);
     if (known !== undefined && known.uid === uid) return known;
     const memory: Memory = { uid, told: new Set(), written: new Map(), places: new Map() };
@@ -156,13 +157,13 @@ export class CarryOut {
   }
 
   async #carryOut(
-    { subject, memory, context }: Pick<Sending, "subject" | "memory" | "context">,
+    { subject, memory, context }: Pick<Sending<T>, "subject" | "memory" | "context">,
     intent: Intent,
   ): Promise<CarriedOut> {
     const { resource, seen } = intent.on ?? { resource: subject.resource, seen: subject.object };
     const { namespace, name = "" } = (intent.do === "apply" ? intent.body : seen)?.metadata ?? {};
     const of = { name, ...(namespace !== undefined && { namespace }) };
-    const sending: Sending = { subject, memory, context, intent, resource, seen, name: of };
+    const sending: Sending<T> = { subject, memory, context, intent, resource, seen, name: of };
     const place = placeOf(sending);
     const now = this.#options.clock.monotonic();
     const behindMs = behindFor(sending, now);
@@ -191,7 +192,7 @@ export class CarryOut {
     }
   }
 
-  async #request(sending: Sending): Promise<KubeObject | undefined> {
+  async #request(sending: Sending<T>): Promise<KubeObject | undefined> {
     const { intent, resource, seen, name, context } = sending;
     const { client } = this.#options;
     const { signal } = context;
@@ -220,7 +221,7 @@ export class CarryOut {
     return patch && client.patch(resource, name, patch, { signal });
   }
 
-  #taken(sending: Sending, place: Place, stored: KubeObject | undefined): CarriedOut {
+  #taken(sending: Sending<T>, place: Place, stored: KubeObject | undefined): CarriedOut {
     const { subject, memory, intent, seen, context, name } = sending;
     const atMs = this.#options.clock.monotonic();
     const given = givenBy(intent);
@@ -237,14 +238,14 @@ export class CarryOut {
     const { plural: resource } = sending.resource;
     context.log.info("object changed", { ...name, resource, action, reason, message });
     if (announce !== undefined) this.#record(subject, announce, { reason, message });
-    subject.onDone?.(intent, stored);
+    this.#options.done?.(subject.object, intent, stored);
     if (to === undefined || to !== from) return {};
     // Something has undone it before it was stored.
     place.rests.set(given.join(), { untilMs: atMs + REST_MS });
     return { recheckAfterMs: REST_MS };
   }
 
-  async #refused(sending: Sending, place: Place, error: ApiError): Promise<CarriedOut> {
+  async #refused(sending: Sending<T>, place: Place, error: ApiError): Promise<CarriedOut> {
     const { subject, intent, seen, context, name } = sending;
     const { kind } = error.failure;
     if (kind === "notFound" || kind === "uidMismatch") return {};
@@ -262,7 +263,7 @@ export class CarryOut {
       if (kind !== "forbidden") throw error;
       place.deniedSince ??= now;
       if (now - place.deniedSince >= TELL_DENIED_MS) this.#withhold(sending, why);
-      else subject.onWithheld?.({ reason: this.#refusedAs, message: why });
+      else this.#options.withheld?.(subject.object, { reason: this.#refusedAs, message: why });
       throw error;
     }
     place.rests.set(givenBy(intent).join(), { untilMs: now + REST_MS, why });
@@ -276,12 +277,12 @@ export class CarryOut {
     return this.#options.refusedAs ?? "WriteRefused";
   }
 
-  #withhold({ subject, memory }: Sending, message: string, reason: string = this.#refusedAs): void {
-    subject.onWithheld?.({ reason, message });
+  #withhold({ subject, memory }: Sending<T>, message: string, reason: string = this.#refusedAs): void {
+    this.#options.withheld?.(subject.object, { reason, message });
     this.#tell(memory, subject, { reason, message });
   }
 
-  #tell({ told }: Memory, subject: Subject, finding: Finding): void {
+  #tell({ told }: Memory, subject: Subject<T>, finding: Finding): void {
     const { reason, about } = finding;
     const text = about === undefined ? reason : `${reason} ${about}`;
     if (told.has(text)) return;
@@ -289,7 +290,7 @@ export class CarryOut {
     this.#record(subject, "Warning", finding);
   }
 
-  #record({ resource, object }: Subject, type: "Normal" | "Warning", { reason, message }: Finding): void {
+  #record({ resource, object }: Subject<T>, type: "Normal" | "Warning", { reason, message }: Finding): void {
     const { events, action } = this.#options;
     events?.record({ regarding: referenceTo(resource, object), reason, note: message, type, action });
   }

@@ -28,18 +28,14 @@ export interface ObjectDecision {
 
 /** How objects of one kind are decided about. `P` is what is remembered of one from look to look; a restart loses it. */
 export interface ObjectRules<T extends KubeObject, P = unknown, D extends ObjectDecision = ObjectDecision>
-  extends Pick<CarryOutOptions, "action" | "refusedAs"> {
+  extends Omit<CarryOutOptions<T>, "client" | "clock" | "events"> {
   readonly resource: Resource<T>;
-  /** `undefined`: it cannot be told yet, or there is nothing to say. @param past the object of the last look. */
+  /** @param past changed in place; empty at first. @returns `undefined`: it cannot be told yet, or there is nothing to say. */
   decide(object: T, past: Partial<P>, key: ObjectKey): D | undefined;
   /** What was found, on each look. */
   decided?(object: T, decision: D): void;
   /** There is no such object, or no longer. */
   gone?(key: ObjectKey): void;
-  /** An intent was carried out. */
-  done?(object: T, intent: Intent): void;
-  /** An intent is not sent now, since it is refused or contested. Told on each look. */
-  withheld?(object: T, why: Finding): void;
 }
 
 export interface ObjectReconcilerOptions<T extends KubeObject, P, D extends ObjectDecision>
@@ -71,12 +67,7 @@ export function createObjectReconciler<T extends KubeObject, P, D extends Object
     const decision = options.decide(object, known.past, key);
     if (decision === undefined) return undefined;
     options.decided?.(object, decision);
-    const subject = {
-      resource,
-      object,
-      onDone: (intent: Intent) => options.done?.(object, intent),
-      onWithheld: (why: Finding) => options.withheld?.(object, why),
-    };
+    const subject = { resource, object };
     const { intents = [], findings = [] } = decision;
     carryOut.tell(id, subject, findings);
     const sent = await carryOut.send(id, subject, intents, context);

@@ -1,5 +1,5 @@
 /** Has done what is decided about unscheduled pods: one patch for each at most, or nothing. */
-import { type Intent, type ObjectDecision, type ObjectRules, REST_MS } from "@berth/host";
+import { type Intent, type ObjectDecision, type ObjectRules } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
@@ -42,9 +42,6 @@ interface PodPast {
   images: string;
   imagesSince: Instant;
 }
-
-/** A pod that cannot be changed is tried again after this: admission refuses for a moment after a restart as well. */
-export const PATCH_RETRY_MS: number = REST_MS;
 
 type Decision = ObjectDecision & { readonly outcome: WorkloadOutcome };
 

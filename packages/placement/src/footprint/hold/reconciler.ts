@@ -39,7 +39,14 @@ interface OwnerMemory {
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
   const { watches, held, client, clock } = options;
   // The kind of an owner is not known before it is read: `record` tells of it.
-  const carryOut = new CarryOut({ client, clock, action: ACTION });
+  const carryOut = new CarryOut({
+    client,
+    clock,
+    action: ACTION,
+    done({ metadata }, { reason, message }, stored) {
+      if (reason === reasons.HoldTimedOut) record(options, metadata?.uid, stored, { reason, note: message });
+    },
+  });
   // As many entries as there are owners whose deletion waits: each is told of when it is gone.
   const memories = new Map<string, OwnerMemory>();
   return async (key, context) => {
@@ -63,7 +70,7 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
       report(options, visit, decision);
       await tellStuck(options, visit, decision, context.signal);
       const { problem, ...sent } = await carryOut
-        .send(id, subjectOf(options, owner), intentsOf(options, visit, decision), context)
+        .send(id, subjectOf(owner), intentsOf(options, visit, decision), context)
         .catch((error: unknown) => {
           if (!isApiError(error, "forbidden")) throw error;
           return { problem: error.message, recheckAfterMs: error.retryAfterMs ?? REST_MS };
@@ -147,15 +154,8 @@ function report(
   held.put(guard.footprint.rule, toOwnerText(key), entry);
 }
 
-function subjectOf(options: HoldReconcilerOptions, owner: HeldOwner): Parameters<CarryOut["send"]>[1] {
-  const { namespace, name, uid, resourceVersion, finalizers } = owner;
-  return {
-    resource: resourceOf(owner.resource, namespace !== ""),
-    object: { metadata: { namespace, name, uid, resourceVersion, finalizers } },
-    onDone({ reason, message }, stored) {
-      if (reason === reasons.HoldTimedOut) record(options, owner, stored, { reason, note: message });
-    },
-  };
+function subjectOf({ resource, ...owner }: HeldOwner): Parameters<CarryOut["send"]>[1] {
+  return { resource: resourceOf(resource, owner.namespace !== ""), object: { metadata: owner } };
 }
 
 /** Of the version that was seen to be owned: what has been orphaned meanwhile is another one. */
@@ -202,21 +202,19 @@ async function tellStuck(
     if (!isApiError(error, "notFound", "forbidden")) throw error;
     return undefined;
   });
-  record(options, owner, read, {
-    reason: reasons.OwnerHeld,
-    note: `its deletion waits for ${held.message}`,
-  });
+  const note = `its deletion waits for ${held.message}`;
+  record(options, owner.uid, read, { reason: reasons.OwnerHeld, note });
 }
 
 /** @param read as the server has answered with it: it knows the kind. */
 function record(
   { events }: HoldReconcilerOptions,
-  owner: HeldOwner,
+  owner: string | undefined,
   read: KubeObject | undefined,
   what: { readonly reason: string; readonly note: string },
 ): void {
   const { apiVersion = "", kind = "", metadata: { namespace = "", name = "", uid = "" } = {} } = read ?? {};
-  if (uid !== owner.uid) return;
+  if (uid !== owner) return;
   const regarding = { apiVersion, kind, name, uid, ...(namespace && { namespace }) };
   events?.record({ regarding, ...what, type: "Warning", action: ACTION });
 }
