@@ -1,5 +1,5 @@
 /** Why a pod runs, or does not run, where it does: which image excludes which architecture. Plain data, for `explain`. */
-import { pick } from "@berth/host";
+import { pick, REST_MS } from "@berth/host";
 import type { Node, Pod, PodSpec, Toleration } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
@@ -12,7 +12,6 @@ import { decidePod, isUnscheduled } from "./decide-pod.ts";
 import { type GovernContext, governing } from "./govern.ts";
 import type { ImageSight } from "./image-sight.ts";
 import { gateIndex } from "./pod-patch.ts";
-import { PATCH_RETRY_MS } from "./pod-reconciler.ts";
 import type { ImageAllowance, PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 import { missingTolerations } from "./tolerations.ts";
@@ -128,8 +127,7 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
       .map((gate) => gate.name)
       .filter((_, at) => at !== gateIndex(spec)),
     missingTolerations: isOpen ? missing : [],
-    ...(isOpen &&
-      decision.patch && { next: decision.isLifted ? "release" : "change", retryMs: PATCH_RETRY_MS }),
+    ...(isOpen && decision.patch && { next: decision.isLifted ? "release" : "change", retryMs: REST_MS }),
     nodes,
   };
 }

@@ -2,12 +2,13 @@
 
 import { applyPatch } from "@berth/host";
 import { ApiError, isApiError, type JsonPatchOperation, namespaces, type Pod, pods } from "@berth/kube";
-import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { systemClock } from "@berth/runtime";
 import { aPod, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { clientOf, lookingAt } from "../node/testing/object-run.ts";
 import { admitPod } from "./admit.ts";
 import { decidePod } from "./decide-pod.ts";
-import { createPodReconciler } from "./pod-reconciler.ts";
+import { podRules } from "./pod-reconciler.ts";
 import { type PolicyInit, policiesOf, policyInForce } from "./testing/policies.ts";
 import { type KnownImages, sightOf } from "./testing/sight.ts";
 import { arch, GATE, gatedBy, os, PREFERRED, REQUIRED, requiringTerms, tolerating } from "./testing/specs.ts";
@@ -133,26 +134,28 @@ describe("the reconciler, with a real API server", () => {
     let seen = stored;
     let images: KnownImages = {};
     let requests = 0;
-    const reconcile = createPodReconciler({
-      pods: { get: () => seen },
-      namespaceLabels: () => ({}),
-      policies: () => policiesOf({ p: both }),
-      sight: { look: (question) => sightOf(images).look(question) },
-      demand: { want: () => undefined },
-      patchPod: (_, of, body, signal) => {
-        requests += 1;
-        return cluster.client.patch(pods, { namespace, name: of }, { type: "json", body }, { signal });
-      },
-      patchStatus: (_, of, body, signal) =>
-        cluster.client.patch(
-          pods,
-          { namespace, name: of },
-          { type: "strategic", body },
-          { subresource: "status", signal },
-        ),
+    const look = lookingAt({
+      rules: podRules({
+        namespaceLabels: () => ({}),
+        policies: () => policiesOf({ p: both }),
+        sight: { look: (question) => sightOf(images).look(question) },
+        demand: { want: () => undefined },
+        clock: systemClock,
+      }),
+      objects: { get: () => seen },
+      client: clientOf({
+        patch(of, body, subresource) {
+          if (subresource === undefined) requests += 1;
+          return cluster.client.patch(
+            pods,
+            { namespace, name: of },
+            body,
+            subresource ? { subresource } : {},
+          );
+        },
+      }),
       clock: systemClock,
     });
-    const context = { signal: AbortSignal.timeout(30_000), log: createSilentLogger() };
     const get = (): Promise<Pod> => cluster.client.get(pods, { namespace, name });
     return {
       stored,
@@ -160,7 +163,7 @@ describe("the reconciler, with a real API server", () => {
       know: (known) => void (images = known),
       read: async () => void (seen = await get()),
       reconcile: async () => {
-        await reconcile({ cluster: clusterName("c"), namespace, name }, context);
+        await look(namespace, name);
         return get();
       },
     };

@@ -6,13 +6,14 @@
 
 import { applyPatch } from "@berth/host";
 import type { Pod, PodSpec } from "@berth/kube";
-import { clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
+import { createVirtualClock } from "@berth/runtime";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { matchesNodeSelectorTerms } from "../node/selector.ts";
+import { clientOf, lookingAt } from "../node/testing/object-run.ts";
 import { admitPod } from "./admit.ts";
-import { createPodReconciler } from "./pod-reconciler.ts";
+import { podRules } from "./pod-reconciler.ts";
 import { PodServer, type PodWrite } from "./testing/pod-server.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
 import { type Known, sightOf } from "./testing/sight.ts";
@@ -84,14 +85,16 @@ class World {
   readonly writes = new Map<string, number>();
   /** `changes` when the pod was made. */
   readonly born = new Map<string, number>();
-  readonly #reconcile = createPodReconciler({
-    pods: this.server.reader,
-    namespaceLabels: () => this.labels,
-    policies: () => this.policies,
-    sight: { look: (question) => this.sight.look(question) },
-    demand: { want: () => undefined },
-    patchPod: (_, pod, patch) => this.server.patch(pod, patch),
-    patchStatus: (_, pod, patch) => this.server.patchStatus(pod, patch),
+  readonly #look = lookingAt({
+    rules: podRules({
+      namespaceLabels: () => this.labels,
+      policies: () => this.policies,
+      sight: { look: (question) => this.sight.look(question) },
+      demand: { want: () => undefined },
+      clock: this.clock,
+    }),
+    objects: this.server.reader,
+    client: clientOf({ patch: (pod, patch) => this.server.send(pod, patch) }),
     clock: this.clock,
   });
 
@@ -122,8 +125,7 @@ class World {
   }
 
   async reconcile(pod: string): Promise<void> {
-    const key = { cluster: clusterName("c"), namespace: "default", name: pod };
-    await this.#reconcile(key, { signal: new AbortController().signal, log: createSilentLogger() });
+    await this.#look("default", pod);
   }
 
   /** Every pod is told of and looked at, until nothing is sent any more. */

@@ -1,7 +1,7 @@
 /** The parts of a running Berth that have to do with architecture policies, put together. */
-import { bindAdmission, createKeySource } from "@berth/host";
-import { daemonSets as daemonSetResource, type Pod, pods as podResource } from "@berth/kube";
-import { type Controller, createController, keyOf, type ObjectKey } from "@berth/runtime";
+import { bindAdmission, createKeySource, createObjectController } from "@berth/host";
+import type { Pod } from "@berth/kube";
+import { type Controller, keyOf, type ObjectKey } from "@berth/runtime";
 import { FirstPass } from "../node/first-pass.ts";
 import { tellAll } from "../node/observer.ts";
 import { onceCapability } from "../node/once-capability.ts";
@@ -12,7 +12,7 @@ import { type ArchitectureAdmission } from "./admit.ts";
 import { createBootstraps } from "./bootstrap.ts";
 import { architectureFields, bindArchitecture } from "./capability.ts";
 import { architectureRules, taintKeys } from "./compile.ts";
-import { createDaemonSetReconciler } from "./daemonset-reconciler.ts";
+import { daemonSetRules } from "./daemonset-reconciler.ts";
 import { imageRegistriesKind } from "./image-registries.ts";
 import { createImageLibrary, type RegistrySettings } from "./images/image-library.ts";
 import type { ImagesOnce } from "./images/once.ts";
@@ -20,7 +20,7 @@ import { createLeftovers } from "./leftovers.ts";
 import { createArchitectureMetrics } from "./metrics.ts";
 import { architectureOnce } from "./once.ts";
 import { architecturePermissions } from "./permissions.ts";
-import { createPodReconciler } from "./pod-reconciler.ts";
+import { podRules } from "./pod-reconciler.ts";
 import { type WorkloadObserver } from "./pod-view.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 import { type ArchitecturePolicy, architecturePolicyKind } from "./resource.ts";
@@ -50,7 +50,7 @@ export const architecture: NodeCapability<ImageFlags, ImagesOnce> = {
 const POD_COALESCE_MS = 20;
 
 function wire(host: NodeHost & ImageFlags): Wired {
-  const { client, cluster, nodes, daemonSets: sets, events, clock, log, metrics } = host;
+  const { client, cluster, nodes, daemonSets: sets, clock, log, metrics } = host;
   const { namespace: ownNamespace } = host;
   const images = createImageLibrary(host);
   const architectureMetrics = createArchitectureMetrics(metrics);
@@ -174,58 +174,33 @@ function wire(host: NodeHost & ImageFlags): Wired {
     clock,
     log,
   });
-  const podController: Controller = createController({
-    name: "architecture-pods",
-    reconcile: createPodReconciler({
-      pods: watches.pods,
-      namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
-      policies: inForce,
-      ownNamespace,
-      sight: images,
-      demand: images,
-      patchPod: (namespace, name, body, signal) =>
-        client.patch(podResource, { namespace, name }, { type: "json", body }, { signal }),
-      patchStatus: (namespace, name, body, signal) =>
-        client.patch(
-          podResource,
-          { namespace, name },
-          { type: "strategic", body },
-          { subresource: "status", signal },
-        ),
-      events,
-      observer,
+  const namespaceLabels = (name: string) => watches.namespaceLabels(name);
+  const rules = { policies: inForce, sight: images, demand: images, observer, ownNamespace, clock };
+  const podController: Controller = createObjectController({
+    ...host,
+    ...podRules({
+      ...rules,
+      namespaceLabels: (name) => namespaceLabels(name) ?? undefined,
       report: architectureMetrics,
-      clock,
     }),
+    name: "architecture-pods",
+    objects: watches.pods,
     sources: [podSource],
     queue: { coalesceMs: POD_COALESCE_MS },
-    clock,
-    log,
-    metrics,
   });
-  const setController: Controller = createController({
-    name: "architecture-daemonsets",
-    reconcile: createDaemonSetReconciler({
-      daemonSets: sets,
-      namespaceLabels: (name) => watches.namespaceLabels(name),
-      policies: inForce,
-      sight: images,
-      demand: images,
-      patch: (namespace, name, body, signal) =>
-        client.patch(daemonSetResource, { namespace, name }, { type: "json", body }, { signal }),
+  const setController: Controller = createObjectController({
+    ...host,
+    ...daemonSetRules({
+      ...rules,
+      namespaceLabels,
       isTainting: (keys) =>
         inForce()?.policies.some(
           ({ rule, spec }) => keys.includes(spec.taint.key) && bootstraps.tainting(rule),
         ) ?? false,
-      observer,
-      clock,
-      ...(ownNamespace !== undefined && { ownNamespace }),
-      events,
     }),
+    name: "architecture-daemonsets",
+    objects: sets,
     sources: [setSource],
-    clock,
-    log,
-    metrics,
   });
   const progressOf = (rule: string): ArchitectureProgress | undefined => {
     const bootstrap = bootstraps.state(rule);

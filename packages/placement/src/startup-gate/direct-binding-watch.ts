@@ -2,7 +2,7 @@ import { InformerSet, keepFields } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
 import { type Component, keyOf } from "@berth/runtime";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
-import type { WiringDeps } from "../node/wired.ts";
+import type { NodeHost } from "../node/wired.ts";
 import { type DirectBindingSight, refusingGates } from "./direct-binding.ts";
 import { type Gates } from "./gate.ts";
 
@@ -17,7 +17,7 @@ const ALL = "all";
 
 /** Every replica answers, from memory alone. What it does not know it does not refuse. */
 export function createDirectBindings(
-  around: Pick<WiringDeps, "client" | "cluster" | "nodes" | "metrics" | "log" | "clock"> & {
+  around: Pick<NodeHost, "client" | "cluster" | "nodes" | "metrics" | "log" | "clock"> & {
     readonly gates: () => Gates | undefined;
   },
 ): DirectBindings {

@@ -2,10 +2,10 @@ import { type FieldMask, InformerSet, keepFields } from "@berth/host";
 import { type KubeClient, type Pod, type Projection, pods } from "@berth/kube";
 import type { Component, MetricsRegistry, Running } from "@berth/runtime";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
-import type { WiringDeps } from "../node/wired.ts";
+import type { NodeHost } from "../node/wired.ts";
 import type { GateSight, PodQuery } from "./gate.ts";
 
-export interface PodWatchesOptions extends Pick<WiringDeps, "cluster" | "clock" | "log"> {
+export interface PodWatchesOptions extends Pick<NodeHost, "cluster" | "clock" | "log"> {
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly metrics?: MetricsRegistry;
   /** Annotations that any signal reads; no other is kept. Asked at each `want`. */

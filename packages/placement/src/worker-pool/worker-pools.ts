@@ -1,22 +1,21 @@
 /** All that serves WorkerPools on one cluster, to be switched on and off while it runs. */
+import { createObjectController } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import {
   type Clock,
   type ClusterName,
   type Component,
   type Controller,
-  createController,
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
 import type { EventSink } from "../node/report.ts";
-import { createWorkerPoolApi } from "./api.ts";
 import type { WorkerPoolConfig } from "./deployment.ts";
-import { createWorkerPoolReconciler } from "./reconciler.ts";
+import { workerPoolRules } from "./reconciler.ts";
 import { WorkerPoolWatch } from "./watch.ts";
 
 export interface WorkerPoolsOptions {
-  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "apply" | "patch">;
+  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "apply" | "patch" | "delete">;
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;
@@ -42,18 +41,19 @@ export function createWorkerPools(options: WorkerPoolsOptions): WorkerPools {
     onPool: (key, initial) =>
       controller.enqueue(key, initial ? { priority: "low", immediate: true } : { priority: "high" }),
   });
-  const controller = createController({
+  const controller = createObjectController({
     ...common,
-    name: "worker-pools",
-    reconcile: createWorkerPoolReconciler({
-      pools: { get: (key) => watch.pool(key) },
+    ...workerPoolRules({
       deployments: { get: (key) => watch.deployment(key) },
       isSynced: () => watch.synced,
-      api: createWorkerPoolApi(client),
+      client,
       config: () => config,
       clock: options.clock,
-      ...(events && { events }),
     }),
+    name: "worker-pools",
+    client,
+    events,
+    objects: { get: (key) => watch.pool(key) },
   });
   return {
     watch,

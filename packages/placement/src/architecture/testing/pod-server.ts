@@ -1,6 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { applyPatch } from "@berth/host";
-import { ApiError, type ApiFailure, type JsonPatchOperation, type Pod, type PodSpec } from "@berth/kube";
+import {
+  ApiError,
+  type ApiFailure,
+  type JsonPatchOperation,
+  type Patch,
+  type Pod,
+  type PodSpec,
+} from "@berth/kube";
 import type { PodStatusPatch } from "../pod-condition.ts";
 
 /** One patch as the server took it. */
@@ -65,6 +72,11 @@ export class PodServer {
     const pod = this.#stored.get(name);
     if (pod === undefined) this.#seen.delete(name);
     else this.#seen.set(name, pod);
+  }
+
+  /** A JSON patch of the pod, or a strategic one of its status. */
+  send(name: string, { type, body }: Patch): Promise<Pod> {
+    return type === "json" ? this.patch(name, body) : this.patchStatus(name, body as PodStatusPatch);
   }
 
   patch(name: string, patch: readonly JsonPatchOperation[]): Promise<Pod> {

@@ -2,11 +2,12 @@
 
 import { applyPatch } from "@berth/host";
 import { ApiError, type ApiFailure, type DaemonSet, type JsonPatchOperation } from "@berth/kube";
-import { clusterName, createSilentLogger, createVirtualClock, type EventInput } from "@berth/runtime";
+import { clusterName, createVirtualClock, type EventInput } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
+import { clientOf, lookingAt } from "../../node/testing/object-run.ts";
 import type { Footprint } from "../footprint.ts";
 import { ManageProblems } from "./manage-problems.ts";
-import { createAgentReconciler, managedAgents } from "./manager.ts";
+import { agentRules, managedAgents } from "./manager.ts";
 
 const KEY = "ate.dev/atelet";
 const MINUTE = 60_000;
@@ -45,19 +46,20 @@ class World {
       template: { spec: { containers: [{ name: "atelet" }], nodeSelector: { os: "linux" } } },
     },
   };
-  /** What the lister holds; `undefined`: what is stored. */
-  cached: DaemonSet | undefined;
   failure: ApiFailure | undefined;
   writes = 0;
   /** Rules of which something else was to be said. */
   readonly asked: string[] = [];
   readonly problems: ManageProblems = new ManageProblems({ onChange: (rule) => this.asked.push(rule) });
-  readonly #reconcile = createAgentReconciler({
-    daemonSets: { get: () => this.cached ?? this.stored },
-    footprints: () => this.footprints,
-    counts: () => (this.pending === undefined ? undefined : { needed: this.needed, pending: this.pending }),
-    patch: (_namespace, _name, patch) => Promise.resolve().then(() => this.#patch(patch)),
-    problems: this.problems,
+  readonly #look = lookingAt({
+    rules: agentRules({
+      footprints: () => this.footprints,
+      counts: () => (this.pending === undefined ? undefined : { needed: this.needed, pending: this.pending }),
+      problems: this.problems,
+      clock: this.clock,
+    }),
+    objects: { get: () => this.stored },
+    client: clientOf({ patch: (_, { body }) => this.#patch(body as readonly JsonPatchOperation[]) }),
     clock: this.clock,
     events: { record: (event) => this.events.push(event) },
   });
@@ -96,22 +98,14 @@ class World {
   }
 
   async lookOnce(): Promise<number | undefined> {
-    const key = { cluster: CLUSTER, namespace: "ate-system", name: "atelet" };
-    const context = { signal: new AbortController().signal, log: createSilentLogger() };
-    return (await this.#reconcile(key, context))?.recheckAfterMs;
+    return (await this.#look("ate-system", "atelet"))?.recheckAfterMs;
   }
 
   #patch(patch: readonly JsonPatchOperation[]): DaemonSet {
-    const request = { verb: "patch", resource: "daemonsets" } as const;
-    if (this.failure !== undefined) throw new ApiError(this.failure, request);
-    let patched: DaemonSet;
-    try {
-      patched = applyPatch(this.stored, patch) as DaemonSet;
-    } catch {
-      throw new ApiError({ kind: "invalid", causes: [] }, request);
-    }
+    if (this.failure !== undefined)
+      throw new ApiError(this.failure, { verb: "patch", resource: "daemonsets" });
     this.writes += 1;
-    return this.#put(patched);
+    return this.#put(applyPatch(this.stored, patch) as DaemonSet);
   }
 
   #put(daemonSet: DaemonSet): DaemonSet {
@@ -146,37 +140,6 @@ describe("an agent that is managed", () => {
     expect(world.reasons).toEqual(["AgentFollows"]);
     expect(await world.look()).toBeUndefined();
     expect(world.writes).toBe(1);
-  });
-
-  it("is not written again on the version that was just written to", async () => {
-    const world = new World();
-    world.cached = world.stored;
-    await world.look();
-    await world.look();
-    expect(world.writes).toBe(1);
-  });
-
-  it("is put back three times within ten minutes, then left alone, and tried again later", async () => {
-    const world = new World();
-    await world.look();
-    await world.clock.advance(20 * MINUTE);
-    for (let at = 0; at < 3; at++) {
-      await world.clock.advance(3 * MINUTE);
-      world.select({ os: "linux" });
-      expect(await world.look()).toBeUndefined();
-      expect(world.selector).toHaveProperty([KEY], "true");
-    }
-    await world.clock.advance(3 * MINUTE);
-    world.select({ os: "linux" });
-    const leftMs = await world.look();
-    expect(leftMs).toBe(5 * MINUTE);
-    expect(world.writes).toBe(4);
-    expect(world.reasons.at(-1)).toBe("Contested");
-    await world.look();
-    expect(world.reasons.filter((reason) => reason === "Contested")).toHaveLength(1);
-    await world.clock.advance(leftMs ?? 0);
-    expect(await world.look()).toBeUndefined();
-    expect(world.selector).toHaveProperty([KEY], "true");
   });
 
   it("is not put back while a node that needs it has no label", async () => {
@@ -241,28 +204,6 @@ describe("an agent that is managed", () => {
     expect(await world.look()).toBeUndefined();
     expect(world.writes).toBe(0);
   });
-
-  it("that changed meanwhile is read again, and a refusal is told once and tried again slowly", async () => {
-    const world = new World();
-    world.cached = world.stored;
-    world.select({ os: "linux", new: "yes" });
-    expect(await world.look()).toBeLessThanOrEqual(2_000);
-    expect(world.events).toEqual([]);
-    world.cached = undefined;
-    expect(await world.look()).toBeUndefined();
-    expect(world.selector).toEqual({ os: "linux", new: "yes", [KEY]: "true" });
-    const refused = new World();
-    refused.failure = { kind: "forbidden", ofObject: true };
-    expect(await refused.look()).toBeGreaterThanOrEqual(5 * MINUTE);
-    await refused.look();
-    expect(refused.reasons).toEqual(["WriteRefused"]);
-  });
-
-  it("leaves a failure that may pass to whoever runs it", async () => {
-    const world = new World();
-    world.failure = { kind: "serverError", status: 500 };
-    await expect(world.look()).rejects.toThrow(ApiError);
-  });
 });
 
 describe("what is in the way of an agent that is managed", () => {
@@ -280,21 +221,13 @@ describe("what is in the way of an agent that is managed", () => {
       await world.look();
       expect(world.inTheWay).toEqual([REFUSED]);
     }
-    expect(world.asked).toEqual(["cluster/atelet"]);
+    expect([world.asked, world.reasons]).toEqual([["cluster/atelet"], ["WriteRefused"]]);
     world.failure = undefined;
+    await world.clock.advance(30_000);
     await world.look();
     expect([world.writes, world.inTheWay]).toEqual([1, []]);
     await world.look();
     expect(world.asked).toEqual(["cluster/atelet", "cluster/atelet"]);
-  });
-
-  it("is told of what the server does not take for invalid once that is no matter of versions", async () => {
-    const world = new World();
-    world.failure = { kind: "invalid", causes: [] };
-    await world.look();
-    expect(world.inTheWay).toEqual([]);
-    await world.look();
-    expect(world.inTheWay).toEqual([expect.stringContaining("the server refused the content") as string]);
   });
 
   it("is nothing once somebody else has done it, the DaemonSet is gone, or the footprint wants something else", async () => {
@@ -326,6 +259,10 @@ describe("what is in the way of an agent that is managed", () => {
       await contested.look();
     }
     expect(contested.inTheWay).toEqual([expect.stringContaining("Contested") as string]);
+    expect([contested.writes, contested.reasons.filter((reason) => reason === "Contested")]).toEqual([
+      3,
+      ["Contested"],
+    ]);
     await contested.clock.advance(5 * MINUTE);
     await contested.look();
     expect(contested.inTheWay).toEqual([]);

@@ -1,7 +1,6 @@
 /** What looks after the agents of footprints, put together: where they can run, and that their DaemonSets follow. */
-import { createKeySource } from "@berth/host";
-import { daemonSets as daemonSetResource } from "@berth/kube";
-import { type Component, createController, keyOf, type ObjectKey } from "@berth/runtime";
+import { createKeySource, createObjectController } from "@berth/host";
+import { type Component, keyOf, type ObjectKey } from "@berth/runtime";
 import { type DaemonSetWatch } from "../../node/daemonset-watch.ts";
 import type { NodeHost } from "../../node/wired.ts";
 import { type FootprintProgress } from "../conditions.ts";
@@ -10,7 +9,7 @@ import { followTaints } from "../lost-nodes.ts";
 import { type FootprintCounts, type FootprintTally } from "../tally.ts";
 import { checkAgent, isAgentChecked } from "./check.ts";
 import { ManageProblems } from "./manage-problems.ts";
-import { createAgentReconciler, managedAgents } from "./manager.ts";
+import { agentRules, managedAgents } from "./manager.ts";
 
 type Parts = "client" | "cluster" | "nodes" | "events" | "metrics" | "log" | "clock";
 
@@ -41,23 +40,22 @@ export function wireAgents(options: AgentDeps): WiredAgents {
   const managed = (): readonly ObjectKey[] => managedAgents(inForce?.footprints ?? [], cluster);
   const problems = new ManageProblems({ onChange });
   const source = createKeySource(managed);
-  const controller = createController({
+  const controller = createObjectController({
     ...common,
-    name: "footprint-daemonsets",
-    reconcile: createAgentReconciler({
-      daemonSets,
+    ...agentRules({
       // Nothing follows while a source is still to be read.
       footprints: () => (inForce?.policy.isUndecided !== true ? inForce?.footprints : undefined),
       counts({ rule }) {
         const found = counts(rule);
         return found?.unknown === 0 ? found : undefined;
       },
-      patch: (namespace, name, body, signal) =>
-        client.patch(daemonSetResource, { namespace, name }, { type: "json", body }, { signal }),
       problems,
-      events,
       clock: common.clock,
     }),
+    name: "footprint-daemonsets",
+    client,
+    events,
+    objects: daemonSets,
     sources: [source],
   });
   return {

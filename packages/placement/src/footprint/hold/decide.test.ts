@@ -43,7 +43,6 @@ function viewOf({
     owned: [],
     pods: [],
     arePodsWatched: true,
-    asked: new Set(),
     now: NOW,
     ...more,
   };
@@ -108,11 +107,6 @@ describe("an owner with a hold", () => {
       { reason: reasons.OwnerHeld, deletes: [] },
     ],
     ["F-E1 deleted has what it owns deleted", { owned: [anOwned("d")] }, { deletes: [anOwned("d")] }],
-    [
-      "what was asked for once is not again",
-      { owned: [anOwned("d")], asked: new Set(["uid-d"]) },
-      { deletes: [] },
-    ],
     [
       "what is being deleted is waited for",
       { owned: [anOwned("d", { isDeleting: true })] },

@@ -34,8 +34,6 @@ export interface HoldView {
   /** Pods of the owner that the hold waits for. `undefined` while they are not known. */
   readonly pods: readonly Pod[] | undefined;
   readonly arePodsWatched: boolean;
-  /** Uids of owned objects whose deletion was asked for already. */
-  readonly asked: ReadonlySet<string>;
   /** Why pods on the node cannot end by themselves. `undefined`: they can. */
   readonly lossOf?: ((node: string) => NodeLoss | undefined) | undefined;
   readonly now: Instant;
@@ -60,7 +58,7 @@ export interface HeldState {
 export interface HoldDecision {
   readonly finalizer?: "Add" | "Remove";
   readonly reason?: Reason;
-  /** To be deleted now, each once. */
+  /** To be deleted now. */
   readonly deletes: readonly OwnedObject[];
   /** Absent: the owner does not wait. After a timeout: what it waited for. */
   readonly held?: HeldState;
@@ -118,10 +116,10 @@ function decideDeleted(view: HoldView, since: string): HoldDecision {
  * its pods are known, for without what is between they can no longer be followed up to it.
  */
 function deletesOf(view: HoldView): readonly OwnedObject[] {
-  const { owner, guard, owned = [], pods, asked } = view;
+  const { owner, guard, owned = [], pods } = view;
   if (pods === undefined || isOrphaning(view) || owner.finalizers.includes(FOREGROUND)) return [];
   if (guard.footprint?.hold?.onDelete !== "DeleteOwned") return [];
-  return owned.filter((object) => !object.isDeleting && !asked.has(object.uid));
+  return owned.filter(({ isDeleting }) => !isDeleting);
 }
 
 /** What owns nothing any more once this is over. */

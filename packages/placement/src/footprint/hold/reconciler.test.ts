@@ -1,8 +1,9 @@
 /** What is carried out, how often, and what becomes of answers that come too late. */
-import { ApiError, type ApiFailure, type KubeObject, type Pod } from "@berth/kube";
+import { ApiError, type KubeObject, type Pod } from "@berth/kube";
 import { clusterName, createSilentLogger, createVirtualClock, type EventInput } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { reasons } from "../../api/reasons.ts";
+import { clientOf } from "../../node/testing/object-run.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
 import { footprintOf } from "../testing/footprints.ts";
 import { makeAteom, sightOf } from "../testing/pods.ts";
@@ -28,11 +29,6 @@ const owned: OwnedObject = {
   resourceVersion: "3",
   isDeleting: false,
 };
-
-function failure(kind: "conflict" | "notFound" | "uidMismatch"): ApiError {
-  const what: ApiFailure = kind === "conflict" ? { kind, causes: [] } : { kind };
-  return new ApiError(what, { verb: "patch", resource: "x" });
-}
 
 interface Setup {
   owner: HeldOwner | undefined;
@@ -81,11 +77,10 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
     return Promise.resolve({ apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", metadata });
   };
   const reconcile = createHoldReconciler({
-    client: {
-      get: (_resource, { name }) => answer(`get ${name}`) as Promise<never>,
-      patch: (_resource, { name }, { body }) =>
-        answer(`patch ${name} ${JSON.stringify(body)}`) as Promise<never>,
-      delete: async (_resource, { name }, options) => {
+    client: clientOf({
+      get: ({ name }) => answer(`get ${name}`),
+      patch: (name, { body }) => answer(`patch ${name} ${JSON.stringify(body)}`),
+      delete: async (name, options) => {
         const { propagationPolicy, preconditions } = options ?? {};
         await answer(
           `delete ${name} ${propagationPolicy} ${preconditions?.uid} ${preconditions?.resourceVersion}`,
@@ -93,7 +88,7 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
         if (setup.refused(name))
           throw new ApiError({ kind: "forbidden" }, { verb: "delete", resource: "deployments.apps" });
       },
-    },
+    }),
     watches: {
       guards: () => setup.guards,
       owner: () => setup.owner,
@@ -179,7 +174,7 @@ describe("the reconciler of owners", () => {
   it("deletes another version when the one that it has seen is no more", async () => {
     const setup = setUp();
     setup.owned = [owned];
-    setup.fails = failure("conflict");
+    setup.fails = new ApiError({ kind: "conflict", causes: [] }, { verb: "delete", resource: "x" });
     await setup.look();
     setup.fails = undefined;
     setup.owned = [{ ...owned, resourceVersion: "4" }];
@@ -188,16 +183,6 @@ describe("the reconciler of owners", () => {
       "delete pool-deployment Background d 3",
       "delete pool-deployment Background d 4",
     ]);
-  });
-
-  it("has the runtime look again after a conflict, and lets one go that is gone", async () => {
-    const setup = setUp();
-    setup.fails = failure("conflict");
-    await expect(setup.look()).rejects.toBe(setup.fails);
-    setup.fails = failure("notFound");
-    await expect(setup.look()).resolves.toBeUndefined();
-    setup.fails = failure("uidMismatch");
-    await expect(setup.look()).resolves.toBeUndefined();
   });
 
   it("says of what is held that a right is missing, and tries again", async () => {

@@ -1,6 +1,7 @@
-/** Carries out what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
-import { type ApiError, isApiError, type KubeClient, type KubeObject } from "@berth/kube";
-import { addFinalizer, type Clock, type Reconcile, removeFinalizer } from "@berth/runtime";
+/** Has done what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
+import { CarryOut, earliest, type Intent, REST_MS } from "@berth/host";
+import { isApiError, type KubeClient, type KubeObject } from "@berth/kube";
+import type { Clock, Reconcile } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../../node/report.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
@@ -11,7 +12,7 @@ import { heldName, resourceOf } from "./held-resource.ts";
 import { type HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
 export interface HoldReconcilerOptions {
-  readonly client: Pick<KubeClient, "get" | "patch" | "delete">;
+  readonly client: Pick<KubeClient, "get" | "patch" | "apply" | "delete">;
   readonly watches: Pick<HoldWatches, "guards" | "owner" | "owned" | "refsOf" | "looked" | "missing">;
   readonly sight: HeldPodsSight;
   readonly held: HeldOwners;
@@ -26,16 +27,9 @@ interface OwnerMemory {
   readonly uid: string;
   /** Uids of its pods. */
   readonly known: Set<string>;
-  /** Uids of owned objects whose deletion was asked for. */
-  readonly asked: Set<string>;
   isOrphaned: boolean;
   isStuckTold: boolean;
 }
-
-/** How soon is tried again what the server refuses, ms, unless the client knows. */
-const REFUSED_MS = 30_000;
-
-type Context = Parameters<Reconcile<OwnerKey>>[1];
 
 /**
  * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
@@ -43,7 +37,16 @@ type Context = Parameters<Reconcile<OwnerKey>>[1];
  * without. A permission that is missing is told of by what is held; it is used within 30 s of its return.
  */
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
-  const { watches, held } = options;
+  const { watches, held, client, clock } = options;
+  // The kind of an owner is not known before it is read: `record` tells of it.
+  const carryOut = new CarryOut({
+    client,
+    clock,
+    action: ACTION,
+    done({ metadata }, { reason, message }, stored) {
+      if (reason === reasons.HoldTimedOut) record(options, metadata?.uid, stored, { reason, note: message });
+    },
+  });
   // As many entries as there are owners whose deletion waits: each is told of when it is gone.
   const memories = new Map<string, OwnerMemory>();
   return async (key, context) => {
@@ -55,25 +58,31 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
       id,
       owner?.deletionTimestamp === undefined ? [] : guards.flatMap(({ footprint }) => footprint?.rule ?? []),
     );
-    if (owner === undefined) return undefined;
+    if (owner === undefined) {
+      carryOut.forget(id);
+      return undefined;
+    }
     const memory = owner.deletionTimestamp === undefined ? undefined : recall(memories, id, owner);
-    let recheckAfterMs = Number.POSITIVE_INFINITY;
+    let recheckAfterMs: number | undefined;
     for (const guard of guards) {
-      const visit: Visit = { key, owner, guard, memory, context };
+      const visit: Visit = { key, owner, guard, memory };
       const decision = look(options, visit);
       report(options, visit, decision);
-      const refusal = await carryOut(options, visit, decision);
-      // The next finalizer is decided upon the version that the patch has made.
-      if (refusal === undefined && decision.finalizer !== undefined) return undefined;
-      if (refusal !== undefined) {
-        report(options, visit, decision, refusal.why);
-        recheckAfterMs = Math.min(recheckAfterMs, refusal.afterMs ?? REFUSED_MS);
-      }
-      recheckAfterMs = Math.min(recheckAfterMs, decision.recheckAfterMs ?? recheckAfterMs);
+      await tellStuck(options, visit, decision, context.signal);
+      const { problem, ...sent } = await carryOut
+        .send(id, subjectOf(owner), intentsOf(options, visit, decision), context)
+        .catch((error: unknown) => {
+          if (!isApiError(error, "forbidden")) throw error;
+          return { problem: error.message, recheckAfterMs: error.retryAfterMs ?? REST_MS };
+        });
+      if (problem !== undefined) report(options, visit, decision, problem);
+      recheckAfterMs = earliest(recheckAfterMs, earliest(sent.recheckAfterMs, decision.recheckAfterMs));
     }
-    return Number.isFinite(recheckAfterMs) ? { recheckAfterMs } : undefined;
+    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
   };
 }
+
+const ACTION = "HoldOwner";
 
 interface Visit {
   readonly key: OwnerKey;
@@ -81,13 +90,12 @@ interface Visit {
   readonly guard: Guard;
   /** Of one that is being deleted. */
   readonly memory: OwnerMemory | undefined;
-  readonly context: Context;
 }
 
 function recall(memories: Map<string, OwnerMemory>, id: string, { uid, finalizers }: HeldOwner): OwnerMemory {
   let memory = memories.get(id);
   if (memory?.uid !== uid) {
-    memory = { uid, known: new Set(), asked: new Set(), isOrphaned: false, isStuckTold: false };
+    memory = { uid, known: new Set(), isOrphaned: false, isStuckTold: false };
     memories.set(id, memory);
   }
   memory.isOrphaned ||= finalizers.includes(ORPHAN);
@@ -110,7 +118,6 @@ function look(options: HoldReconcilerOptions, visit: Visit): HoldDecision {
     // There is none in no namespace: nothing is gathered to know whether they are watched.
     arePodsWatched:
       guard.footprint !== undefined && sight.podsOf(guard.footprint, { namespace: "" }) !== undefined,
-    asked: memory?.asked ?? new Set(),
     lossOf,
     now: clock.now(),
   });
@@ -147,121 +154,67 @@ function report(
   held.put(guard.footprint.rule, toOwnerText(key), entry);
 }
 
-/** Answers what may not be done; `undefined`: all that was decided is done. */
-async function carryOut(
-  options: HoldReconcilerOptions,
-  visit: Visit,
-  decision: HoldDecision,
-): Promise<{ readonly why: string; readonly afterMs?: number | undefined } | undefined> {
-  const { owner, guard, memory, context } = visit;
-  const { held, finalizer } = decision;
-  try {
-    if (memory !== undefined && held?.isStuck === true && !memory.isStuckTold && finalizer === undefined) {
-      memory.isStuckTold = true;
-      await tell(options, visit, {
-        reason: reasons.OwnerHeld,
-        note: `its deletion waits for ${held.message}`,
-      });
-    }
-    await deleteOwned(options, visit, decision);
-    if (finalizer === "Add") {
-      const missing = await options.watches.missing(guard, owner.namespace, context.signal);
-      if (missing !== undefined)
-        return { why: `no finalizer is put on that could not be taken off: ${missing}` };
-    }
-    if (finalizer !== undefined) await patch(options, visit, decision);
-    return undefined;
-  } catch (error) {
-    if (isApiError(error, "forbidden")) return { why: error.message, afterMs: error.retryAfterMs };
-    throw error;
-  }
+function subjectOf({ resource, ...owner }: HeldOwner): Parameters<CarryOut["send"]>[1] {
+  return { resource: resourceOf(resource, owner.namespace !== ""), object: { metadata: owner } };
 }
 
-/**
- * Of the version that was seen to be owned: what has been orphaned meanwhile is another one. A refusal stops no other
- * deletion: a policy may protect some objects and not the rest. What a missing permission would refuse is not even sent
- * (`GuardedClient`).
- *
- * @throws ApiError of kind forbidden, the first, once all others have been asked for.
- */
-async function deleteOwned(
-  { client }: HoldReconcilerOptions,
-  { owner, memory, context }: Visit,
-  { deletes }: HoldDecision,
-): Promise<void> {
-  let refusal: ApiError | undefined;
-  for (const { resource, namespace, name, uid, resourceVersion } of deletes) {
-    const about = resourceOf(resource, namespace !== "");
-    const preconditions = { uid, resourceVersion };
-    const options = { propagationPolicy: "Background", preconditions, signal: context.signal } as const;
-    try {
-      await client.delete(about, { namespace, name }, options);
-    } catch (error) {
-      if (!isApiError(error, "forbidden", "notFound", "conflict", "uidMismatch")) throw error;
-      if (isApiError(error, "forbidden")) refusal ??= error;
-      // A newer version is on its way, and its event brings the owner back.
-      continue;
-    }
-    memory?.asked.add(uid);
-    const log = { owner: heldName(owner), name, resource: about.plural };
-    context.log.info("deleted what the owner owned", log);
-  }
-  if (refusal !== undefined) throw refusal;
-}
-
-/** @throws ApiError of kind conflict, on which the runtime looks again. */
-async function patch(
-  options: HoldReconcilerOptions,
-  visit: Visit,
-  { finalizer, reason, held }: HoldDecision,
-): Promise<void> {
-  const { owner, guard, context } = visit;
-  const { uid, resourceVersion, finalizers } = owner;
-  const seen: KubeObject = { metadata: { uid, resourceVersion, finalizers } };
-  const body = (finalizer === "Add" ? addFinalizer : removeFinalizer)(seen, guard.finalizer);
-  if (body === undefined) return;
-  const written = options.client.patch(...nameOf(owner), body, { signal: context.signal });
-  const after = await orGone(written, "notFound", "uidMismatch");
-  if (after === undefined) return;
-  context.log.info("finalizer of an owner changed", { owner: heldName(owner), finalizer, reason });
-  if (reason !== reasons.HoldTimedOut) return;
+/** Of the version that was seen to be owned: what has been orphaned meanwhile is another one. */
+function intentsOf(
+  { watches }: HoldReconcilerOptions,
+  { owner, guard }: Visit,
+  { deletes, finalizer, reason = reasons.OwnerHeld, held }: HoldDecision,
+): readonly Intent[] {
+  const intents = deletes.map(({ resource, namespace, name, uid, resourceVersion }): Intent => {
+    const seen = { metadata: { namespace, name, uid, resourceVersion } };
+    const on = { resource: resourceOf(resource, namespace !== ""), seen };
+    const what = `${resource.resource} ${heldName({ namespace, name })}`;
+    const message = `${heldName(owner)}, which owns it, is deleted`;
+    return { do: "delete", propagation: "Background", on, reason, message, what };
+  });
+  if (finalizer === undefined) return intents;
+  const about = { finalizer: guard.finalizer, reason, what: "its finalizer" };
   const seconds = (guard.footprint?.hold?.timeoutMs ?? 0) / 1000;
-  const note = `let go after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
-  await tell(options, visit, { reason, note }, after);
-}
-
-/** The kind of the owner is not known before it is read. @param read as the server has answered with it. */
-async function tell(
-  { client, events }: HoldReconcilerOptions,
-  { owner, context: { signal } }: Visit,
-  { reason, note }: { readonly reason: string; readonly note: string },
-  read?: KubeObject,
-): Promise<void> {
-  if (events === undefined) return;
-  const object = read ?? (await orGone(client.get(...nameOf(owner), { signal }), "notFound", "forbidden"));
-  const { apiVersion = "", kind = "", metadata: { namespace = "", name = "", uid = "" } = {} } = object ?? {};
-  if (uid !== owner.uid) return;
-  const regarding = { apiVersion, kind, name, uid, ...(namespace && { namespace }) };
-  events.record({ regarding, reason, note, type: "Warning", action: "HoldOwner" });
-}
-
-/** `undefined` where it fails as one of these kinds. */
-async function orGone<T>(
-  request: Promise<T>,
-  ...kinds: readonly ("notFound" | "uidMismatch" | "forbidden")[]
-): Promise<T | undefined> {
-  try {
-    return await request;
-  } catch (error) {
-    if (isApiError(error, ...kinds)) return undefined;
-    throw error;
+  if (finalizer === "Remove") {
+    const waited = `let go after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
+    const message = reason === reasons.HoldTimedOut ? waited : "nothing of it is left to wait for";
+    return [...intents, { ...about, do: "removeFinalizer", message }];
   }
+  const unless = async (signal: AbortSignal): Promise<string | undefined> => {
+    const missing = await watches.missing(guard, owner.namespace, signal);
+    return missing && `no finalizer is put on that could not be taken off: ${missing}`;
+  };
+  return [...intents, { ...about, do: "addFinalizer", message: "its deletion is to wait", unless }];
 }
 
-function nameOf({
-  resource,
-  namespace,
-  name,
-}: HeldOwner): [ReturnType<typeof resourceOf>, { readonly namespace: string; readonly name: string }] {
-  return [resourceOf(resource, namespace !== ""), { namespace, name }];
+/** Once for each deletion. */
+async function tellStuck(
+  options: HoldReconcilerOptions,
+  { owner, memory }: Visit,
+  { held, finalizer }: HoldDecision,
+  signal: AbortSignal,
+): Promise<void> {
+  if (memory === undefined || memory.isStuckTold || held?.isStuck !== true || finalizer !== undefined) return;
+  memory.isStuckTold = true;
+  if (options.events === undefined) return;
+  const { resource, namespace, name } = owner;
+  const of = resourceOf(resource, namespace !== "");
+  const read = await options.client.get(of, { namespace, name }, { signal }).catch((error: unknown) => {
+    if (!isApiError(error, "notFound", "forbidden")) throw error;
+    return undefined;
+  });
+  const note = `its deletion waits for ${held.message}`;
+  record(options, owner.uid, read, { reason: reasons.OwnerHeld, note });
+}
+
+/** @param read as the server has answered with it: it knows the kind. */
+function record(
+  { events }: HoldReconcilerOptions,
+  owner: string | undefined,
+  read: KubeObject | undefined,
+  what: { readonly reason: string; readonly note: string },
+): void {
+  const { apiVersion = "", kind = "", metadata: { namespace = "", name = "", uid = "" } = {} } = read ?? {};
+  if (uid !== owner) return;
+  const regarding = { apiVersion, kind, name, uid, ...(namespace && { namespace }) };
+  events?.record({ regarding, ...what, type: "Warning", action: ACTION });
 }

@@ -1,17 +1,11 @@
 /** The reconciler of one pool on a clock of its own, with what its cache shows and what the server says each given. */
 import { ApiError, type ApiFailure, type Deployment } from "@berth/kube";
-import {
-  clusterName,
-  createSilentLogger,
-  createVirtualClock,
-  type EventInput,
-  type ReconcileResult,
-  type VirtualClock,
-} from "@berth/runtime";
+import { createVirtualClock, type EventInput, type ReconcileResult, type VirtualClock } from "@berth/runtime";
+import { clientOf, lookingAt } from "../../node/testing/object-run.ts";
 import type { WorkerPoolAllowance } from "../allowance.ts";
 import { type DeploymentBody, type WorkerPoolConfig } from "../deployment.ts";
 import type { WorkerPoolSpec, WorkerPoolStatus } from "../document.ts";
-import { createWorkerPoolReconciler } from "../reconciler.ts";
+import { workerPoolRules } from "../reconciler.ts";
 import type { WorkerPool } from "../resource.ts";
 import { storedOf } from "./stored-deployment.ts";
 
@@ -48,30 +42,34 @@ export class PoolRun {
   /** What the server says to an apply. */
   refusal: ApiFailure | undefined;
   #version = FIRST_VERSION;
-  readonly #reconcile = createWorkerPoolReconciler({
-    pools: { get: () => this.pool },
-    deployments: { get: () => this.deployment },
-    isSynced: () => this.isSynced,
-    config: () => this.config,
+  readonly #client = clientOf({
+    get: () => this.#settle("get", this.truth === "gone" ? undefined : (this.truth ?? this.pool)),
+    apply: async (body) => {
+      this.applied.push(body);
+      if (this.refusal !== undefined) throw failed("patch", this.refusal);
+      return this.#settle("patch", this.stored(body));
+    },
+    patch: async (_, { body }) => {
+      this.statuses.push((body as WorkerPool).status ?? {});
+      return this.#settle("patch", { metadata: { resourceVersion: this.#next() } });
+    },
+  });
+  readonly #look = lookingAt({
+    rules: workerPoolRules({
+      deployments: { get: () => this.deployment },
+      isSynced: () => this.isSynced,
+      config: () => this.config,
+      clock: this.clock,
+      client: this.#client,
+    }),
+    objects: { get: () => this.pool },
+    client: this.#client,
     clock: this.clock,
     events: { record: (event) => void this.events.push(event) },
-    api: {
-      readPool: () => this.#settle("get", this.truth === "gone" ? undefined : (this.truth ?? this.pool)),
-      applyDeployment: async (body) => {
-        this.applied.push(body);
-        if (this.refusal !== undefined) throw failed("patch", this.refusal);
-        return this.#settle("patch", this.stored(body));
-      },
-      patchStatus: async (_, { status }) => {
-        this.statuses.push(status);
-        return this.#settle("patch", { metadata: { resourceVersion: this.#next() } });
-      },
-    },
   });
 
   reconcile(): Promise<ReconcileResult | undefined> {
-    const key = { cluster: clusterName("c"), namespace: "n", name: "p" };
-    return this.#reconcile(key, { signal: new AbortController().signal, log: createSilentLogger() });
+    return this.#look("n", "p");
   }
 
   /** As the server stores what was applied last, with this change of somebody else. */
