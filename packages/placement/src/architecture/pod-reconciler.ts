@@ -57,6 +57,8 @@ export interface PodReconcilerOptions {
   readonly observer?: WorkloadObserver;
   readonly report?: PodReport;
   readonly clock: Clock;
+  /** By key, of the unscheduled pods that were reconciled: the informer tells of each that is gone. */
+  readonly memories?: Map<string, PodMemory>;
 }
 
 /** For metrics. */
@@ -68,7 +70,7 @@ export interface PodReport {
 }
 
 /** What is remembered of a pod while it has no node: little, and nothing that a restart could not do without. */
-interface PodMemory {
+export interface PodMemory {
   readonly uid: string | undefined;
   readonly rule: string | undefined;
   readonly seenSince: Instant;
@@ -107,8 +109,7 @@ const TELL_DENIED_MS = 10_000;
  */
 export function createPodReconciler(options: PodReconcilerOptions): Reconcile<ObjectKey> {
   const { clock, demand, observer, events, namespaceLabels, policies, ownNamespace, sight } = options;
-  // As many entries as there are unscheduled pods: the informer tells of each that is gone.
-  const memories = new Map<string, PodMemory>();
+  const { memories = new Map() } = options;
 
   return async (key, context) => {
     const id = toKeyText(key);

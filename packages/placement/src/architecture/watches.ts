@@ -5,11 +5,9 @@ import {
   type Clock,
   type ClusterName,
   type Component,
-  keyOf,
   type Lister,
   type Logger,
   type MetricsRegistry,
-  type ObjectKey,
 } from "@berth/runtime";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
@@ -23,7 +21,7 @@ export interface ArchitectureWatchOptions {
   readonly log: Logger;
   readonly metrics: MetricsRegistry;
   /** Each version of a pod, and its end: that it was deleted, or got a node. Must not throw. */
-  readonly onPod: (pod: ObjectKey) => void;
+  readonly onPod: (pod: Pod) => void;
   /** What differs in a pod from before. Must not throw. */
   readonly onPodChange: (change: Change<Pod>) => void;
   /** The labels of a namespace have changed, or it is known now. Must not throw. */
@@ -45,14 +43,14 @@ export class ArchitectureWatches {
   readonly pods: Pick<Lister<Pod>, "get" | "list" | "synced">;
 
   constructor(options: ArchitectureWatchOptions) {
-    const { cluster, onPod, onPodChange, onNamespace, onSynced } = options;
+    const { onPod, onPodChange, onNamespace, onSynced } = options;
     const podsRead = new InformerSet<Pod>({
       ...options,
       name: "unscheduled-pods",
       resource: pods,
       onChange: onPodChange,
       // A patch that met another version waits for the next, also when that says nothing new.
-      onVersion: ({ object }: Change<Pod>) => onPod(keyOf(cluster, object)),
+      onVersion: ({ object }: Change<Pod>) => onPod(object),
       onSynced,
     });
     this.#pods = podsRead;

@@ -9,6 +9,7 @@ import {
   type Informer,
   keyOf,
   type ObjectKey,
+  toKeyText,
 } from "@berth/runtime";
 import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { FirstPass } from "../node/first-pass.ts";
@@ -21,10 +22,11 @@ import { createBootstraps } from "./bootstraps.ts";
 import { bindArchitecture } from "./capability.ts";
 import { architectureRules, taintKeys } from "./compile.ts";
 import { createDaemonSetReconciler } from "./daemonset-reconciler.ts";
+import { isPlaced } from "./decide-pod.ts";
 import type { ImageLibrary } from "./images/image-library.ts";
 import { createLeftovers } from "./leftovers.ts";
 import { createArchitectureMetrics } from "./metrics.ts";
-import { createPodReconciler } from "./pod-reconciler.ts";
+import { createPodReconciler, type PodMemory } from "./pod-reconciler.ts";
 import { type WorkloadObserver } from "./pod-view.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 import { type ArchitecturePolicy, architecturePolicies, architecturePolicyKind } from "./resource.ts";
@@ -98,9 +100,15 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
     if (known === undefined) return;
     for (const pod of found) for (const want of wantedFor(known, pod)) images.want(want);
   };
+  const memories = new Map<string, PodMemory>();
+  const isPlacedNow = (pod: Pod): boolean => isPlaced(pod, taintKeys(inForce() ?? { policies: [] }));
   const watches = new ArchitectureWatches({
     ...common,
-    onPod: (key) => podSource.ask([key], "high"),
+    onPod(pod) {
+      const key = keyOf(cluster, pod);
+      // What the webhook has decided, and nothing here has touched, costs no second decision.
+      if (memories.has(toKeyText(key)) || !isPlacedNow(pod)) podSource.ask([key], "high");
+    },
     onPodChange(change) {
       deps.onPod(change);
       if (change.type === "added") lookUp([change.object]);
@@ -125,7 +133,7 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
     if (isTainting && !(watches.pods.synced && sets.synced)) return undefined;
     const nameOf = (kind: string) => (key: ObjectKey) => `${kind} ${key.namespace}/${key.name}`;
     return [
-      ...keysOf(watches.pods.list()).map(nameOf("Pod")),
+      ...keysOf([...watches.pods.list()].filter((pod) => !isPlacedNow(pod))).map(nameOf("Pod")),
       ...keysOf(sets.list()).map(nameOf("DaemonSet")),
     ];
   };
@@ -223,6 +231,7 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
       observer,
       report: architectureMetrics,
       clock,
+      memories,
     }),
     sources: [podSource],
     queue: { coalesceMs: POD_COALESCE_MS },
