@@ -115,6 +115,9 @@ async function bundle(): Promise<void> {
     chunkNames: "[name]-[hash]",
     // Names stay, so that stack traces can be read; blanks and comments cost start-up time.
     minifyWhitespace: true,
+    minifySyntax: true,
+    // undici leaves its experimental HTTP parser out then.
+    define: { esbuildDetection: "true" },
     legalComments: "linked",
     logLevel: "warning",
     plugins: [installedFiles, zodInParts, packagesInParts],

@@ -34,9 +34,9 @@ export function createPassedWatch(
       const reliedAt = changedAt + RELIED_AFTER_MS;
       if (type !== "added" || ("initial" in change && change.initial) || clock.now() < reliedAt) return false;
       // Not of an older one, which is only seen late.
-      if (Date.parse(object.metadata?.creationTimestamp ?? "") < reliedAt || !works()) return false;
+      if (Date.parse(object.metadata?.creationTimestamp ?? "") < reliedAt) return false;
       const said = passed?.(object);
-      if (said === undefined) return false;
+      if (said === undefined || (said === true && missed === undefined) || !works()) return false;
       const before = missed;
       missed = said === true ? undefined : said;
       return (missed === undefined) !== (before === undefined);

@@ -1,6 +1,7 @@
 /** What a replica sees in a pod that has just been stored: whether Berth was asked about it, and what is to be looked up. Pure. */
 import type { Pod } from "@berth/kube";
 import type { ArchitectureAdmission } from "./admit.ts";
+import { narrowedTo } from "./affinity.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, isUnscheduled } from "./decide-pod.ts";
 import { governing, isHeldFor } from "./govern.ts";
@@ -23,7 +24,7 @@ export function traceOfAdmission(context: ArchitectureAdmission, pod: Pod): "ask
   if (spec === undefined || namespaceLabels === undefined || !isUnscheduled(pod)) return undefined;
   const policy = governing(context, { namespace, namespaceLabels, labels });
   if (!isHeldFor(policy, { namespace, metadata })) return undefined;
-  if (gateIndex(spec) >= 0) return "asked";
+  if (gateIndex(spec) >= 0 || narrowedTo(spec).length > 0) return "asked";
   const { sight, now } = context;
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now });
   if (verdict.kind === "any") return undefined;
@@ -37,7 +38,10 @@ export function wantedFor(context: ArchitectureAdmission, pod: Pod): readonly Im
   const { namespace = "", labels = {} } = pod.metadata ?? {};
   const namespaceLabels = context.namespaceLabels(namespace);
   if (namespaceLabels === undefined || !isUnscheduled(pod)) return [];
+  const keys = taintKeys(context);
+  // Nothing of ours waits for facts then, whoever governs it.
+  if (keys.length === 0 && gateIndex(pod.spec) < 0) return [];
   const policy = governing(context, { namespace, namespaceLabels, labels });
   const { sight, now } = context;
-  return decidePod({ pod, policy, keys: taintKeys(context), sight, now }).wants;
+  return decidePod({ pod, policy, keys, sight, now }).wants;
 }

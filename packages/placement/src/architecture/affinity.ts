@@ -64,6 +64,23 @@ export function narrowAffinity(
   return [...narrowed, ...addPreferences(nodeAffinity, preferred)];
 }
 
+/** The architectures to which `narrowAffinity` has kept a pod; none where a term leaves them, or the system, open. */
+export function narrowedTo({ affinity }: Pick<PodSpec, "affinity">): readonly string[] {
+  const found: string[] = [];
+  for (const term of listField(field(field(affinity, "nodeAffinity"), REQUIRED), "nodeSelectorTerms")) {
+    const architectures = valuesIn(term, ARCHITECTURE);
+    if (architectures.length === 0 || valuesIn(term, "kubernetes.io/os").length === 0) return [];
+    for (const value of architectures) found.push(String(value));
+  }
+  return found;
+}
+
+function valuesIn(term: unknown, key: string): readonly unknown[] {
+  const isWanted = (it: unknown): boolean =>
+    textField(it, "key") === key && textField(it, "operator") === "In";
+  return listField(listField(term, "matchExpressions").find(isWanted), "values");
+}
+
 function requirementsOf({ nodeSelector }: Placed, { os, architectures }: Narrowing): readonly Requirement[] {
   const wanted: readonly Requirement[] = [
     { key: ARCHITECTURE, operator: "In", values: architectures },
@@ -106,6 +123,7 @@ function missingPreferences(
   narrowing: Narrowing | undefined,
   preferences: readonly ArchitecturePreference[],
 ): readonly Preference[] {
+  if (preferences.length === 0) return [];
   const standing = listField(field(spec.affinity, "nodeAffinity"), PREFERRED);
   if (standing.some((term) => architectureExpressions(field(term, "preference")).length > 0)) return [];
   if (textField(spec.nodeSelector, ARCHITECTURE) !== "") return [];

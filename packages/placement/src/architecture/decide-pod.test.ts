@@ -2,7 +2,8 @@ import { applyPatch } from "@berth/host";
 import type { Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { decidePod, isUnscheduled, type PodDecision, type PodView } from "./decide-pod.ts";
+import { decidePod, isPlaced, isUnscheduled, type PodDecision, type PodView } from "./decide-pod.ts";
+import { ARCHITECTURE_CONDITION } from "./document.ts";
 import { type PolicyInit, policyInForce } from "./testing/policies.ts";
 import { type KnownImages, sightOf } from "./testing/sight.ts";
 import { arch, GATE, gatedBy, os, requiring as requiringAll, tolerating } from "./testing/specs.ts";
@@ -202,6 +203,38 @@ describe("a pod without our gate", () => {
     expect(decision).not.toHaveProperty("patch");
     expect(decision).toMatchObject({ wants: [], outcome: { phase: "settled" } });
     expect(decide(pod("amd", { name: "kueue" }))).not.toHaveProperty("patch");
+  });
+});
+
+describe("a pod that admission has", () => {
+  const narrowed = (...gates: readonly { readonly name: string }[]): PodBuilder =>
+    pod("amd", ...gates).with((it) => ({
+      ...it,
+      spec: { containers: [], ...it.spec, affinity: requiring("amd64") },
+    }));
+  const stuck = { type: ARCHITECTURE_CONDITION, status: "False" };
+  it.each<readonly [string, boolean, PodBuilder, Case]>([
+    ["kept to architectures shows that it is decided", true, narrowed(), {}],
+    ["given their tolerations too shows it", true, narrowed().tolerating(tolerating("amd64")), both],
+    [
+      "given tolerations of another architecture does not",
+      false,
+      narrowed().tolerating(tolerating("x")),
+      both,
+    ],
+    ["given no toleration does not", false, narrowed(), both],
+    ["held does not", false, narrowed(GATE), {}],
+    ["not narrowed does not", false, pod("amd"), {}],
+    [
+      "kept pending does not",
+      false,
+      narrowed().with((it) => ({ ...it, status: { conditions: [stuck] } })),
+      {},
+    ],
+  ])("%s", (_, expected, built, input) => {
+    const isShown = isPlaced(built.build(), input === both ? ["supported-arch"] : []);
+    expect(isShown).toBe(expected);
+    expect(isShown && "patch" in decide(built, input)).toBe(false);
   });
 });
 

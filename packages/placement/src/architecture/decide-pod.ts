@@ -2,9 +2,11 @@
 import type { JsonPatchOperation, Pod } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, Instant } from "../node/capability.ts";
+import { tolerates } from "../node/tolerations.ts";
+import { narrowedTo } from "./affinity.ts";
 import { isHeldFor } from "./govern.ts";
 import type { ImageQuestion, ImageSight } from "./image-sight.ts";
-import { conditionPatch, type PodStatusPatch } from "./pod-condition.ts";
+import { conditionPatch, type PodStatusPatch, standingCondition } from "./pod-condition.ts";
 import { gateIndex, guards, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
@@ -76,6 +78,20 @@ export function podName({ metadata }: Pod): string {
 export function isUnscheduled({ metadata, spec, status }: Pod): boolean {
   const { phase = "Pending" } = status ?? {};
   return metadata?.deletionTimestamp === undefined && !spec?.nodeName && phase === "Pending";
+}
+
+/**
+ * Does the pod itself show what admission has decided: kept to architectures, not held, and tolerating these keys for each
+ * of the architectures? Then nothing is left to decide.
+ */
+export function isPlaced(pod: Pod, keys: readonly string[]): boolean {
+  const { spec = { containers: [] } } = pod;
+  const architectures = narrowedTo(spec);
+  if (architectures.length === 0 || gateIndex(spec) >= 0 || standingCondition(pod) !== undefined)
+    return false;
+  return keys.every((key) =>
+    architectures.every((value) => tolerates(spec.tolerations, { key, value, effect: "NoSchedule" })),
+  );
 }
 
 /**

@@ -42,6 +42,8 @@ function alternativesOf({ affinity, nodeSelector }: Placement): readonly LabelSe
 
 /** Could the pod go to a node of this architecture, as far as it says itself? */
 export function allowsArchitecture(spec: Placement, architecture: string): boolean {
+  // Almost all pods say nothing.
+  if (spec.affinity === undefined && spec.nodeSelector === undefined) return true;
   const labels = Object.fromEntries(LABELS.map((label) => [label, architecture]));
   return alternativesOf(spec).some((selector) => matchesSelector(selector, labels));
 }

@@ -24,6 +24,8 @@ export interface PodRulesOptions {
   readonly observer?: WorkloadObserver;
   readonly report?: PodReport;
   readonly clock: Clock;
+  /** Gets the pods that were decided about, as `podName`; those that are gone leave it. */
+  readonly looked?: Set<string>;
 }
 
 /** For metrics. */
@@ -53,6 +55,7 @@ export function podRules(options: PodRulesOptions): ObjectRules<Pod, PodPast, De
     action: "PlacePod",
     refusedAs: reasons.PodPatchRefused,
     decide(pod, past, { namespace }) {
+      options.looked?.add(podName(pod));
       // One that is being deleted is still there, for as long as a finalizer stands, and keeps nobody waiting.
       if (!isUnscheduled(pod)) return { outcome: nothingOpen };
       const inForce = options.policies();
@@ -86,7 +89,10 @@ export function podRules(options: PodRulesOptions): ObjectRules<Pod, PodPast, De
       };
     },
     decided: (pod, { outcome }) => observer?.decided(podName(pod), outcome),
-    gone: ({ namespace, name }) => observer?.gone(`Pod ${namespace}/${name}`),
+    gone({ namespace, name }) {
+      options.looked?.delete(`Pod ${namespace}/${name}`);
+      observer?.gone(`Pod ${namespace}/${name}`);
+    },
     done(pod, intent) {
       if (intent.do !== "patch" || intent.patch.type !== "json") return;
       report?.changed(intent.reason);

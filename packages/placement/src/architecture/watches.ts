@@ -1,6 +1,6 @@
 import { InformerSet, type InformerSetOptions, NamespaceWatch, pick } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
-import { type Change, type Component, keyOf, type Lister, type ObjectKey } from "@berth/runtime";
+import type { Change, Component, Lister } from "@berth/runtime";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { ARCHITECTURE_GATE } from "./document.ts";
@@ -9,7 +9,7 @@ import { standingCondition } from "./pod-condition.ts";
 interface ArchitectureWatchOptions
   extends Pick<InformerSetOptions<Pod>, "client" | "cluster" | "clock" | "log" | "metrics" | "onSynced"> {
   /** Each version of a pod, and its end: that it was deleted, or got a node. Must not throw. */
-  readonly onPod: (pod: ObjectKey) => void;
+  readonly onPod: (pod: Pod) => void;
   /** What differs in a pod from before. Must not throw. */
   readonly onPodChange: (change: Change<Pod>) => void;
   /** The labels of a namespace have changed, or it is known now. Must not throw. */
@@ -29,14 +29,14 @@ export class ArchitectureWatches {
   readonly pods: Pick<Lister<Pod>, "get" | "list" | "synced">;
 
   constructor(options: ArchitectureWatchOptions) {
-    const { cluster, onPod, onPodChange, onNamespace } = options;
+    const { onPod, onPodChange, onNamespace } = options;
     const podsRead = new InformerSet<Pod>({
       ...options,
       name: "unscheduled-pods",
       resource: pods,
       onChange: onPodChange,
       // A patch that met another version waits for the next, also when that says nothing new.
-      onVersion: ({ object }) => onPod(keyOf(cluster, object)),
+      onVersion: ({ object }) => onPod(object),
     });
     this.#pods = podsRead;
     this.#namespaces = new NamespaceWatch({ ...options, name: "namespaces", onChange: onNamespace });

@@ -13,6 +13,7 @@ import { createBootstraps } from "./bootstrap.ts";
 import { architectureFields, bindArchitecture } from "./capability.ts";
 import { architectureRules, taintKeys } from "./compile.ts";
 import { daemonSetRules } from "./daemonset-reconciler.ts";
+import { isPlaced, podName } from "./decide-pod.ts";
 import { imageRegistriesKind } from "./image-registries.ts";
 import { createImageLibrary, type RegistrySettings } from "./images/image-library.ts";
 import type { ImagesOnce } from "./images/once.ts";
@@ -86,9 +87,15 @@ function wire(host: NodeHost & ImageFlags): Wired {
     if (known === undefined) return;
     for (const pod of found) for (const want of wantedFor(known, pod)) images.want(want);
   };
+  /** Pods that were decided about here, as `podName`. */
+  const looked = new Set<string>();
+  const isPlacedNow = (pod: Pod): boolean => isPlaced(pod, taintKeys(inForce() ?? { policies: [] }));
   const watches = new ArchitectureWatches({
     ...host,
-    onPod: (key) => podSource.ask([key], "high"),
+    onPod(pod) {
+      // What the webhook has decided, and nothing here has touched, costs no second decision.
+      if (looked.has(podName(pod)) || !isPlacedNow(pod)) podSource.ask([keyOf(cluster, pod)], "high");
+    },
     onPodChange(change) {
       admission.seen(change);
       if (change.type === "added") lookUp([change.object]);
@@ -113,7 +120,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
     if (isTainting && !(watches.pods.synced && sets.synced)) return undefined;
     const nameOf = (kind: string) => (key: ObjectKey) => `${kind} ${key.namespace}/${key.name}`;
     return [
-      ...keysOf(watches.pods.list()).map(nameOf("Pod")),
+      ...keysOf([...watches.pods.list()].filter((pod) => !isPlacedNow(pod))).map(nameOf("Pod")),
       ...keysOf(sets.list()).map(nameOf("DaemonSet")),
     ];
   };
@@ -182,6 +189,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
       ...rules,
       namespaceLabels: (name) => namespaceLabels(name) ?? undefined,
       report: architectureMetrics,
+      looked,
     }),
     name: "architecture-pods",
     objects: watches.pods,

@@ -1,4 +1,4 @@
-import type { NodeCapability } from "../node/capability.ts";
+import type { NodeRules } from "../node/capability.ts";
 import { decideLabels, labelInputs } from "./decide.ts";
 import { LABELS, type LabelRules } from "./rules.ts";
 
@@ -6,7 +6,7 @@ import { LABELS, type LabelRules } from "./rules.ts";
  * Derived labels. Watches: Nodes (labels, and the ownership record). Wakes every node when the rules change.
  * Owns: labels named by rules.
  */
-export const labels: NodeCapability<LabelRules> = {
+export const labels: NodeRules<LabelRules> = {
   name: LABELS,
   decide: decideLabels,
   policy: (rules) => rules.policy,

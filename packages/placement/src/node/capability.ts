@@ -127,7 +127,7 @@ export const nothingWanted: NodeDecision = Object.freeze({ marks: [], keep: new 
  * One capability's rules about nodes. `decide` is pure, total and deterministic: same view, configuration and time,
  * same decision. It never sees a client, a lister or a clock.
  */
-export interface NodeCapability<C, V extends NodeView = NodeView> {
+export interface NodeRules<C, V extends NodeView = NodeView> {
   /** Recorded on the node as `c`; must not change between releases. */
   readonly name: string;
   decide(view: V, config: C, now: Instant): NodeDecision;
@@ -152,7 +152,7 @@ export interface BoundCapability {
 
 /** Fills in configuration and view, so that the node writer can treat all capabilities alike. */
 export function bindCapability<C, V extends NodeView>(
-  capability: NodeCapability<C, V>,
+  capability: NodeRules<C, V>,
   binding: {
     /** The configuration now; `undefined` until one has been read. Called for each node: return the same value. */
     readonly config: () => C | undefined;

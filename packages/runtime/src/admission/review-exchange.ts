@@ -164,7 +164,7 @@ async function ask(
     return await Promise.race([asked(), given]);
   } finally {
     response.off("close", gone);
-    over.abort();
+    over.abort("answered"); // To make an AbortError would cost more than the answer.
   }
 }
 
