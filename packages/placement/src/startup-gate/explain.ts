@@ -72,15 +72,15 @@ function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExpl
     ...(isCurrent && state.note !== undefined && { note: state.note }),
     ...(dryRun && { dryRun }),
     after: waits ? waitsFor : [],
-    signals: readings.map(({ signal, state, reason, message, since }) => ({
-      signal,
-      state,
-      reason,
-      message,
-      ...(since !== undefined && { since: toTimestamp(since) }),
-    })),
+    signals: readings.map(toSignal),
     ...(waits ? waitsOf(it) : { timeouts: [] }),
   };
+}
+
+function toSignal({ since, ...reading }: GateCase["readings"][number]): GateExplanation["signals"][number] {
+  const { signal, state, reason, message } = reading;
+  const said = { signal, state, reason, message };
+  return since === undefined ? said : { ...said, since: toTimestamp(since) };
 }
 
 function waitsOf(it: GateCase): Pick<GateExplanation, "stable" | "minimumHold" | "timeouts"> {
