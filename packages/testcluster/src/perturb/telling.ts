@@ -150,11 +150,16 @@ class Run implements AsyncDisposable {
     const { states, point } = this.#options;
     const { name } = step;
     if (states === undefined) {
-      if (!(await this.#until(() => step.over?.() ?? true)))
-        throw new Violation(`the step "${name}" is never over`);
+      const untilOver = async (): Promise<void> => {
+        if (!(await this.#until(() => step.over?.() ?? true)))
+          throw new Violation(`the step "${name}" is never over`);
+      };
+      await untilOver();
       // Twice: all other tellings are measured by what is noted here.
       await this.#comeToRest();
       await this.#comeToRest();
+      // What a controller says of a moment before may have been written since.
+      await untilOver();
       this.#states.push(this.#scene.state());
       this.#versions.push({ step: name, names: this.#olderVersions().map(({ name }) => name) });
       return;
