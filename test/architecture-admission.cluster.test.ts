@@ -1,21 +1,10 @@
 /**
  * What the API server asks Berth about new pods, on the whole product with a real registry: facts that are known cost no
  * write, facts that are not cost one, and nothing but what is ours changes.
- *
- * Long because all of it shares one cluster, which takes longer to start than most of it to run.
  */
 
-import { once } from "node:events";
-import { createServer, type Server } from "node:https";
-import type { AddressInfo } from "node:net";
-import {
-  type KubeObject,
-  type MutatingWebhookConfiguration,
-  mutatingWebhookConfigurations,
-  namespaces,
-  type Pod,
-} from "@berth/kube";
-import { ARCHITECTURE_GATE, ARCHITECTURES_ANNOTATION, architecturePolicies } from "@berth/placement";
+import { type KubeObject, namespaces, type Pod } from "@berth/kube";
+import { ARCHITECTURES_ANNOTATION, architecturePolicies } from "@berth/placement";
 import {
   anImage,
   eventually,
@@ -25,6 +14,7 @@ import {
   type TestRegistry,
 } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { injector, othersOf, reviewed } from "./architecture-reviews.ts";
 import {
   type ArchitectureStage,
   architecturesOf,
@@ -36,7 +26,6 @@ import {
   tolerationsFor,
   tolerationsOf,
 } from "./architecture-world.ts";
-import { ask } from "./gate-admission.ts";
 
 let cluster: TestCluster;
 let registry: TestRegistry;
@@ -83,36 +72,6 @@ async function known(stage: ArchitectureStage, name: string, image: string): Pro
   await stage.letGo(name);
 }
 
-/** Everything of it but what Berth may add. */
-function othersOf({ spec }: Pod): object {
-  const { affinity: _affinity, tolerations: _tolerations, schedulingGates = [], ...others } = spec ?? {};
-  return { ...others, gates: schedulingGates.filter(({ name }) => name !== ARCHITECTURE_GATE) };
-}
-
-/** What Berth answers whoever asks it, as `op path` of each operation. Nobody stores the object. */
-async function reviewed(kind: "Pod" | "DaemonSet", object: KubeObject): Promise<readonly string[]> {
-  const name = "berth-architecture";
-  const { webhooks = [] } = await cluster.client.get(mutatingWebhookConfigurations, { name });
-  const webhook = webhooks.find((it) => it.name.startsWith(`${kind.toLowerCase()}s.`));
-  const { url = "", caBundle = "" } = webhook?.clientConfig ?? {};
-  const request = {
-    uid: "d4a1c1e0-0000-4000-8000-000000000002",
-    kind: { group: kind === "Pod" ? "" : "apps", version: "v1", kind },
-    resource: { group: kind === "Pod" ? "" : "apps", version: "v1", resource: `${kind.toLowerCase()}s` },
-    namespace: object.metadata?.namespace,
-    operation: "CREATE",
-    userInfo: {},
-    object,
-  };
-  const body = JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request });
-  const answered = await ask(url, { ca: Buffer.from(caBundle, "base64").toString("utf8"), body });
-  const { response } = JSON.parse(answered.body) as { response: { allowed: boolean; patch?: string } };
-  expect(response.allowed).toBe(true);
-  const text = Buffer.from(response.patch ?? "", "base64").toString("utf8") || "[]";
-  const patch = JSON.parse(text) as { path: string; op: string }[];
-  return patch.map(({ op, path }) => `${op} ${path}`);
-}
-
 describe("S-1 a review of a pod whose images are not known", () => {
   it("reads no Secret and asks no registry; both are done once the pod is stored", async () => {
     await using stage = await asked("forged", { mode: "Both" });
@@ -123,8 +82,12 @@ describe("S-1 a review of a pod whose images are not known", () => {
     const metadata = { name: "app", namespace: stage.name };
     const mark = registry.requests.mark();
     const audited = await cluster.audit.mark();
-    expect(await reviewed("Pod", { metadata, spec } as KubeObject)).toEqual(["add /spec/schedulingGates"]);
-    expect(await reviewed("DaemonSet", { metadata, spec: { template: { spec } } } as KubeObject)).toEqual([]);
+    expect(await reviewed(cluster.client, "Pod", { metadata, spec } as KubeObject)).toEqual([
+      "add /spec/schedulingGates",
+    ]);
+    expect(
+      await reviewed(cluster.client, "DaemonSet", { metadata, spec: { template: { spec } } } as KubeObject),
+    ).toEqual([]);
     // What a review had asked for would be asked before the image of a pod that is made later.
     await stage.create(stage.pod("last").image(await pushed("forged/last:1", "linux/arm64")));
     await stage.letGo("last");
@@ -136,7 +99,7 @@ describe("S-1 a review of a pod whose images are not known", () => {
     expect(await reads()).toBe(1);
   });
 
-  it("holds the first pod that can run nowhere, which its condition and Event tell, and refuses the next", async () => {
+  it("A-B1 holds the first pod that can run nowhere, which its condition and Event tell, and refuses the next", async () => {
     await using stage = await asked("sight", { mode: "Affinity" });
     const [amd, arm] = await Promise.all([
       pushed("sight/amd:1", "linux/amd64"),
@@ -153,7 +116,10 @@ describe("S-1 a review of a pod whose images are not known", () => {
       );
     });
     expect(isHeld(await stage.readPod("first"))).toBe(true);
-    expect(await refusalOf(stage.create(pod("second")))).toContain(note);
+    const said = await refusalOf(stage.create(pod("second")));
+    for (const part of [note, "amd64", "arm64", ARCHITECTURES_ANNOTATION]) expect(said).toContain(part);
+    const annotated = pod("third").annotated({ [ARCHITECTURES_ANNOTATION]: "amd64" });
+    expect(architecturesOf(await stage.create(annotated))).toEqual([["amd64"]]);
   });
 });
 
@@ -230,31 +196,10 @@ describe("a pod whose images are not known", () => {
     const tolerations = [{ key: "x", futureToleration: 1 }];
     const spec = { containers: [container], futureSpec: [1, { a: null }], tolerations };
     const pod = { apiVersion: "v1", kind: "Pod", metadata, spec };
-    expect(await reviewed("Pod", pod)).toEqual(["add /spec/tolerations/-", "add /spec/affinity"]);
-  });
-});
-
-describe("a pod that can run nowhere", () => {
-  it("A-B1 is refused with both containers, their images and architectures named", async () => {
-    await using stage = await asked("nowhere", { mode: "Affinity" });
-    const pod = stage.pod("app").image(images.amd).container("sidecar", images.arm);
-    const said = await refusalOf(stage.create(pod));
-    for (const part of ["container main", images.amd, "amd64", "container sidecar", images.arm, "arm64"])
-      expect(said).toContain(part);
-    expect(said).toContain(ARCHITECTURES_ANNOTATION);
-    const annotated = pod.annotated({ [ARCHITECTURES_ANNOTATION]: "amd64" });
-    expect(architecturesOf(await stage.create(annotated))).toEqual([["amd64"]]);
-  });
-
-  it("A-P11 is let in and stays pending where the policy says so, and in mode Taint", async () => {
-    for (const [at, spec] of [{ mode: "Affinity", impossible: "Hold" }, { mode: "Taint" }].entries()) {
-      await using stage = await asked(`hold-${at}`, spec);
-      const stored = await stage.create(stage.pod("app").image(images.amd).container("sidecar", images.arm));
-      expect(isHeld(stored)).toBe(spec.mode === "Affinity");
-      expect(tolerationsOf(stored)).toEqual([]);
-      const { note = "" } = await stage.said("NoCommonArchitecture", "app");
-      for (const part of ["container main", "container sidecar"]) expect(note).toContain(part);
-    }
+    expect(await reviewed(cluster.client, "Pod", pod)).toEqual([
+      "add /spec/tolerations/-",
+      "add /spec/affinity",
+    ]);
   });
 });
 
@@ -421,60 +366,4 @@ function terms({ spec }: Pod): readonly string[] {
   );
   const [first = [], ...others] = lists;
   return first.filter((value) => others.every((values) => values.includes(value)));
-}
-
-/** Adds a container to pods with the label `inject`, after Berth has been asked. */
-async function injector(stage: ArchitectureStage, value: string, image: string): Promise<AsyncDisposable> {
-  const patch = [{ op: "add", path: "/spec/containers/-", value: { name: "injected", image } }];
-  const pair = await cluster.authority.issueServing(["127.0.0.1"]);
-  const server: Server = createServer({ cert: pair.certificate, key: pair.key }, (incoming, outgoing) => {
-    const answer = (chunks: readonly Buffer[]): void => {
-      const { request } = JSON.parse(Buffer.concat(chunks).toString("utf8")) as {
-        request: { uid: string; object: Pod };
-      };
-      const has = request.object.spec?.containers.some(({ name }) => name === "injected") === true;
-      const encoded = Buffer.from(JSON.stringify(patch)).toString("base64");
-      const response = {
-        uid: request.uid,
-        allowed: true,
-        ...(!has && { patchType: "JSONPatch", patch: encoded }),
-      };
-      outgoing.setHeader("content-type", "application/json");
-      outgoing.end(JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", response }));
-    };
-    incoming.toArray().then(answer, () => outgoing.destroy());
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  const name = `zz-injector-${value}`;
-  const configuration: MutatingWebhookConfiguration = {
-    apiVersion: "admissionregistration.k8s.io/v1",
-    kind: "MutatingWebhookConfiguration",
-    metadata: { name },
-    webhooks: [
-      {
-        name: `${value}.injector.test`,
-        admissionReviewVersions: ["v1"],
-        sideEffects: "None",
-        failurePolicy: "Fail",
-        clientConfig: {
-          url: `https://127.0.0.1:${port}/`,
-          caBundle: Buffer.from(cluster.authority.certificate).toString("base64"),
-        },
-        objectSelector: { matchLabels: { inject: value } },
-        rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods"] }],
-      },
-    ],
-  };
-  await stage.cluster.client.create(mutatingWebhookConfigurations, configuration);
-  return {
-    async [Symbol.asyncDispose]() {
-      await stage.cluster.client.delete(mutatingWebhookConfigurations, { name });
-      server.closeAllConnections();
-      const closed = once(server, "close");
-      server.close();
-      await closed;
-    },
-  };
 }

@@ -1,8 +1,6 @@
 /**
  * Architecture placement while registries and API servers fail, on the whole product. Running pods are never touched, new
  * ones are decided by the policy, neither registries nor the API server are pressed, and no credential is told to anybody.
- *
- * Long because all of it shares one cluster, which takes longer to start than most of it to run.
  */
 import { configMaps, events, type Pod, pods, serviceAccounts } from "@berth/kube";
 import { eventually, findFreePort, type PodBuilder, type TestCluster } from "@berth/testcluster";

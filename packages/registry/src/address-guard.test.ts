@@ -1,5 +1,4 @@
-import { once } from "node:events";
-import { createServer, isIP } from "node:net";
+import { isIP } from "node:net";
 import { describe, expect, it } from "vitest";
 import { createAuthority } from "../../testcluster/src/certificates.ts";
 import { AddressGuard } from "./address-guard.ts";
@@ -10,36 +9,11 @@ import type { ExchangeError } from "./exchange-error.ts";
 import { NameLookups } from "./name-lookups.ts";
 import { createWorld, failureOf, listing, named, startWorld } from "./testing/client-world.ts";
 import { startFaultRegistry } from "./testing/fault-registry.ts";
+import { startListener } from "./testing/listener.ts";
 import { TokenStore } from "./token.ts";
 import { type Exchange, Transport } from "./transport.ts";
 
 const anonymous = { credentials: [] } as const;
-
-/** Counts connections to all of this machine's addresses. */
-async function startListener(
-  location?: string,
-): Promise<AsyncDisposable & { readonly port: number; readonly connections: number }> {
-  const status = location === undefined ? "404 Not Found" : `307 Temporary Redirect\r\n${location}`;
-  const server = createServer((socket) => {
-    listener.connections += 1;
-    socket.on("error", () => undefined);
-    socket.once("data", () =>
-      socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`),
-    );
-  });
-  const listener = {
-    port: 0,
-    connections: 0,
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      await once(server, "close");
-    },
-  };
-  await once(server.listen(0), "listening");
-  const address = server.address();
-  listener.port = typeof address === "object" ? (address?.port ?? 0) : 0;
-  return listener;
-}
 
 describe("S-5 an address", () => {
   const guard = new AddressGuard();

@@ -1,39 +1,9 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import type { RegistryClientOptions } from "./client.ts";
-import {
-  createWorld,
-  failureOf,
-  type ListedWorld,
-  listing,
-  named,
-  startWorld,
-} from "./testing/client-world.ts";
-import { type FaultRegistry, type FaultRegistryAuth, startFaultRegistry } from "./testing/fault-registry.ts";
+import { createWorld, failureOf, listing, named, startPair } from "./testing/client-world.ts";
+import { fill, good, SECRET, users, withTokens, worldWith, wrong } from "./testing/credentials-world.ts";
+import { startFaultRegistry } from "./testing/fault-registry.ts";
 import type { RegistryCredential } from "./types.ts";
-
-const SECRET = 'hunter2:ümlaut,"quoted"';
-const good: RegistryCredential = { username: "amy", password: SECRET };
-const wrong: RegistryCredential = { username: "amy", password: "wrong-secret" };
-const users = { amy: SECRET };
-
-const withTokens = (more: Partial<FaultRegistryAuth & { scheme: "token" }> = {}): FaultRegistryAuth => ({
-  scheme: "token",
-  users,
-  ...more,
-});
-
-function fill<T extends FaultRegistry>(registry: T): T {
-  registry.index("a/b", "1", ["linux/amd64"]);
-  registry.index("a/c", "1", ["linux/arm64"]);
-  return registry;
-}
-
-async function worldWith(auth: FaultRegistryAuth, more?: RegistryClientOptions): Promise<ListedWorld> {
-  const world = await startWorld({ auth }, more);
-  fill(world.registry);
-  return world;
-}
 
 describe("A-B4 names and passwords", () => {
   it("are sent once the registry has asked for that repository, and at once from then on", async () => {
@@ -269,26 +239,26 @@ describe("S-4 a realm that one repository names", () => {
   });
 
   it("gets no credential that is sent for another repository", async () => {
-    await using registry = fill(await startFaultRegistry({ auth: withTokens() }));
-    await using thief = await startFaultRegistry({ auth: withTokens() });
-    await using world = createWorld(listing(registry, thief));
+    await using world = await startPair(withTokens(), withTokens());
+    const { registry, other: thief } = world;
+    fill(registry);
     using _evil = registry.inject(realmAt(thief.origin), { repository: "evil/x" });
-    await failureOf(world.read(named(registry.host, "evil/x"), { credentials: [wrong] }));
+    await world.failure("evil/x", { credentials: [wrong] });
     expect(thief.requests.token).toBe(1);
-    await world.read(named(registry.host, "a/b"), { credentials: [good] });
-    await failureOf(world.read(named(registry.host, "evil/x"), { credentials: [good] }));
+    await world.facts("a/b", { credentials: [good] });
+    await world.failure("evil/x", { credentials: [good] });
     expect(registry.requests.token).toBe(1);
     thief.forget();
-    await world.read(named(registry.host, "a/c"), { credentials: [good] });
+    await world.facts("a/c", { credentials: [good] });
     expect(thief.seen).toEqual([]);
   });
 
   it("gets nothing over plain http unless the configuration lists it", async () => {
-    await using registry = fill(await startFaultRegistry({ auth: withTokens() }));
-    await using thief = await startFaultRegistry({ auth: withTokens() });
-    await using world = createWorld(listing(registry));
+    await using world = await startPair(withTokens(), withTokens(), false);
+    const { registry, other: thief } = world;
+    fill(registry);
     using _evil = registry.inject(realmAt(thief.origin), { repository: "evil/x" });
-    const error = await failureOf(world.read(named(registry.host, "evil/x"), { credentials: [good] }));
+    const error = await world.failure("evil/x", { credentials: [good] });
     expect(error.kind).toBe("malformed");
     expect(thief.seen).toEqual([]);
   });

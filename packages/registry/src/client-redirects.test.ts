@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createWorld, failureOf, listing, named, startWorld } from "./testing/client-world.ts";
-import { startFaultRegistry } from "./testing/fault-registry.ts";
+import { failureOf, named, startPair, startWorld } from "./testing/client-world.ts";
 
 const users = { amy: "secret" };
 const credentials = [{ username: "amy", password: "secret" }];
@@ -10,19 +9,18 @@ describe("redirects", () => {
   it.each([301, 302, 303, 307, 308])(
     "%i to another server are followed, without credentials",
     async (status) => {
-      await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
-      await using storage = await startFaultRegistry();
-      await using world = createWorld(listing(registry, storage));
+      await using world = await startPair({ scheme: "basic", users });
+      const { registry, other: storage } = world;
       const digest = registry.image("a/b", "1", "linux/arm64");
       storage.image("a/b", "1", "linux/arm64");
-      await world.read(named(registry.host, "a/b"), { credentials });
+      await world.facts("a/b", { credentials });
       const blob = registry.seen.find(({ kind }) => kind === "blob");
       registry.forget();
       using _fault = registry.inject(
         { does: "redirect", status, to: `${storage.origin}${blob?.path}?signature=1` },
         { kind: "blob" },
       );
-      const facts = await world.read(named(registry.host, "a/b"), { credentials });
+      const facts = await world.facts("a/b", { credentials });
       expect(facts.digest).toBe(digest);
       expect(registry.seen.map(({ authorization }) => authorization !== undefined)).toEqual([true, true]);
       expect(storage.seen.map(({ authorization }) => authorization)).toEqual([undefined]);
@@ -43,9 +41,8 @@ describe("redirects", () => {
   });
 
   it("and back again do not bring them back", async () => {
-    await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
-    await using other = await startFaultRegistry();
-    await using world = createWorld(listing(registry, other));
+    await using world = await startPair({ scheme: "basic", users });
+    const { registry, other } = world;
     registry.index("a/b", "1", ["linux/amd64"]);
     registry.index("c/d", "1", ["linux/amd64"]);
     using _there = registry.inject(
@@ -53,16 +50,15 @@ describe("redirects", () => {
       { repository: "a/b" },
     );
     using _back = other.inject({ does: "redirect", to: `${registry.origin}/v2/c/d/manifests/1` });
-    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
+    const error = await world.failure("a/b", { credentials });
     expect(error.kind).toBe("unauthorized");
     expect(registry.seen.at(-1)?.authorization).toBeUndefined();
     expect(other.seen.at(-1)?.authorization).toBeUndefined();
   });
 
   it("within the other server do not bring them back either", async () => {
-    await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
-    await using other = await startFaultRegistry();
-    await using world = createWorld(listing(registry, other));
+    await using world = await startPair({ scheme: "basic", users });
+    const { registry, other } = world;
     registry.index("a/b", "1", ["linux/amd64"]);
     other.index("c/d", "1", ["linux/arm64"]);
     using _there = registry.inject(
@@ -71,7 +67,7 @@ describe("redirects", () => {
     );
     using _further = other.inject({ does: "redirect", to: "/v2/c/d/manifests/1" }, { repository: "a/b" });
     using _asked = registry.inject({ does: "status", status: 401, headers: basic }, { times: 1 });
-    await world.read(named(registry.host, "a/b"), { credentials });
+    await world.facts("a/b", { credentials });
     expect(registry.seen.map(({ authorization }) => authorization !== undefined)).toEqual([false, true]);
     expect(other.seen.map(({ authorization }) => authorization)).toEqual([undefined, undefined]);
   });
@@ -86,32 +82,29 @@ describe("redirects", () => {
   });
 
   it("to a server that wants credentials are no reason to send it any", async () => {
-    await using registry = await startFaultRegistry();
-    await using other = await startFaultRegistry({ auth: { scheme: "basic", users } });
-    await using world = createWorld(listing(registry, other));
+    await using world = await startPair(undefined, { scheme: "basic", users });
+    const { registry, other } = world;
     using _fault = registry.inject({ does: "redirect", to: `${other.origin}/v2/a/b/manifests/1` });
-    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
+    const error = await world.failure("a/b", { credentials });
     expect(error.kind).toBe("unauthorized");
     expect(other.seen.map(({ authorization }) => authorization)).toEqual([undefined]);
     expect(other.requests.token).toBe(0);
   });
 
   it("of a token request to another server take no credentials along", async () => {
-    await using registry = await startFaultRegistry({ auth: { scheme: "token", users } });
-    await using other = await startFaultRegistry({ auth: { scheme: "token", users } });
-    await using world = createWorld(listing(registry, other));
+    await using world = await startPair({ scheme: "token", users }, { scheme: "token", users });
+    const { registry, other } = world;
     using _fault = registry.inject({ does: "redirect", to: `${other.origin}/token` }, { kind: "token" });
-    await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
+    await world.failure("a/b", { credentials });
     expect(other.requests.token).toBe(1);
     expect(other.seen.map(({ authorization }) => authorization)).toEqual([undefined]);
   });
 
   it("of an identity token are not followed", async () => {
-    await using registry = await startFaultRegistry({ auth: { scheme: "token", identityTokens: ["r"] } });
-    await using other = await startFaultRegistry();
-    await using world = createWorld(listing(registry, other));
+    await using world = await startPair({ scheme: "token", identityTokens: ["r"] });
+    const { registry, other } = world;
     using _fault = registry.inject({ does: "redirect", to: `${other.origin}/token` }, { kind: "token" });
-    await failureOf(world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "r" }] }));
+    await world.failure("a/b", { credentials: [{ identityToken: "r" }] });
     expect(other.seen).toEqual([]);
   });
 

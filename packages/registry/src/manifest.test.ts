@@ -2,55 +2,24 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MAX_INDEX_ENTRIES, type ParsedManifest, parseImageConfig, parseManifest } from "./manifest.ts";
 import { platformText } from "./platform.ts";
-
-const OCI_INDEX = "application/vnd.oci.image.index.v1+json";
-const OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json";
-const OCI_CONFIG = "application/vnd.oci.image.config.v1+json";
-const SCHEMA_1 = "application/vnd.docker.distribution.manifest.v1";
-const HELM_CONFIG = "application/vnd.cncf.helm.config.v1+json";
-const DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json";
-const DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json";
-const DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json";
-
-const bytesOf = (value: unknown): Uint8Array =>
-  new TextEncoder().encode(typeof value === "string" ? value : JSON.stringify(value));
-const digestOf = (digit: number): string => `sha256:${`${digit % 10}`.repeat(64)}`;
-
-interface EntryOptions {
-  readonly type?: string;
-  readonly digit?: number;
-  readonly more?: object;
-}
-const entry = (
-  platform: unknown,
-  { type = OCI_MANIFEST, digit = 1, more = {} }: EntryOptions = {},
-): object => ({
-  mediaType: type,
-  digest: digestOf(digit),
-  size: 7,
-  ...(platform === undefined ? {} : { platform }),
-  ...more,
-});
-const linux = (architecture: string, variant?: string): object => ({ os: "linux", architecture, variant });
-const indexOf = (manifests: readonly unknown[], more: object = {}): object => ({
-  schemaVersion: 2,
-  mediaType: OCI_INDEX,
-  manifests,
-  ...more,
-});
-const imageOf = (config: object, more: object = {}): object => ({
-  schemaVersion: 2,
-  mediaType: OCI_MANIFEST,
-  config: { mediaType: OCI_CONFIG, digest: digestOf(2), size: 100, ...config },
-  layers: [],
-  ...more,
-});
-const platformsOf = (value: unknown): readonly string[] => {
-  const parsed = parseManifest(bytesOf(value), OCI_INDEX);
-  if (parsed.kind !== "index") throw new Error(JSON.stringify(parsed));
-  return parsed.platforms.map(platformText);
-};
-const whyOf = (parsed: ParsedManifest): string => (parsed.kind === "malformed" ? parsed.why : parsed.kind);
+import {
+  bytesOf,
+  DOCKER_CONFIG,
+  DOCKER_LIST,
+  DOCKER_MANIFEST,
+  digestOf,
+  entry,
+  HELM_CONFIG,
+  imageOf,
+  indexOf,
+  linux,
+  OCI_CONFIG,
+  OCI_INDEX,
+  OCI_MANIFEST,
+  platformsOf,
+  SCHEMA_1,
+  whyOf,
+} from "./testing/manifests.ts";
 
 describe("A-P6 the four kinds of manifest", () => {
   it.each([
@@ -98,39 +67,38 @@ describe("A-P6 the four kinds of manifest", () => {
 });
 
 describe("platforms of an index", () => {
-  it("A-B6 attestations, artifacts and entries without a platform are left out", () => {
-    const attestation = { annotations: { "vnd.docker.reference.type": "attestation-manifest" } };
-    const list = indexOf([
-      entry(linux("amd64")),
-      entry({ os: "unknown", architecture: "unknown" }, { more: attestation }),
-      entry(linux("s390x"), { more: attestation }),
-      entry({ os: "unknown", architecture: "unknown" }),
-      entry(linux("riscv64"), { more: { artifactType: "application/vnd.example.sbom" } }),
-      entry(undefined),
-      entry(null),
-      entry({ os: "linux" }),
-      entry({ os: "linux", architecture: 7 }),
-      entry(undefined, { type: OCI_INDEX }),
-      "garbage",
-      null,
-    ]);
-    expect(platformsOf(list)).toEqual(["linux/amd64"]);
-  });
+  const attestation = { annotations: { "vnd.docker.reference.type": "attestation-manifest" } };
+  const unknown = { os: "unknown", architecture: "unknown" };
+  const arms = [linux("arm", "v7"), linux("arm", "v6"), linux("amd64"), linux("arm", "7")];
+  const again = [linux("x86_64", "v1"), linux("arm64", "v8"), linux("arm64")];
+  const noImages = [
+    entry(linux("amd64")),
+    entry(unknown, { more: attestation }),
+    entry(linux("s390x"), { more: attestation }),
+    entry(unknown),
+    entry(linux("riscv64"), { more: { artifactType: "application/vnd.example.sbom" } }),
+    entry(undefined),
+    entry(null),
+    entry({ os: "linux" }),
+    entry({ os: "linux", architecture: 7 }),
+    entry(undefined, { type: OCI_INDEX }),
+    "garbage",
+    null,
+  ];
+  const typed = entry(linux("arm64"), { more: { artifactType: OCI_CONFIG } });
+  const nested = entry(linux("arm64"), { type: OCI_INDEX });
 
-  it("keeps an entry whose artifact type is that of an image", () => {
-    const image = entry(linux("arm64"), { more: { artifactType: OCI_CONFIG } });
-    expect(platformsOf(indexOf([image]))).toEqual(["linux/arm64"]);
-  });
-
-  it("keeps an index within an index that names its platform", () => {
-    expect(platformsOf(indexOf([entry(linux("arm64"), { type: OCI_INDEX })]))).toEqual(["linux/arm64"]);
-  });
-
-  it("names each platform once, in the order of the index, and variants apart", () => {
-    const arms = [linux("arm", "v7"), linux("arm", "v6"), linux("amd64"), linux("arm", "7")];
-    const more = [linux("x86_64", "v1"), linux("arm64", "v8"), linux("arm64")];
-    const list = indexOf([...arms, ...more].map((platform) => entry(platform)));
-    expect(platformsOf(list)).toEqual(["linux/arm/v7", "linux/arm/v6", "linux/amd64", "linux/arm64"]);
+  it.each<readonly [string, readonly unknown[], readonly string[]]>([
+    ["A-B6 leaves out attestations, artifacts and entries without a platform", noImages, ["linux/amd64"]],
+    ["keeps an entry whose artifact type is that of an image", [typed], ["linux/arm64"]],
+    ["keeps an index within an index that names its platform", [nested], ["linux/arm64"]],
+    [
+      "names each platform once, in the order of the index, and variants apart",
+      [...arms, ...again].map((platform) => entry(platform)),
+      ["linux/arm/v7", "linux/arm/v6", "linux/amd64", "linux/arm64"],
+    ],
+  ])("%s", (_, entries, platforms) => {
+    expect(platformsOf(indexOf(entries))).toEqual(platforms);
   });
 
   it("keeps versions of Windows apart, and those of others not", () => {
@@ -180,26 +148,23 @@ describe("an index that names no platform at all", () => {
     return parsed.kind === "index" ? parsed.children : [];
   };
 
-  it("says which of its images would have to be read, at most four", () => {
-    const entries = [1, 2, 2, 3, 4, 5, 6].map((digit) => entry(undefined, { digit }));
-    expect(children(entries)).toEqual([1, 2, 3, 4].map(digestOf));
-  });
-
-  it("asks for no attestation, no artifact, no index and nothing without a digest", () => {
-    expect(
-      children([
+  it.each<readonly [string, readonly unknown[], readonly number[]]>([
+    ["at most four", [1, 2, 2, 3, 4, 5, 6].map((digit) => entry(undefined, { digit })), [1, 2, 3, 4]],
+    [
+      "no attestation, no artifact, no index and nothing without a digest",
+      [
         entry(undefined, { more: { annotations: { "vnd.docker.reference.type": "attestation-manifest" } } }),
         entry(undefined, { more: { artifactType: "application/vnd.example.sbom" } }),
         entry(undefined, { type: OCI_INDEX }),
         entry(undefined, { more: { digest: "../../etc/passwd" } }),
         entry(undefined, { digit: 7, type: DOCKER_MANIFEST }),
-      ]),
-    ).toEqual([digestOf(7)]);
-  });
-
-  it("asks for none where one entry names a platform, be it unknown", () => {
-    expect(children([entry(undefined), entry(linux("amd64"))])).toEqual([]);
-    expect(children([entry(undefined), entry({ os: "unknown", architecture: "unknown" })])).toEqual([]);
+      ],
+      [7],
+    ],
+    ["none where one entry names a platform", [entry(undefined), entry(linux("amd64"))], []],
+    ["none where that is unknown", [entry(undefined), entry({ os: "unknown", architecture: "unknown" })], []],
+  ])("says which of its images would have to be read: %s", (_, entries, digits) => {
+    expect(children(entries)).toEqual(digits.map(digestOf));
   });
 });
 

@@ -1,62 +1,26 @@
 import { applyPatch } from "@berth/host";
-import type { DaemonSet, JsonPatchOperation, Pod } from "@berth/kube";
+import type { DaemonSet, Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { wantedFor } from "./admission-trace.ts";
 import { type ArchitectureAnswer, type ArchitectureQuestion, admitDaemonSet, admitPod } from "./admit.ts";
-import { type PolicyInit, policiesOf } from "./testing/policies.ts";
-import { type KnownImages, sightOf } from "./testing/sight.ts";
+import {
+  admit,
+  after,
+  both,
+  type Context,
+  contextOf,
+  holding,
+  IMAGES,
+  POD,
+  patchOf,
+  type Setting,
+  taint,
+} from "./testing/admitting.ts";
+import { type PolicyInit } from "./testing/policies.ts";
+import { sightOf } from "./testing/sight.ts";
 import { arch, GATE, gatedBy, os, requiring, requiringTerms, tolerating } from "./testing/specs.ts";
-
-const IMAGES: KnownImages = {
-  amd: ["amd64"],
-  arm: ["arm64"],
-  multi: ["amd64", "arm64"],
-  gone: { failed: "ImageNotFound" },
-};
-const POD = { kind: "Pod" };
-
-interface Setting {
-  readonly policies?: Readonly<Record<string, PolicyInit>>;
-  /** `null`: the namespace is not known. */
-  readonly labels?: Readonly<Record<string, string>> | null;
-  readonly images?: KnownImages;
-}
-
-type Context = Parameters<typeof admitPod>[0];
-
-function contextOf({
-  policies = { p: { mode: "Affinity" } },
-  labels = {},
-  images = IMAGES,
-}: Setting): Context {
-  return {
-    policies: policiesOf(policies).policies,
-    ownNamespace: "berth-system",
-    namespaceLabels: () => labels ?? undefined,
-    sight: sightOf(images),
-    now: 0,
-  };
-}
-
-function admit(pod: PodBuilder | Pod, setting: Setting = {}): ArchitectureAnswer {
-  const object = "build" in pod ? pod.build() : pod;
-  const namespace = object.metadata?.namespace;
-  return admitPod(contextOf(setting), { kind: POD, operation: "CREATE", object, namespace });
-}
-
-function patchOf(answer: ArchitectureAnswer): readonly JsonPatchOperation[] {
-  if (!answer.allowed) throw new Error(`refused: ${answer.message}`);
-  return answer.patch;
-}
-
-const after = (pod: PodBuilder, setting: Setting = {}): Pod =>
-  applyPatch(pod.build(), patchOf(admit(pod, setting))) as Pod;
-
-const taint: Setting = { policies: { p: { mode: "Taint" } } };
-const both: Setting = { policies: { p: { mode: "Both" } } };
-const holding: Setting = { policies: { p: { mode: "Affinity", impossible: "Hold" } } };
 
 describe("a pod is created whose images are known", () => {
   it("A-B11 its affinity is narrowed in one patch, and there is no gate", () => {

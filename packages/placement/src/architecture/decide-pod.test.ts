@@ -1,56 +1,20 @@
-import { applyPatch } from "@berth/host";
-import type { Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { decidePod, isPlaced, isUnscheduled, type PodDecision, type PodView } from "./decide-pod.ts";
+import { isPlaced, isUnscheduled } from "./decide-pod.ts";
 import { ARCHITECTURE_CONDITION } from "./document.ts";
-import { type PolicyInit, policyInForce } from "./testing/policies.ts";
-import { type KnownImages, sightOf } from "./testing/sight.ts";
-import { arch, GATE, gatedBy, os, requiring as requiringAll, tolerating } from "./testing/specs.ts";
-
-const CREATED = Date.parse("2026-01-01T00:00:00Z");
-const IMAGES: KnownImages = {
-  amd: ["amd64"],
-  arm: ["arm64"],
-  gone: { failed: "ImageNotFound", retryAt: CREATED + 60_000 },
-};
-const version = { op: "test", path: "/metadata/resourceVersion", value: "7" };
-const requiring = (value: string): object => requiringAll(arch(value), os);
-
-function pod(image: string, ...gates: readonly { readonly name: string }[]): PodBuilder {
-  const stored = { uid: "u", resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z" };
-  const made = aPod("p").image(image).stored(stored);
-  return gates.length > 0 ? gatedBy(made, ...gates) : made;
-}
-
-interface Case extends Partial<Omit<PodView, "pod" | "policy">> {
-  /** `null`: nobody governs it. */
-  readonly policy?: PolicyInit | null;
-  readonly images?: KnownImages;
-  readonly afterMs?: number;
-}
-
-function decide(builder: PodBuilder, input: Case = {}): PodDecision {
-  const { policy = {}, images = IMAGES, afterMs = 1000, keys, ...more } = input;
-  const inForce = policy === null ? undefined : policyInForce({ mode: "Affinity", ...policy });
-  const mode = policy?.mode ?? "Affinity";
-  return decidePod({
-    pod: builder.build(),
-    policy: inForce,
-    keys: keys ?? (mode === "Affinity" ? [] : ["supported-arch"]),
-    sight: sightOf(images),
-    now: CREATED + afterMs,
-    seenSince: CREATED,
-    ...more,
-  });
-}
-
-function after(builder: PodBuilder, { patch = [] }: PodDecision): Pod["spec"] {
-  return (applyPatch(builder.build(), patch) as Pod).spec;
-}
-
-const taint: Case = { policy: { mode: "Taint" } };
-const both: Case = { policy: { mode: "Both" } };
+import {
+  after,
+  both,
+  type Case,
+  CREATED,
+  decide,
+  pod,
+  requiring,
+  taint,
+  version,
+} from "./testing/deciding.ts";
+import { type PolicyInit } from "./testing/policies.ts";
+import { GATE, tolerating } from "./testing/specs.ts";
 
 describe("a gated pod", () => {
   it("A-B11 whose images are known now: affinity and gate in one patch, guarded by version and name of the gate", () => {

@@ -1,87 +1,9 @@
-import { ApiError, type ApiFailure, type Pod } from "@berth/kube";
-import { createVirtualClock, type EventInput, type ReconcileResult, type VirtualClock } from "@berth/runtime";
+import { type Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { clientOf, lookingAt } from "../node/testing/object-run.ts";
-import type { ImageQuestion } from "./image-sight.ts";
-import { podRules } from "./pod-reconciler.ts";
-import type { WorkloadOutcome } from "./pod-view.ts";
-import type { ArchitecturePolicies } from "./policy.ts";
-import { PodServer } from "./testing/pod-server.ts";
+import { aWorld, GATE, type World } from "./testing/pod-world.ts";
 import { policiesOf } from "./testing/policies.ts";
-import { type KnownImages, sightOf } from "./testing/sight.ts";
-
-const GATE = { name: "berth.dev/architecture" };
-
-interface World {
-  readonly server: PodServer;
-  readonly clock: VirtualClock;
-  readonly events: EventInput[];
-  readonly outcomes: Map<string, WorkloadOutcome>;
-  readonly wanted: ImageQuestion[];
-  readonly lifted: number[];
-  images: KnownImages;
-  policies: ArchitecturePolicies | undefined;
-  labels: Readonly<Record<string, string>> | undefined;
-  refusal: ((after: Pod) => ApiFailure | undefined) | undefined;
-  /** Of patches of the status. */
-  statusRefusal: ApiFailure | undefined;
-  statusPatches: number;
-  /** Looks at the pod as the informer last told of it. */
-  reconcile(): Promise<ReconcileResult | undefined>;
-  /** The informer tells of the newest version, and the pod is looked at. */
-  told(): Promise<ReconcileResult | undefined>;
-}
-
-function aWorld(pod: PodBuilder, mode: "Taint" | "Affinity" | "Both" = "Affinity"): World {
-  const clock = createVirtualClock();
-  const server = new PodServer({ refusal: (_, after) => world.refusal?.(after) });
-  server.create(pod.build(), clock.now());
-  const lifted: number[] = [];
-  const rules = podRules({
-    namespaceLabels: () => world.labels,
-    policies: () => world.policies,
-    sight: { look: (question) => sightOf(world.images).look(question) },
-    demand: { want: (question) => void world.wanted.push(question) },
-    observer: {
-      decided: (workload, outcome) => void world.outcomes.set(workload, outcome),
-      gone: (workload) => void world.outcomes.delete(workload),
-    },
-    report: { changed: () => undefined, lifted: (heldMs) => void lifted.push(heldMs) },
-    clock,
-  });
-  const client = clientOf({
-    patch(name, patch, subresource) {
-      if (subresource === undefined) return server.send(name, patch);
-      world.statusPatches += 1;
-      const failure = world.statusRefusal;
-      if (failure === undefined) return server.send(name, patch);
-      throw new ApiError(failure, { verb: "patch", resource: "pods", name });
-    },
-  });
-  const events = { record: (event: EventInput) => void world.events.push(event) };
-  const look = lookingAt({ rules, objects: server.reader, client, clock, events });
-  const world: World = {
-    server,
-    clock,
-    lifted,
-    events: [],
-    outcomes: new Map(),
-    wanted: [],
-    images: {},
-    policies: policiesOf({ p: { mode } }),
-    labels: {},
-    refusal: undefined,
-    statusRefusal: undefined,
-    statusPatches: 0,
-    reconcile: () => look("default", "p"),
-    told: () => {
-      server.catchUp("p");
-      return look("default", "p");
-    },
-  };
-  return world;
-}
+import { type KnownImages } from "./testing/sight.ts";
 
 const held = (image = "amd"): PodBuilder =>
   aPod("p")

@@ -169,17 +169,6 @@ describe("the reconciler, with a real API server", () => {
     };
   }
 
-  it("on a miss: nothing, and when the facts come one patch", async () => {
-    const run = await aRun(admitted(aPod(aName()).in(namespace).image("multi"), {}));
-    expect(await run.reconcile()).toEqual(run.stored);
-    run.know(KNOWN);
-    const after = await run.reconcile();
-    expect(after.spec?.schedulingGates).toBeUndefined();
-    await run.read();
-    await run.reconcile();
-    expect(run.requests()).toBe(1);
-  });
-
   it("behind the server: its patch meets another version, and the next one lands", async () => {
     const run = await aRun(admitted(aPod(aName()).in(namespace).image("amd"), {}));
     await patch(run.stored, [{ op: "add", path: "/metadata/labels", value: { touched: "yes" } }]);

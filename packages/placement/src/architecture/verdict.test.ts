@@ -3,55 +3,21 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Reason } from "../api/reasons.ts";
 import type { PodVerdict } from "./pod-view.ts";
-import { type PolicyInit, policyInForce } from "./testing/policies.ts";
-import { type KnownImages, sightOf } from "./testing/sight.ts";
-import { judge, recheckAfter, wantsOf } from "./verdict.ts";
-
-const NOW = 1_000_000;
-
-interface Case {
-  readonly images: KnownImages;
-  /** Images of the containers `a`, `b`, …; default those that are listed. */
-  readonly pod?: readonly string[];
-  readonly spec?: Partial<PodSpec>;
-  readonly policy?: PolicyInit | null;
-  readonly annotation?: string;
-  /** Since when it waits; absent: at admission. */
-  readonly heldMs?: number;
-}
-
-function verdictOf({ images, pod, spec, policy = {}, annotation, heldMs }: Case): PodVerdict {
-  const names = pod ?? Object.keys(images);
-  const containers = names.map((image, at) => ({ name: "abcdefghijklmnop"[at] ?? "z", image }));
-  return judge(
-    {
-      namespace: "default",
-      annotations: annotation === undefined ? {} : { "berth.dev/architectures": annotation },
-      spec: { containers, ...spec },
-      policy: policy === null ? undefined : policyInForce({ mode: "Affinity", ...policy }),
-    },
-    sightOf(images),
-    { now: NOW, heldSince: heldMs === undefined ? undefined : NOW - heldMs },
-  );
-}
-
-const Closed = { unresolvable: "Closed" } as const;
-const Fallback = { afterMaxHold: "Fallback", fallbackArchitectures: ["arm64", "amd64"] } as const;
-const Keep = { afterMaxHold: "Keep" } as const;
-const S390 = { fallbackArchitectures: ["s390x"] };
-
-/** `fits amd64,arm64 Reason`, `any Reason`, … */
-function short(verdict: PodVerdict): string {
-  const what = verdict.kind === "fits" ? `fits ${verdict.architectures.join(",")}` : verdict.kind;
-  return `${what} ${verdict.reason}`;
-}
-
-const termOf = (...expressions: readonly (readonly [string, string, (readonly string[])?])[]): object => ({
-  matchExpressions: expressions.map(([key, operator, values]) => ({ key, operator, values })),
-});
-const requiring = (...nodeSelectorTerms: readonly object[]): Partial<PodSpec> => ({
-  affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
-});
+import {
+  type Case,
+  Closed,
+  Fallback,
+  Keep,
+  NOW,
+  requiring,
+  S390,
+  short,
+  termOf,
+  verdictOf,
+} from "./testing/judging.ts";
+import { type PolicyInit } from "./testing/policies.ts";
+import { type KnownImages } from "./testing/sight.ts";
+import { recheckAfter, wantsOf } from "./verdict.ts";
 
 describe("S-2 a pod with more than 64 different images", () => {
   const pod = Array.from({ length: 65 }, (_, at) => `registry.example/x:${at}`);

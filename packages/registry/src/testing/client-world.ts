@@ -60,7 +60,8 @@ export async function startWorld(
   more: RegistryClientOptions = {},
 ): Promise<ListedWorld> {
   const registry = await startFaultRegistry(options);
-  const world = createWorld({ ...listing(registry), ...more });
+  const endpoints = { ...listing(registry).endpoints, ...more.endpoints };
+  const world = createWorld({ ...more, endpoints });
   const facts: ListedWorld["facts"] = (repository = "a/b", how = { credentials: [] }) =>
     world.read(named(registry.host, repository), how);
   const end = world[Symbol.asyncDispose];
@@ -71,6 +72,24 @@ export async function startWorld(
     async [Symbol.asyncDispose]() {
       await end();
       await registry[Symbol.asyncDispose]();
+    },
+  });
+}
+
+/** Two registries, of which `world.registry` is read. @param isListed Whether the other is, too; default true. */
+export async function startPair(
+  auth?: FaultRegistryOptions["auth"],
+  otherAuth?: FaultRegistryOptions["auth"],
+  isListed: boolean = true,
+): Promise<ListedWorld & { readonly other: FaultRegistry }> {
+  const other = await startFaultRegistry(otherAuth && { auth: otherAuth });
+  const world = await startWorld(auth && { auth }, isListed ? listing(other) : {});
+  const end = world[Symbol.asyncDispose];
+  return Object.assign(world, {
+    other,
+    async [Symbol.asyncDispose]() {
+      await end();
+      await other[Symbol.asyncDispose]();
     },
   });
 }

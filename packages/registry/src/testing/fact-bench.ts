@@ -85,7 +85,7 @@ export function bench(options: Partial<ImageFactStoreOptions> = {}): Bench {
 
 /** Until the promises that are settled already have had their say. */
 export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 50; turn += 1) await Promise.resolve();
+  for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
 }
 
 /** Until something is on its way. */
