@@ -1,6 +1,6 @@
 /**
  * The random lives of two nodes with gates, and the oracle that judges them. It knows no evidence, no state and no record:
- * only since when each signal has been there. Long, because steps and oracle are only understood together.
+ * only since when each signal has been there. Long because steps and oracle are only understood together.
  */
 import type { Node, Pod, Taint } from "@berth/kube";
 import * as fc from "fast-check";
