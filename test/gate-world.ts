@@ -38,6 +38,8 @@ import { expect } from "vitest";
 import { sumOfSamples } from "./product.ts";
 
 export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
+/** The default signal, and no waiting that a test does not ask for. */
+export const atOnce: object = { stableFor: "0s", signals: { pods: [{}] } };
 /** No other user agent on these clusters begins so. */
 export const BERTH = "berth/";
 const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
@@ -414,4 +416,9 @@ export async function says({ cluster }: GateStage, gate: string, fields: object)
     const { status } = await cluster.client.get(startupGates, { name: gate });
     expect(status).toMatchObject(fields);
   });
+}
+
+/** As `says`, of one condition. */
+export function saysCondition(stage: GateStage, gate: string, condition: object): Promise<void> {
+  return says(stage, gate, { conditions: expect.arrayContaining([expect.objectContaining(condition)]) });
 }

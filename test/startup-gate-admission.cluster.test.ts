@@ -41,10 +41,12 @@ import {
   webhookAt,
 } from "./gate-admission.ts";
 import {
+  atOnce,
   type GateStage,
   hasTaint,
   installCrds,
   ORIGINAL_TAINT,
+  saysCondition,
   sharedGateCluster,
   taintsOf,
 } from "./gate-world.ts";
@@ -56,7 +58,6 @@ beforeAll(async () => {
   cluster = await sharedGateCluster();
 });
 
-const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
 const POLICY: Admission = {
   spec: { mode: "Policy", bindAddress: ":0", failurePolicy: "Ignore" },
   namespace: NAMESPACE,
@@ -76,14 +77,6 @@ async function certificateFolder(
   await writeFile(path.join(folder, "ca.crt"), cluster.authority.certificate);
   await rotate();
   return { path: folder, rotate };
-}
-
-/** What the status of a gate says of admission. */
-async function admissionSays(gate: string, condition: object): Promise<void> {
-  await eventually(async () => {
-    const { status } = await cluster.client.get(startupGates, { name: gate });
-    expect(status?.conditions?.find(({ type }) => type === "Admission")).toMatchObject(condition);
-  });
 }
 
 const decode = (text: string): unknown => JSON.parse(Buffer.from(text, "base64").toString("utf8"));
@@ -166,7 +159,7 @@ describe("policies", () => {
     await using stage = await createAdmissionStage(cluster, "policy");
     await stage.gate("net", { ...atOnce, nodeSelector: { matchLabels: { pool: "a" } } });
     await stage.start({ admission: { ...POLICY, spec: { ...POLICY.spec, mode: "Auto" } } });
-    await admissionSays("net", { status: "True", reason: "AdmissionByPolicy" });
+    await saysCondition(stage, "net", { type: "Admission", status: "True", reason: "AdmissionByPolicy" });
     await eventually(async () =>
       expect(hasTaint(await tryNode(cluster.client, (it) => it.labelled({ pool: "a" })))).toBe(true),
     );
@@ -223,7 +216,7 @@ describe("a webhook of Berth", () => {
     await stage.gate("net", atOnce);
     const { admission } = await webhookAt();
     await stage.start({ admission });
-    await admissionSays("net", { status: "True", reason: "AdmissionByWebhook" });
+    await saysCondition(stage, "net", { type: "Admission", status: "True", reason: "AdmissionByWebhook" });
     await gatedAtCreation(cluster.client);
     const caBundle = Buffer.from(cluster.authority.certificate).toString("base64");
     const { webhooks = [] } = await cluster.client.get(mutatingWebhookConfigurations, CONFIGURATION);
@@ -447,11 +440,8 @@ describe("pods that name a held node", () => {
     const user = await cluster.user("system:kube-scheduler");
     await using scheduler = cluster.connect({ user });
     await bind("waiting", { by: scheduler });
-    await eventually(async () => {
-      const { status } = await client.get(startupGates, { name: "net" });
-      const condition = { type: "DirectBinding", status: "True", reason: "AdmissionByWebhook" };
-      expect(status?.conditions).toContainEqual(expect.objectContaining(condition));
-    });
+    const reason = "AdmissionByWebhook";
+    await saysCondition(stage, "net", { type: "DirectBinding", status: "True", reason });
     await client.delete(startupGates, { name: "net" });
     await eventually(async () => {
       expect((await client.list(validatingWebhookConfigurations)).items).toEqual([]);

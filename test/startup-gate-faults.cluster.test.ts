@@ -18,6 +18,7 @@ import { eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { each } from "./each.ts";
 import {
+  atOnce,
   completedAt,
   createGateStage,
   type GateStage,
@@ -25,6 +26,7 @@ import {
   installCrds,
   metric,
   ORIGINAL_TAINT,
+  saysCondition,
   sharedGateCluster,
   stateOf,
   taintsOf,
@@ -36,9 +38,6 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedGateCluster();
 });
-
-/** The default signal, and no waiting that a test does not ask for. */
-const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
 
 const numbered = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `n${at}`);
 
@@ -202,11 +201,7 @@ describe("a gate that is taken away", () => {
       return cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body });
     };
     await edit({ "not a label": "x" });
-    await eventually(async () => {
-      const { status } = await cluster.client.get(startupGates, { name: "net" });
-      const ready = status?.conditions?.find(({ type }) => type === "Ready");
-      expect(ready).toMatchObject({ status: "False", reason: "GateInvalid" });
-    });
+    await saysCondition(stage, "net", { type: "Ready", status: "False", reason: "GateInvalid" });
     await getReady(stage, ["n"]);
     // The other gate goes on, and what it does now comes after all that was done before.
     await stage.add("m", (it) => it.labelled({ pool: "a" }));

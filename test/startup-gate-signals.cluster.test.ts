@@ -3,7 +3,7 @@ import type { Node } from "@berth/kube";
 import { originalGate } from "@berth/placement";
 import { aPod, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { createGateStage, type GateStage, hasTaint, says, sharedGateCluster } from "./gate-world.ts";
+import { atOnce, createGateStage, type GateStage, hasTaint, says, sharedGateCluster } from "./gate-world.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -11,9 +11,6 @@ beforeAll(async () => {
 });
 
 const gated = (name: string): Promise<GateStage> => createGateStage(cluster, name);
-
-/** The default signal, and no waiting that a test does not ask for. */
-const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
 
 describe("signals", () => {
   it("N-B8 have to hold all together: two components and a DaemonSet", async () => {

@@ -4,37 +4,23 @@ import {
   clusterRoleBindings,
   clusterRoles,
   customResourceDefinitions,
-  type DaemonSet,
   daemonSets,
   events,
   mutatingAdmissionPolicies,
   mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
-  type Node,
   namespaces,
   nodes,
-  pods,
   serviceAccounts,
 } from "@berth/kube";
 import { admissionPolicies, gateRules, startupGateSpec, startupGates } from "@berth/placement";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { crds } from "../kinds.ts";
-import { type CliResult, cli, testFolder } from "../testing/harness.ts";
-
-const TAINT = "startup.k8s.io/initializing=wait:NoSchedule";
-const NAMESPACE = "gate-cli";
-const GATE = `apiVersion: berth.dev/v1alpha1
-kind: StartupGate
-metadata: {name: network}
-spec:
-  signals:
-    pods: [{namespaces: [${NAMESPACE}], ownedBy: Anything, fromBefore: Count}]
-  timeouts: {notReady: 1h, policy: Release}
-`;
+import { aDaemonSet, GATE, gateStage, initPod, NAMESPACE, TAINT } from "../testing/gate-stage.ts";
+import { type CliResult, testFolder } from "../testing/harness.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -42,77 +28,12 @@ beforeAll(async () => {
   await cluster.client.create(namespaces, { metadata: { name: NAMESPACE } });
 });
 
-interface Stage extends AsyncDisposable {
-  readonly command: (...args: readonly string[]) => Promise<CliResult>;
-  readonly node: (name: string) => Promise<Node>;
-  /** Keys, without that which the API server itself puts on new nodes. */
-  readonly taintsOf: (name: string) => Promise<readonly string[]>;
-  readonly config: { readonly path: string; readonly shown: string };
-}
-
-/** A node `held` with the taint, as admission leaves it, and one without, in a cluster with a gate from a file. */
-async function stage(): Promise<Stage> {
-  await using owned = new AsyncDisposableStack();
-  const files = { "gates.yaml": GATE, kubeconfig: cluster.kubeconfig() };
-  const folder = owned.use(await testFolder(files));
-  const { client } = cluster;
-  owned.defer(() => client.deleteCollection(nodes, {}));
-  owned.defer(() => client.deleteCollection(pods, { namespace: NAMESPACE }, { gracePeriodSeconds: 0 }));
-  owned.defer(() => client.deleteCollection(daemonSets, { namespace: NAMESPACE }));
-  await client.create(nodes, aNode("held").tainted(TAINT, "example.com/other:NoSchedule").build());
-  await client.create(nodes, aNode("open").build());
-  const made = owned.move();
-  const node = (name: string): Promise<Node> => client.get(nodes, { name });
-  return {
-    config: { path: `${folder.path}/gates.yaml`, shown: "gates.yaml" },
-    command: (...args) =>
-      cli([...args, "--config", "gates.yaml", "--kubeconfig", "kubeconfig"], { folder: folder.path }),
-    node,
-    taintsOf: async (name) =>
-      ((await node(name)).spec?.taints ?? [])
-        .map(({ key }) => key)
-        .filter((key) => !key.startsWith("node.kubernetes.io/")),
-    [Symbol.asyncDispose]: () => made.disposeAsync(),
-  };
-}
-
-/** A pod that the gate looks for, on this node. */
-async function initPod(on: string, { readySince }: { readonly readySince?: string } = {}): Promise<void> {
-  const { client } = cluster;
-  const pod = aPod("init-1").in(NAMESPACE).on(on).labelled({ "startup.k8s.io/component": "init" }).build();
-  await client.create(pods, pod);
-  const ready = readySince === undefined ? "False" : "True";
-  const conditions = [
-    { type: "Ready", status: ready, lastTransitionTime: readySince ?? new Date().toISOString() },
-  ];
-  await client.patch(
-    pods,
-    { namespace: NAMESPACE, name: "init-1" },
-    { type: "merge", body: { status: { phase: "Running", conditions } } },
-    { subresource: "status" },
-  );
-}
-
-function aDaemonSet(name: string, spec: object = {}): DaemonSet {
-  const labels = { app: name };
-  return {
-    metadata: { name, namespace: NAMESPACE },
-    spec: {
-      selector: { matchLabels: labels },
-      template: {
-        metadata: { labels },
-        spec: { containers: [{ name: "main", image: "registry.test/app:1" }], ...spec },
-      },
-    },
-  };
-}
-
 const tolerationsOf = async (name: string) =>
   (await cluster.client.get(daemonSets, { namespace: NAMESPACE, name })).spec?.template.spec?.tolerations;
 
 describe("berth gate list and explain", () => {
   it("I-5 say which node is held and what it waits for, in JSON as in the table, before and after a running Berth has seen it", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const first = await on.command("gate", "list");
     expect(first.stdout).toBe(
       "NODE   GATE             AGE       PHASE   WAITS FOR\n" +
@@ -122,12 +43,8 @@ describe("berth gate list and explain", () => {
     expect(first.stdout).toContain(held[0].waitsFor[0]);
     const open = await on.command("explain", "node", "open", "-o", "yaml");
     expect(open.stdout).toMatch(/gates:\n {2}- gate: config\/network\n {4}selected: true\n {4}held: false\n/);
-    await initPod("held");
-    await using client = cluster.connect();
-    await using _berth = await startBerth({ client, config: [on.config] });
-    await eventually(async () =>
-      expect((await on.node("held")).metadata?.annotations).toHaveProperty(["gate.berth.dev/network"]),
-    );
+    await initPod(cluster, "held");
+    await using _berth = await on.running();
     const { stdout } = await on.command("gate", "list", "-o", "json");
     const listed = JSON.parse(stdout) as { readonly held: readonly { readonly node: string }[] };
     // The other node is young and idle: by now Berth may hold it as well.
@@ -155,19 +72,18 @@ describe("berth gate list and explain", () => {
   });
 
   it("tell apart that there are no gates and that none holds a node", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     await cluster.client.delete(nodes, { name: "held" });
     const none = await on.command("gate", "list");
     expect([none.code, none.stdout]).toEqual([exitCodes.done, "No node is held by a startup gate.\n"]);
-    await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
-    const without = await cli(["gate", "list", "--kubeconfig", "kubeconfig"], { folder: folder.path });
+    const without = await on.bare("gate", "list");
     expect([without.code, without.stderr]).toEqual([exitCodes.usage, expect.stringContaining("--config")]);
   });
 });
 
 describe("without the right to read what gates look at", () => {
   it("says what is left out, and takes nothing for missing", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const { client } = cluster;
     const rbac = "rbac.authorization.k8s.io";
     const name = "gate-cli-reader";
@@ -184,7 +100,7 @@ describe("without the right to read what gates look at", () => {
     cleanup.defer(() => client.delete(clusterRoleBindings, { name }));
     await using folder = await testFolder({ "gates.yaml": GATE, kubeconfig: cluster.kubeconfig({ user }) });
     const command = (...args: readonly string[]): Promise<CliResult> =>
-      cli([...args, "--config", "gates.yaml", "--kubeconfig", "kubeconfig"], { folder: folder.path });
+      folder.berth([...args, "--config", "gates.yaml", "--kubeconfig", "kubeconfig"]);
     await eventually(async () => expect((await command("gate", "list")).code).toBe(exitCodes.done));
     const { stdout, stderr } = await command("explain", "node", "held");
     expect(stderr).toMatch(/^StartupGates are left out: .*forbidden/m);
@@ -201,8 +117,8 @@ describe("without the right to read what gates look at", () => {
 
 describe("berth plan", () => {
   it("takes the times of objects for its own when it says that a gate lets go", async () => {
-    await using on = await stage();
-    await initPod("held", { readySince: new Date(Date.now() - 60_000).toISOString() });
+    await using on = await gateStage(cluster);
+    await initPod(cluster, "held", { readySince: new Date(Date.now() - 60_000).toISOString() });
     const { stdout } = await on.command("plan");
     expect(stdout).toMatch(/- taint\/startup\.k8s\.io\/initializing:NoSchedule=wait +Released/);
     expect(stdout).toContain(
@@ -212,7 +128,7 @@ describe("berth plan", () => {
   });
 
   it("names the DaemonSets that a gate keeps from nodes, and what autoscalers have to know", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     await cluster.client.create(daemonSets, aDaemonSet("plain"));
     await cluster.client.create(daemonSets, aDaemonSet("ready", { tolerations: [{ operator: "Exists" }] }));
     await cluster.client.create(daemonSets, aDaemonSet("elsewhere", { nodeSelector: { pool: "none" } }));
@@ -233,22 +149,19 @@ describe("berth plan", () => {
   });
 
   it("looks up for named nodes only whether pods run there already", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const all = await on.command("plan");
     expect(all.stdout).toContain("was not looked up: `berth plan open` does.");
     const idle = await on.command("plan", "open");
     expect(idle.stdout).toMatch(/\+ taint\/startup\.k8s\.io\/initializing:NoSchedule=wait +Gated/);
-    await initPod("open");
+    await initPod(cluster, "open");
     const busy = await on.command("plan", "open");
     expect(busy.stdout).toContain(`because ${NAMESPACE}/init-1 runs there`);
   });
 
   it("tries a gate that is not applied yet", async () => {
-    await using on = await stage();
-    await using folder = await testFolder({ "new.yaml": GATE, kubeconfig: cluster.kubeconfig() });
-    const { stdout } = await cli(["plan", "--try", "new.yaml", "--kubeconfig", "kubeconfig"], {
-      folder: folder.path,
-    });
+    await using on = await gateStage(cluster);
+    const { stdout } = await on.bare("plan", "--try", "gates.yaml");
     expect(stdout).toContain("cluster/network selects 2 nodes");
     expect((await on.node("held")).metadata?.annotations ?? {}).not.toHaveProperty(["berth.dev/marks"]);
   });
@@ -256,19 +169,10 @@ describe("berth plan", () => {
 
 describe("berth gate release", () => {
   it("lets the node go by one write, tells it in an Event, and a running Berth keeps to it", async () => {
-    await using on = await stage();
-    await using client = cluster.connect();
-    await using _berth = await startBerth({ client, config: [on.config] });
-    await eventually(async () =>
-      expect((await on.node("held")).metadata?.annotations).toHaveProperty(["gate.berth.dev/network"]),
-    );
-    const { code, stdout, stderr } = await on.command(
-      "gate",
-      "release",
-      "held",
-      "--reason",
-      "the vendor said so",
-    );
+    await using on = await gateStage(cluster);
+    await using _berth = await on.running();
+    const reason = "the vendor said so";
+    const { code, stdout, stderr } = await on.command("gate", "release", "held", "--reason", reason);
     expect([code, stdout, stderr]).toEqual([
       exitCodes.done,
       "config/network lets held go: startup.k8s.io/initializing:NoSchedule is taken off.\n",
@@ -284,7 +188,7 @@ describe("berth gate release", () => {
     const said = found.items.find(
       ({ reason, regarding }) => reason === "ReleasedByHand" && regarding?.uid === metadata?.uid,
     );
-    expect(said?.note).toContain("the vendor said so");
+    expect(said?.note).toContain(reason);
 
     // Its signals are missing still: only what was said by hand can make Berth take the taint off again.
     const again = {
@@ -299,7 +203,7 @@ describe("berth gate release", () => {
   });
 
   it("does nothing to a node that is not held, and says so", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const before = (await on.node("open")).metadata?.resourceVersion;
     const { code, stderr } = await on.command("gate", "release", "open", "--reason", "x");
     expect([code, stderr]).toEqual([exitCodes.failed, "berth: open is not held by a startup gate\n"]);
@@ -312,7 +216,7 @@ describe("berth gate release", () => {
   });
 
   it("gets through while others write the node", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const storm = (async () => {
       for (let at = 0; at < 15; at++) {
         const body = { metadata: { annotations: { storm: String(at) } } };
@@ -327,7 +231,7 @@ describe("berth gate release", () => {
 
 describe("berth gate tolerate", () => {
   it("adds each toleration once, however often it runs, and rolls out only what it changes", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const { client } = cluster;
     const other = { key: "example.com/other", operator: "Exists" };
     await client.create(daemonSets, aDaemonSet("plain"));
@@ -354,7 +258,7 @@ describe("berth gate tolerate", () => {
   });
 
   it("sees what somebody else adds between its look and its write", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const { client } = cluster;
     await client.create(daemonSets, aDaemonSet("raced"));
     const runs = Array.from({ length: 4 }, () => on.command("gate", "tolerate", "--yes"));
@@ -365,7 +269,7 @@ describe("berth gate tolerate", () => {
 
 describe("berth clean", () => {
   it("takes away what holds new nodes before it lets all go, of its own installation", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const { client } = cluster;
     const settings = await loadSettings({ config: [on.config.path] }, "/");
     const list = assembleReadDocuments(gateRules, { settings, hasConfig: true }, undefined).inForce ?? {
@@ -423,17 +327,11 @@ describe("berth clean", () => {
   });
 
   it("lets go of nodes by the record alone with --recorded, when no gate is known any more", async () => {
-    await using on = await stage();
-    await using client = cluster.connect();
+    await using on = await gateStage(cluster);
     {
-      await using _berth = await startBerth({ client, config: [on.config] });
-      await eventually(async () =>
-        expect((await on.node("held")).metadata?.annotations).toHaveProperty(["gate.berth.dev/network"]),
-      );
+      await using _berth = await on.running();
     }
-    await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
-    const args = ["clean", "--yes", "--recorded", "--kubeconfig", "kubeconfig"];
-    const { code } = await cli(args, { folder: folder.path });
+    const { code } = await on.bare("clean", "--yes", "--recorded");
     expect([code, await on.taintsOf("held")]).toEqual([exitCodes.done, ["example.com/other"]]);
     const annotations = Object.keys((await on.node("held")).metadata?.annotations ?? {});
     expect(annotations.filter((key) => key.includes("berth.dev") || key.includes("startup"))).toEqual([]);
@@ -443,7 +341,7 @@ describe("berth clean", () => {
 // Last, as from here on the cluster has the CRDs.
 describe("StartupGates of the cluster", () => {
   it("count in every command without a file", async () => {
-    await using on = await stage();
+    await using on = await gateStage(cluster);
     const { client } = cluster;
     for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
     const spec = startupGateSpec.parse({ signals: { conditions: [{ type: "NetworkReady" }] } });
@@ -456,19 +354,16 @@ describe("StartupGates of the cluster", () => {
     await eventually(() => client.create(startupGates, gate));
     await using cleanup = new AsyncDisposableStack();
     cleanup.defer(() => client.delete(startupGates, { name: "network" }));
-    await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
-    const command = (...args: readonly string[]): Promise<CliResult> =>
-      cli([...args, "--kubeconfig", "kubeconfig"], { folder: folder.path });
-    expect((await command("gate", "list")).stdout).toMatch(
+    expect((await on.bare("gate", "list")).stdout).toMatch(
       /^held +cluster\/network +unknown +Held +condition Net/m,
     );
-    expect((await command("plan")).stdout).toContain("cluster/network selects 2 nodes and holds 1");
+    expect((await on.bare("plan")).stdout).toContain("cluster/network selects 2 nodes and holds 1");
     // A file of the same name comes first, and the other is said to be out of force.
     expect((await on.command("gate", "list")).stderr).toContain("startupgate/network: error: config/network");
-    expect((await command("gate", "tolerate")).code).toBe(exitCodes.done);
-    const { code } = await command("gate", "release", "held", "--gate", "network", "--reason", "tested");
+    expect((await on.bare("gate", "tolerate")).code).toBe(exitCodes.done);
+    const { code } = await on.bare("gate", "release", "held", "--gate", "network", "--reason", "tested");
     expect([code, await on.taintsOf("held")]).toEqual([exitCodes.done, ["example.com/other"]]);
-    expect((await command("explain", "node", "held")).stdout).toMatch(
+    expect((await on.bare("explain", "node", "held")).stdout).toMatch(
       /gate cluster\/network\n {2}phase +Open: Rel/,
     );
   });

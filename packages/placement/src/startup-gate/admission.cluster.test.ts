@@ -7,26 +7,22 @@ import { applyPatch } from "@berth/host";
 import {
   type DaemonSet,
   daemonSets,
-  isApiError,
   type KubeClient,
-  mutatingAdmissionPolicies,
-  mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
   type Node,
   namespaces,
-  nodes,
   type Taint,
   type Toleration,
 } from "@berth/kube";
-import { aNode, eventually, type NodeBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
-import { configurationOf, ENV } from "../node/testing/configuration.ts";
+import { configurationOf } from "../node/testing/configuration.ts";
 import { tolerates } from "../node/tolerations.ts";
-import { admissionPolicies, gateAdmission, TOLERATE_LABEL } from "./admission.ts";
+import { gateAdmission, TOLERATE_LABEL } from "./admission.ts";
 import { admitNode } from "./admit.ts";
 import { gateList } from "./testing/gate-list.ts";
-import type { GateList } from "./tolerate.ts";
+import { inForce, manyGates, sorted, taintsIn, taintsOf, withoutEmptyValue } from "./testing/policies.ts";
 
 let cluster: TestCluster;
 let client: KubeClient;
@@ -40,44 +36,12 @@ const inTree: Taint = { key: "node.kubernetes.io/not-ready", effect: "NoSchedule
 const original: Taint = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" };
 
 const someValue = fc.constantFrom("", "1", "2", "x-y_z.1");
+const ROLES = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"] as const;
 const someTaint = fc.record({
-  key: fc.constantFrom("a", "b", "example.com/t", "node-role.kubernetes.io/master"),
+  key: fc.constantFrom("a", "b", "example.com/t", ...ROLES),
   value: someValue,
   effect: fc.constantFrom("NoSchedule", "NoExecute", "PreferNoSchedule"),
 });
-
-/** One for each kind of selector, each with a taint of its own. */
-const manyGates = Object.fromEntries(
-  [
-    {},
-    { matchLabels: { a: "1" } },
-    { matchLabels: { a: "", b: "2" } },
-    { matchLabels: { constructor: "1" } },
-    { matchExpressions: [{ key: "a", operator: "In" as const, values: ["1", "2"] }] },
-    { matchExpressions: [{ key: "a", operator: "In" as const, values: [""] }] },
-    { matchExpressions: [{ key: "b", operator: "NotIn" as const, values: ["", "1"] }] },
-    { matchExpressions: [{ key: "example.com/c", operator: "Exists" as const }] },
-    { matchExpressions: [{ key: "constructor", operator: "DoesNotExist" as const }] },
-    {
-      matchLabels: { a: "1" },
-      matchExpressions: [
-        { key: "b", operator: "NotIn" as const, values: ["2"] },
-        { key: "b", operator: "Exists" as const },
-      ],
-    },
-  ].flatMap((nodeSelector, at) =>
-    (["Skip", "Include"] as const).map((controlPlane) => {
-      const key = at === 0 ? "a" : `example.com/t${at === 1 ? "" : at}`;
-      const effect = controlPlane === "Skip" ? ("NoSchedule" as const) : ("NoExecute" as const);
-      const taint = { key, value: at === 2 ? "" : "1", effect };
-      const except = { matchLabels: at < 4 ? { a: "1", b: "2" } : { b: "1" } };
-      return [
-        `gate-${at}-${controlPlane.toLowerCase()}`,
-        { nodeSelector, controlPlane, taint, ...(at % 2 === 1 && { admissionExcept: except }) },
-      ];
-    }),
-  ),
-);
 
 const tolerationCases: readonly Toleration[] = [
   { key: "startup.k8s.io/initializing", operator: "Equal", value: "wait", effect: "NoSchedule" },
@@ -89,42 +53,31 @@ const tolerationCases: readonly Toleration[] = [
 ];
 
 describe("policies of startup gates on an API server", () => {
-  it("put the taint on a node once, behind those that stand", async () => {
-    await using _ = await inForce(gateList({ a: {} }));
-    expect(await taintsOf(aNode("plain"))).toEqual([inTree, original]);
-    const other: Taint = { key: "example.com/a", value: "1", effect: "NoExecute" };
-    expect(await taintsOf(aNode("tainted").tainted(other))).toEqual([other, inTree, original]);
-    expect(await taintsOf(aNode("kubelet").tainted(original))).toEqual([original, inTree]);
-  });
-
-  it("give a taint that stands with another value the value of the gate", async () => {
-    await using _ = await inForce(gateList({ a: {} }));
+  it("put the taint on a node once: behind those that stand, or in the place of one with another value", async () => {
+    await using _ = await inForce(client, gateList({ a: {} }));
     const { value: _value, ...without } = original;
+    const other: Taint = { key: "example.com/a", value: "1", effect: "NoExecute" };
     const elsewhere: Taint = { ...original, effect: "NoExecute" };
-    const node = aNode("other").tainted(elsewhere, { ...original, value: "mine" });
-    expect(await taintsOf(node)).toEqual([elsewhere, original, inTree]);
-    expect(await taintsOf(aNode("none").tainted(without))).toEqual([original, inTree]);
+    const cases: readonly (readonly [stands: readonly Taint[], then: readonly Taint[]])[] = [
+      [[], [inTree, original]],
+      [[other], [other, inTree, original]],
+      [[original], [original, inTree]],
+      [
+        [elsewhere, { ...original, value: "mine" }],
+        [elsewhere, original, inTree],
+      ],
+      [[without], [original, inTree]],
+    ];
+    for (const [stands, then] of cases)
+      expect(await taintsOf(client, aNode("n").tainted(...stands))).toEqual(then);
   });
 
-  it("leave nodes of the control plane alone, unless the gate includes them", async () => {
-    const taint = { key: "example.com/all" };
-    await using _ = await inForce(gateList({ skip: {}, include: { controlPlane: "Include", taint } }));
-    const all: Taint = { key: "example.com/all", value: "wait", effect: "NoSchedule" };
-    for (const key of ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"]) {
-      expect(await taintsOf(aNode("label").labelled({ [key]: "" }))).toEqual([inTree, all]);
-      const tainted: Taint = { key, effect: "NoExecute" };
-      expect(await taintsOf(aNode("taint").tainted(tainted))).toEqual([tainted, inTree, all]);
-    }
-    // In which order policies run is not said anywhere.
-    expect(sorted(await taintsOf(aNode("worker")))).toEqual(sorted([inTree, original, all]));
-  });
-
-  it("do to any node what the webhook would do", async () => {
+  it("do to any node, of the control plane too, what the webhook would do", async () => {
     const gates = gateList(manyGates);
-    await using _ = await inForce(gates);
+    await using _ = await inForce(client, gates);
     const node = fc
       .record({
-        labels: fc.dictionary(fc.constantFrom("a", "b", "constructor", "example.com/c"), someValue),
+        labels: fc.dictionary(fc.constantFrom("a", "b", "constructor", "example.com/c", ...ROLES), someValue),
         taints: fc.uniqueArray(someTaint, {
           maxLength: 5,
           selector: ({ key, effect }) => `${key}:${effect}`,
@@ -139,8 +92,7 @@ describe("policies of startup gates on an API server", () => {
       fc.asyncProperty(node, async (builder) => {
         const seen = { ...builder.build(), spec: { taints: [...taintsIn(builder.build()), inTree] } };
         const expected = taintsIn(applyPatch(seen, admitNode(gates, seen)) as Node).map(withoutEmptyValue);
-        // In which order policies run is not said anywhere.
-        expect(sorted(await taintsOf(builder))).toEqual(sorted(expected));
+        expect(sorted(await taintsOf(client, builder))).toEqual(sorted(expected));
       }),
       { numRuns: 150 },
     );
@@ -158,20 +110,8 @@ describe("policies of startup gates on an API server", () => {
         },
       },
     ]);
-    await using _ = await inForce(gateList({ ...Object.fromEntries(gates), last: {} }));
-    expect(await taintsOf(aNode("any").labelled({ a: "b" }))).toEqual([inTree, original]);
-  });
-
-  it("rest while their bindings are gone, and act again once these are back", async () => {
-    const pairs = admissionPolicies(gateList({ a: {} }), ENV);
-    await using _ = await inForce(gateList({ a: {} }));
-    for (let round = 0; round < 2; round += 1) {
-      for (const { binding } of pairs)
-        await client.delete(mutatingAdmissionPolicyBindings, { name: binding.metadata?.name ?? "" });
-      await eventually(async () => expect(await taintsOf(aNode("free"))).toEqual([inTree]));
-      for (const { binding } of pairs) await client.create(mutatingAdmissionPolicyBindings, binding);
-      await eventually(async () => expect(await taintsOf(aNode("held"))).toEqual([inTree, original]));
-    }
+    await using _ = await inForce(client, gateList({ ...Object.fromEntries(gates), last: {} }));
+    expect(await taintsOf(client, aNode("any").labelled({ a: "b" }))).toEqual([inTree, original]);
   });
 });
 
@@ -184,7 +124,7 @@ describe("policy for DaemonSets on an API server", () => {
   const other: Toleration = { key: "example.com/own", operator: "Exists" };
 
   it("lets new ones of opted-in namespaces tolerate all gates, once, and no others", async () => {
-    await using _ = await inForce(gates);
+    await using _ = await inForce(client, gates);
     await using namespace = await makeNamespace("opted-in", { [TOLERATE_LABEL]: "true" });
     await using outside = await makeNamespace("outside", { [TOLERATE_LABEL]: "false" });
     const create = async (tolerations: readonly Toleration[], to = namespace): Promise<unknown> =>
@@ -209,7 +149,7 @@ describe("policy for DaemonSets on an API server", () => {
     await using namespace = await makeNamespace("updates", { [TOLERATE_LABEL]: "true" });
     const of = { namespace: namespace.name, name: "ds" };
     await client.create(daemonSets, daemonSet([other]), { namespace: namespace.name });
-    await using _ = await inForce(gates);
+    await using _ = await inForce(client, gates);
     const patch = (body: object): Promise<DaemonSet> =>
       client.patch(daemonSets, of, { type: "merge", body }, {});
     const pod = (spec: object): object => ({ spec: { template: { spec } } });
@@ -254,60 +194,4 @@ async function makeNamespace(
 ): Promise<AsyncDisposable & { readonly name: string }> {
   await client.create(namespaces, { metadata: { name, labels } });
   return { name, [Symbol.asyncDispose]: () => client.delete(namespaces, { name }) };
-}
-
-function taintsIn(node: Node): readonly Taint[] {
-  return node.spec?.taints ?? [];
-}
-
-/** The taints of the node as it would be stored. */
-async function taintsOf(node: NodeBuilder): Promise<readonly Taint[]> {
-  return taintsIn(await client.create(nodes, node.build(), { dryRun: true }));
-}
-
-function sorted(taints: readonly Taint[]): readonly Taint[] {
-  const textOf = ({ key, effect }: Taint): string => `${key}:${effect}`;
-  return taints.toSorted((a, b) => (textOf(a) < textOf(b) ? -1 : 1));
-}
-
-/** As Go writes it. */
-function withoutEmptyValue({ value, ...taint }: Taint): Taint {
-  return value === undefined || value === "" ? taint : { ...taint, value };
-}
-
-let rounds = 0;
-
-/**
- * Makes the policies, and resolves when they act. The API server learns of policies, and of bindings, in
- * their order: once it knows a last pair of a new name it knows all before. Disposing deletes them, and resolves when
- * the API server has forgotten the last one.
- */
-async function inForce({ gates }: GateList): Promise<AsyncDisposable> {
-  await using owned = new AsyncDisposableStack();
-  const probe = `probe-${(rounds += 1)}`;
-  const key = `test.berth.dev/${probe}`;
-  const probing = gateList({ [probe]: { taint: { key }, nodeSelector: { matchLabels: { [key]: "" } } } });
-  const isProbed = async (): Promise<boolean> => {
-    const taints = await taintsOf(aNode("probe").labelled({ [key]: "" }));
-    return taints.some((taint) => taint.key === key);
-  };
-  const pairs = [...admissionPolicies({ gates }, ENV), ...admissionPolicies(probing, ENV).slice(0, 1)];
-  owned.defer(async () => {
-    for (const { policy } of pairs) {
-      const name = policy.metadata?.name ?? "";
-      await client.delete(mutatingAdmissionPolicyBindings, { name }).catch(ifNotFound);
-      await client.delete(mutatingAdmissionPolicies, { name }).catch(ifNotFound);
-    }
-    await eventually(async () => expect(await isProbed()).toBe(false));
-  });
-  for (const { policy, binding } of pairs) {
-    await client.create(mutatingAdmissionPolicies, policy);
-    await client.create(mutatingAdmissionPolicyBindings, binding);
-  }
-  await eventually(async () => expect(await isProbed()).toBe(true));
-  return owned.move();
-}
-
-function ifNotFound(error: unknown): void {
-  if (!isApiError(error, "notFound")) throw error;
 }

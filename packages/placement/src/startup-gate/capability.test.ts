@@ -5,9 +5,8 @@ import type { NodePlan } from "../node/plan.ts";
 import { recordOf } from "../node/record.ts";
 import { NEW_YEAR, planWith } from "../node/testing/labels.ts";
 import { makeNode } from "../node/testing/world.ts";
-import { parseState } from "./state.ts";
 import type { SpecInput } from "./testing/gate-case.ts";
-import { type Documents, GateWorld, type WorldInit } from "./testing/gate-world.ts";
+import { GateWorld, type WorldInit } from "./testing/gate-world.ts";
 
 const KEY = "startup.k8s.io/initializing";
 const TAINT = { key: KEY, value: "wait", effect: "NoSchedule" };
@@ -29,8 +28,6 @@ const taintsOf = (node: Node): string[] =>
 const isHeld = (of: GateWorld): boolean => taintsOf(of.node).includes(`${KEY}=wait`);
 const brief = ({ changes }: NodePlan): string[] =>
   changes.map(({ id, action, reason }) => `${id} ${action} ${reason}`);
-const whyState = (of: GateWorld): string | undefined =>
-  parseState(of.node.metadata?.annotations?.[STATE])?.why;
 
 describe("a release", () => {
   it("N-P5 is one patch: the taint, completedAt and the record; taints of others stay in their order", () => {
@@ -51,64 +48,18 @@ describe("a release", () => {
       `annotation/${AT}`,
     ]);
   });
-
-  it("N-P10 of a taint that nobody recorded is one patch too", () => {
-    const it = world({ nodes: [{ taints: [before, TAINT], annotations: { ok: "true" } }] });
-    expect(brief(it.plan())).toEqual([
-      `annotation/${STATE} add Released`,
-      `annotation/${AT} add Released`,
-      `taint/${KEY}:NoSchedule remove Released`,
-    ]);
-    it.settle();
-    expect([it.writes, taintsOf(it.node)]).toEqual([1, [`${before.key}=`]]);
-  });
-
-  it("N-B6 normalises a value of somebody else, and never makes a second taint of it", () => {
-    const it = world({ nodes: [{ taints: [{ ...TAINT, value: "other" }, behind] }] });
-    it.settle();
-    expect(it.node.spec?.taints).toEqual([TAINT, behind]);
-    it.edit(ok("true"));
-    it.settle();
-    expect([it.node.spec?.taints, it.writes]).toEqual([[behind], 2]);
-  });
-
-  it("N-P12 N-P13 writes nothing to a node without the taint that is too old, or was let go by the original", () => {
-    const old = world({ nodes: [{}] });
-    const done = world({ nodes: [{ annotations: { [AT]: "1" } }], ageMs: 0 });
-    for (const it of [old, done]) {
-      it.idle = { idle: true };
-      it.pass(600_000);
-      expect([it.writes, it.node.spec?.taints]).toEqual([0, undefined]);
-    }
-    expect(done.node.metadata?.annotations?.[AT]).toBe("1");
-  });
-
-  it("N-P13 of a node that missed admission comes after its hold, two patches in all", () => {
-    const it = world({ nodes: [{}], ageMs: 0 });
-    it.settle();
-    expect(it.writes).toBe(0);
-    it.idle = { idle: true };
-    it.settle();
-    expect([it.writes, isHeld(it)]).toEqual([1, true]);
-    it.edit(ok("true"));
-    it.settle();
-    expect([it.writes, isHeld(it)]).toEqual([2, false]);
-  });
 });
 
 describe("a taint that cannot go", () => {
+  const mark = { c: "gates", r: "config/g", since: "2026-01-01T00:00:00Z" };
   it.each([
-    ["the record cannot be read", { annotations: { "berth.dev/marks": "{" } }],
+    ["the record cannot be read", "{"],
     [
       "another installation has recorded it",
-      {
-        annotations: {
-          "berth.dev/marks": `{"v":1,"by":"other","marks":{"taint/${KEY}:NoSchedule":{"c":"gates","r":"config/g","since":"2026-01-01T00:00:00Z"}}}`,
-        },
-      },
+      JSON.stringify({ v: 1, by: "other", marks: { [`taint/${KEY}:NoSchedule`]: mark } }),
     ],
-  ])("is not written about again and again: %s", (_, { annotations }) => {
-    const it = world({ nodes: [{ taints: [TAINT], annotations: { ...annotations, ok: "true" } }] });
+  ])("is not written about again and again: %s", (_, marks) => {
+    const it = world({ nodes: [{ taints: [TAINT], annotations: { "berth.dev/marks": marks, ok: "true" } }] });
     it.pass(3_600_000);
     it.edit({ labels: { other: "1" } });
     it.pass(3_600_000);
@@ -117,31 +68,6 @@ describe("a taint that cannot go", () => {
 });
 
 describe("a hold", () => {
-  it("begins when it was first seen, and is written once", () => {
-    const it = world();
-    it.pass(600_000);
-    expect(it.writes).toBe(1);
-    expect(parseState(it.node.metadata?.annotations?.[STATE])).toMatchObject({
-      at: NEW_YEAR,
-      boot: "boot-1",
-    });
-  });
-
-  it("is restored when somebody takes the taint off, or is over, as the gate says", () => {
-    const restores = world();
-    const releases = world({ spec: { taintRemoved: "Release" } });
-    for (const it of [restores, releases]) {
-      it.settle();
-      it.edit({ spec: { taints: [behind] } });
-      it.settle();
-    }
-    expect(taintsOf(restores.node)).toEqual(["dedicated=db", `${KEY}=wait`]);
-    expect([taintsOf(releases.node), whyState(releases)]).toEqual([["dedicated=db"], "ReleasedByHand"]);
-    releases.edit({ spec: { taints: [TAINT] } });
-    releases.settle();
-    expect([isHeld(releases), whyState(releases)]).toEqual([false, "ReleasedByHand"]);
-  });
-
   it("goes over to another key or effect by one patch when the gate is edited, whatever a removed taint means", () => {
     const it = world({ spec: { taintRemoved: "Release" } });
     it.settle();
@@ -195,47 +121,24 @@ describe("a hold", () => {
     it.settle();
     expect(isHeld(it)).toBe(true);
   });
-
-  it("is over when labels change so that the gate does not select the node; a taint of others stays", () => {
-    const spec = { nodeSelector: { matchLabels: { pool: "a" } } };
-    const ours = world({ spec, nodes: [{ labels: { pool: "a" }, taints: [TAINT] }] });
-    ours.settle();
-    ours.edit({ labels: { pool: "b" } });
-    expect(brief(ours.plan())).toEqual([
-      `annotation/${STATE} remove GateNotSelected`,
-      `taint/${KEY}:NoSchedule remove GateNotSelected`,
-    ]);
-    const theirs = world({ spec, nodes: [{ labels: { pool: "b" }, taints: [TAINT] }] });
-    theirs.settle();
-    expect([theirs.writes, isHeld(theirs)]).toEqual([0, true]);
-  });
 });
 
 describe("a gate that is not there any more", () => {
-  const custom = { ...WANTS, taint: { key: "readiness.k8s.io/g" } };
-  const release = (gates: Documents): GateWorld => {
-    const it = new GateWorld({
-      gates,
-      nodes: [{ taints: [{ ...TAINT, key: "readiness.k8s.io/g" }, TAINT, behind] }],
-    });
+  const OTHER = "readiness.k8s.io/g";
+  it.each([
+    ["the key of the contract", KEY, OTHER],
+    ["a protected key that this process has known", OTHER, KEY],
+  ])("lets its nodes go: with %s", (_, key, other) => {
+    const taints = [{ ...TAINT, key: OTHER }, TAINT, behind];
+    const it = new GateWorld({ gates: { g: { ...WANTS, taint: { key } } }, nodes: [{ taints }] });
     it.settle();
     it.setGates({});
-    return it;
-  };
-
-  it("lets its nodes go: with the key of the contract", () => {
-    const it = release({ g: WANTS });
-    expect(brief(it.plan())).toContain(`taint/${KEY}:NoSchedule remove RuleGone`);
+    expect(brief(it.plan())).toContain(`taint/${key}:NoSchedule remove RuleGone`);
     it.settle();
-    expect(taintsOf(it.node)).toEqual(["readiness.k8s.io/g=wait", "dedicated=db"]);
-    expect(recordOf(it.node).state).toBe("absent");
-  });
-
-  it("lets its nodes go: with a protected key that this process has known", () => {
-    const it = release({ g: custom });
-    expect(brief(it.plan())).toContain("taint/readiness.k8s.io/g:NoSchedule remove RuleGone");
-    it.settle();
-    expect(taintsOf(it.node)).toEqual([`${KEY}=wait`, "dedicated=db"]);
+    expect([taintsOf(it.node), recordOf(it.node).state]).toEqual([
+      [`${other}=wait`, "dedicated=db"],
+      "absent",
+    ]);
   });
 
   it.each(["readiness.k8s.io/g", "startup-taint.cluster-autoscaler.kubernetes.io/g"])(

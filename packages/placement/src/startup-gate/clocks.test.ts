@@ -1,12 +1,9 @@
 import type { Node } from "@berth/kube";
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import { makeNode } from "../node/testing/world.ts";
 import { GateClocks, type Look } from "./clocks.ts";
 import type { GateState } from "./state.ts";
-import type { SpecInput } from "./testing/gate-case.ts";
-import { GateWorld } from "./testing/gate-world.ts";
 
 const node = makeNode();
 const LOOK: Look = {
@@ -74,10 +71,11 @@ describe("how long a node is held", () => {
 });
 
 describe("how long signals hold", () => {
-  it("counts from the first look, and anew whenever they go by something else", () => {
-    const { look, pass } = clocked();
+  it("counts from the first look, by the clock that cannot jump, and anew when they go by something else", () => {
+    const { at, look, pass } = clocked();
     expect(look({ evidence: "a" }).stableForMs).toBe(0);
     pass(4_000);
+    at.wall += 3_600_000;
     expect(look({ evidence: "a" }).stableForMs).toBe(4_000);
     expect(look({ evidence: "b" }).stableForMs).toBe(0);
     pass(1_000);
@@ -93,9 +91,10 @@ describe("how long signals hold", () => {
   });
 
   it("counts what cannot be read from when it could not", () => {
-    const { look, pass } = clocked();
+    const { at, look, pass } = clocked();
     look({ unknown: true });
     pass(7_000);
+    at.wall -= 3_600_000;
     expect(look({ unknown: true }).unknownForMs).toBe(7_000);
     expect(look().unknownForMs).toBe(0);
   });
@@ -206,57 +205,5 @@ describe("what is remembered", () => {
     at.wall += 3_600_000;
     expect(clocks.age(made, at.wall)).toBe(61_000);
     expect(clocked().clocks.age(node, NEW_YEAR)).toBe(0);
-  });
-});
-
-describe("a wall clock that jumps", () => {
-  const spec: SpecInput = {
-    signals: { annotations: [{ key: "ok" }] },
-    stableFor: "30s",
-    minimumHold: "2m",
-    mode: "Continuous",
-    heldAgain: { percent: 100 },
-    timeouts: { notReady: "10m", policy: "Release" },
-  };
-  const event = fc.oneof(
-    fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 0, max: 400_000 }) }),
-    fc.constantFrom(
-      { do: "on" as const },
-      { do: "off" as const },
-      { do: "taint" as const },
-      { do: "untaint" as const },
-    ),
-  );
-  const jump = fc.constantFrom(0, 0, 3_600_000, -3_600_000);
-  const TAINT = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" };
-  /** All but the times that are written. */
-  const shape = ({ node: it, writes }: GateWorld): unknown => [
-    writes,
-    it.spec?.taints,
-    (it.metadata?.annotations?.["gate.berth.dev/g"] ?? "").replaceAll(/"at":"[^"]*"/gu, ""),
-  ];
-
-  it("neither lets a node go nor times it out: all is decided as if it had not", () => {
-    fc.assert(
-      fc.property(fc.array(fc.tuple(event, jump), { maxLength: 20 }), fc.boolean(), (events, fresh) => {
-        const worlds = [0, 1].map(() => new GateWorld({ gates: { g: spec }, ...(fresh && { ageMs: 0 }) }));
-        const [steady, jumping] = worlds;
-        for (const world of worlds) {
-          world.idle = { idle: true };
-          world.settle();
-        }
-        for (const [step, by] of events) {
-          if (jumping !== undefined) jumping.wallMs += by;
-          for (const world of worlds) {
-            if (step.do === "pass") world.pass(step.ms);
-            else if (step.do === "on" || step.do === "off") {
-              world.edit({ annotations: { ok: step.do === "on" ? "true" : null } });
-            } else world.edit({ spec: { taints: step.do === "taint" ? [TAINT] : null } });
-            world.settle();
-          }
-          expect(jumping && shape(jumping)).toEqual(steady && shape(steady));
-        }
-      }),
-    );
   });
 });

@@ -1,110 +1,15 @@
-import {
-  ApiError,
-  type ApiFailure,
-  type KubeClient,
-  type KubeObject,
-  type List,
-  type ListOptions,
-  type Node,
-  type Resource,
-} from "@berth/kube";
-import { createSilentLogger, createVirtualClock, sleep, type VirtualClock } from "@berth/runtime";
+import type { ApiFailure, Node } from "@berth/kube";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
-import { ANSWER_MS, IdleProbe } from "./idle-probe.ts";
+import { ANSWER_MS } from "./idle-probe.ts";
+import { setUp } from "./testing/idle-pods.ts";
 
 const IGNORED = ["kube-system", "kube-public"];
 
 const node = (name: string, uid: string = `uid-${name}`): Node =>
   aNode(name).stored({ uid, resourceVersion: "1" }).build();
-
-/** The pods of each node, page by page, and what lists meet. */
-class Pods {
-  /** By node: pages of `namespace/name`. */
-  readonly on = new Map<string, readonly (readonly string[])[]>();
-  /** By node: each failure meets one list. */
-  readonly failures = new Map<string, ApiFailure[]>();
-  /** The right to list is missing. */
-  denied = false;
-  latencyMs = 5;
-  /** Nodes that were listed, in order. */
-  readonly lists: string[] = [];
-  /** The other options of the lists. */
-  readonly asked = new Set<string>();
-  inFlight = 0;
-  most = 0;
-  readonly #clock: VirtualClock;
-
-  constructor(clock: VirtualClock) {
-    this.#clock = clock;
-  }
-
-  readonly client: Pick<KubeClient, "pages"> = {
-    pages: <T extends KubeObject>(
-      _: Resource<T>,
-      { fieldSelector, metadataOnly, limit, signal }: ListOptions<T> = {},
-    ) => {
-      const name = (fieldSelector ?? "").replace(/^spec\.nodeName=/, "");
-      this.lists.push(name);
-      this.asked.add(JSON.stringify({ metadataOnly, limit }));
-      return this.#pages(name, signal) as AsyncIterable<List<T>>;
-    },
-  };
-
-  async *#pages(name: string, signal: AbortSignal | undefined): AsyncGenerator<List<KubeObject>> {
-    this.most = Math.max(this.most, ++this.inFlight);
-    try {
-      for (const page of this.on.get(name) ?? [[]]) {
-        const failure = await this.#nextFailure(name, signal);
-        if (failure !== undefined) throw new ApiError(failure, { verb: "list", resource: "pods" });
-        const items = page.map((pod) => {
-          const [namespace = "", podName = ""] = pod.split("/");
-          return { metadata: { namespace, name: podName } };
-        });
-        yield { metadata: {}, items };
-      }
-    } finally {
-      this.inFlight--;
-    }
-  }
-
-  async #nextFailure(name: string, signal: AbortSignal | undefined): Promise<ApiFailure | undefined> {
-    if (!(await sleep(this.#clock, this.latencyMs, signal))) return { kind: "aborted" };
-    return this.denied ? { kind: "forbidden" } : this.failures.get(name)?.shift();
-  }
-}
-
-interface Setup extends AsyncDisposable {
-  readonly clock: VirtualClock;
-  readonly pods: Pods;
-  readonly probe: IdleProbe;
-  /** Nodes told to be known, in order. */
-  readonly known: string[];
-}
-
-async function setUp(): Promise<Setup> {
-  const clock = createVirtualClock();
-  const pods = new Pods(clock);
-  const known: string[] = [];
-  const log = createSilentLogger();
-  const onKnown = (name: string): void => void known.push(name);
-  const probe = new IdleProbe({ client: pods.client, clock, log, random: () => 0, onKnown });
-  const stopping = new AbortController();
-  const { ended } = await probe.start(stopping.signal);
-  return {
-    clock,
-    pods,
-    probe,
-    known,
-    async [Symbol.asyncDispose]() {
-      stopping.abort();
-      await clock.advance(60_000);
-      await ended;
-    },
-  };
-}
 
 describe("whether a node is idle", () => {
   it.for<{ on: string[][]; is: object }>([

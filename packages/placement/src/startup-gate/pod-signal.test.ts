@@ -1,66 +1,23 @@
-import type { ContainerStatus, DaemonSet, Node, OwnerReference, Pod } from "@berth/kube";
-import { aNode, aPod, BUILT_AT, type PodBuilder } from "@berth/testcluster";
+import type { ContainerStatus, Pod } from "@berth/kube";
+import { BUILT_AT, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { originalGate, type PodSignal } from "./document.ts";
-import type { Boot, SignalReading } from "./gate.ts";
-import { readSignals } from "./signals.ts";
-import { gateWith, sightOf, type World } from "./testing/sight.ts";
-
-const node: Node = aNode("n1").stored({ uid: "node-1", creationTimestamp: "2026-01-01T00:00:00Z" }).build();
-const later: string = "2026-01-01T00:01:00Z";
-
-const container = (name: string, ready: boolean, startedAt: string = later): ContainerStatus => ({
-  name,
-  ready,
-  restartCount: 0,
-  image: "",
-  imageID: "",
-  state: { running: { startedAt } },
-});
-
-/** As the kubelet reports a pod whose containers run. */
-const reporting = (builder: PodBuilder, ...containerStatuses: readonly ContainerStatus[]): PodBuilder =>
-  builder.with((pod) => ({ ...pod, status: { ...pod.status, containerStatuses } }));
-
-/** A pod of the DaemonSet `init`, on the node and later than it. */
-const initPod = (name = "init-1"): PodBuilder =>
-  aPod(name)
-    .in("kube-system")
-    .on("n1")
-    .labelled(originalGate.podLabels)
-    .ofDaemonSet("init", "ds-1")
-    .stored({ uid: `uid-${name}`, creationTimestamp: later });
-const readyPod = (name = "init-1"): PodBuilder => reporting(initPod(name).ready(), container("main", true));
-const unreadyPod = (name = "init-1"): PodBuilder =>
-  reporting(initPod(name).notReady(), container("main", false));
-
-const DS: OwnerReference = { apiVersion: "apps/v1", kind: "DaemonSet", name: "init", uid: "ds-1" };
-const owned = (...ownerReferences: readonly OwnerReference[]): PodBuilder =>
-  readyPod().with((pod) => ({ ...pod, metadata: { ...pod.metadata, ownerReferences } }));
-const unlabelled = (pod: PodBuilder): PodBuilder =>
-  pod.with((it) => ({ ...it, metadata: { ...it.metadata, labels: {} } }));
-
-const init: DaemonSet = {
-  metadata: { name: "init", namespace: "kube-system", uid: "ds-1" },
-  spec: { selector: { matchLabels: { app: "init" } }, template: {} },
-};
-
-function read(
-  signal: Partial<PodSignal>,
-  pods: readonly Pod[],
-  { boot = { id: "" }, ...world }: Omit<World, "pods"> & { readonly boot?: Boot } = {},
-): SignalReading {
-  const gate = gateWith({ pods: [signal] });
-  const selectors = gate.spec.signals.pods.map((it) => it.selector);
-  const sight = sightOf({ daemonSets: [init], selectors, ...world, pods });
-  const [reading] = readSignals(gate, node, { sight, boot, gateTaints: [] });
-  if (reading === undefined) throw new Error("nothing was read");
-  return reading;
-}
-
-const build = (...builders: readonly PodBuilder[]): readonly Pod[] =>
-  builders.map((builder) => builder.build());
+import type { Boot } from "./gate.ts";
+import {
+  build,
+  container,
+  DS,
+  initPod,
+  later,
+  owned,
+  read,
+  readyPod,
+  reporting,
+  unlabelled,
+  unreadyPod,
+} from "./testing/init-pods.ts";
+import type { World } from "./testing/sight.ts";
 
 /** The gate of the original: any pod of any owner in any namespace, whatever its life. */
 const dropIn: Partial<PodSignal> = {
@@ -379,33 +336,25 @@ describe("the contract", () => {
       }),
     );
   });
-
-  it.each<[string, PodBuilder, string?]>([
-    ["of another namespace", readyPod().in("default")],
-    ["without the DaemonSet", readyPod().ownedBy("ReplicaSet", "tenant")],
-    ["that claims the DaemonSet under another uid", readyPod().ofDaemonSet("init", "guess")],
-    ["that is terminating", readyPod().stored({ deletionTimestamp: later })],
-    ["from before the node", readyPod().stored({ creationTimestamp: "2025-01-01T00:00:00Z" })],
-    ["whose containers are from before the boot", readyPod(), "2026-01-01T01:00:00Z"],
-  ])("N-B4 a pod %s opens no gate, annotated or not", (_, pod, booted) => {
-    const boot: Boot = { id: "b2", ...(booted !== undefined && { since: Date.parse(booted) }) };
-    for (const it of [pod, pod.annotated({ [originalGate.ready]: "true" })])
-      for (const need of ["All", "Any"] as const)
-        expect(read({ need }, build(it), { boot }).state).toBe("missing");
-  });
 });
 
 describe("a pod that does not count", () => {
   const unrelated: readonly (readonly [string, (pod: PodBuilder) => PodBuilder])[] = [
-    ["another node", (pod) => pod.on("n2")],
-    ["another namespace", (pod) => pod.in("default")],
-    ["no label", unlabelled],
-    ["another owner", (pod) => pod.ownedBy("ReplicaSet", "tenant")],
-    ["a forged owner", (pod) => pod.ofDaemonSet("init", "guess")],
-    ["terminating", (pod) => pod.stored({ deletionTimestamp: later })],
-    ["ended", (pod) => pod.phase("Failed")],
-    ["older than the node", (pod) => pod.stored({ creationTimestamp: "2025-01-01T00:00:00Z" })],
+    ["on another node", (pod) => pod.on("n2")],
+    ["of another namespace", (pod) => pod.in("default")],
+    ["without the label", unlabelled],
+    ["of another owner", (pod) => pod.ownedBy("ReplicaSet", "tenant")],
+    ["that claims the DaemonSet under another uid", (pod) => pod.ofDaemonSet("init", "guess")],
+    ["that is terminating", (pod) => pod.stored({ deletionTimestamp: later })],
+    ["that has ended", (pod) => pod.phase("Failed")],
+    ["from before the node", (pod) => pod.stored({ creationTimestamp: "2025-01-01T00:00:00Z" })],
   ];
+
+  it.each(unrelated)("N-B4 %s opens no gate, annotated or not", (_, change) => {
+    const pod = change(readyPod());
+    for (const it of [pod, pod.annotated({ [originalGate.ready]: "true" })])
+      for (const need of ["All", "Any"] as const) expect(read({ need }, build(it)).state).toBe("missing");
+  });
 
   it("never changes a reading, wherever it comes in", () => {
     const kind = fc.constantFrom(readyPod, unreadyPod, (name: string) => initPod(name));

@@ -1,130 +1,24 @@
 /** Which pods and DaemonSets arrive from a real API server, what is kept of them, and whom changes wake. */
-import {
-  type DaemonSet,
-  daemonSets,
-  type KubeClient,
-  namespaces,
-  type Pod,
-  pods,
-  roleBindings,
-  roles,
-} from "@berth/kube";
-import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
-import {
-  aPod,
-  eventually,
-  type PodBuilder,
-  sharedTestCluster,
-  startHttpProxy,
-  type TestCluster,
-} from "@berth/testcluster";
+import { type DaemonSet, daemonSets, pods } from "@berth/kube";
+import { createSilentLogger, systemClock } from "@berth/runtime";
+import { aPod, eventually, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { DaemonSetWatch } from "../node/daemonset-watch.ts";
 import type { PodQuery } from "./gate.ts";
 import { IdleProbe } from "./idle-probe.ts";
-import { PodWatches } from "./pod-watches.ts";
-
-const CLUSTER = clusterName("test");
-const READY = "gate.test/ready";
+import { aNamespace, CLUSTER, READY, watching } from "./testing/watching.ts";
 
 let cluster: TestCluster;
-let namespaceCount = 0;
-
 beforeAll(async () => {
   cluster = await sharedTestCluster();
 });
-
-async function aNamespace(): Promise<string> {
-  const name = `gate-sight-${++namespaceCount}`;
-  await cluster.client.create(namespaces, { metadata: { name } });
-  return name;
-}
-
-interface Setup extends AsyncDisposable {
-  readonly namespace: string;
-  readonly query: PodQuery;
-  readonly client: KubeClient;
-  readonly watches: PodWatches;
-  readonly annotations: Set<string>;
-  /** Nodes told of, in order. */
-  readonly told: string[];
-  readonly synced: () => number;
-  /** Makes a pod, with its status. */
-  create(pod: PodBuilder): Promise<Pod>;
-  patch(name: string, body: object, subresource?: string): Promise<void>;
-  /** Names of the pods of the query on a node; `undefined` while they are not known. */
-  readonly names: (node: string, query?: PodQuery) => readonly string[] | undefined;
-  stop(): Promise<void>;
-}
-
-async function setUp(options: { readonly user?: string; readonly server?: string } = {}): Promise<Setup> {
-  const namespace = await aNamespace();
-  const user = options.user === undefined ? cluster.admin : await cluster.user(options.user);
-  const client = cluster.connect({ user, ...(options.server && { server: options.server }) });
-  const told: string[] = [];
-  const annotations = new Set([READY]);
-  let synced = 0;
-  const watches = new PodWatches({
-    client,
-    cluster: CLUSTER,
-    clock: systemClock,
-    log: createSilentLogger(),
-    annotationKeys: () => annotations,
-    onChange: (node) => void told.push(node),
-    onSynced: () => void synced++,
-  });
-  const query = { namespace, labelSelector: "component=init" };
-  const stopping = new AbortController();
-  const { ended } = await watches.start(stopping.signal);
-  const stop = async (): Promise<void> => {
-    stopping.abort();
-    await ended;
-  };
-  const patch: Setup["patch"] = async (name, body, subresource) => {
-    const options = subresource === undefined ? {} : { subresource };
-    await cluster.client.patch(pods, { namespace, name }, { type: "merge", body }, options);
-  };
-  return {
-    namespace,
-    query,
-    client,
-    watches,
-    annotations,
-    told,
-    synced: () => synced,
-    patch,
-    async create(builder) {
-      const pod = builder.in(namespace).build();
-      await cluster.client.create(pods, pod, { namespace });
-      const name = pod.metadata?.name ?? "";
-      const { status } = pod;
-      const body = { status };
-      return cluster.client.patch(
-        pods,
-        { namespace, name },
-        { type: "merge", body },
-        { subresource: "status" },
-      );
-    },
-    names: (node, of = query) =>
-      watches
-        .pods(of, node)
-        ?.map(({ metadata }) => metadata?.name ?? "")
-        .toSorted(),
-    stop,
-    async [Symbol.asyncDispose]() {
-      await stop();
-      await client.close();
-    },
-  };
-}
 
 const anInit = (name: string, node: string): PodBuilder =>
   aPod(name).labelled({ component: "init" }).on(node);
 
 describe("the pods of a query", () => {
   it("are all that is received among 2,000 others, and only what signals read is kept", async () => {
-    await using setup = await setUp();
+    await using setup = await watching(cluster);
     const { namespace, query, watches, names } = setup;
     const left = Array.from({ length: 2_000 }, (_, index) => aPod(`foreign-${index}`).on("n1")).values();
     const createEach = async (): Promise<void> => {
@@ -199,7 +93,7 @@ describe("the pods of a query", () => {
   });
 
   it("wake their node when what is kept changes, and nobody otherwise", async () => {
-    await using setup = await setUp();
+    await using setup = await watching(cluster);
     await setup.create(anInit("init-1", "n1"));
     await setup.create(anInit("init-2", "n2"));
     setup.watches.want([setup.query]);
@@ -218,7 +112,7 @@ describe("the pods of a query", () => {
   });
 
   it("wake both nodes when a pod is made again on another, and a pod without a node wakes none", async () => {
-    await using setup = await setUp();
+    await using setup = await watching(cluster);
     const { namespace, told, names } = setup;
     await setup.create(anInit("init", "n1"));
     setup.watches.want([setup.query]);
@@ -233,11 +127,11 @@ describe("the pods of a query", () => {
   });
 
   it("are of all namespaces without one, and are read anew when another annotation counts", async () => {
-    await using setup = await setUp();
+    await using setup = await watching(cluster);
     const { namespace, watches, names } = setup;
     const labelSelector = `component=${namespace}`;
     const everywhere: PodQuery = { labelSelector };
-    const elsewhere: PodQuery = { namespace: await aNamespace(), labelSelector };
+    const elsewhere: PodQuery = { namespace: await aNamespace(cluster), labelSelector };
     const pod = aPod("init").on("n1").labelled({ component: namespace }).annotated({ later: "yes" });
     await setup.create(pod);
     watches.want([everywhere, elsewhere]);
@@ -253,46 +147,6 @@ describe("the pods of a query", () => {
     expect(names("n1", everywhere)).toBeUndefined();
     await eventually(() => expect(annotationsOf()).toEqual([{ later: "yes" }]));
     expect(watches.size).toBe(1);
-  });
-
-  it("leave no watch behind", async () => {
-    const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
-    await using proxy = await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate });
-    await using setup = await setUp({ server: proxy.url });
-    setup.watches.want([setup.query, { labelSelector: "a" }, { labelSelector: "b" }]);
-    await eventually(() => expect(setup.synced()).toBe(3));
-    await proxy.untilOpenStreams(3);
-    setup.watches.want([setup.query]);
-    expect(setup.names("n1")).toEqual([]);
-    await proxy.untilOpenStreams(1);
-    await setup.stop();
-    await proxy.untilOpenStreams(0);
-    expect(setup.names("n1")).toBeUndefined();
-  });
-
-  it("need the right to list and watch in their namespace only, and its lack is named", async () => {
-    await using setup = await setUp({ user: "gate-onlooker" });
-    const { namespace, watches } = setup;
-    await setup.create(anInit("init", "n1"));
-    watches.want([setup.query]);
-    await eventually(() =>
-      expect(watches.problem()).toMatch(
-        /is forbidden: verb "(list|watch)" on "pods" in namespace "gate-sight-\d+" is missing$/,
-      ),
-    );
-    expect(setup.names("n1")).toBeUndefined();
-    const rules = [{ apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"] }];
-    await cluster.client.create(roles, { metadata: { name: "look" }, rules }, { namespace });
-    const apiGroup = "rbac.authorization.k8s.io";
-    const roleRef = { apiGroup, kind: "Role", name: "look" };
-    const subjects = [{ apiGroup, kind: "User", name: "gate-onlooker" }];
-    await cluster.client.create(
-      roleBindings,
-      { metadata: { name: "look" }, roleRef, subjects },
-      { namespace },
-    );
-    await eventually(() => expect(setup.names("n1")).toEqual(["init"]), { timeoutMs: 60_000 });
-    await eventually(() => expect(watches.problem()).toBeUndefined());
   });
 });
 
@@ -324,7 +178,7 @@ describe("DaemonSets", () => {
   };
 
   it("are known while they are needed, as far as says where their pods belong and what they run", async () => {
-    const namespace = await aNamespace();
+    const namespace = await aNamespace(cluster);
     await using client = cluster.connect();
     let changes = 0;
     let versions = 0;
@@ -395,7 +249,7 @@ describe("DaemonSets", () => {
 
 describe("whether a node is idle", () => {
   it("is read off the pods bound to it, ended ones and those of DaemonSets included", async () => {
-    await using setup = await setUp();
+    await using setup = await watching(cluster);
     const { namespace } = setup;
     const known: string[] = [];
     const probe = new IdleProbe({

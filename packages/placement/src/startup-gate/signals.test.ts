@@ -1,11 +1,12 @@
-import type { DaemonSet, Node, Pod } from "@berth/kube";
-import { aNode, aPod, BUILT_AT } from "@berth/testcluster";
+import type { DaemonSet, Node } from "@berth/kube";
+import { aNode, BUILT_AT } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { originalGate, type PodSignal, startupGateSpec } from "./document.ts";
 import type { PodQuery, SignalReading } from "./gate.ts";
 import { podQueries } from "./pod-signal.ts";
 import { readSignals } from "./signals.ts";
+import { replaced, whole } from "./testing/junk.ts";
 import { gateWith, type SignalsInput, sightOf, type World } from "./testing/sight.ts";
 
 function read(signals: SignalsInput, node: Node, world: World = {}): readonly SignalReading[] {
@@ -283,54 +284,6 @@ describe("all signals of a gate", () => {
     ).toEqual(names);
   });
 
-  it("none are none", () => {
-    expect(read({}, aNode("n1").build())).toEqual([]);
-  });
-
-  const whole = {
-    node: aNode("n1").tainted("a=b:NoSchedule").stored({ creationTimestamp: BUILT_AT }).build(),
-    pod: {
-      ...aPod("p").in("kube-system").on("n1").ready().ofDaemonSet("cni", "u").annotated({ a: "b" }).build(),
-      status: {
-        phase: "Running",
-        conditions: [{ type: "Ready", status: "True", lastTransitionTime: BUILT_AT }],
-        containerStatuses: [
-          {
-            name: "c",
-            ready: true,
-            restartCount: 0,
-            image: "",
-            imageID: "",
-            state: { running: { startedAt: BUILT_AT } },
-          },
-        ],
-      },
-    } satisfies Pod,
-    daemonSet: {
-      metadata: { name: "cni", namespace: "kube-system", uid: "u" },
-      spec: {
-        selector: {
-          matchLabels: { app: "cni" },
-          matchExpressions: [{ key: "a", operator: "In", values: ["b"] }],
-        },
-        template: {
-          spec: {
-            containers: [],
-            nodeSelector: { a: "b" },
-            tolerations: [{ key: "a", operator: "Exists" }],
-            affinity: {
-              nodeAffinity: {
-                requiredDuringSchedulingIgnoredDuringExecution: {
-                  nodeSelectorTerms: [{ matchExpressions: [{ key: "a", operator: "Gt", values: ["1"] }] }],
-                },
-              },
-            },
-          },
-        },
-      },
-    } satisfies DaemonSet,
-  };
-
   it("are told of objects of whatever shape", () => {
     const step = fc.nat({ max: 20 });
     const cases = fc.record({
@@ -363,22 +316,3 @@ describe("all signals of a gate", () => {
     ]);
   });
 });
-
-/** A copy of the object with one value in it, found by going down its entries, replaced. */
-function replaced<T>(object: T, path: readonly number[], junk: unknown): T {
-  const copy = structuredClone(object);
-  let at: unknown = copy;
-  for (const [depth, step] of path.entries()) {
-    const holder = at as Record<string, unknown>;
-    const keys = Object.keys(holder);
-    const key = keys[step % keys.length];
-    if (key === undefined) break;
-    const next = holder[key];
-    if (typeof next !== "object" || next === null || depth === path.length - 1) {
-      holder[key] = junk;
-      break;
-    }
-    at = next;
-  }
-  return copy;
-}

@@ -1,5 +1,5 @@
 /** WorkerPools with the real API server, Deployment controller and garbage collector. No footprint, and so no finalizer. */
-import { type Deployment, deployments, type KubeObject, pods } from "@berth/kube";
+import { type Deployment, deployments, pods } from "@berth/kube";
 import {
   type AuditEntry,
   type AuditMark,
@@ -10,12 +10,18 @@ import {
 import { beforeAll, describe, expect, it } from "vitest";
 import { PR_134_POOLS, type WorkerPoolConfig } from "./deployment.ts";
 import { workerPools } from "./resource.ts";
-import { AGENT, aPool, installPools, type PoolUnderTest, startPools } from "./testing/pool-world.ts";
+import {
+  AGENT,
+  aPool,
+  counts,
+  GARBAGE,
+  gone,
+  installPools,
+  observed,
+  restingPool,
+  startPools,
+} from "./testing/pool-world.ts";
 
-/** The garbage collector looks for new kinds every 30 s. Milliseconds. */
-const GARBAGE = { timeoutMs: 120_000, everyMs: 250 };
-/** For what takes the controllers of Kubernetes several steps, each as soon as they get to it. */
-const CONTROLLERS = { timeoutMs: 60_000 };
 const MAIN: WorkerPoolConfig = { workerPoolUid: false };
 
 let cluster: TestCluster;
@@ -26,22 +32,8 @@ beforeAll(async () => {
   await eventually(() => cluster.client.list(workerPools));
 });
 
-/** Its Deployment, once `check` passes. */
-function settled(pool: PoolUnderTest, check: (deployment: Deployment) => void): Promise<Deployment> {
-  return eventually(async () => {
-    const deployment = await pool.deployment();
-    check(deployment);
-    return deployment;
-  }, CONTROLLERS);
-}
-
 const templateOf = ({ spec }: Deployment) => spec?.template.spec;
 const replicasOf = ({ spec }: Deployment) => spec?.replicas;
-
-/** Rejects while there still is such an object. */
-async function gone(read: () => Promise<KubeObject>): Promise<void> {
-  await expect(read()).rejects.toMatchObject({ failure: { kind: "notFound" } });
-}
 
 /** What the controller has written since then. */
 async function writesSince(mark: AuditMark): Promise<readonly AuditEntry[]> {
@@ -49,23 +41,12 @@ async function writesSince(mark: AuditMark): Promise<readonly AuditEntry[]> {
   return entries.filter(({ verb }) => !["get", "list", "watch"].includes(verb));
 }
 
-/** A pool that has come to rest, with the controller of `run` still running. */
-async function restingPool(namespace: string, replicas = 1): Promise<PoolUnderTest> {
-  const pool = await aPool(cluster, namespace);
-  await pool.create({ replicas });
-  await eventually(async () => expect((await pool.read()).status).toEqual({ replicas }), CONTROLLERS);
-  await settled(pool, ({ status, metadata }) =>
-    expect(status?.observedGeneration).toBe(metadata?.generation),
-  );
-  return pool;
-}
-
 describe("the Deployment of a pool", () => {
   it("F-9 is the original's, with the uid of the pool and the wait for the agent", async () => {
     await using _run = await startPools(cluster, PR_134_POOLS);
     const pool = await aPool(cluster, "pools-9");
     const { metadata } = await pool.create({ replicas: 2, ateomImage: "registry.test/ateom@sha256:1" });
-    const { metadata: stored, spec } = await settled(pool, () => undefined);
+    const { metadata: stored, spec } = await pool.settled(() => undefined);
     const uid = metadata?.uid ?? "";
     expect(stored?.labels).toBeUndefined();
     expect(stored?.ownerReferences).toEqual([
@@ -132,14 +113,14 @@ describe("the Deployment of a pool", () => {
 
   it("F-13 follows the pool's replicas, image and template, and status.replicas follows it", async () => {
     await using _run = await startPools(cluster, MAIN);
-    const pool = await restingPool("pools-13", 2);
+    const pool = await restingPool(cluster, "pools-13", 2);
     for (const replicas of [3, 1]) {
       await pool.edit({ replicas });
-      await settled(pool, (it) => expect(replicasOf(it)).toBe(replicas));
-      await eventually(async () => expect((await pool.read()).status).toEqual({ replicas }));
+      await pool.settled((it) => expect(replicasOf(it)).toBe(replicas));
+      await counts(pool, replicas);
     }
     await pool.edit({ ateomImage: "registry.test/ateom:2" });
-    await settled(pool, (it) => expect(templateOf(it)?.containers[0]?.image).toBe("registry.test/ateom:2"));
+    await pool.settled((it) => expect(templateOf(it)?.containers[0]?.image).toBe("registry.test/ateom:2"));
     const template = {
       nodeSelector: { pool: "a" },
       tolerations: [{ key: "k", operator: "Exists" }],
@@ -152,7 +133,7 @@ describe("the Deployment of a pool", () => {
       resources: { requests: { cpu: "1000m", memory: "64Mi" }, limits: { memory: "128Mi" } },
     };
     await pool.edit({ template });
-    await settled(pool, (it) => {
+    await pool.settled((it) => {
       const { nodeSelector, tolerations, priorityClassName, affinity, containers } = templateOf(it) ?? {
         containers: [],
       };
@@ -184,15 +165,15 @@ describe("the Deployment of a pool", () => {
       resources: { requests: { cpu: "1" } },
     };
     await pool.create({ template: full });
-    await settled(pool, (it) => expect(templateOf(it)?.nodeSelector).toEqual({ pool: "a" }));
+    await pool.settled((it) => expect(templateOf(it)?.nodeSelector).toEqual({ pool: "a" }));
     await pool.edit({ template: { nodeSelector: null, resources: { requests: null } } });
-    await settled(pool, (it) => {
+    await pool.settled((it) => {
       expect(templateOf(it)?.nodeSelector).toBeUndefined();
       expect(templateOf(it)?.containers[0]?.resources).toEqual({});
       expect(templateOf(it)?.tolerations).toEqual(full.tolerations);
     });
     await pool.edit({ template: null });
-    await settled(pool, (it) => {
+    await pool.settled((it) => {
       const spec = templateOf(it);
       expect(spec?.tolerations).toBeUndefined();
       expect(spec?.priorityClassName).toBeUndefined();
@@ -205,16 +186,16 @@ describe("the Deployment of a pool", () => {
     await using _run = await startPools(cluster, PR_134_POOLS);
     const pool = await aPool(cluster, "pools-13-rogue");
     await pool.create({ template: { nodeSelector: { pool: "a" } } });
-    const before = await settled(pool, () => undefined);
+    const before = await pool.settled(() => undefined);
     await pool.editDeployment({
       spec: { replicas: 7, template: { spec: { nodeSelector: { pool: null, rogue: "b" } } } },
     });
-    await settled(pool, (it) => {
+    await pool.settled((it) => {
       expect(replicasOf(it)).toBe(1);
       expect(templateOf(it)?.nodeSelector).toEqual({ pool: "a" });
     });
     await pool.editDeployment({ metadata: { ownerReferences: null } });
-    await settled(pool, (it) =>
+    await pool.settled((it) =>
       expect(it.metadata?.ownerReferences).toEqual(before.metadata?.ownerReferences),
     );
     const after = await pool.deployment();
@@ -223,10 +204,10 @@ describe("the Deployment of a pool", () => {
 
   it("F-13 is made again when it is deleted", async () => {
     await using _run = await startPools(cluster, MAIN);
-    const pool = await restingPool("pools-13-deleted");
+    const pool = await restingPool(cluster, "pools-13-deleted");
     const before = await pool.deployment();
     await cluster.client.delete(deployments, pool.deploymentName);
-    const after = await settled(pool, ({ metadata }) => expect(metadata?.uid).not.toBe(before.metadata?.uid));
+    const after = await pool.settled(({ metadata }) => expect(metadata?.uid).not.toBe(before.metadata?.uid));
     expect(after.spec).toEqual(before.spec);
   });
 
@@ -238,7 +219,7 @@ describe("the Deployment of a pool", () => {
       sandboxClass: "microvm",
       template: { nodeSelector: { pool: "a" }, tolerations },
     });
-    const spec = templateOf(await settled(pool, () => undefined));
+    const spec = templateOf(await pool.settled(() => undefined));
     expect(spec?.nodeSelector).toEqual({ pool: "a", "ate.dev/sandboxClass": "microvm" });
     expect(spec?.tolerations).toEqual([
       ...tolerations,
@@ -253,7 +234,7 @@ describe("the Deployment of a pool", () => {
 
   it("is scaled by the scale subresource", async () => {
     await using _run = await startPools(cluster, MAIN);
-    const pool = await restingPool("pools-scale");
+    const pool = await restingPool(cluster, "pools-scale");
     const body = { spec: { replicas: 2 } };
     await cluster.client.patch(workerPools, pool.of, { type: "merge", body }, { subresource: "scale" });
     await eventually(async () => {
@@ -267,7 +248,7 @@ describe("writes", () => {
   it("are one apply for a new pool, one for a change, and none at rest or after a restart", async () => {
     await using first = await startPools(cluster, PR_134_POOLS);
     const start = await cluster.audit.mark();
-    const pool = await restingPool("pools-writes", 2);
+    const pool = await restingPool(cluster, "pools-writes", 2);
     const { namespace } = pool.of;
     const made = (await writesSince(start)).filter((entry) => entry.namespace === namespace);
     expect(made.filter(({ resource }) => resource === "deployments.apps")).toHaveLength(1);
@@ -277,13 +258,11 @@ describe("writes", () => {
 
     const rest = await cluster.audit.mark();
     await pool.editDeployment({ metadata: { labels: { theirs: "x" } }, spec: { minReadySeconds: 1 } });
-    await settled(pool, ({ status, metadata }) =>
-      expect(status?.observedGeneration).toBe(metadata?.generation),
-    );
+    await observed(pool);
     await first[Symbol.asyncDispose]();
     await using _second = await startPools(cluster, PR_134_POOLS);
     // What is asked for now is done after all that was there at the start.
-    const other = await restingPool("pools-writes-other");
+    const other = await restingPool(cluster, "pools-writes-other");
     const writes = await writesSince(rest);
     expect(writes.filter((entry) => entry.namespace === namespace)).toEqual([]);
     expect(writes.some((entry) => entry.namespace === other.of.namespace)).toBe(true);
@@ -293,30 +272,30 @@ describe("writes", () => {
     await using _one = await startPools(cluster, MAIN);
     await using _two = await startPools(cluster, MAIN);
     const mark = await cluster.audit.mark();
-    const pool = await restingPool("pools-two");
+    const pool = await restingPool(cluster, "pools-two");
     await pool.edit({ replicas: 2 });
-    await eventually(async () => expect((await pool.read()).status).toEqual({ replicas: 2 }));
+    await counts(pool, 2);
     const applied = (await writesSince(mark)).filter(
       ({ resource, namespace }) => resource === "deployments.apps" && namespace === "pools-two",
     );
     expect(applied.length).toBeLessThanOrEqual(4);
-    expect(await settled(pool, () => undefined)).toMatchObject({ metadata: { generation: 2 } });
+    expect(await pool.settled(() => undefined)).toMatchObject({ metadata: { generation: 2 } });
   });
 
   it("F-E14 leave the workers of the original alone until the uid is asked for", async () => {
     await using run = await startPools(cluster, MAIN);
-    const pool = await restingPool("pools-14");
+    const pool = await restingPool(cluster, "pools-14");
     const { metadata: before } = await pool.deployment();
     run.configure(undefined);
     run.configure(MAIN);
-    const other = await restingPool("pools-14-other");
+    const other = await restingPool(cluster, "pools-14-other");
     expect((await pool.deployment()).metadata?.generation).toBe(before?.generation);
     run.configure({ workerPoolUid: true });
     const uid = (await pool.read()).metadata?.uid;
-    await settled(pool, ({ spec }) =>
+    await pool.settled(({ spec }) =>
       expect(spec?.template.metadata?.labels).toMatchObject({ "ate.dev/worker-pool-uid": uid }),
     );
-    await settled(other, ({ metadata }) => expect(metadata?.generation).toBe(2));
+    await other.settled(({ metadata }) => expect(metadata?.generation).toBe(2));
   });
 });
 
@@ -327,18 +306,18 @@ describe("the deletion of a pool", () => {
     await pool.create();
     await pool.delete();
     await expect(pool.read()).rejects.toMatchObject({ failure: { kind: "notFound" } });
-    await eventually(() => gone(() => pool.deployment()), GARBAGE);
+    await gone(() => pool.deployment());
   });
 
   it.each(["Background", "Foreground"] as const)(
     "F-B1 F-E1 takes Deployment and pods along: %s",
     async (how) => {
       await using _run = await startPools(cluster, PR_134_POOLS);
-      const pool = await restingPool(`pools-${how.toLowerCase()}`);
+      const pool = await restingPool(cluster, `pools-${how.toLowerCase()}`);
       const mark = await cluster.audit.mark();
       await pool.delete(how);
-      await eventually(() => gone(() => pool.read()), GARBAGE);
-      await eventually(() => gone(() => pool.deployment()), GARBAGE);
+      await gone(() => pool.read());
+      await gone(() => pool.deployment());
       const { namespace } = pool.of;
       await eventually(
         async () => expect((await cluster.client.list(pods, { namespace })).items).toEqual([]),
@@ -350,7 +329,7 @@ describe("the deletion of a pool", () => {
 
   it("F-E1 brings nothing back while somebody's finalizer holds the pool", async () => {
     await using _run = await startPools(cluster, PR_134_POOLS);
-    const pool = await restingPool("pools-held");
+    const pool = await restingPool(cluster, "pools-held");
     const finalizers = (names: readonly string[]) => ({ metadata: { finalizers: names } });
     const patch = (body: object) => cluster.client.patch(workerPools, pool.of, { type: "merge", body });
     await patch(finalizers(["example.com/hold"]));
@@ -359,10 +338,10 @@ describe("the deletion of a pool", () => {
     await cluster.client.delete(deployments, pool.deploymentName);
     await eventually(() => gone(() => pool.deployment()));
     // What is asked for now is done after what these deletions have brought about.
-    const other = await restingPool("pools-held-other");
+    const other = await restingPool(cluster, "pools-held-other");
     await patch({ spec: { replicas: 5 } });
     await other.edit({ replicas: 2 });
-    await eventually(async () => expect((await other.read()).status).toEqual({ replicas: 2 }));
+    await counts(other, 2);
     await expect(pool.deployment()).rejects.toMatchObject({ failure: { kind: "notFound" } });
     const writes = await writesSince(mark);
     expect(writes.filter(({ namespace }) => namespace === pool.of.namespace)).toEqual([]);
@@ -372,10 +351,10 @@ describe("the deletion of a pool", () => {
 
   it("F-B1 F-E11 by orphan cascade leaves the Deployment to nobody, and a new pool of the name takes it over", async () => {
     await using _run = await startPools(cluster, PR_134_POOLS);
-    const pool = await restingPool("pools-orphan");
+    const pool = await restingPool(cluster, "pools-orphan");
     const before = await pool.deployment();
     await pool.delete("Orphan");
-    await eventually(() => gone(() => pool.read()), GARBAGE);
+    await gone(() => pool.read());
     const orphan = await pool.deployment();
     expect([orphan.metadata?.uid, orphan.metadata?.ownerReferences, orphan.spec]).toEqual([
       before.metadata?.uid,
@@ -383,7 +362,7 @@ describe("the deletion of a pool", () => {
       before.spec,
     ]);
     const { metadata } = await pool.create();
-    const taken = await settled(pool, (it) =>
+    const taken = await pool.settled((it) =>
       expect(it.metadata?.ownerReferences?.map(({ uid }) => uid)).toEqual([metadata?.uid]),
     );
     expect(taken.metadata?.uid).toBe(before.metadata?.uid);

@@ -1,9 +1,9 @@
 /** The CRD of WorkerPool on the real API server: what it takes, and in which words it refuses. */
-import { request } from "node:https";
 import { toCustomResourceDefinition } from "@berth/host";
 import { isApiError, namespaces } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { tableOf } from "../../../kube/src/testing/kubectl.ts";
 import type { WorkerPoolSpec, WorkerPoolTemplate } from "./document.ts";
 import { type WorkerPool, workerPoolKind, workerPools } from "./resource.ts";
 import { installPools } from "./testing/pool-world.ts";
@@ -113,7 +113,8 @@ describe("the CRD of WorkerPool", () => {
       { metadata: { namespace, name: "shown" }, spec: { replicas: 3, ateomImage: "image" } },
       { namespace },
     );
-    const { columnDefinitions, rows } = await tableOf(cluster, "shown");
+    const path = `/apis/ate.dev/v1alpha1/namespaces/${namespace}/workerpools/shown`;
+    const { columnDefinitions, rows } = await tableOf(cluster, path);
     expect(columnDefinitions.map(({ name, type }) => [name, type])).toEqual([
       ["Name", "string"],
       ["Desired", "integer"],
@@ -146,25 +147,3 @@ describe("a patch of its status", () => {
     expect(await patch({ uid, resourceVersion }, 8)).toBe("conflict");
   });
 });
-
-/** The rows and columns that `kubectl get` shows; our client has no use for them. */
-interface Table {
-  readonly columnDefinitions: readonly { readonly name: string; readonly type: string }[];
-  readonly rows: readonly { readonly cells: readonly unknown[] }[];
-}
-
-function tableOf({ url, ca, adminToken }: TestCluster, name: string): Promise<Table> {
-  const path = `/apis/ate.dev/v1alpha1/namespaces/${namespace}/workerpools/${name}`;
-  const accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
-  const { promise, resolve, reject } = Promise.withResolvers<Table>();
-  const asked = request(`${url}${path}`, { ca, headers: { authorization: `Bearer ${adminToken}`, accept } });
-  asked.on("error", reject);
-  asked.on("response", (answer) => {
-    const chunks: Buffer[] = [];
-    answer.on("error", reject);
-    answer.on("data", (chunk: Buffer) => chunks.push(chunk));
-    answer.on("end", () => resolve(JSON.parse(Buffer.concat(chunks).toString()) as Table));
-  });
-  asked.end();
-  return promise;
-}

@@ -5,16 +5,23 @@ import {
   type Deployment,
   deployments,
   type KubeClient,
+  type KubeObject,
   namespaces,
   type ObjectName,
 } from "@berth/kube";
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { eventually } from "@berth/testcluster";
+import { expect } from "vitest";
 import type { WorkerPoolAllowance } from "../allowance.ts";
 import type { WorkerPoolConfig } from "../deployment.ts";
 import type { WorkerPoolSpec } from "../document.ts";
 import { type WorkerPool, workerPoolKind, workerPools } from "../resource.ts";
 import { createWorkerPools } from "../worker-pools.ts";
 
+/** The garbage collector looks for new kinds every 30 s. Milliseconds. */
+export const GARBAGE = { timeoutMs: 120_000, everyMs: 250 };
+/** For what takes the controllers of Kubernetes several steps, each as soon as they get to it. */
+const CONTROLLERS = { timeoutMs: 60_000 };
 /** User agent of the controller. */
 export const AGENT = "berth-worker-pools";
 
@@ -102,6 +109,15 @@ export class PoolUnderTest {
     return this.#client.get(deployments, this.deploymentName);
   }
 
+  /** Its Deployment, once `check` passes. */
+  settled(check: (deployment: Deployment) => void): Promise<Deployment> {
+    return eventually(async () => {
+      const deployment = await this.deployment();
+      check(deployment);
+      return deployment;
+    }, CONTROLLERS);
+  }
+
   /** As somebody else. */
   editDeployment(body: object): Promise<Deployment> {
     return this.#client.patch(deployments, this.deploymentName, { type: "merge", body });
@@ -111,4 +127,32 @@ export class PoolUnderTest {
 export async function aPool(cluster: PoolCluster, namespace: string): Promise<PoolUnderTest> {
   await cluster.client.create(namespaces, { metadata: { name: namespace } });
   return new PoolUnderTest(cluster, { namespace, name: "pool" });
+}
+
+/** Resolves once the status of the pool says this, and nothing else. */
+export async function counts(pool: PoolUnderTest, replicas: number): Promise<void> {
+  await eventually(async () => expect((await pool.read()).status).toEqual({ replicas }), CONTROLLERS);
+}
+
+/** Resolves once the Deployment controller has seen the Deployment as it is. */
+export async function observed(pool: PoolUnderTest): Promise<void> {
+  await pool.settled(({ status, metadata }) => expect(status?.observedGeneration).toBe(metadata?.generation));
+}
+
+/** A pool that has come to rest, with the controller of `startPools` still running. */
+export async function restingPool(
+  cluster: PoolCluster,
+  namespace: string,
+  replicas = 1,
+): Promise<PoolUnderTest> {
+  const pool = await aPool(cluster, namespace);
+  await pool.create({ replicas });
+  await counts(pool, replicas);
+  await observed(pool);
+  return pool;
+}
+
+/** Resolves once there is no such object: the garbage collector may have to take it. */
+export async function gone(read: () => Promise<KubeObject>): Promise<void> {
+  await eventually(() => expect(read()).rejects.toMatchObject({ failure: { kind: "notFound" } }), GARBAGE);
 }
