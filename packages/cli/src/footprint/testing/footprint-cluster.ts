@@ -21,6 +21,7 @@ import {
   aPod,
   eventually,
   findFreePort,
+  type PodBuilder,
   sharedTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
@@ -146,4 +147,20 @@ export function aPool(
 /** As the one that controls what carries it. */
 export function refTo({ metadata: { name = "", uid = "" } = {} }: KubeObject): OwnerReference {
   return { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name, uid, controller: true };
+}
+
+/** All rights in these groups, beside the core group, `apps` and those of Berth's own objects. */
+export const allOf = (...more: readonly string[]): PolicyRule => ({
+  apiGroups: ["", "apps", "events.k8s.io", "apiextensions.k8s.io", "admissionregistration.k8s.io", ...more],
+  resources: ["*"],
+  verbs: ["*"],
+});
+
+/** A pod of the owner, bound to the node. */
+export function podOf(owner: KubeObject, name: string, node?: string): PodBuilder {
+  const pod = aPod(name).with((it) => ({
+    ...it,
+    metadata: { ...it.metadata, ownerReferences: [refTo(owner)] },
+  }));
+  return node === undefined ? pod : pod.on(node);
 }
