@@ -16,8 +16,8 @@ import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { ExtraRights } from "../manifests-rights.ts";
 import { testFolder } from "../testing/harness.ts";
+import { installed } from "../testing/installed.ts";
 import { agentOf, aPool, footprintCluster, podOf, refTo } from "./testing/footprint-cluster.ts";
-import { installed } from "./testing/installed.ts";
 
 let cluster: TestCluster;
 
@@ -46,9 +46,8 @@ describe("the manifests for footprints", () => {
   it("give what waits, claims by owners and volumes take, and nothing is refused", async () => {
     const { client } = cluster;
     const namespace = "default";
-    const own = await installed(cluster, "waits", {});
+    await using own = await installed(cluster, "waits", {});
     const mark = await cluster.audit.mark();
-    await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": WEB });
     const port = await findFreePort();
     const url = `https://127.0.0.1:${port}`;
@@ -82,7 +81,7 @@ describe("the manifests for footprints", () => {
       .with((it) => ({ ...it, spec: { containers: [], ...it.spec, volumes } }));
     await client.create(pods, pod.build(), { namespace });
     await using berth = await startBerth({
-      client: asAccount,
+      client: own.client,
       installation: "waits",
       namespace: own.namespace,
       admission: { spec, namespace: own.namespace },
@@ -103,7 +102,7 @@ describe("the manifests for footprints", () => {
       expect(made.spec?.initContainers?.map(({ name }) => name)).toEqual(["wait-for-agent"]);
     });
     await eventually(() => expect(berth.problems()).toEqual([]));
-    const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
+    const refused = await cluster.audit.entriesSince(mark, { user: own.user.name, code: 403 });
     expect(refused.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual([]);
   });
 });
@@ -128,9 +127,8 @@ describe.each([
   it("the preset for agent-substrate without its pull request marks, holds, deletes and needs no other", async () => {
     const { client } = cluster;
     const namespace = "default";
-    const own = await installed(cluster, name, await rights());
+    await using own = await installed(cluster, name, await rights());
     const mark = await cluster.audit.mark();
-    await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": SUBSTRATE });
     const of = { namespace, name };
     const pool = await aPool(cluster, name);
@@ -142,7 +140,7 @@ describe.each([
     const metadata = { name, ownerReferences: [refTo(pool)] };
     await client.create(deployments, { metadata, ...(spec && { spec }) }, { namespace });
     await using berth = await startBerth({
-      client: asAccount,
+      client: own.client,
       installation: name,
       namespace: own.namespace,
       config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
@@ -160,7 +158,7 @@ describe.each([
     });
     await client.delete(pods, of, { gracePeriodSeconds: 0 });
     await eventually(async () => expect((await client.list(workerPools, { namespace })).items).toEqual([]));
-    const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
+    const refused = await cluster.audit.entriesSince(mark, { user: own.user.name, code: 403 });
     expect(refused.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual([]);
     expect(berth.problems()).toEqual([]);
   });

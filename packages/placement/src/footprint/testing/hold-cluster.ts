@@ -1,4 +1,6 @@
 /** A real cluster with the garbage collector and the Deployment controller, whose owners are held. The test is the kubelet. */
+
+import { deepStrictEqual, ok } from "node:assert";
 import {
   bindings,
   type Deployment,
@@ -11,7 +13,6 @@ import {
   pods,
 } from "@berth/kube";
 import { aNode, eventually, sharedTestCluster } from "@berth/testcluster";
-import { expect } from "vitest";
 import type { NodeFootprintSpec } from "../document.ts";
 import {
   createOwner,
@@ -96,9 +97,7 @@ export class HoldCluster {
   async guarded(replicas = 1): Promise<string> {
     const name = this.nextName();
     await createOwner(this.client, { namespace, name, replicas });
-    await eventually(async () =>
-      expect((await this.theOwner(name))?.metadata?.finalizers).toContain(FINALIZER),
-    );
+    await eventually(async () => ok((await this.theOwner(name))?.metadata?.finalizers?.includes(FINALIZER)));
     return name;
   }
 
@@ -106,7 +105,7 @@ export class HoldCluster {
   async running(name: string, replicas = 1): Promise<readonly Pod[]> {
     const made = await eventually(async () => {
       const found = await podsOfOwner(this.client, namespace, name);
-      expect(found).toHaveLength(replicas);
+      deepStrictEqual(found.length, replicas);
       return found;
     }, CONTROLLERS);
     for (const { metadata: { name: pod = "" } = {} } of made) {
@@ -136,12 +135,12 @@ export class HoldCluster {
   async terminating(name: string): Promise<void> {
     await eventually(async () => {
       const found = await podsOfOwner(this.client, namespace, name);
-      expect(found.length).toBeGreaterThan(0);
-      for (const { metadata } of found) expect(metadata?.deletionTimestamp).toBeDefined();
+      ok(found.length > 0);
+      for (const { metadata } of found) ok(metadata?.deletionTimestamp);
     }, CONTROLLERS);
   }
 
   async gone(name: string): Promise<void> {
-    await eventually(async () => expect(await this.theOwner(name)).toBeUndefined(), CONTROLLERS);
+    await eventually(async () => deepStrictEqual(await this.theOwner(name), undefined), CONTROLLERS);
   }
 }
