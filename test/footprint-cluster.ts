@@ -9,7 +9,7 @@ import {
   type ObjectName,
   type Resource,
 } from "@berth/kube";
-import { type FootprintHold, nodeFootprints, originalFootprint, workerPools } from "@berth/placement";
+import { nodeFootprints, originalFootprint, workerPools } from "@berth/placement";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 
 /** No other user agent on these clusters begins so. */
@@ -27,12 +27,6 @@ export const FINALIZER: string = originalFootprint.finalizer;
 export const UID_LABEL: string = originalFootprint.podLabel;
 /** Where the agent's DaemonSet is. */
 export const AGENT: Required<ObjectName> = originalFootprint.agent;
-/** What the original holds, and by which finalizer. */
-export const HOLD: FootprintHold = {
-  resource: originalFootprint.owners,
-  finalizer: originalFootprint.finalizer,
-  ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
-};
 /** The cluster of this process with all controllers, Berth's CRDs and the namespaces of both. */
 export const sharedFullCluster = (): Promise<TestCluster> =>
   sharedTestCluster({

@@ -1,6 +1,6 @@
 /**
- * The drop-in for agent-substrate's pull request 134 on the whole product: what it does with nodes and WorkerPools, case by
- * case as the contract names them (F-1 to F-15), with the real controllers. Writes are counted in the audit log.
+ * The drop-in for agent-substrate's pull request 134 on the whole product: what it does with nodes and WorkerPools, with the
+ * real controllers, in the cases of the contract that no part of it proves alone. Writes are counted in the audit log.
  */
 import {
   clusterRoleBindings,
@@ -25,7 +25,6 @@ import {
   marksOf,
   NAMESPACE,
   sharedFullCluster,
-  UID_LABEL,
 } from "./footprint-cluster.ts";
 import { createDropInStage, createFootprintStage, type FootprintStage } from "./footprint-world.ts";
 import { patiently } from "./patience.ts";
@@ -40,17 +39,6 @@ const dropIn = (name: string): Promise<FootprintStage> => createDropInStage(clus
 const ASKING = { nodeSelector: { [LABEL]: "true" } };
 
 describe("nodes under the drop-in for pull request 134", () => {
-  it("F-1 are marked for a pod once it is bound, and not before", async () => {
-    await using stage = await dropIn("f1");
-    await stage.add("n");
-    const a = await stage.pool("a");
-    await stage.create(stage.pod("waiting", a));
-    await stage.settled();
-    expect(await stage.marksOf("n")).toEqual(markedBy());
-    await stage.bind("waiting", "n");
-    await stage.marked("n", a);
-  });
-
   it("F-2 F-3 F-4 carry one claim for each pool, written once, until its last pod there is gone", async () => {
     await using stage = await dropIn("f2");
     await stage.add("n");
@@ -106,52 +94,6 @@ describe("nodes under the drop-in for pull request 134", () => {
     expect(managers).not.toContain("atelet-node-controller");
   });
 
-  it("F-6 F-E3 stay marked while a pod ends, until it is gone; one that is finished besides does not count", async () => {
-    await using stage = await dropIn("f6");
-    await stage.add("n");
-    const [a, b] = [await stage.pool("a"), await stage.pool("b")];
-    for (const [name, pool] of [["a-1", a] as const, ["b-1", b] as const]) {
-      await stage.bound(name, pool, "n");
-      await stage.say(name, "Running");
-    }
-    await stage.marked("n", a, b);
-    for (const name of ["a-1", "b-1"]) await stage.terminate(name);
-    await stage.settled();
-    expect((await stage.readPod("a-1")).metadata?.deletionTimestamp).toBeDefined();
-    expect(await stage.marksOf("n")).toEqual(markedBy(a, b));
-    await stage.say("b-1", "Succeeded");
-    await stage.marked("n", a);
-    await stage.deletePod("a-1");
-    await stage.marked("n");
-  });
-
-  it("F-7 are not marked by a pod without the label, with an empty one, or by the agent's own", async () => {
-    await using stage = await dropIn("f7");
-    await stage.add("n", (it) => it.fake());
-    const a = await stage.pool("a");
-    const mark = await cluster.audit.mark();
-    const none = stage.stranger("none").on(stage.nodeName("n"));
-    await stage.create(none);
-    await stage.create(
-      stage
-        .pod("empty", a)
-        .labelled({ [UID_LABEL]: "" })
-        .on(stage.nodeName("n")),
-    );
-    // The agent runs there, as it does everywhere before the rollout; its pods even carry the label.
-    const agent = await stage.agent();
-    const template = { metadata: { labels: { app: "atelet", [UID_LABEL]: a.uid } } };
-    await stage.editAgent({ spec: { template } });
-    await patiently(async () => {
-      const { status } = await stage.readAgent();
-      expect(status?.observedGeneration).toBeGreaterThan(agent.metadata?.generation ?? 0);
-      expect(status?.updatedNumberScheduled).toBeGreaterThan(0);
-    });
-    await stage.settled();
-    expect(await stage.marksOf("n")).toEqual(markedBy());
-    expect(await stage.writes(mark, "n")).toEqual([]);
-  });
-
   it("F-8 F-E7 are not made for a pod that names one that is not there, and nothing is tried over and over", async () => {
     await using stage = await dropIn("f8");
     const a = await stage.pool("a");
@@ -162,24 +104,6 @@ describe("nodes under the drop-in for pull request 134", () => {
     expect(items.map(({ metadata }) => metadata?.name)).not.toContain(stage.nodeName("nowhere"));
     const about = (await stage.requests(mark)).filter(({ name }) => name === stage.nodeName("nowhere"));
     expect(about).toEqual([]);
-  });
-
-  it("F-12 that lose their pods as a pool shrinks are let go, and the one that keeps its pod is not written", async () => {
-    await using stage = await dropIn("f12");
-    const names = ["n0", "n1", "n2"];
-    for (const name of names) await stage.add(name, (it) => it.capacity({ cpu: "1", pods: "3" }).fake());
-    const template = { resources: { requests: { cpu: "600m" } } };
-    const a = await stage.pool("a", { replicas: 3, template });
-    expect(await stage.spread(a, 3)).toEqual(names);
-    for (const name of names) await stage.marked(name, a);
-    const mark = await cluster.audit.mark();
-    await stage.editPool(a, { spec: { replicas: 1 } });
-    const [kept = ""] = await stage.spread(a, 1);
-    for (const name of names.filter((it) => it !== kept)) await stage.marked(name);
-    await stage.settled();
-    expect(await stage.marksOf(kept)).toEqual(markedBy(a));
-    expect(await stage.writes(mark, kept)).toEqual([]);
-    expect(await stage.changes(mark)).toEqual(["patch 200", "patch 200"]);
   });
 });
 
@@ -252,18 +176,6 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     for (const { metadata } of ending) await stage.deletePod(metadata?.name ?? "");
     await stage.gone(() => stage.readPool(a));
     await stage.marked("n");
-  });
-
-  it("F-11 F-E13 that were never scheduled go, with all they own", async () => {
-    await using stage = await dropIn("f11");
-    const a = await stage.guarded(
-      await stage.pool("a", { replicas: 2, template: { nodeSelector: { "example.com/none": "here" } } }),
-    );
-    await patiently(async () => expect(await stage.podsOf(a)).toHaveLength(2));
-    await stage.deletePool(a);
-    await stage.gone(() => stage.readPool(a));
-    await stage.gone(() => stage.deploymentOf(a));
-    await patiently(async () => expect(await stage.podsOf(a)).toEqual([]));
   });
 
   it("F-13 have their Deployment follow, put right and made again, and count its pods", async () => {

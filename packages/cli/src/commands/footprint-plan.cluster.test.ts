@@ -1,11 +1,11 @@
 /** What `berth plan` says of objects beside nodes, and of footprints that are tried, on a real API server. */
 
-import { type DaemonSet, type Deployment, daemonSets, deployments, nodes } from "@berth/kube";
-import { nodeFootprints, workerPools } from "@berth/placement";
+import { daemonSets, nodes } from "@berth/kube";
+import { nodeFootprints } from "@berth/placement";
 import { aNode, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
-import { footprintCluster, writeFootprint } from "../footprint/testing/footprint-cluster.ts";
+import { agentOf, aPool, footprintCluster, writeFootprint } from "../footprint/testing/footprint-cluster.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";
 
 const namespace = "default";
@@ -18,35 +18,17 @@ beforeAll(async () => {
   const { client } = cluster;
   for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
 });
-afterEach(async () => {
-  await cluster.client.deleteCollection(nodeFootprints, {});
-  await cluster.client.deleteCollection(deployments, { namespace });
-});
+afterEach(() => cluster.client.deleteCollection(nodeFootprints, {}));
 
 const WORKLOADS = `workloads: [{podSelector: {matchLabels: {app: web}}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ${namespace}}}}]`;
 const documentOf = (more: string, name = "web"): string =>
   `{apiVersion: berth.dev/v1alpha1, kind: NodeFootprint, metadata: {name: ${name}}, spec: {${WORKLOADS}, node: {label: {key: ${LABEL}}}${more}}}\n`;
 
-interface PlanOptions {
-  readonly user?: string;
-  readonly line?: readonly string[];
-}
-
-async function plan(
-  text: string,
-  { user, line = ["--config", "f.yaml"] }: PlanOptions = {},
-): Promise<CliResult> {
-  const kubeconfig =
-    user === undefined ? cluster.kubeconfig() : cluster.kubeconfig({ user: await cluster.user(user) });
+async function plan(text: string, line: readonly string[] = ["--config", "f.yaml"]): Promise<CliResult> {
+  const kubeconfig = cluster.kubeconfig();
   await using folder = await testFolder({ "f.yaml": text, kubeconfig });
   const given = ["plan", "--exit-code", "--kubeconfig", "kubeconfig", ...line];
   return await cli(given, { folder: folder.path });
-}
-
-function templateOf(app: string): Required<Deployment>["spec"] {
-  const labels = { app };
-  const containers = [{ name: "main", image: "registry.test/app:1" }];
-  return { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } };
 }
 
 describe("a hold", () => {
@@ -55,10 +37,8 @@ describe("a hold", () => {
     `, hold: {resource: {group: ate.dev, version: v1alpha1, resource: workerpools}, finalizer: ${FINALIZER}, onDelete: Wait}`;
 
   it("is shown with the owners that would get the finalizer, and not those that have it", async () => {
-    const spec = { replicas: 1, ateomImage: "registry.test/ateom:1" };
-    await cluster.client.create(workerPools, { metadata: { name: "new" }, spec }, { namespace });
-    const held = { name: "held", finalizers: [FINALIZER] };
-    await cluster.client.create(workerPools, { metadata: held, spec }, { namespace });
+    await aPool(cluster, "new");
+    await aPool(cluster, "held", [FINALIZER]);
     const { code, stdout } = await plan(documentOf(HOLD));
     expect(stdout).toContain(
       `workerpools.ate.dev ${namespace}/new: the finalizer ${FINALIZER} would be put on\n`,
@@ -75,11 +55,7 @@ describe("a hold", () => {
 
 describe("Manage", () => {
   it("is shown with the nodes on which pods of the DaemonSet would end", async () => {
-    const { client } = cluster;
-    const { selector, template } = templateOf("agent");
-    const metadata = { name: "agent" };
-    const agent: DaemonSet = { metadata, spec: { selector, template } };
-    await client.create(daemonSets, agent, { namespace });
+    await cluster.client.create(daemonSets, agentOf());
     const more = (mode: string): string =>
       documentOf(`, agent: {daemonSet: {namespace: ${namespace}, name: agent}, nodeSelector: ${mode}}`);
     const { code, stdout } = await plan(more("Manage"));
@@ -87,7 +63,7 @@ describe("Manage", () => {
       `DaemonSet ${namespace}/agent would be made to ask for ${LABEL}=true: its pods on 2 nodes (n1, n2) would end at once\n`,
     );
     expect(code).toBe(exitCodes.changes);
-    const one = await plan(more("Manage"), { line: ["n1", "--config", "f.yaml"] });
+    const one = await plan(more("Manage"), ["n1", "--config", "f.yaml"]);
     expect([one.code, one.stdout]).toEqual([
       exitCodes.done,
       expect.not.stringContaining("would be made to ask"),
@@ -105,14 +81,14 @@ describe("plan --try", () => {
     const workloads = [{ podSelector: { matchLabels: { app: "web" } } }];
     await writeFootprint(cluster, "running", { workloads, node: { label: { key: LABEL } } });
     const line = ["--try", "f.yaml"];
-    const { code, stdout, stderr } = await plan(documentOf("", "tried"), { line });
+    const { code, stdout, stderr } = await plan(documentOf("", "tried"), line);
     expect(stderr).toContain("nodefootprint/tried: error: ");
     expect(stdout).toContain(
       "cluster/running: 0 of 2 nodes need its agent.\n  Its document has a fault: it goes on as it was before.\n",
     );
     expect(stdout).not.toContain("cluster/tried");
     expect(code).toBe(exitCodes.faults);
-    const sound = await plan(documentOf("", "running"), { line });
+    const sound = await plan(documentOf("", "running"), line);
     expect([sound.code, sound.stderr]).toEqual([exitCodes.done, ""]);
   });
 

@@ -1,11 +1,11 @@
 /** Footprints in `plan`, `explain` and `clean`, on a real API server. */
 
-import { customResourceDefinitions, daemonSets, nodes, pods } from "@berth/kube";
-import { nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { daemonSets, nodes, pods } from "@berth/kube";
+import { type WorkerPool, workerPools } from "@berth/placement";
+import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { crds, foreignKinds } from "../kinds.ts";
+import { agentOf, aPool, footprintCluster, podOf } from "../footprint/testing/footprint-cluster.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
 
 const LABEL = "example.com/agent";
@@ -31,48 +31,22 @@ let folder: TestFolder;
 let pool: WorkerPool;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
+  cluster = await footprintCluster();
   folder = await testFolder({ "footprints.yaml": FILE, kubeconfig: cluster.kubeconfig() });
   const { client } = cluster;
-  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await eventually(() => client.list(workerPools));
-  const namespace = "default";
-  pool = await client.create(
-    workerPools,
-    {
-      apiVersion: "ate.dev/v1alpha1",
-      kind: "WorkerPool",
-      metadata: { name: "pool", namespace },
-      spec: { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" },
-    },
-    { namespace },
-  );
+  pool = await aPool(cluster, "pool");
   for (const name of ["n1", "n2", "n3"]) {
     const labels = name === "n2" ? { [LABEL]: "true" } : {};
     await client.create(nodes, aNode(name).labelled(labels).build());
   }
-  const { uid = "" } = pool.metadata ?? {};
-  const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name: "pool", uid, controller: true };
-  const owned = aPod("web")
-    .labelled({ app: "web" })
-    .on("n1")
-    .with((pod) => ({ ...pod, metadata: { ...pod.metadata, ownerReferences: [owner] } }));
-  await client.create(pods, owned.build(), { namespace });
-  await client.create(pods, aPod("stray").labelled({ app: "web" }).on("n3").build(), { namespace });
-  const labels = { app: "agent" };
-  const containers = [{ name: "main", image: "registry.test/agent:1" }];
-  await client.create(
-    daemonSets,
-    {
-      metadata: { name: "agent", namespace },
-      spec: {
-        selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { containers, nodeSelector: { [LABEL]: "true" } } },
-      },
-    },
-    { namespace },
-  );
+  for (const pod of [podOf(pool, "web", "n1"), aPod("stray").on("n3")])
+    await client.create(pods, pod.labelled({ app: "web" }).build(), { namespace: "default" });
+  const { spec, ...agent } = agentOf({ [LABEL]: "true" });
+  const template = {
+    ...spec?.template,
+    spec: { containers: [], ...spec?.template.spec, priorityClassName: "" },
+  };
+  await client.create(daemonSets, { ...agent, spec: { selector: {}, ...spec, template } });
 });
 afterAll(async () => {
   await folder?.[Symbol.asyncDispose]();
@@ -149,10 +123,7 @@ describe("berth explain pod", () => {
 
   it("knows the owners of a pod without a node, too, and prints the same as data", async () => {
     const { metadata: { uid = "" } = {} } = pool;
-    const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name: "pool", uid, controller: true };
-    const unbound = aPod("unbound")
-      .labelled({ app: "web" })
-      .with((pod) => ({ ...pod, metadata: { ...pod.metadata, ownerReferences: [owner] } }));
+    const unbound = podOf(pool, "unbound").labelled({ app: "web" });
     await cluster.client.create(pods, unbound.build(), { namespace: "default" });
     const { stdout } = await berth("explain", "pod", "default/unbound", "-o", "json");
     const { footprints } = JSON.parse(stdout) as { footprints: readonly object[] };

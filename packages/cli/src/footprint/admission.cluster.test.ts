@@ -1,44 +1,27 @@
 /** The life of the configuration by which the API server asks about pods that wait for an agent. */
 
-import { type AdmissionServerSpec, admissionServerSpec } from "@berth/host";
 import { isApiError, mutatingWebhookConfigurations, pods } from "@berth/kube";
 import { nodeFootprints } from "@berth/placement";
-import { aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
+import { aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type RunningBerth, startBerth } from "../composition.ts";
-import { footprintCluster, writeFootprint } from "./testing/footprint-cluster.ts";
+import {
+  aBerth as berth,
+  clear,
+  conditionOf,
+  footprintCluster,
+  NAMESPACE,
+  statusOf,
+  writeFootprint,
+} from "./testing/footprint-cluster.ts";
 
-const NAMESPACE = "berth-system";
 let cluster: TestCluster;
 
 beforeAll(async () => {
   cluster = await footprintCluster(NAMESPACE);
 });
-afterEach(async () => {
-  await cluster.client.deleteCollection(nodeFootprints, {});
-  await cluster.client.deleteCollection(mutatingWebhookConfigurations, {});
-});
+afterEach(() => clear(cluster));
 
-async function aBerth(
-  mode: AdmissionServerSpec["mode"] = "Auto",
-): Promise<Pick<RunningBerth, "problems"> & AsyncDisposable> {
-  await using stack = new AsyncDisposableStack();
-  const port = await findFreePort();
-  const url = `https://127.0.0.1:${port}`;
-  const spec = admissionServerSpec.parse({ mode, bindAddress: `127.0.0.1:${port}`, url });
-  const client = stack.use(cluster.connect());
-  const berth = stack.use(
-    await startBerth({
-      client,
-      namespace: NAMESPACE,
-      // The CRDs are as young as the test: without it a footprint deleted while no Berth runs is not taken for deleted yet.
-      crdGraceMs: 0,
-      admission: { spec, namespace: NAMESPACE },
-    }),
-  );
-  const owned = stack.move();
-  return { problems: () => berth.problems(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
+const aBerth = (mode: "Auto" | "Off" = "Auto"): ReturnType<typeof berth> => berth(cluster, { mode });
 
 async function aFootprint(inject: "Webhook" | "None" = "Webhook"): Promise<void> {
   await writeFootprint(cluster, "agent", {
@@ -77,10 +60,7 @@ describe("the webhook configuration of footprints", () => {
   it("is not made without a footprint that wants it", async () => {
     await using berth = await aBerth();
     await aFootprint("None");
-    await eventually(async () => {
-      const { status } = await cluster.client.get(nodeFootprints, { name: "agent" });
-      expect(status?.conditions).toBeDefined();
-    });
+    await eventually(async () => expect((await statusOf(cluster)).conditions).toBeDefined());
     await eventually(() => expect(berth.problems()).toEqual([]));
     expect(await configurations()).toEqual([]);
   });
@@ -91,6 +71,8 @@ describe("the webhook configuration of footprints", () => {
     await expectAsked();
     await eventually(async () => expect(await waits()).toBe(true));
     expect(await waits({ logs: "no" })).toBe(false);
+    const ready = { status: "True", reason: "AdmissionByWebhook" };
+    await eventually(async () => expect(await conditionOf(cluster, "PodsWait")).toMatchObject(ready));
     await inject("None");
     await expectNotAsked();
     await inject("Webhook");
@@ -148,10 +130,7 @@ describe("the webhook configuration of footprints", () => {
     await cluster.client.create(mutatingWebhookConfigurations, { metadata, webhooks: [] });
     await using _berth = await aBerth();
     await aFootprint("None");
-    await eventually(async () => {
-      const { status } = await cluster.client.get(nodeFootprints, { name: "agent" });
-      expect(status?.conditions).toBeDefined();
-    });
+    await eventually(async () => expect((await statusOf(cluster)).conditions).toBeDefined());
     const found = await cluster.client
       .get(mutatingWebhookConfigurations, { name: "berth-footprint" })
       .catch((error: unknown) => error);

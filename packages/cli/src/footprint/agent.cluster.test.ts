@@ -1,14 +1,24 @@
 /** What a footprint does with the DaemonSet of its agent, and says of it, on a real API server. Nothing schedules pods here. */
 
-import { daemonSets, defineResource, type KubeObject, nodes, type PolicyRule, pods } from "@berth/kube";
+import { daemonSets, defineResource, type KubeObject, type PolicyRule } from "@berth/kube";
 import { type NodeFootprintSpec, nodeFootprints } from "@berth/placement";
-import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
+import { eventually, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { startBerth } from "../composition.ts";
-import { footprintCluster, grant, writeFootprint } from "./testing/footprint-cluster.ts";
+import {
+  aBerth,
+  agentOf,
+  aUsedNode,
+  clear,
+  conditionOf,
+  footprintCluster,
+  grant,
+  LABEL,
+  NAMESPACE,
+  statusOf,
+  writeFootprint,
+} from "./testing/footprint-cluster.ts";
 
 const USER = "berth-without-patch";
-const LABEL = "footprint.berth.dev/agent";
 const AGENT = { namespace: "default", name: "agent" };
 const MANAGED: NodeFootprintSpec = {
   preset: "log",
@@ -20,55 +30,22 @@ const MANAGED: NodeFootprintSpec = {
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await footprintCluster();
+  cluster = await footprintCluster(NAMESPACE);
   await grant(cluster, { name: "all-but-agents", user: USER }, ...ALL_BUT_AGENTS);
 });
-afterEach(async () => {
-  const { client } = cluster;
-  const scope = { namespace: "default" };
-  await client.deleteCollection(nodeFootprints, {});
-  await client.deleteCollection(pods, scope, { gracePeriodSeconds: 0 });
-  await client.deleteCollection(daemonSets, scope);
-  await client.deleteCollection(nodes, {});
-});
+afterEach(() => clear(cluster));
 
 const ALL_BUT_AGENTS: readonly PolicyRule[] = [
-  { apiGroups: ["", "berth.dev", "events.k8s.io", "apiextensions.k8s.io"], resources: ["*"], verbs: ["*"] },
+  {
+    apiGroups: ["", "berth.dev", "events.k8s.io", "apiextensions.k8s.io", "admissionregistration.k8s.io"],
+    resources: ["*"],
+    verbs: ["*"],
+  },
   { apiGroups: ["apps"], resources: ["*"], verbs: ["get", "list", "watch"] },
 ];
 
-async function aBerth(): Promise<AsyncDisposable> {
-  await using stack = new AsyncDisposableStack();
-  const user = await cluster.user(USER, ["system:authenticated"]);
-  stack.use(await startBerth({ client: stack.use(cluster.connect({ user })) }));
-  return stack.move();
-}
-
-async function anAgent(nodeSelector: Readonly<Record<string, string>> = {}): Promise<void> {
-  const labels = { app: "agent" };
-  const containers = [{ name: "main", image: "registry.test/agent:1" }];
-  const spec = { containers, nodeSelector, priorityClassName: "system-node-critical" };
-  await cluster.client.create(daemonSets, {
-    metadata: AGENT,
-    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
-  });
-}
-
-/** With a pod that needs the agent. */
-async function aUsedNode(name: string): Promise<void> {
-  const { client } = cluster;
-  await client.create(nodes, aNode(name).build());
-  const pod = aPod(`on-${name}`).labelled({ logs: "yes" }).on(name).build();
-  await client.create(pods, pod, { namespace: "default" });
-}
-
 const write = (spec: NodeFootprintSpec): Promise<object> => writeFootprint(cluster, "agent", spec);
-
-async function placed(): Promise<object | undefined> {
-  const { status } = await cluster.client.get(nodeFootprints, { name: "agent" });
-  return status?.conditions?.find(({ type }) => type === "AgentPlaced");
-}
-
+const placed = (): Promise<unknown> => conditionOf(cluster, "AgentPlaced");
 const selector = async (): Promise<unknown> =>
   (await cluster.client.get(daemonSets, AGENT)).spec?.template.spec?.nodeSelector;
 
@@ -97,9 +74,9 @@ const text = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
 describe("an agent that Berth may not manage", () => {
   it("has it said by a condition with the right, written once however often it is tried, until a patch goes through", async () => {
-    await using _berth = await aBerth();
-    await anAgent();
-    await aUsedNode("n1");
+    await using _berth = await aBerth(cluster, { user: USER });
+    await cluster.client.create(daemonSets, agentOf());
+    await aUsedNode(cluster, "n1");
     await write(MANAGED);
     await eventually(async () =>
       expect(await placed()).toMatchObject({
@@ -111,10 +88,8 @@ describe("an agent that Berth may not manage", () => {
       }),
     );
     // All else that is to be said has been.
-    await eventually(async () => {
-      const { status } = await cluster.client.get(nodeFootprints, { name: "agent" });
-      expect(status?.nodes).toMatchObject({ labelled: 1, pending: 0, agentReady: 0 });
-    });
+    const nodes = { labelled: 1, pending: 0, agentReady: 0 };
+    await eventually(async () => expect((await statusOf(cluster)).nodes).toMatchObject(nodes));
     const mark = await cluster.audit.mark();
     const tried = (code: number): Promise<number> =>
       cluster.audit.countSince(mark, { user: USER, verb: "patch", resource: "daemonsets.apps", code });
@@ -160,7 +135,7 @@ describe("an agent that Berth may not manage", () => {
         for (const resource of [policyBindings, policies]) await client.delete(resource, { name });
       },
     };
-    await anAgent();
+    await cluster.client.create(daemonSets, agentOf());
     await using asBerth = cluster.connect({ user: await cluster.user(USER, ["system:authenticated"]) });
     const body = { metadata: { annotations: { a: "b" } } };
     await eventually(() =>
@@ -168,8 +143,8 @@ describe("an agent that Berth may not manage", () => {
         "agents are managed elsewhere",
       ),
     );
-    await using _berth = await aBerth();
-    await aUsedNode("n1");
+    await using _berth = await aBerth(cluster, { user: USER });
+    await aUsedNode(cluster, "n1");
     await write(MANAGED);
     const denied = {
       status: "False",

@@ -1,124 +1,31 @@
 /** What `berth clean` undoes of footprints beside the nodes, on a real API server. */
 import { ownerLabels } from "@berth/host";
-import {
-  customResourceDefinitions,
-  daemonSets,
-  defineResource,
-  deployments,
-  mutatingWebhookConfigurations,
-  namespaces,
-  nodes,
-  type PolicyRule,
-  pods,
-  type Resource,
-} from "@berth/kube";
-import { nodeFootprints } from "@berth/placement";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { daemonSets, mutatingWebhookConfigurations, nodes, type PolicyRule } from "@berth/kube";
+import { eventually, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { crds } from "../kinds.ts";
-import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
-import { grant } from "./testing/footprint-cluster.ts";
-
-const FINALIZER = "example.com/hold";
-const fleets: Resource = defineResource({
-  group: "test.berth.dev",
-  version: "v1",
-  plural: "fleets",
-  kind: "Fleet",
-  namespaced: false,
-});
+import { type CliResult, cli, testFolder } from "../testing/harness.ts";
+import * as stages from "./testing/clean-stage.ts";
+import { aMarkedNode, documentOf, FINALIZER, fleets, HELD } from "./testing/clean-stage.ts";
+import { agentOf, clear, grant } from "./testing/footprint-cluster.ts";
 
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
-  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
-  await client.apply(customResourceDefinitions, {
-    metadata: { name: "fleets.test.berth.dev" },
-    spec: {
-      group: "test.berth.dev",
-      scope: "Cluster",
-      names: { plural: "fleets", singular: "fleet", kind: "Fleet", listKind: "FleetList" },
-      versions: [{ name: "v1", served: true, storage: true, schema }],
-    },
-  });
-  await eventually(() => client.list(nodeFootprints));
-  await eventually(() => client.list(fleets));
-  await client.create(namespaces, { metadata: { name: "berth-system" } });
+  cluster = await stages.cleanCluster();
 });
 afterEach(async () => {
-  const { client } = cluster;
-  await client.deleteCollection(nodeFootprints, {});
-  await client.deleteCollection(mutatingWebhookConfigurations, {});
-  await client.deleteCollection(deployments, { namespace: "default" });
-  await client.deleteCollection(daemonSets, { namespace: "default" });
-  await client.deleteCollection(pods, { namespace: "default" }, { gracePeriodSeconds: 0 });
-  await client.deleteCollection(nodes, {});
-  for (const { metadata: { name = "" } = {} } of (await client.list(fleets)).items) {
-    await client.patch(fleets, { name }, { type: "merge", body: { metadata: { finalizers: null } } });
-    await client.delete(fleets, { name });
-  }
+  await clear(cluster);
+  await stages.clearFleets(cluster);
 });
 
-const documentOf = (spec: string, name = "agent"): string =>
-  `{apiVersion: berth.dev/v1alpha1, kind: NodeFootprint, metadata: {name: ${name}}, spec: ${spec}}\n`;
-
-interface Stage extends AsyncDisposable {
-  /** Runs Berth with the document until `check` passes, and stops it. */
-  ran(check: () => Promise<void>, installation?: string): Promise<void>;
-  clean(...more: readonly string[]): Promise<CliResult>;
-}
-
-async function aStage(text: string, user?: string): Promise<Stage> {
-  const kubeconfig =
-    user === undefined ? cluster.kubeconfig() : cluster.kubeconfig({ user: await cluster.user(user) });
-  const folder: TestFolder = await testFolder({ "footprints.yaml": text, kubeconfig });
-  return {
-    async ran(check, installation = "berth") {
-      await using client = cluster.connect();
-      await using _berth = await startBerth({
-        client,
-        installation,
-        config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
-      });
-      await eventually(check);
-    },
-    clean: (...more) =>
-      cli(
-        [
-          "clean",
-          "--capability",
-          "footprint",
-          "--kubeconfig",
-          "kubeconfig",
-          "--config",
-          "footprints.yaml",
-          ...more,
-        ],
-        { folder: folder.path },
-      ),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
-}
+const aStage = (text: string, user?: string): Promise<stages.CleanStage> =>
+  stages.aStage(cluster, text, user);
 
 /** Beside what `clean` reads. */
 async function mayDo(user: string, rules: readonly PolicyRule[]): Promise<void> {
-  const reading: PolicyRule = {
-    apiGroups: ["berth.dev", "admissionregistration.k8s.io"],
-    resources: ["*"],
-    verbs: ["get", "list"],
-  };
-  await grant(cluster, { name: user }, reading, ...rules);
-}
-
-async function aMarkedNode(): Promise<void> {
-  const { client } = cluster;
-  await client.create(nodes, aNode("n1").build());
-  await client.create(pods, aPod("web").labelled({ app: "web" }).on("n1").build(), { namespace: "default" });
+  const apiGroups = ["berth.dev", "admissionregistration.k8s.io"];
+  await grant(cluster, { name: user }, { apiGroups, resources: ["*"], verbs: ["get", "list"] }, ...rules);
 }
 
 async function labelOf(key: string): Promise<string | undefined> {
@@ -135,7 +42,7 @@ const RESTRICTED = "agents.node-restriction.kubernetes.io/agent";
 
 describe("a label that kubelets may not write", () => {
   it("is taken off where the document is known, and stays where nothing but the node says it is ours", async () => {
-    await aMarkedNode();
+    await aMarkedNode(cluster);
     const spec = `{workloads: [{podSelector: {matchLabels: {app: web}}}], node: {label: {key: ${RESTRICTED}}}}`;
     await using stage = await aStage(documentOf(spec));
     await stage.ran(async () => expect(await labelOf(RESTRICTED)).toBe("true"));
@@ -151,16 +58,6 @@ describe("a label that kubelets may not write", () => {
   });
 });
 
-const HELD = `{
-  workloads: [{podSelector: {matchLabels: {app: web}}}],
-  group: {by: OwnerUID, owner: {group: test.berth.dev, kind: Fleet}},
-  node: {label: {key: example.com/agent}},
-  hold: {
-    resource: {group: test.berth.dev, version: v1, resource: fleets},
-    finalizer: ${FINALIZER}, onDelete: Wait
-  }
-}`;
-
 /** Pods count by their label alone, so that a node is marked. */
 const PLAIN_HELD = HELD.replace(/group: .*,\n/, "group: {by: PodLabel, label: app},\n");
 
@@ -172,7 +69,7 @@ async function aFleet(name: string, finalizers: readonly string[]): Promise<void
   await cluster.client.create(fleets, { apiVersion: "test.berth.dev/v1", kind: "Fleet", metadata });
 }
 
-async function aHeldFleet(name: string, stage: Stage): Promise<void> {
+async function aHeldFleet(name: string, stage: stages.CleanStage): Promise<void> {
   await aFleet(name, ["example.com/other"]);
   await stage.ran(async () => expect(await finalizersOf(name)).toEqual(["example.com/other", FINALIZER]));
 }
@@ -216,7 +113,7 @@ describe("finalizers of owners", () => {
       { apiGroups: ["test.berth.dev"], resources: ["fleets"], verbs: ["list", "patch"] },
     ]);
     await using stage = await aStage(documentOf(PLAIN_HELD), "half-cleaner");
-    await aMarkedNode();
+    await aMarkedNode(cluster);
     await aHeldFleet("f4", stage);
     await stage.ran(async () => expect(await labelOf("example.com/agent")).toBe("true"));
     await eventually(async () => {
@@ -229,7 +126,7 @@ describe("finalizers of owners", () => {
 
   it("stay where the marks on nodes say that the footprint is of another installation", async () => {
     await using stage = await aStage(documentOf(PLAIN_HELD));
-    await aMarkedNode();
+    await aMarkedNode(cluster);
     await aFleet("f5", []);
     await stage.ran(async () => {
       expect(await finalizersOf("f5")).toEqual([FINALIZER]);
@@ -258,20 +155,9 @@ describe("an agent", () => {
   }`;
 
   it("that asks for the label is named, for its pods end with it, and only while the label stands", async () => {
-    const { client } = cluster;
-    const labels = { app: "agent" };
-    const containers = [{ name: "main", image: "registry.test/app:1" }];
-    const spec = { containers, nodeSelector: { "example.com/agent": "true" } };
-    await client.create(
-      daemonSets,
-      {
-        metadata: { name: "agent" },
-        spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
-      },
-      { namespace: "default" },
-    );
+    await cluster.client.create(daemonSets, agentOf({ "example.com/agent": "true" }));
     await using stage = await aStage(documentOf(AGENT));
-    await aMarkedNode();
+    await aMarkedNode(cluster);
     await stage.ran(async () => expect(await labelOf("example.com/agent")).toBe("true"));
     const line = "The DaemonSet default/agent asks for example.com/agent=true: its pods on 1 node";
     expect((await stage.clean()).stderr).toContain(`${line} would end.`);

@@ -1,13 +1,23 @@
 /** What a footprint says of itself where Berth lacks rights, on a real API server with RBAC. */
 
-import { daemonSets, nodes, type PolicyRule, pods } from "@berth/kube";
-import { type NodeFootprint, nodeFootprints, workerPools } from "@berth/placement";
+import { daemonSets, nodes, pods } from "@berth/kube";
 import type { LogFields, Logger } from "@berth/runtime";
-import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
+import { aNode, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { testFolder } from "../testing/harness.ts";
-import { footprintCluster, grant } from "./testing/footprint-cluster.ts";
+import {
+  agentOf,
+  allOf,
+  aPool,
+  aUsedNode,
+  conditionOf,
+  footprintCluster,
+  grant,
+  podOf,
+  statusOf,
+  writeFootprint,
+} from "./testing/footprint-cluster.ts";
 
 let cluster: TestCluster;
 
@@ -17,66 +27,35 @@ beforeAll(async () => {
 
 const USER = "footprints-without-pools";
 
-const ALL_BUT_POOLS: PolicyRule = {
-  apiGroups: [
-    "",
-    "apps",
-    "berth.dev",
-    "events.k8s.io",
-    "apiextensions.k8s.io",
-    "admissionregistration.k8s.io",
-  ],
-  resources: ["*"],
-  verbs: ["*"],
-};
-
-async function statusOf(): Promise<NonNullable<NodeFootprint["status"]>> {
-  return (await cluster.client.get(nodeFootprints, { name: "atelet" })).status ?? {};
-}
-
-async function conditionOf(type: string): Promise<unknown> {
-  return (await statusOf()).conditions?.find((it) => it.type === type);
-}
-
 const text = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
 describe("a footprint whose owners may not be read", () => {
   it("says which right is missing, and not that nothing is pending; the process stays ready", async () => {
     const { client } = cluster;
-    await grant(cluster, { name: "all-but-pools", user: USER }, ALL_BUT_POOLS);
-    const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
-    const namespace = "default";
-    const pool = await client.create(workerPools, { metadata: { name: "p" }, spec }, { namespace });
-    const { uid = "" } = pool.metadata ?? {};
-    const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name: "p", uid, controller: true };
+    await grant(cluster, { name: "all-but-pools", user: USER }, allOf("berth.dev"));
+    const pool = await aPool(cluster, "p");
     await client.create(nodes, aNode("n1").build());
-    const pod = aPod("ateom")
-      .labelled({ "ate.dev/worker-pool": "p" })
-      .on("n1")
-      .with((it) => ({ ...it, metadata: { ...it.metadata, ownerReferences: [owner] } }));
-    await client.create(pods, pod.build(), { namespace });
-    await client.create(nodeFootprints, {
-      metadata: { name: "atelet" },
-      spec: { preset: "agent-substrate/owner-uid" },
-    });
+    const pod = podOf(pool, "ateom", "n1").labelled({ "ate.dev/worker-pool": "p" });
+    await client.create(pods, pod.build(), { namespace: "default" });
+    await writeFootprint(cluster, "atelet", { preset: "agent-substrate/owner-uid" });
     await using asUser = cluster.connect({ user: await cluster.user(USER, ["system:authenticated"]) });
     await using berth = await startBerth({ client: asUser });
     await eventually(async () => {
-      expect(await conditionOf("AgentPlaced")).toMatchObject({
+      expect(await conditionOf(cluster, "AgentPlaced", "atelet")).toMatchObject({
         status: "Unknown",
         reason: "FootprintUnknown",
         message: text(/^it is not known yet of one node .*: get workerpools\.ate\.dev "p".*forbidden/s),
       });
-      expect(await conditionOf("OwnersHeld")).toMatchObject({
+      expect(await conditionOf(cluster, "OwnersHeld", "atelet")).toMatchObject({
         status: "Unknown",
         reason: "FootprintHindered",
         message: text(
           /^the hold of workerpools\.ate\.dev cannot be kept: workerpools\.ate\.dev: \w+ workerpools\.ate\.dev is forbidden/s,
         ),
       });
-      expect((await statusOf()).nodes).toMatchObject({ labelled: 0, unknown: 1 });
+      expect((await statusOf(cluster, "atelet")).nodes).toMatchObject({ labelled: 0, unknown: 1 });
     });
-    expect((await statusOf()).nodes).not.toHaveProperty("pending");
+    expect((await statusOf(cluster, "atelet")).nodes).not.toHaveProperty("pending");
     expect(berth.problems()).toEqual([]);
     const { body } = await berth.metrics.expose();
     expect(body.split("\n")).toContain("berth_footprints_hindered 1");
@@ -88,7 +67,7 @@ describe("a footprint whose owners may not be read", () => {
     );
     await eventually(
       async () =>
-        expect(await conditionOf("OwnersHeld")).toMatchObject({
+        expect(await conditionOf(cluster, "OwnersHeld", "atelet")).toMatchObject({
           status: "Unknown",
           message: text(/cannot be kept: patch workerpools\.ate\.dev "p" in "default".*forbidden/s),
         }),
@@ -129,10 +108,8 @@ function aLog(): { readonly log: Logger; readonly told: readonly string[] } {
 describe("a footprint in a file", () => {
   it("has its conditions logged, each once and as it changes, from the first that is known", async () => {
     const { client } = cluster;
-    const namespace = "default";
     const { log, told } = aLog();
-    await client.create(nodes, aNode("n2").build());
-    await client.create(pods, aPod("web").labelled({ logs: "yes" }).on("n2").build(), { namespace });
+    await aUsedNode(cluster, "n2");
     await using folder = await testFolder({ "berth.yaml": FILE });
     await using asBerth = cluster.connect();
     await using _berth = await startBerth({
@@ -145,21 +122,7 @@ describe("a footprint in a file", () => {
       "warn config/logs AgentPlaced False DaemonSetMissing",
     ];
     await eventually(() => expect(told.toSorted()).toEqual(first.toSorted()));
-    const labels = { app: "logs" };
-    const nodeSelector = { "footprint.berth.dev/logs": "true" };
-    const template = {
-      metadata: { labels },
-      spec: {
-        containers: [{ name: "main", image: "registry.test/logs:1" }],
-        nodeSelector,
-        priorityClassName: "system-node-critical",
-      },
-    };
-    await client.create(
-      daemonSets,
-      { metadata: { name: "logs" }, spec: { selector: { matchLabels: labels }, template } },
-      { namespace },
-    );
+    await client.create(daemonSets, agentOf({ "footprint.berth.dev/logs": "true" }, "logs"));
     await eventually(() => expect(told).toHaveLength(3));
     expect(told.at(-1)).toBe("info config/logs AgentPlaced True AgentPlaced");
   });
@@ -174,7 +137,7 @@ spec: {}
 describe("WorkerPools that may not be read", () => {
   it("are told of by the informer's metrics, and keep the process ready for what else it does", async () => {
     const user = "pools-without-rights";
-    await grant(cluster, { name: "no-pools", user }, ALL_BUT_POOLS);
+    await grant(cluster, { name: "no-pools", user }, allOf("berth.dev"));
     await using folder = await testFolder({ "berth.yaml": POOLS });
     await using asUser = cluster.connect({ user: await cluster.user(user, ["system:authenticated"]) });
     await using berth = await startBerth({

@@ -2,101 +2,28 @@
 
 import { admissionServerSpec } from "@berth/host";
 import {
-  clusterRoleBindings,
-  clusterRoles,
-  type Deployment,
-  defineResource,
   deployments,
-  type KubeClient,
-  type KubeObject,
   mutatingWebhookConfigurations,
-  namespaces,
   nodes,
   persistentVolumeClaims,
   persistentVolumes,
   pods,
-  type Resource,
-  roleBindings,
-  roles,
-  serviceAccounts,
-  validatingAdmissionPolicies,
-  validatingAdmissionPolicyBindings,
 } from "@berth/kube";
 import { workerPools } from "@berth/placement";
 import { aNode, aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
-import { installManifests } from "../manifests.ts";
 import type { ExtraRights } from "../manifests-rights.ts";
 import { testFolder } from "../testing/harness.ts";
-import { footprintCluster, grant } from "./testing/footprint-cluster.ts";
+import { installed } from "../testing/installed.ts";
+import { agentOf, aPool, footprintCluster, podOf, refTo } from "./testing/footprint-cluster.ts";
 
 let cluster: TestCluster;
 
 beforeAll(async () => {
   cluster = await footprintCluster();
 });
-
-const KINDS: readonly Resource[] = [
-  namespaces,
-  serviceAccounts,
-  validatingAdmissionPolicies,
-  validatingAdmissionPolicyBindings,
-  clusterRoles,
-  clusterRoleBindings,
-  roles,
-  roleBindings,
-];
-
-/** What `berth manifests` prints of accounts and rights; connects as the account. */
-async function installed(
-  installation: string,
-  rights: ExtraRights,
-): Promise<{ readonly client: KubeClient; readonly user: string; readonly namespace: string }> {
-  const namespace = `berth-${installation}`;
-  const image = "registry.example.com/berth:1";
-  const objects: readonly KubeObject[] = installManifests({
-    image,
-    namespace,
-    installation,
-    replicas: 1,
-    rules: new Map(),
-    rights,
-  });
-  for (const object of objects) {
-    const resource = KINDS.find(({ kind }) => kind === object.kind);
-    if (resource !== undefined) await cluster.client.apply(resource, object, { fieldManager: "installer" });
-  }
-  const user = `system:serviceaccount:${namespace}:${namespace}`;
-  const groups = ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"];
-  const client = cluster.connect({ user: await cluster.user(user, groups) });
-  await untilKnown(client, { user, namespace });
-  return { client, user, namespace };
-}
-
-/** What nobody has. Whoever may list it is told so. */
-const nothing = defineResource({
-  group: "rights.test",
-  version: "v1",
-  plural: "nothings",
-  kind: "Nothing",
-  namespaced: false,
-});
-
-/** Rights are known to the API server a moment after they were given, roles and bindings each in their order. */
-async function untilKnown(
-  account: KubeClient,
-  { user, namespace }: { readonly user: string; readonly namespace: string },
-): Promise<void> {
-  const name = `${namespace}-last`;
-  const rules = [{ apiGroups: [nothing.group], resources: [nothing.plural], verbs: ["list"] }];
-  await grant(cluster, { name, user }, ...rules);
-  await eventually(async () => {
-    await expect(account.list(nothing)).rejects.toMatchObject({ failure: { kind: "notFound" } });
-    await account.get(namespaces, { name: namespace });
-  });
-}
 
 const WEB = `apiVersion: berth.dev/v1alpha1
 kind: NodeFootprint
@@ -115,22 +42,12 @@ spec:
   wait: {inject: Webhook, port: 9}
 `;
 
-function aDeployment(name: string): Deployment {
-  const labels = { app: "web" };
-  const containers = [{ name: "main", image: "registry.test/app:1" }];
-  return {
-    metadata: { name },
-    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
-  };
-}
-
 describe("the manifests for footprints", () => {
   it("give what waits, claims by owners and volumes take, and nothing is refused", async () => {
     const { client } = cluster;
     const namespace = "default";
-    const own = await installed("waits", {});
+    await using own = await installed(cluster, "waits", {});
     const mark = await cluster.audit.mark();
-    await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": WEB });
     const port = await findFreePort();
     const url = `https://127.0.0.1:${port}`;
@@ -164,7 +81,7 @@ describe("the manifests for footprints", () => {
       .with((it) => ({ ...it, spec: { containers: [], ...it.spec, volumes } }));
     await client.create(pods, pod.build(), { namespace });
     await using berth = await startBerth({
-      client: asAccount,
+      client: own.client,
       installation: "waits",
       namespace: own.namespace,
       admission: { spec, namespace: own.namespace },
@@ -185,7 +102,7 @@ describe("the manifests for footprints", () => {
       expect(made.spec?.initContainers?.map(({ name }) => name)).toEqual(["wait-for-agent"]);
     });
     await eventually(() => expect(berth.problems()).toEqual([]));
-    const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
+    const refused = await cluster.audit.entriesSince(mark, { user: own.user.name, code: 403 });
     expect(refused.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual([]);
   });
 });
@@ -210,29 +127,20 @@ describe.each([
   it("the preset for agent-substrate without its pull request marks, holds, deletes and needs no other", async () => {
     const { client } = cluster;
     const namespace = "default";
-    const own = await installed(name, await rights());
+    await using own = await installed(cluster, name, await rights());
     const mark = await cluster.audit.mark();
-    await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": SUBSTRATE });
-    const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
     const of = { namespace, name };
-    const pool = await client.create(workerPools, { metadata: { name }, spec }, { namespace });
-    const { uid = "" } = pool.metadata ?? {};
-    const ownerReferences = [
-      { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name, uid, controller: true },
-    ];
+    const pool = await aPool(cluster, name);
     await client.create(nodes, aNode(name).build());
-    const pod = aPod(name)
-      .labelled({ "ate.dev/worker-pool": name })
-      .on(name)
-      .with((it) => ({ ...it, metadata: { ...it.metadata, ownerReferences } }));
+    const pod = podOf(pool, name, name).labelled({ "ate.dev/worker-pool": name });
     await client.create(pods, pod.build(), { namespace });
     // As the controller of agent-substrate makes it.
-    const deployment = aDeployment(name);
-    const metadata = { ...deployment.metadata, ownerReferences };
-    await client.create(deployments, { ...deployment, metadata }, { namespace });
+    const { spec } = agentOf({}, name);
+    const metadata = { name, ownerReferences: [refTo(pool)] };
+    await client.create(deployments, { metadata, ...(spec && { spec }) }, { namespace });
     await using berth = await startBerth({
-      client: asAccount,
+      client: own.client,
       installation: name,
       namespace: own.namespace,
       config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
@@ -250,7 +158,7 @@ describe.each([
     });
     await client.delete(pods, of, { gracePeriodSeconds: 0 });
     await eventually(async () => expect((await client.list(workerPools, { namespace })).items).toEqual([]));
-    const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
+    const refused = await cluster.audit.entriesSince(mark, { user: own.user.name, code: 403 });
     expect(refused.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual([]);
     expect(berth.problems()).toEqual([]);
   });

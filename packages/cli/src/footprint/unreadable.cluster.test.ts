@@ -5,9 +5,8 @@ import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { testFolder } from "../testing/harness.ts";
-import { footprintCluster, grant, writeFootprint } from "./testing/footprint-cluster.ts";
+import { allOf, footprintCluster, grant, NAMESPACE, writeFootprint } from "./testing/footprint-cluster.ts";
 
-const NAMESPACE = "berth-system";
 let cluster: TestCluster;
 
 beforeAll(async () => {
@@ -44,21 +43,7 @@ describe("footprints of the cluster that may not be read any more", () => {
       await using _berth = await startBerth({ client: own, ...options });
       await eventually(async () => expect(await seen()).toEqual(["example.com/b"]));
     }
-    const rules = [
-      {
-        apiGroups: [
-          "",
-          "apps",
-          "admissionregistration.k8s.io",
-          "events.k8s.io",
-          "apiextensions.k8s.io",
-          "batch",
-        ],
-        resources: ["*"],
-        verbs: ["*"],
-      },
-    ];
-    await grant(cluster, { name: "half" }, ...rules);
+    await grant(cluster, { name: "half" }, allOf("batch"));
     await using half = cluster.connect({ user: await cluster.user("half") });
     await eventually(() => half.list(nodes));
     await using _berth = await startBerth({ client: half, ...options });

@@ -1,83 +1,9 @@
-import type { DaemonSet, Node, Pod } from "@berth/kube";
+import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { ownedMarks, recordOf } from "../node/record.ts";
-import { bindFootprints } from "./capability.ts";
 import type { NodeFootprintSpec } from "./document.ts";
-import {
-  explainFootprints,
-  explainPodFootprints,
-  type FootprintExplanation,
-  type FootprintOfPod,
-} from "./explain.ts";
-import { type Footprints } from "./footprint.ts";
-import { footprintsOf } from "./testing/footprints.ts";
-import { makePod, sightOf } from "./testing/pods.ts";
-
-const LABEL = "ate.dev/atelet";
-const CLAIM = "ate.dev/claim.";
-
-interface NodeInit {
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-  /** Marks that are recorded as ours. */
-  readonly ours?: readonly string[];
-}
-
-function aNode({ labels = {}, annotations = {}, ours = [] }: NodeInit = {}): Node {
-  const entry = { c: "footprint", r: "cluster/atelet", since: "2026-01-01T00:00:00Z" };
-  const record = { v: 1, by: "berth", marks: Object.fromEntries(ours.map((id) => [id, entry])) };
-  const recorded = ours.length === 0 ? {} : { "berth.dev/marks": JSON.stringify(record) };
-  const creationTimestamp = "2026-01-01T00:00:00Z";
-  return {
-    metadata: {
-      name: "n1",
-      uid: "n1",
-      creationTimestamp,
-      labels,
-      annotations: { ...annotations, ...recorded },
-    },
-  };
-}
-
-const aPod = (name: string, pool: string, owners = [pool], phase = "Running"): Pod =>
-  makePod(name, {
-    namespace: "ns",
-    labels: { "ate.dev/worker-pool-uid": pool },
-    owners: owners.map((of) => `ate.dev/WorkerPool ${of}`),
-    phase,
-  });
-
-interface World {
-  readonly node?: Node;
-  /** `undefined`: not read. */
-  readonly pods?: readonly Pod[] | undefined;
-  readonly spec?: NodeFootprintSpec;
-  readonly daemonSet?: DaemonSet | null | undefined;
-  /** Names of pods whose owners are not read. */
-  readonly open?: readonly string[];
-}
-
-interface Stage {
-  readonly node: Node;
-  readonly footprints: Footprints;
-  readonly around: Parameters<typeof explainFootprints>[2];
-}
-
-function stageOf(world: World): Stage {
-  const { node = aNode(), pods, spec = { preset: "agent-substrate/pr-134" }, daemonSet, open = [] } = world;
-  const footprints = footprintsOf({ atelet: spec });
-  const sight = { ...sightOf({ pods, ownersUnknown: new Set(open) }), daemonSet: () => daemonSet };
-  const view = { node, owned: ownedMarks(recordOf(node), "berth") };
-  const { decision } = bindFootprints({ footprints: () => footprints, sight }).contribute(view, 0);
-  return { node, footprints, around: { sight, installation: "berth", outcomes: decision.outcomes ?? [] } };
-}
-
-function explain(world: World): FootprintExplanation {
-  const { node, footprints, around } = stageOf(world);
-  const [one] = explainFootprints(node, footprints, around);
-  if (one === undefined) throw new Error("there is no footprint");
-  return one;
-}
+import { explainPodFootprints, type FootprintOfPod } from "./explain.ts";
+import { aNode, aPod, CLAIM, type ExplainWorld, explain, LABEL, stageOf } from "./testing/explain-world.ts";
+import { makePod } from "./testing/pods.ts";
 
 describe("a footprint on one node", () => {
   it("names the pods that need the agent in order, with their claims, written or not", () => {
@@ -200,7 +126,7 @@ describe("an agent that is not checked", () => {
 });
 
 describe("a pod", () => {
-  const explainPod = (pod: Pod, world: World = {}, isBound = true): FootprintOfPod | undefined => {
+  const explainPod = (pod: Pod, world: ExplainWorld = {}, isBound = true): FootprintOfPod | undefined => {
     const { node, footprints, around } = stageOf({ pods: [pod], ...world });
     return explainPodFootprints(pod, footprints, { ...around, node: isBound ? node : undefined })[0];
   };

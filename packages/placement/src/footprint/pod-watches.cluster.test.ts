@@ -1,98 +1,17 @@
 /** Which pods arrive from a real API server for footprints, what is kept of them, and whom changes wake. */
-import { type KubeClient, type KubeObject, namespaces, type Pod, pods } from "@berth/kube";
-import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
-import { aPod, eventually, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { pods } from "@berth/kube";
+import { aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import { type Answer, podNeeds } from "./needs.ts";
-import { FootprintPods } from "./pod-watches.ts";
-import { plainFootprint } from "./testing/footprints.ts";
 import { sightOf } from "./testing/pods.ts";
+import { footprintByKey as aFootprint, anAteom, startPods, withGpu } from "./testing/pods-run.ts";
 
 let cluster: TestCluster;
-let count = 0;
-
 beforeAll(async () => {
   cluster = await sharedTestCluster();
 });
-
-/** Pods with a label of its own, so that tests do not see one another's. */
-function aFootprint(
-  id: string,
-  workload: Partial<NeedingPods> = {},
-  init: Partial<Footprint> = {},
-): Footprint {
-  const podSelector = { matchExpressions: [{ key: id, operator: "Exists" }] } as const;
-  return plainFootprint(id, { podSelector, ...workload }, init);
-}
-
-interface Setup extends AsyncDisposable {
-  /** Also the name of its namespace, and the key of the label of its pods. */
-  readonly id: string;
-  readonly watches: FootprintPods;
-  /** Nodes told of, in order. */
-  readonly told: string[];
-  /** Names of the pods that came over the wire, each time they did. */
-  readonly received: string[];
-  create(pod: PodBuilder): Promise<Pod>;
-  patch(name: string, body: object, subresource?: string): Promise<void>;
-  readonly names: (footprint: Footprint, node: string) => readonly string[] | undefined;
-}
-
-async function setUp(): Promise<Setup> {
-  const id = `footprint-${++count}`;
-  await cluster.client.create(namespaces, { metadata: { name: id } });
-  const client = cluster.connect();
-  const told: string[] = [];
-  const received: string[] = [];
-  const counted = <T extends KubeObject>(project?: (object: T) => T) => ({
-    project(object: T): T {
-      received.push(object.metadata?.name ?? "");
-      return project?.(object) ?? object;
-    },
-  });
-  const listening: Pick<KubeClient, "list" | "watch"> = {
-    list: (resource, options) => client.list(resource, { ...options, ...counted(options?.project) }),
-    watch: (resource, options) => client.watch(resource, { ...options, ...counted(options?.project) }),
-  };
-  const watches = new FootprintPods({
-    client: listening,
-    cluster: clusterName("test"),
-    clock: systemClock,
-    log: createSilentLogger(),
-    onChange: (node) => void told.push(node),
-    onSynced: () => {},
-  });
-  const stopping = new AbortController();
-  const { ended } = await watches.start(stopping.signal);
-  const patch: Setup["patch"] = async (name, body, subresource) => {
-    const options = subresource === undefined ? {} : { subresource };
-    await cluster.client.patch(pods, { namespace: id, name }, { type: "merge", body }, options);
-  };
-  return {
-    id,
-    watches,
-    told,
-    received,
-    patch,
-    create: (builder) => cluster.client.create(pods, builder.in(id).build(), { namespace: id }),
-    names: (footprint, node) =>
-      watches
-        .pods(footprint, node)
-        ?.map(({ metadata }) => metadata?.name ?? "")
-        .toSorted(),
-    async [Symbol.asyncDispose]() {
-      stopping.abort();
-      await ended;
-      await client.close();
-    },
-  };
-}
-
-const anAteom = (id: string, name: string, node: string): PodBuilder =>
-  aPod(name)
-    .labelled({ [id]: "a", other: "x" })
-    .on(node);
+const setUp = (): ReturnType<typeof startPods> => startPods(cluster);
 
 describe("the pods of a footprint", () => {
   it("F-B7 are all that is received among 300 others, slim, and unbound ones not at all", async () => {
@@ -210,7 +129,6 @@ describe("the pods of a footprint", () => {
     const made = { spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } } };
     await setup.create(
       anAteom(id, "p1", "n1")
-        .requesting({ cpu: "1", "example.com/gpu": "2" })
         .with((pod) => ({
           ...pod,
           spec: {
@@ -221,7 +139,7 @@ describe("the pods of a footprint", () => {
             ),
           },
         }))
-        .with((pod) => withLimit(pod)),
+        .with(withGpu),
     );
     const [one, two] = [aFootprint(id), aFootprint(id, {}, { name: "two" })];
     watches.want([one, two]);
@@ -335,12 +253,3 @@ describe("the pods of a footprint", () => {
     expect(watches.podsOf(footprint, { namespace: id })).toHaveLength(2);
   });
 });
-
-/** An extended resource has the same limit. */
-function withLimit(pod: Pod): Pod {
-  const limits = { "example.com/gpu": "2" };
-  const containers = (pod.spec?.containers ?? []).map((container) =>
-    Object.assign({}, container, { resources: { ...container.resources, limits } }),
-  );
-  return { ...pod, spec: { ...pod.spec, containers } };
-}

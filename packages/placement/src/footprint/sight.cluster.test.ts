@@ -1,49 +1,29 @@
 /** What footprints see of a real cluster, with the controllers that make pods, bind claims and collect garbage. */
 import {
-  type CustomResourceDefinition,
   clusterRoleBindings,
   clusterRoles,
   customResourceDefinitions,
-  type Deployment,
-  defineResource,
   deployments,
-  type KubeObject,
   namespaces,
   nodes,
-  type Pod,
   persistentVolumeClaims,
   persistentVolumes,
   pods,
-  type Resource,
   replicaSets,
-  serviceAccounts,
 } from "@berth/kube";
-import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { Footprint, NeedingPods } from "./footprint.ts";
-import { createFootprintSight, type FootprintWatches } from "./sight.ts";
-import { plainFootprint } from "./testing/footprints.ts";
-
-const POOL = { group: "footprint.test", kind: "Pool" };
-const poolResource: Resource = defineResource({
-  ...POOL,
-  version: "v1",
-  plural: "pools",
-  namespaced: true,
-});
-const poolDefinition: CustomResourceDefinition = {
-  metadata: { name: "pools.footprint.test" },
-  spec: {
-    group: POOL.group,
-    names: { kind: POOL.kind, plural: "pools" },
-    scope: "Namespaced",
-    versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object" } } }],
-  },
-};
+import {
+  footprintByApp as aFootprint,
+  bindPod,
+  POOL,
+  poolDefinition,
+  poolResource,
+  startSight,
+  webOf,
+} from "./testing/sight-run.ts";
 
 let cluster: TestCluster;
-let count = 0;
 
 beforeAll(async () => {
   cluster = await sharedTestCluster({ with: ["controller-manager"] });
@@ -51,99 +31,7 @@ beforeAll(async () => {
   for (const name of ["n1", "n2"]) await cluster.client.create(nodes, aNode(name).build());
 });
 
-function aFootprint(id: string, workload: Partial<NeedingPods>, init: Partial<Footprint> = {}): Footprint {
-  return plainFootprint(id, { podSelector: { matchLabels: { app: id } }, ...workload }, init);
-}
-
-interface Setup extends AsyncDisposable {
-  readonly id: string;
-  readonly watches: FootprintWatches;
-  /** Nodes told of. */
-  readonly told: Set<string>;
-  /** Nodes of pods whose owners have become known. */
-  readonly known: Set<string>;
-  /** Namespaces told of. */
-  /** How often something was another in a namespace. */
-  readonly near: { namespaces: number };
-  /** Where need may be another. */
-  problem(): string | undefined;
-}
-
-async function setUp(user?: string): Promise<Setup> {
-  const id = `sight-${++count}`;
-  await cluster.client.create(namespaces, { metadata: { name: id, labels: { team: "a" } } });
-  // Until the controller manager has made it, every pod of the namespace is refused.
-  await eventually(() => cluster.client.get(serviceAccounts, { namespace: id, name: "default" }));
-  const client = cluster.connect({
-    userAgent: id,
-    ...(user !== undefined && { user: await cluster.user(user) }),
-  });
-  const told = new Set<string>();
-  const near = { namespaces: 0 };
-  const known = new Set<string>();
-  const watches = createFootprintSight({
-    client,
-    cluster: clusterName("test"),
-    clock: systemClock,
-    log: createSilentLogger(),
-    daemonSets: { daemonSet: () => null, want: () => {} },
-    onNode: (node) => void told.add(node),
-    onEverything: () => {},
-    onOwners: ({ spec }) => void known.add(spec?.nodeName ?? ""),
-    onNamespace: () => near.namespaces++,
-  });
-  const stopping = new AbortController();
-  const running = await Promise.all(watches.components.map((part) => part.start(stopping.signal)));
-  return {
-    id,
-    watches,
-    told,
-    known,
-    near,
-    problem: () => watches.components.map((part) => part.problem?.()).find((it) => it !== undefined),
-    async [Symbol.asyncDispose]() {
-      stopping.abort();
-      await Promise.all(running.map(({ ended }) => ended));
-      await client.close();
-    },
-  };
-}
-
-function aDeployment(id: string, owner?: KubeObject): Deployment {
-  const { name = "", uid = "" } = owner?.metadata ?? {};
-  const reference = { apiVersion: "footprint.test/v1", kind: POOL.kind, name, uid, controller: true };
-  return {
-    metadata: { namespace: id, name: "web", ...(owner && { ownerReferences: [reference] }) },
-    spec: {
-      replicas: 2,
-      selector: { matchLabels: { app: id } },
-      template: {
-        metadata: { labels: { app: id } },
-        spec: { containers: [{ name: "main", image: "registry.test/app:1" }] },
-      },
-    },
-  };
-}
-
-/** With a node each, as no scheduler runs. */
-async function bind(namespace: string, pod: Pod, node: string): Promise<void> {
-  const name = pod.metadata?.name ?? "";
-  const binding = {
-    apiVersion: "v1",
-    kind: "Binding",
-    metadata: { name },
-    target: { kind: "Node", name: node },
-  };
-  await cluster.client.create(pods, binding, { namespace, name, subresource: "binding" });
-}
-
-async function podsOfDeployment(namespace: string): Promise<readonly [Pod, Pod]> {
-  return eventually(async () => {
-    const [one, two] = (await cluster.client.list(pods, { namespace })).items;
-    if (one === undefined || two === undefined) throw new Error("the Deployment has no two pods yet");
-    return [one, two] as const;
-  });
-}
+const setUp = (user?: string): ReturnType<typeof startSight> => startSight(cluster, user);
 
 describe("the owners of a real Deployment's pods", () => {
   it("F-B10 are read once for both, without their labels being touched, up to a kind of one's own", async () => {
@@ -153,10 +41,9 @@ describe("the owners of a real Deployment's pods", () => {
     const pool = await eventually(() =>
       cluster.client.create(poolResource, { metadata: { namespace: id, name: "pool" } }),
     );
-    await cluster.client.create(deployments, aDeployment(id, pool));
-    const both = await podsOfDeployment(id);
-    await bind(id, both[0], "n1");
-    await bind(id, both[1], "n2");
+    const both = await webOf(cluster, id, pool);
+    await bindPod(cluster, both[0], "n1");
+    await bindPod(cluster, both[1], "n2");
     const footprint = aFootprint(id, {}, { grouping: { by: "OwnerUID", owner: POOL } });
     watches.want([footprint]);
     const seen = await eventually(() => {
@@ -214,9 +101,8 @@ describe("the owners of a real Deployment's pods", () => {
     await grant("footprint-sets", ["apps"], ["replicasets"]);
     await using setup = await setUp(user);
     const { id, watches } = setup;
-    await cluster.client.create(deployments, aDeployment(id));
-    const [pod] = await podsOfDeployment(id);
-    await bind(id, pod, "n1");
+    const [pod] = await webOf(cluster, id);
+    await bindPod(cluster, pod, "n1");
     const owner = { group: "apps", kind: "Deployment" };
     const footprint = aFootprint(id, {}, { grouping: { by: "OwnerUID", owner } });
     watches.want([footprint]);

@@ -1,59 +1,9 @@
 /** What is asked before an owner is held, how often, and what is told of it. */
-import {
-  ApiError,
-  type KubeClient,
-  type KubeObject,
-  type ResourceAttributes,
-  type SelfSubjectAccessReview,
-} from "@berth/kube";
-import { createVirtualClock, type VirtualClock } from "@berth/runtime";
+import { ApiError, type KubeObject } from "@berth/kube";
+import { createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { footprintOf } from "../testing/footprints.ts";
-import type { Guard } from "./decide.ts";
+import { aWorld, deployments, guardOf, HOLD, jobs, other, signal } from "../testing/rights-world.ts";
 import { DENIED_MS, GRANTED_MS, HoldRights, TOLD_MS } from "./rights.ts";
-
-const pools = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
-const deployments = { group: "apps", version: "v1", resource: "deployments" };
-const { signal } = new AbortController();
-
-const jobs = { group: "batch", version: "v1", resource: "jobs" };
-const HOLD = { resource: pools, finalizer: "x.test/hold" };
-const other = { ...HOLD, finalizer: "x.test/other" };
-
-function guardOf(
-  onDelete: "DeleteOwned" | "Wait",
-  { finalizer = HOLD.finalizer, owned = [deployments] }: { finalizer?: string; owned?: (typeof jobs)[] } = {},
-): Guard {
-  const hold = { resource: pools, finalizer, onDelete, ownedResources: owned };
-  return { resource: pools, finalizer, footprint: footprintOf({ preset: "agent-substrate/pr-134", hold }) };
-}
-
-interface World {
-  readonly clock: VirtualClock;
-  readonly rights: HoldRights;
-  /** As `verb namespace`, of Deployments; of Jobs all are there but those to delete. */
-  readonly given: Set<string>;
-  readonly asked: string[];
-  missing(namespace?: string, guard?: Guard): Promise<string | undefined>;
-}
-
-function aWorld(...given: readonly string[]): World {
-  const clock = createVirtualClock();
-  const asked: string[] = [];
-  const allowed = new Set(given);
-  const create = (_: unknown, { spec }: SelfSubjectAccessReview): Promise<SelfSubjectAccessReview> => {
-    const { verb, resource, namespace = "*" }: ResourceAttributes = spec.resourceAttributes ?? {};
-    if (resource === "jobs") return Promise.resolve({ spec, status: { allowed: verb !== "delete" } });
-    asked.push(`${verb} ${namespace}`);
-    const isAllowed = allowed.has(`${verb} *`) || allowed.has(`${verb} ${namespace}`);
-    return Promise.resolve({ spec, status: { allowed: isAllowed } });
-  };
-  const client = { create: create as unknown as KubeClient["create"] };
-  const rights = new HoldRights({ client, clock });
-  const missing = (namespace = "shop", guard = guardOf("DeleteOwned")): Promise<string | undefined> =>
-    rights.missing(guard, namespace, signal);
-  return { clock, rights, given: allowed, asked, missing };
-}
 
 const LACK = 'verb "delete" on "deployments.apps" in namespace "shop" is missing';
 
