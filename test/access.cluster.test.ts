@@ -9,16 +9,13 @@ import {
   type ClusterRole,
   clusterRoleBindings,
   clusterRoles,
-  isApiError,
   type KubeClient,
-  nodes,
-  secrets,
   selfSubjectAccessReviews,
-  serviceAccounts,
 } from "@berth/kube";
 import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { RECONNECTED } from "./patience.ts";
+import { issueToken, tokenKubeconfig } from "./tokens.ts";
 import { changeAll, followed, populate } from "./upheaval.ts";
 
 let cluster: TestCluster;
@@ -32,9 +29,9 @@ it("the credential is read again from the disk when the token was rotated, howev
   const folder = await mkdtemp(path.join(tmpdir(), "berth-token-"));
   world.owns(() => rm(folder, { recursive: true }));
   const file = path.join(folder, "token");
-  const issued = [await issueToken("token", "first"), await issueToken("token", "second")];
+  const issued = [await issueToken(cluster, "token", "first"), await issueToken(cluster, "token", "second")];
   await writeFile(file, issued[0]?.token ?? "");
-  const berth = await world.start({ kubeconfig: tokenKubeconfig(file) });
+  const berth = await world.start({ kubeconfig: tokenKubeconfig(cluster, file) });
   await world.right();
   await issued[0]?.revoke();
   await changeAll(world);
@@ -45,57 +42,6 @@ it("the credential is read again from the disk when the token was rotated, howev
   await followed(world, RECONNECTED);
   await expect(berth.ready()).resolves.toBeUndefined();
 });
-
-interface IssuedToken {
-  readonly token: string;
-  /** Resolves when the server no longer accepts it. */
-  revoke(): Promise<void>;
-}
-
-/** A token of a service account that may do everything, valid while the Secret that it is bound to is there. */
-async function issueToken(namespace: string, name: string): Promise<IssuedToken> {
-  const { client } = cluster;
-  const account = "berth";
-  await client.create(serviceAccounts, { metadata: { name: account, namespace } }).catch((error: unknown) => {
-    if (!isApiError(error, "alreadyExists")) throw error;
-  });
-  await client.apply(clusterRoleBindings, {
-    metadata: { name: `all-for-${namespace}` },
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
-    subjects: [{ kind: "ServiceAccount", name: account, namespace }],
-  });
-  const secret = await client.create(secrets, { metadata: { name, namespace } });
-  const boundObjectRef = { apiVersion: "v1", kind: "Secret", name, uid: secret.metadata?.uid };
-  const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { boundObjectRef } };
-  const answer = await client.create(serviceAccounts, request, {
-    subresource: "token",
-    name: account,
-    namespace,
-  });
-  const { status } = answer as { readonly status?: { readonly token?: string } };
-  const token = status?.token ?? "";
-  const revoke = async (): Promise<void> => {
-    await client.delete(secrets, { name, namespace });
-    // The server remembers for 10 s that it has accepted a token.
-    await eventually(
-      async () => {
-        await using as = cluster.connect({ user: { name: account, groups: [], token } });
-        const refused = await as.list(nodes, { limit: 1 }).then(
-          () => false,
-          (error: unknown) => isApiError(error, "unauthorized"),
-        );
-        expect(refused).toBe(true);
-      },
-      { everyMs: 500 },
-    );
-  };
-  return { token, revoke };
-}
-
-function tokenKubeconfig(tokenFile: string): string {
-  const text = cluster.kubeconfig({ user: { name: "berth", groups: [], token: "-" } });
-  return text.replace('token: "-"', `tokenFile: ${JSON.stringify(tokenFile)}`);
-}
 
 describe("a right that is missing", () => {
   const rule = (...verbs: string[]): NonNullable<ClusterRole["rules"]>[number] => ({

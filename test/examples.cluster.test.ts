@@ -1,90 +1,25 @@
 /** The stories of `examples/runtime`, each program a process of its own against a real control plane. */
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import {
-  type ClusterRole,
   type ConfigMap,
   type CustomResourceDefinition,
-  clusterRoleBindings,
-  clusterRoles,
   configMaps,
   customResourceDefinitions,
-  events,
-  isApiError,
   jobs,
-  type KubeClient,
   namespaces,
   type ObjectName,
 } from "@berth/kube";
-import {
-  type AuditMark,
-  eventually,
-  sharedTestCluster,
-  type TestCluster,
-  type TestUser,
-} from "@berth/testcluster";
+import { eventually, sharedTestCluster } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { parse } from "yaml";
 import { FROM, TO } from "../examples/runtime/configmap-copier/decide.ts";
 import { TTL } from "../examples/runtime/ttl-janitor/decide.ts";
 import { FINALIZER, OF, PAGES } from "../examples/runtime/website/decide.ts";
 import { type Website, websites } from "../examples/runtime/website/website.ts";
-import { expectToStop, type Program, startProgram } from "./program.ts";
-
-const folder = join(import.meta.dirname, "../examples/runtime");
-
-const sharedCluster = (): Promise<TestCluster> => sharedTestCluster();
-
-const readYaml = async (...path: readonly string[]): Promise<unknown> =>
-  parse(await readFile(join(folder, ...path), "utf8"));
-
-/** A user of this name with the rights in the example's `rbac.yaml`, and no others. */
-async function userFor(cluster: TestCluster, name: string): Promise<TestUser> {
-  const role = (await readYaml(name, "rbac.yaml")) as ClusterRole;
-  const apiGroup = "rbac.authorization.k8s.io";
-  await cluster.client.apply(clusterRoles, role);
-  await cluster.client.apply(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup, kind: "ClusterRole", name: role.metadata?.name ?? "" },
-    subjects: [{ apiGroup, kind: "User", name }],
-  });
-  return await cluster.user(name);
-}
-
-async function startExample(
-  cluster: TestCluster,
-  name: string,
-  ...args: readonly string[]
-): Promise<Program> {
-  const user = await userFor(cluster, name);
-  return await startProgram(cluster, { file: join(folder, name, "main.ts"), args }, { user });
-}
-
-/**
- * Everything the server did for a program since then, Events aside: `create configmaps team-a/settings`. What it
- * refused is left out: a program that was asked again before its cache showed its own write may try that once more.
- */
-async function requestsOf(name: string, { audit }: TestCluster, mark: AuditMark): Promise<readonly string[]> {
-  const entries = await audit.entriesSince(mark, { userAgent: `${name}/1` });
-  return entries
-    .filter(({ resource, code }) => resource !== "events.events.k8s.io" && code < 400)
-    .map(({ verb, resource, namespace, name }) => `${verb} ${resource} ${namespace}/${name}`);
-}
-
-const isGone = async (client: KubeClient, of: ObjectName): Promise<void> => {
-  const error = await client.get(configMaps, of).catch((reason: unknown) => reason);
-  if (!isApiError(error, "notFound")) throw new Error(`${of.namespace}/${of.name} is there`);
-};
-
-/** All Events about an object of this name, by their reasons. */
-async function reasonsFor(client: KubeClient, name: string): Promise<readonly string[]> {
-  const { items } = await client.list(events);
-  return items.filter(({ regarding }) => regarding?.name === name).map(({ reason }) => reason ?? "");
-}
+import { isGone, readYaml, reasonsFor, requestsOf, startExample } from "./example.ts";
+import { expectToStop } from "./program.ts";
 
 describe("configmap-copier", () => {
   it("keeps copies equal, through crashes and while it is away, and leaves strangers alone", async () => {
-    const cluster = await sharedCluster();
+    const cluster = await sharedTestCluster();
     const { client, audit } = cluster;
     const inSpace = (namespace: string): ObjectName => ({ namespace, name: "settings" });
     const expectCopy = (namespace: string, data: ConfigMap["data"]): Promise<void> =>
@@ -155,7 +90,7 @@ describe("configmap-copier", () => {
 
 describe("ttl-janitor", () => {
   it("deletes in time, also what ended while it was away, and asks for nothing meanwhile", async () => {
-    const cluster = await sharedCluster();
+    const cluster = await sharedTestCluster();
     const { client, audit } = cluster;
     const of = (name: string): ObjectName => ({ namespace: "default", name });
     const make = (name: string, ttl?: string): Promise<ConfigMap> =>
@@ -214,7 +149,7 @@ describe("ttl-janitor", () => {
 });
 
 it("website publishes, says how it stands, and takes the page away before a website may go", async () => {
-  const cluster = await sharedCluster();
+  const cluster = await sharedTestCluster();
   const { client, audit } = cluster;
   const crd = (await readYaml("website", "crd.yaml")) as CustomResourceDefinition;
   await client.create(customResourceDefinitions, crd);

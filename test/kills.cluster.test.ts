@@ -6,7 +6,7 @@ import { type HttpProxy, sharedTestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../packages/runtime/src/testing/property.ts";
-import type { BerthProcess } from "./product.ts";
+import { type Death, setTrap } from "./kill-trap.ts";
 import { proxyOf } from "./upheaval.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -44,8 +44,7 @@ const change = fc.oneof(
   { weight: 3, arbitrary: write },
   steps(1, ["remove"], { rule }),
 );
-/** When Berth dies: at its so manieth request of a kind, before or after the server gets it, or after some time. */
-const death = fc.oneof(
+const death: fc.Arbitrary<Death> = fc.oneof(
   steps(3, ["patch"], { count: fc.integer({ min: 1, max: 6 }), forwarded: fc.boolean() }),
   steps(1, ["request"], { count: fc.integer({ min: 1, max: 8 }), forwarded: fc.boolean() }),
   steps(1, ["time"], { ms: fc.integer({ min: 0, max: 900 }) }),
@@ -124,31 +123,3 @@ async function changeAll(world: World, changes: Round["changes"]): Promise<void>
 
 const after = (ms: number): Promise<false> =>
   new Promise((resolve) => setTimeout(() => resolve(false), ms).unref());
-
-/** Kills Berth at the request that it waits for; Berth never gets the answer. */
-function setTrap(proxy: HttpProxy, planned: Round["death"]) {
-  const { promise: sprung, resolve: spring } = Promise.withResolvers<void>();
-  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
-  let victim: BerthProcess | undefined;
-  let seen = 0;
-  const installed = proxy.intercept({
-    async request(request, forward) {
-      begin();
-      const isPatch = request.verb === "patch" && request.resource === "nodes";
-      if (planned.do === "time" || (planned.do === "patch" && !isPatch)) return forward();
-      seen += 1;
-      if (seen !== planned.count) return forward();
-      if (planned.forwarded) await forward();
-      await victim?.kill();
-      spring();
-      return { kind: "cut", scope: "connection" };
-    },
-  });
-  return {
-    /** Resolves with the first request: how long a process takes to start is a matter of the machine. */
-    begun,
-    sprung,
-    arm: (berth: BerthProcess) => void (victim = berth),
-    [Symbol.dispose]: () => installed[Symbol.dispose](),
-  };
-}

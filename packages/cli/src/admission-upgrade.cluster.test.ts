@@ -2,102 +2,32 @@
  * A new release takes over while replicas of one that did not merge reviews still answer: the API server asks them by
  * the configurations of either release, and every new pod has to get the answers of both capabilities.
  */
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import {
   type AdmissionEnv,
   admissionServerSpec,
-  bindAdmission,
   mergeReviews,
   reviewHandlers,
   toConfiguration,
 } from "@berth/host";
 import { mutatingWebhookConfigurations, namespaces, pods } from "@berth/kube";
-import {
-  ARCHITECTURE_GATE,
-  architectureAdmission,
-  architecturePolicies,
-  architecturePolicySpec,
-  compileArchitecture,
-  compileFootprints,
-  nodeFootprintSpec,
-  nodeFootprints,
-  waitAdmission,
-} from "@berth/placement";
+import { ARCHITECTURE_GATE, architecturePolicies, nodeFootprints } from "@berth/placement";
 import { createSilentLogger, startAdmissionServer } from "@berth/runtime";
 import { aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { aDocument, clusterWithKinds, runPod } from "./testing/cluster.ts";
 import { testFolder } from "./testing/harness.ts";
+import { footprintSpec, policySpec, rulesOf } from "./testing/old-rules.ts";
+import { startService } from "./testing/replica-service.ts";
 
 const NAMESPACE = "berth-system";
 const log = createSilentLogger();
-const policySpec = { mode: "Affinity" };
-const footprintSpec = {
-  preset: "log",
-  workloads: [{ podSelector: { matchLabels: { logs: "yes" } } }],
-  wait: { inject: "Webhook", port: 9, container: { name: "wait", image: "registry.test/wait:1" } },
-};
 let cluster: TestCluster;
 
 beforeAll(async () => {
   cluster = await clusterWithKinds();
   await cluster.client.create(namespaces, { metadata: { name: NAMESPACE } });
 });
-
-/** As the Service does: each connection leads to the replica that is chosen at that time. */
-async function startService(): Promise<
-  { readonly port: number; readonly lead: (port: number) => void } & AsyncDisposable
-> {
-  let target = 0;
-  const open = new Set<Socket>();
-  const server = createServer((from) => {
-    const to = connect(target, "127.0.0.1");
-    for (const [a, b] of [
-      [from, to],
-      [to, from],
-    ] as const) {
-      open.add(a);
-      a.on("error", () => b.destroy()).on("close", () => b.destroy());
-      a.pipe(b);
-    }
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    port: (server.address() as AddressInfo).port,
-    lead: (port) => void (target = port),
-    async [Symbol.asyncDispose]() {
-      server.close();
-      for (const socket of open) socket.destroy();
-      await once(server, "close");
-    },
-  };
-}
-
-/** Rules of both capabilities, which know no image and every namespace. */
-function oldRules() {
-  const spec = architecturePolicySpec.parse(policySpec);
-  const policies = compileArchitecture({
-    sources: [{ source: "cluster", documents: [{ name: "all", spec, annotations: {} }] }],
-  });
-  const waiting = nodeFootprintSpec.parse(footprintSpec);
-  const footprints = compileFootprints({
-    sources: [{ source: "cluster", documents: [{ name: "agent", spec: waiting }] }],
-  });
-  const answers = {
-    namespaceLabels: () => ({}),
-    ownNamespace: NAMESPACE,
-    sight: { look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const },
-    now: () => 0,
-    onPod: () => undefined,
-  };
-  const sight = { namespaceLabels: () => ({}), driverOfClaim: () => null };
-  return [
-    bindAdmission(architectureAdmission(answers), () => policies),
-    bindAdmission(waitAdmission({ sight, log }), () => footprints),
-  ];
-}
 
 it("misses no pod beside an old replica, and asks once about each when there is none", async () => {
   const { client, authority } = cluster;
@@ -109,7 +39,7 @@ it("misses no pod beside an old replica, and asks once about each when there is 
   const url = `https://127.0.0.1:${service.port}`;
 
   // The old release: each capability answers at its path, and has a configuration that leads there.
-  const rules = oldRules();
+  const rules = rulesOf(NAMESPACE);
   const spec = admissionServerSpec.parse({ mode: "Webhook", url, certificates });
   const env: AdmissionEnv = { installation: "berth", namespace: NAMESPACE, spec };
   const oldPort = await findFreePort();

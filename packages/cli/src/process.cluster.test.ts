@@ -1,8 +1,5 @@
 /** `bin/berth` as a process: its pid, signals, and what a person sees. Needs `make build`. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { readlink, symlink } from "node:fs/promises";
-import { type AddressInfo, createServer, type Socket } from "node:net";
 import path from "node:path";
 import { leases, namespaces, nodes } from "@berth/kube";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
@@ -10,63 +7,12 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "./exit-codes.ts";
 import { becomes } from "./testing/cluster.ts";
 import { type TestFolder, testFolder } from "./testing/harness.ts";
-
-const root = path.join(import.meta.dirname, "../../..");
-const program = path.join(root, "bin/berth");
+import { program, silentServer, start } from "./testing/process.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
 });
-
-interface Started extends AsyncDisposable {
-  readonly child: ChildProcess;
-  readonly pid: number;
-  stdout(): string;
-  stderr(): string;
-  /** Exit code, or the name of the signal that ended it. */
-  readonly ended: Promise<number | string>;
-}
-
-/** With an environment that names no cluster, and finds the control plane where it is kept. */
-function start(given: string, folder: TestFolder, file = program): Started {
-  const args = given.split(" ");
-  const environment = { ...process.env, KUBECONFIG: "" };
-  const child = spawn(file, args, { cwd: folder.path, env: environment, stdio: ["ignore", "pipe", "pipe"] });
-  const written = { stdout: "", stderr: "" };
-  child.stdout.on("data", (chunk: Buffer) => (written.stdout += chunk.toString("utf8")));
-  child.stderr.on("data", (chunk: Buffer) => (written.stderr += chunk.toString("utf8")));
-  const ended = once(child, "close").then(([code, signal]: unknown[]) => (code ?? signal) as number | string);
-  return {
-    child,
-    pid: child.pid ?? 0,
-    stdout: () => written.stdout,
-    stderr: () => written.stderr,
-    ended,
-    async [Symbol.asyncDispose]() {
-      child.kill("SIGKILL");
-      await ended;
-    },
-  };
-}
-
-/** Takes connections and says nothing. */
-async function silentServer() {
-  const server = createServer();
-  const sockets = new Set<Socket>();
-  server.on("connection", (socket) => sockets.add(socket));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    connected: once(server, "connection"),
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, "close");
-    },
-  };
-}
 
 const LABEL = "accelerators/one";
 const OFF = "--metrics-bind-address 0 --health-probe-bind-address 0";

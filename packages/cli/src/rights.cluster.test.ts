@@ -4,12 +4,10 @@ import { admissionServerSpec, documentOfFlag, ownerLabels, toDocuments } from "@
 import {
   clusterRoles,
   configMaps,
-  type DaemonSet,
   type Deployment,
   daemonSets,
   deployments,
   events,
-  type KubeObject,
   leases,
   mutatingAdmissionPolicies,
   mutatingAdmissionPolicyBindings,
@@ -20,7 +18,6 @@ import {
   pods,
   type Resource,
   replicaSets,
-  type Secret,
   secrets,
   serviceAccounts,
   services,
@@ -53,15 +50,29 @@ import {
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
-import { loadSettings } from "./config/settings.ts";
 import { documentKinds } from "./kinds.ts";
 import type { ExtraRights } from "./manifests-rights.ts";
 import { aDaemonSet, aDocument, among, becomes, clusterWithKinds, grant, runPod } from "./testing/cluster.ts";
 import { cli, itemsOf, type TestFolder, testFolder } from "./testing/harness.ts";
 import { applyManifests, type Installed, installed, permissionsOf } from "./testing/installed.ts";
 import { listing } from "./testing/registries.ts";
+import {
+  DEVICE,
+  FOOTPRINTS,
+  GATE,
+  GATE_TAINT,
+  HELD,
+  heldGate,
+  OWNER_KINDS,
+  owned,
+  ownerOf,
+  POLICY,
+  pullSecret,
+  rightsOfFile,
+  taintOf,
+  untolerating,
+} from "./testing/rights.ts";
 
-const DEVICE = "example.com/device";
 const LABEL = "accelerators/one";
 const namespace = "default";
 
@@ -131,26 +142,6 @@ async function clearAdmission(): Promise<void> {
   await client.deleteCollection(mutatingAdmissionPolicies, {});
   await client.deleteCollection(mutatingWebhookConfigurations, {});
 }
-
-const GATE_TAINT = "readiness.k8s.io/rights";
-const HELD = "rights.example.com/held";
-const GATE = `apiVersion: berth.dev/v1alpha1
-kind: StartupGate
-metadata: {name: rights}
-spec:
-  nodeSelector: {matchLabels: {${DEVICE}: x}}
-  taint: {key: ${GATE_TAINT}}
-  stableFor: 0s
-  signals:
-    daemonSets: [{namespace: default, name: rights}]
-`;
-const heldGate = () =>
-  aDocument(startupGates, "held", {
-    nodeSelector: { matchLabels: { [HELD]: "x" } },
-    taint: { key: HELD },
-    directBinding: "Refuse",
-    signals: { pods: [{}] },
-  });
 
 describe("the manifests", () => {
   it("I-1 I-6 are accepted by the API server as they are, twice, and give exactly the rights that are needed", async () => {
@@ -370,77 +361,6 @@ describe("the manifests", () => {
     await eventually(() => asAccount.list(nodes));
   });
 });
-
-const ARCHITECTURE_TAINT = "rights.example.com/arch";
-const POLICY = `apiVersion: berth.dev/v1alpha1
-kind: ArchitecturePolicy
-metadata: {name: rights}
-spec:
-  mode: Both
-  podSelector: {matchLabels: {app: rights}}
-  taint: {key: ${ARCHITECTURE_TAINT}, nodeSelector: {matchLabels: {${DEVICE}: x}}}
-`;
-
-/** The taint of an architecture, and the toleration of it. */
-const taintOf = (value: string): object => ({ key: ARCHITECTURE_TAINT, value, effect: "NoSchedule" });
-
-/** Its annotation says what it runs on. */
-const untolerating = (name: string): DaemonSet =>
-  aDaemonSet(name, { labels: { app: "rights" }, annotations: { [ARCHITECTURES_ANNOTATION]: "arm64" } });
-
-function pullSecret(image: string): Secret {
-  const { name: username, password } = REGISTRY_USER;
-  const auths = { [image.slice(0, image.indexOf("/"))]: { username, password } };
-  const stringData = { ".dockerconfigjson": JSON.stringify({ auths }) };
-  return { metadata: { name: "rights-pull" }, type: "kubernetes.io/dockerconfigjson", stringData };
-}
-
-/** As `berth manifests --config` has them. */
-async function rightsOfFile(file: string): Promise<ExtraRights> {
-  const settings = await loadSettings({ config: [file] }, "/");
-  return { documents: settings };
-}
-
-const FOOTPRINTS = `apiVersion: berth.dev/v1alpha1
-kind: WorkerPools
-metadata: {name: default}
-spec: {allow: {images: [registry.test/], namespaces: [default]}, uidLabel: true}
----
-apiVersion: berth.dev/v1alpha1
-kind: NodeFootprint
-metadata: {name: atelet}
-spec:
-  preset: agent-substrate/owner-uid
-  agent: {daemonSet: {namespace: default, name: rights-atelet}, nodeSelector: Manage}
----
-apiVersion: berth.dev/v1alpha1
-kind: NodeFootprint
-metadata: {name: storage}
-spec:
-  preset: csi
-  workloads: [{csiDrivers: [csi.example.com], namespaceSelector: {matchLabels: {storage: "yes"}}}]
-`;
-
-/** Every kind that Berth looks for an owner behind. */
-const OWNER_KINDS = [
-  ...["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"].map((kind) => ["apps/v1", kind] as const),
-  ...["Job", "CronJob"].map((kind) => ["batch/v1", kind] as const),
-  ["v1", "ReplicationController"] as const,
-];
-
-const ownerOf = (
-  apiVersion: string,
-  kind: string,
-  { metadata: { name = "", uid = "" } = {} }: KubeObject,
-) => {
-  return { apiVersion, kind, name, uid, controller: true };
-};
-
-/** The pod on rights-3, controlled by this owner. */
-function owned(pod: ReturnType<typeof aPod>, owner: ReturnType<typeof ownerOf>) {
-  const { metadata, ...more } = pod.on("rights-3").build();
-  return { ...more, metadata: { ...metadata, ownerReferences: [owner] } };
-}
 
 describe("while the API server refuses policies", () => {
   it("I-1 I-2 I-5 startup gates use the webhook, other capabilities go on, and policies return", async () => {

@@ -1,83 +1,17 @@
-import { mkdir, mkdtemp, readdir, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type FolderWatchOptions, watchFolder } from "./file-source.ts";
+import { watchFolder } from "./file-source.ts";
 import type { FolderSnapshot } from "./folder-reader.ts";
-import type { FolderProblem } from "./folder-scan.ts";
-
-/** A folder of its own for one test, watched; disposing ends the watch and removes the folder. */
-async function watched(
-  options: Partial<FolderWatchOptions> = {},
-  prepare: (root: string) => Promise<unknown> = async (root) => mkdir(root),
-  target: (root: string) => string = (root) => root,
-) {
-  const parent = await mkdtemp(join(tmpdir(), "berth-files-"));
-  const root = join(parent, "rules");
-  await prepare(root);
-  const stop = new AbortController();
-  const snapshots: FolderSnapshot[] = [];
-  const problems: FolderProblem[] = [];
-  const done = watchFolder({
-    path: target(root),
-    debounceMs: 20,
-    settleMs: 300,
-    signal: stop.signal,
-    onChange: (snapshot) => snapshots.push(snapshot),
-    onProblem: (problem) => problems.push(problem),
-    ...options,
-  });
-  await until(() => snapshots.length > 0);
-  return {
-    root,
-    snapshots,
-    problems,
-    put: async (path: string, text: string) => {
-      await mkdir(dirname(join(root, path)), { recursive: true });
-      await writeFile(join(root, path), text);
-    },
-    [Symbol.asyncDispose]: async () => {
-      stop.abort();
-      await done;
-      await rm(parent, { recursive: true, force: true });
-    },
-  };
-}
-
-async function until(met: () => boolean, options: { meanwhile?: () => Promise<void> } = {}): Promise<void> {
-  const end = performance.now() + 25_000;
-  while (!met()) {
-    if (performance.now() > end) throw new Error("the condition was not met in time");
-    await options.meanwhile?.();
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
+import { publish } from "./testing/mounted.ts";
+import { until, watched } from "./testing/watched-folder.ts";
 
 function texts(snapshot: FolderSnapshot | undefined): Record<string, string | undefined> {
   return Object.fromEntries([...(snapshot?.files.values() ?? [])].map((file) => [file.path, file.text]));
 }
 
 const latest = ({ snapshots }: { readonly snapshots: readonly FolderSnapshot[] }) => texts(snapshots.at(-1));
-
-/** What kubelet does for a ConfigMap volume: a new timestamped folder, then `..data` is swapped by a rename. */
-async function publish(
-  root: string,
-  revision: number,
-  data: Readonly<Record<string, string>>,
-): Promise<void> {
-  const folder = `..2026_11_21_${revision}`;
-  await mkdir(join(root, folder));
-  for (const [key, text] of Object.entries(data)) await writeFile(join(root, folder, key), text);
-  await symlink(folder, join(root, "..data_tmp"));
-  await rename(join(root, "..data_tmp"), join(root, "..data"));
-  const present = await readdir(root);
-  for (const key of Object.keys(data)) {
-    if (!present.includes(key)) await symlink(join("..data", key), join(root, key));
-  }
-  for (const old of present) {
-    if (old.startsWith("..2026") && old !== folder) await rm(join(root, old), { recursive: true });
-  }
-}
 
 describe("watchFolder", () => {
   it("delivers an empty folder as complete and empty, then a file in a new folder", async () => {

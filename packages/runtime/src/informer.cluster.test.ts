@@ -10,8 +10,9 @@ import {
   namespaces,
   nodes,
 } from "@berth/kube";
-import { aNode, answer, cutBefore, eventually, sharedTestCluster, startHttpProxy } from "@berth/testcluster";
+import { aNode, answer, cutBefore, eventually, sharedTestCluster } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { startProxied } from "../../kube/src/testing/proxied.ts";
 import { grant } from "./testing/grant.ts";
 import {
   differencesFrom,
@@ -31,9 +32,7 @@ async function setUp(...names: readonly string[]) {
   await using undo = new AsyncDisposableStack();
   const namespace = `informer-${++namespaceCount}`;
   await cluster.client.create(namespaces, { metadata: { name: namespace } });
-  const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
-  const proxy = undo.use(await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate }));
-  const client = undo.use(cluster.connect({ server: proxy.url, userAgent: namespace }));
+  const { proxy, client } = undo.use(await startProxied(cluster, { userAgent: namespace }));
   const scope = { namespace };
   const write = async (name: string): Promise<ConfigMap> => {
     const body = { data: { written: `${performance.now()}` } };

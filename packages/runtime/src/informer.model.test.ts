@@ -1,17 +1,12 @@
 /** Random histories of a log, watched by two informers through random faults and restarts, on a virtual clock. */
-import { isDeepStrictEqual } from "node:util";
 import type { ApiFailure } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "./clock.ts";
-import type { Informer, InformerOptions } from "./informer.ts";
-import { keyOf } from "./key.ts";
-import { ChangeHistory } from "./testing/change-history.ts";
-import { seededRun, steps } from "./testing/property.ts";
-import { informThings, type Thing } from "./testing/things.ts";
+import { COLOURS, Observer } from "./testing/informer-observer.ts";
+import { randomFrom, seededRun, steps } from "./testing/property.ts";
 import { VersionLog } from "./testing/version-log.ts";
 
-const COLOURS = ["red", "blue"];
 const INFORMERS = 2;
 
 type Step =
@@ -91,80 +86,6 @@ function apply(
   }
 }
 
-/** An informer with its subscribers, and all that was wrong with what it showed and told. */
-class Observer {
-  readonly informer: Informer<Thing>;
-  readonly violations: string[] = [];
-  readonly #log: VersionLog;
-  readonly #histories: ChangeHistory<Thing>[] = [];
-  readonly #stopping = new AbortController();
-  #ended: Promise<void> = Promise.resolve();
-  /** What the lister showed last. */
-  #version = 0;
-
-  constructor(log: VersionLog, options: Pick<InformerOptions<Thing>, "clock" | "pageSize" | "random">) {
-    this.#log = log;
-    const indexes = { colour: (thing: Thing): string[] => [thing.colour ?? ""] };
-    this.informer = informThings({ client: log.connect(), indexes, ...options });
-    this.subscribe();
-  }
-
-  start(): void {
-    this.#ended = this.informer.start(this.#stopping.signal).then((running) => running.ended);
-  }
-
-  stop(): Promise<void> {
-    this.#stopping.abort();
-    return this.#ended;
-  }
-
-  subscribe(): void {
-    const history = new ChangeHistory<Thing>();
-    this.#histories.push(history);
-    this.informer.subscribe({
-      onChange: (change) => {
-        history.onChange(change);
-        this.look(`when told of change ${history.log.length}`);
-        if (history.log.length % 3 === 0) throw new Error("a handler that fails now and then");
-      },
-    });
-  }
-
-  look(when: string): void {
-    const { informer } = this;
-    if (!informer.synced) return;
-    const shown = new Map([...informer.list()].map((thing) => [thing.metadata?.name ?? "", thing]));
-    const next = this.#log.states.findIndex(
-      (state, version) => version >= this.#version && isDeepStrictEqual(state, shown),
-    );
-    if (next >= 0) this.#version = next;
-    else this.violations.push(`${when}: the lister shows no state since version ${this.#version}`);
-    for (const colour of COLOURS) {
-      const wanted = new Set([...shown.values()].filter((thing) => thing.colour === colour));
-      if (!isDeepStrictEqual(new Set(informer.byIndex("colour", colour)), wanted))
-        this.violations.push(`${when}: the index is wrong for ${colour}`);
-    }
-    for (const thing of shown.values())
-      if (informer.get(keyOf(informer.cluster, thing)) !== thing)
-        this.violations.push(`${when}: ${thing.metadata?.name} is not found`);
-  }
-
-  /** All that was wrong, once the log has come to rest. */
-  finish(): string[] {
-    this.look("at the end");
-    const { informer, violations } = this;
-    const { states } = this.#log;
-    if (this.#version !== states.length - 1) violations.push(`the lister stayed at version ${this.#version}`);
-    if (informer.problem() !== undefined) violations.push(`it still has a problem: ${informer.problem()}`);
-    for (const history of this.#histories) {
-      violations.push(...history.violations);
-      const told = new Map([...history.objects.values()].map((thing) => [thing.metadata?.name ?? "", thing]));
-      if (!isDeepStrictEqual(told, states.at(-1))) violations.push("a subscriber was not told everything");
-    }
-    return violations;
-  }
-}
-
 /** Runs the steps against informers. Gives all that was wrong. */
 async function violationsOf(
   steps: readonly Step[],
@@ -204,15 +125,6 @@ async function violationsOf(
   for (const observer of observers) await observer.stop();
   if (log.openStreams > 0) found.push("a stream was left open");
   return found;
-}
-
-/** Numbers that repeat for a seed (a linear congruential generator; its quality does not matter here). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
-    return state / 2 ** 31;
-  };
 }
 
 describe("informers on any history with any faults", () => {

@@ -1,15 +1,12 @@
 /** Elections over a Lease of a real API server. The rules themselves are in `leader-election.test.ts`, on a virtual clock. */
-import { performance } from "node:perf_hooks";
 import { type KubeClient, type Lease, leases, namespaces } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { createSilentLogger } from "./json-log.ts";
-import { type LeaderElectionOptions, LeaderElector, type TermEnd } from "./leader-election.ts";
+import type { LeaderElectionOptions } from "./leader-election.ts";
+import { candidate } from "./testing/candidate.ts";
 import { grant } from "./testing/grant.ts";
 
 const NAMESPACE = "election";
-/** Longer than a machine stands still: nobody is to lose the lead in a test that is about something else. */
-const LONG = { leaseDurationMs: 120_000, renewDeadlineMs: 90_000, retryPeriodMs: 200 };
 let cluster: TestCluster;
 let leaseCount = 0;
 
@@ -23,56 +20,13 @@ const nextLease = (): { namespace: string; name: string } => ({
   name: `lease-${++leaseCount}`,
 });
 
-/** Somebody who wants to lead, from now until disposed. Times of `performance.now`. */
-function candidate(
-  identity: string,
-  lease: LeaderElectionOptions["lease"],
-  { client = cluster.client, ...options }: Partial<LeaderElectionOptions> = {},
-) {
-  const elector = new LeaderElector({
-    client,
-    lease,
-    identity,
-    log: createSilentLogger(),
-    ...LONG,
-    ...options,
-  });
-  const stopping = new AbortController();
-  let began: number | undefined;
-  let ended: number | undefined;
-  const end = elector.run(stopping.signal, {
-    onStartedLeading: (lead) => {
-      began = performance.now();
-      lead.addEventListener("abort", () => {
-        ended = performance.now();
-      });
-    },
-  });
-  const stop = (): Promise<TermEnd> => {
-    stopping.abort();
-    return end;
-  };
-  return {
-    elector,
-    get began() {
-      return began;
-    },
-    get ended() {
-      return ended;
-    },
-    untilLeading: () => eventually(() => expect(elector.leading).toBe(true)),
-    stop,
-    [Symbol.asyncDispose]: async () => void (await stop()),
-  };
-}
-
 const read = (lease: LeaderElectionOptions["lease"], client: KubeClient = cluster.client): Promise<Lease> =>
   client.get(leases, lease);
 
 describe("an election", () => {
   it("writes a Lease that the server takes, with times in microseconds, and renews it", async () => {
     const lease = nextLease();
-    await using one = candidate("one", lease);
+    await using one = candidate("one", lease, { client: cluster.client });
     await one.untilLeading();
     const first = await read(lease);
     expect(first.spec).toMatchObject({
@@ -92,7 +46,9 @@ describe("an election", () => {
   it("has one leader among many, and another as soon as that one gives the Lease up", async () => {
     const lease = nextLease();
     await using stack = new AsyncDisposableStack();
-    const all = ["a", "b", "c"].map((identity) => stack.use(candidate(identity, lease)));
+    const all = ["a", "b", "c"].map((identity) =>
+      stack.use(candidate(identity, lease, { client: cluster.client })),
+    );
     const leaders = () => all.filter(({ elector }) => elector.leading);
     await eventually(() => expect(leaders()).toHaveLength(1));
     const [first] = leaders();

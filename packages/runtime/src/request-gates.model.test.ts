@@ -1,71 +1,12 @@
 /** Random outages of a permission, seen by many callers that come back when they are told to. */
-import { ApiError, type ApiFailure, type RequestInfo } from "@berth/kube";
+import type { ApiFailure, RequestInfo } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createVirtualClock, sleep, type VirtualClock } from "./clock.ts";
-import { type RefusedKind, RequestGates } from "./request-gates.ts";
 import { isShared } from "./shared-failure.ts";
+import { PATCH, world } from "./testing/gates-world.ts";
 import { seededRun } from "./testing/property.ts";
 
-const PATCH: RequestInfo = { verb: "patch", resource: "nodes" };
 const run = seededRun(60, process.env);
-
-/** A server that answers after a while, as its mood is when the request arrives. */
-class Server {
-  readonly sentAt: number[] = [];
-  readonly #clock: VirtualClock;
-  tookMs = 5;
-  mood: (about: RequestInfo) => ApiFailure | undefined = () => undefined;
-  inFlight = 0;
-
-  constructor(clock: VirtualClock) {
-    this.#clock = clock;
-  }
-
-  async answer(about: RequestInfo): Promise<void> {
-    this.sentAt.push(this.#clock.monotonic());
-    this.inFlight++;
-    const failure = this.mood(about);
-    await sleep(this.#clock, this.tookMs);
-    this.inFlight--;
-    if (failure !== undefined) throw new ApiError(failure, about);
-  }
-}
-
-function world(random: () => number = () => 0.5) {
-  const clock = createVirtualClock();
-  const server = new Server(clock);
-  const [refused, taken]: [RefusedKind[], RefusedKind[]] = [[], []];
-  const gates = new RequestGates({
-    clock,
-    random,
-    onRefused: (kind) => refused.push(kind),
-    onTaken: (kind) => taken.push(kind),
-  });
-  const doneAt = new Map<string, number>();
-  return {
-    clock,
-    server,
-    gates,
-    refused,
-    taken,
-    /** When each object was written, monotonic ms. */
-    doneAt,
-    /** Writes this object, as a controller does: again when it is told to. */
-    write: async (name: string): Promise<void> => {
-      for (;;) {
-        try {
-          const about = { ...PATCH, name };
-          await gates.run(about, () => server.answer(about));
-          doneAt.set(name, clock.monotonic());
-          return;
-        } catch (error) {
-          await sleep(clock, isShared(error) ? (error.retryAfterMs ?? 0) : 1_000);
-        }
-      }
-    },
-  };
-}
 
 const names = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `n${at}`);
 

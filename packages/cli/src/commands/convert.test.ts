@@ -9,43 +9,10 @@ import { berthWith, type CliResult, itemsOf, testFolder } from "../testing/harne
 const HEAD =
   "apiVersion: nfd.k8s-sigs.io/v1alpha1\nkind: NodeFeatureRule\nmetadata: {name: Site_Rules}\nspec:\n  rules:\n";
 
-const RULES = `${HEAD}
-    - name: "fast vectors"
-      labels:
-        vectors: "true"
-        site.example/family: "@cpu.model.family"
-        site.example/tier: gold
-      matchFeatures:
-        - feature: cpu.cpuid
-          matchExpressions:
-            AVX512F: {op: Exists}
-            AMXTILE: {op: DoesNotExist}
-        - feature: kernel.version
-          matchExpressions:
-            major: {op: Ge, value: ["6"]}
-    - name: accelerator
-      labelsTemplate: |
-        site.example/accelerator
-        site.example/kind=gpu
-      matchFeatures:
-        - feature: rule.matched
-          matchExpressions: {vectors: {op: IsTrue}}
-      matchAny:
-        - matchFeatures:
-            - feature: pci.device
-              matchExpressions:
-                class: {op: In, value: ["0300", "0302"]}
-                vendor: {op: In, value: ["10de"]}
-        - matchFeatures:
-            - feature: cpu.cpuid
-              matchName: {op: In, value: [AMXTILE, AMXINT8]}
-            - feature: system.osrelease
-              matchExpressions: {ID: {op: NotIn, value: [windows]}}
-    - name: every node
-      labels: {seen: "true"}
-`;
-
-const PUBLISHED = await readFile(path.join(import.meta.dirname, "testdata/vendors.yaml"), "utf8");
+const read = (file: string): Promise<string> =>
+  readFile(path.join(import.meta.dirname, "testdata", file), "utf8");
+const RULES = await read("rules.yaml");
+const PUBLISHED = await read("vendors.yaml");
 const VALIDATE_RESERVED = (file: string): string =>
   `validate --allow-reserved feature.node.kubernetes.io ${file}`;
 

@@ -1,56 +1,16 @@
-import { type ConfigMap, configMaps } from "@berth/kube";
-import { type Change, clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
+import type { ConfigMap } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../../../runtime/src/testing/property.ts";
 import { createRecordingMetrics } from "../../../runtime/src/testing/recording-metrics.ts";
-import { InformerSet, pick, type WantedInformer } from "./informer-set.ts";
-import { objectOf, Streams } from "./testing/streams.ts";
+import { pick, type WantedInformer } from "./informer-set.ts";
+import { setUp } from "./testing/informer-setup.ts";
+import { objectOf } from "./testing/streams.ts";
 
-const CLUSTER = clusterName("test");
 const KEYS = ["a", "b", "c"] as const;
 
 const wanted = (...keys: readonly string[]): readonly WantedInformer<ConfigMap>[] =>
   keys.map((key) => ({ key, scope: { labelSelector: key }, project: (object) => object }));
-
-function setUp() {
-  const clock = createVirtualClock();
-  const streams = new Streams(clock);
-  const changes: Change<ConfigMap>[] = [];
-  const metrics = createRecordingMetrics();
-  const versions: string[] = [];
-  let synced = 0;
-  const set = new InformerSet<ConfigMap>({
-    name: "red",
-    client: streams.client,
-    cluster: CLUSTER,
-    resource: configMaps,
-    clock,
-    log: createSilentLogger(),
-    metrics,
-    onChange: (change) => void changes.push(change),
-    onVersion: ({ object }) => void versions.push(object.metadata?.resourceVersion ?? ""),
-    onSynced: () => void synced++,
-  });
-  const stopping = new AbortController();
-  let ended: Promise<void> | undefined;
-  const stop = async (): Promise<void> => {
-    stopping.abort();
-    await ended;
-  };
-  return {
-    clock,
-    streams,
-    set,
-    metrics,
-    changes,
-    versions,
-    synced: () => synced,
-    start: async () => void ({ ended } = await set.start(stopping.signal)),
-    stop,
-    [Symbol.asyncDispose]: stop,
-  };
-}
 
 describe("informers that come and go", () => {
   it("run once they are wanted and the set has started, whatever comes first", async () => {
@@ -102,18 +62,19 @@ describe("informers that come and go", () => {
   });
 
   it("are measured together", async () => {
-    await using setup = setUp();
+    const metrics = createRecordingMetrics();
+    await using setup = setUp(metrics);
     const labels = { cluster: "test", resource: "configmaps" };
     const together = { ...labels, informer: "red" };
     await setup.start();
     setup.set.want(wanted("a", "b"));
-    expect(setup.metrics.value("berth_informer_synced", together)).toBe(0);
+    expect(metrics.value("berth_informer_synced", together)).toBe(0);
     await setup.clock.advance(100);
-    expect(setup.metrics.value("berth_informer_synced", together)).toBe(1);
-    expect(setup.metrics.value("berth_informer_objects", together)).toBe(2);
-    expect(setup.metrics.value("berth_informer_snapshots_total", { ...labels, how: "stream" })).toBe(2);
+    expect(metrics.value("berth_informer_synced", together)).toBe(1);
+    expect(metrics.value("berth_informer_objects", together)).toBe(2);
+    expect(metrics.value("berth_informer_snapshots_total", { ...labels, how: "stream" })).toBe(2);
     setup.set.want([]);
-    expect(setup.metrics.value("berth_informer_objects", together)).toBe(0);
+    expect(metrics.value("berth_informer_objects", together)).toBe(0);
   });
 });
 

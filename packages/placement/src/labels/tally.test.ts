@@ -1,53 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { noMarks } from "../node/mark-set.ts";
-import type { NodeOutcome } from "../node/observer.ts";
 import { type RuleCounts, RuleTally } from "./tally.ts";
+import { outcomeOf, type Stake } from "./testing/stakes.ts";
 
 const RULES = ["cluster/a", "config/b", "folder/c"];
-
-interface Stake {
-  readonly rule: string;
-  readonly matched: boolean;
-  readonly labelled: boolean;
-  readonly pending: boolean;
-  readonly conflictsWith?: string;
-}
-
-function outcomeOf(stakes: readonly Stake[]): NodeOutcome {
-  const policy = {
-    sourcesRead: new Set<string>(),
-    rules: new Set<string>(),
-    declared: noMarks,
-    allowedProtected: noMarks,
-    exclusive: noMarks,
-  };
-  const outcomes = stakes
-    .filter(({ matched }) => matched)
-    .map(({ rule, conflictsWith }) => (conflictsWith === undefined ? { rule } : { rule, conflictsWith }));
-  const decision = { marks: [], keep: new Map(), findings: [], outcomes };
-  const recorded = ({ rule }: Stake) => ({ capability: "labels", rule, since: "", by: "berth" });
-  return {
-    contributions: [{ capability: "labels", policy, decision }],
-    owned: new Map(
-      stakes
-        .filter(({ labelled }) => labelled)
-        .map((stake) => [`label/${stake.rule}` as const, recorded(stake)]),
-    ),
-    changes: stakes
-      .filter(({ pending }) => pending)
-      .map(({ rule }) => ({
-        id: `label/${rule}`,
-        action: "remove",
-        capability: "labels",
-        rule,
-        reason: "InputGone",
-      })),
-    withheld: new Map(
-      stakes.filter(({ pending }) => pending).map(({ rule }) => [`label/${rule}`, "RemovalDelayed"]),
-    ),
-  };
-}
 
 /** The same, counted from scratch. */
 function countAgain(nodes: ReadonlyMap<string, readonly Stake[]>, rule: string): RuleCounts {

@@ -1,10 +1,11 @@
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "../clock.ts";
 import { createSilentLogger } from "../json-log.ts";
+import { publish as publishAt } from "../testing/mounted.ts";
 import { type CertificatePair, createAuthority, issueServingCertificate } from "./certificate-authority.ts";
 import { type CertificateFolder, createCertificateFolder } from "./certificate-folder.ts";
 
@@ -18,18 +19,8 @@ async function launch(
   const path = join(parent, "tls");
   let revision = 0;
   let changes = 0;
-  /** Writes these files, as a mounted Secret is updated: all at once. */
-  const publish = async (files: Readonly<Record<string, string>>): Promise<void> => {
-    const version = `..version_${++revision}`;
-    await mkdir(join(path, version), { recursive: true });
-    for (const [file, text] of Object.entries(files)) await writeFile(join(path, version, file), text);
-    await symlink(version, join(path, "..data_next"));
-    await rename(join(path, "..data_next"), join(path, "..data"));
-    for (const file of ["tls.crt", "tls.key", "ca.crt"]) {
-      await rm(join(path, file), { force: true });
-      if (file in files) await symlink(join("..data", file), join(path, file));
-    }
-  };
+  const publish = (files: Readonly<Record<string, string>>): Promise<void> =>
+    publishAt(path, ++revision, files);
   if (files !== undefined) await publish(files);
   const folder = createCertificateFolder({
     path,

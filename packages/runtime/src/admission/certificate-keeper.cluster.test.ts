@@ -4,10 +4,11 @@ import { namespaces, type Secret, secrets } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createVirtualClock, type VirtualClock } from "../clock.ts";
-import { createJsonLogger, createSilentLogger } from "../json-log.ts";
+import { createJsonLogger } from "../json-log.ts";
 import { grant } from "../testing/grant.ts";
+import { type LiveKeeper, launchKeeper } from "../testing/live-keeper.ts";
 import { createAuthority, inspectCertificate, issueServingCertificate } from "./certificate-authority.ts";
-import { CertificateKeeper, type CertificateKeeperOptions } from "./certificate-keeper.ts";
+import type { CertificateKeeperOptions } from "./certificate-keeper.ts";
 
 const NAMESPACE = "certificates";
 const HOSTS = ["webhook.certificates.svc"];
@@ -28,43 +29,8 @@ const read = (of: Of): Promise<Secret> => cluster.client.get(secrets, of);
 const file = (secret: Secret, name: string): string =>
   Buffer.from(secret.data?.[name] ?? "", "base64").toString("utf8");
 
-/** Its clock is held still, so that only a test lets time pass. */
-async function launch(of: Of, options: Partial<CertificateKeeperOptions> = {}) {
-  const clock = createVirtualClock();
-  let changes = 0;
-  const keeper = new CertificateKeeper({
-    client: cluster.client,
-    secret: of,
-    hosts: HOSTS,
-    clock,
-    log: createSilentLogger(),
-    onChange: () => changes++,
-    ...options,
-  });
-  const stopping = new AbortController();
-  const running = await keeper.start(stopping.signal);
-  return {
-    keeper,
-    clock,
-    get changes() {
-      return changes;
-    },
-    /** Until it shows a certificate, and this one if it is given. What failed is tried again by the clock. */
-    shows: (certificate?: string) =>
-      eventually(async () => {
-        await clock.advance(1000);
-        const shown = keeper.current()?.certificate;
-        expect(shown).toBeDefined();
-        if (certificate !== undefined && shown !== certificate)
-          throw new Error("it shows another certificate");
-        return shown ?? "";
-      }),
-    [Symbol.asyncDispose]: async () => {
-      stopping.abort();
-      await running.ended;
-    },
-  };
-}
+const launch = (of: Of, options: Partial<CertificateKeeperOptions> = {}): Promise<LiveKeeper> =>
+  launchKeeper(of, { client: cluster.client, hosts: HOSTS, ...options });
 
 /** Waits until the Secret is another than this version of it, with time passing for `live`. */
 const changed = (of: Of, before: Secret, { clock }: { readonly clock: VirtualClock }): Promise<Secret> =>

@@ -67,3 +67,12 @@ export function steps<const D extends string, F extends object>(
     arbitrary: tuple(action, record<F>(fields)).map(([does, rest]) => Object.assign({ do: does }, rest)),
   };
 }
+
+/** Numbers from 0 to 1 that repeat for a seed (a linear congruential generator; its quality does not matter here). */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return state / 2 ** 31;
+  };
+}
