@@ -169,8 +169,9 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     const behindMs = behindFor(sending, now);
     if (behindMs > 0) return { recheckAfterMs: behindMs };
     const given = givenBy(intent);
+    for (const [wish, { untilMs }] of place.rests) if (untilMs <= now) place.rests.delete(wish);
     const rest = place.rests.get(given.join());
-    if (rest !== undefined && now < rest.untilMs) {
+    if (rest !== undefined) {
       if (rest.why !== undefined) this.#withhold(sending, rest.why);
       const resting = { recheckAfterMs: rest.untilMs - now, problem: rest.why };
       return intent.orElse ? both(resting, await this.#carryOut(sending, intent.orElse)) : resting;
@@ -230,7 +231,6 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     memory.written.set(objectOf(sending), { from, to, atMs });
     noteGiven(place, given, atMs);
     Object.assign(place, { misses: 0, deniedSince: undefined, uid: stored?.metadata?.uid ?? place.uid });
-    for (const [wish, { untilMs }] of place.rests) if (untilMs <= atMs) place.rests.delete(wish);
     // What replaced a change that is refused ends nothing.
     if (place.rests.size === 0)
       for (const reason of [this.#refusedAs, "Contested"]) memory.told.delete(reason);

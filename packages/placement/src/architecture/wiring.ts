@@ -176,6 +176,8 @@ function wire(host: NodeHost & ImageFlags): Wired {
     gated: () => watches.gated(),
     onLinger(needed) {
       isLingering = needed;
+      // What is remembered of them goes with their watch.
+      if (!needed) podSource.ask(keysOf(watches.pods.list()));
       wantWatches();
     },
     clock,
