@@ -15,7 +15,7 @@ export function poolPermissions({ documents, flags }: AskedPermissions): readonl
       ...(isGiven && { unusual: "make and delete Deployments (WorkerPools)" }),
     },
     { role, rule: { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] } },
-    // Where the API server asks for it (`OwnerReferencesPermissionEnforcement`), to block the deletion of an owner.
+    // If the API server requires it (`OwnerReferencesPermissionEnforcement`): to block the deletion of an owner.
     { role, rule: { apiGroups: [group], resources: [`${plural}/finalizers`], verbs: ["update"] } },
     {
       role,
