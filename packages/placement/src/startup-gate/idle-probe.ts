@@ -17,9 +17,7 @@ export interface IdleProbeOptions extends Pick<ControllerOptions, "clock" | "log
 
 /** Lifetime of an answer, ms. Short, because the scheduler may bind a pod at any moment. */
 export const ANSWER_MS: number = 10_000;
-/**
- * Concurrent lists. After a restart Berth asks about many nodes at once; each list searches one index of the server.
- */
+/** Concurrent lists. A restart asks about many nodes at once; each list searches one index of the server. */
 const MAX_LISTS = 8;
 /** Number of remembered nodes: four times the limit of Kubernetes. Beyond it the oldest inquiry starts over. */
 const MAX_NODES = 20_000;
@@ -43,8 +41,8 @@ interface Inquiry {
  *
  * `idleOf` answers at once from memory. If it has no answer, it lists the pods of the node once, from the server's
  * latest state. An idle answer expires after `ANSWER_MS`. A busy answer stays until a list replaces it, because Berth
- * does nothing to a busy node. A failed list repeats with backoff until it succeeds or `forget` is called. Without the
- * permission to list pods every node stays unknown.
+ * does nothing to a busy node. A failed list repeats with backoff until it succeeds or the inquiry is dropped. Without
+ * the permission to list pods every node stays unknown.
  */
 export class IdleProbe implements Component {
   readonly name = "gate-idle-probe";

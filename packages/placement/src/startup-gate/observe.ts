@@ -1,6 +1,4 @@
-/**
- * Collects the cases that `decide.ts` decides, from a node and other facts of the cluster: plain data, one per gate.
- */
+/** Collects the cases that `decide.ts` decides from a node and the cluster: plain data, one per gate. */
 import type { Node, Taint } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
 import type { Instant, NodeView } from "../node/capability.ts";

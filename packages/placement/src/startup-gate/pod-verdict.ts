@@ -89,9 +89,8 @@ function nameOf({ name, state }: ContainerStatus): string {
 }
 
 /**
- * Checks the owner that the signal asks for. A pod names its own owner, so a made-up or earlier DaemonSet of that name
- * must not pass. A user who may create pods in that namespace can still copy the uid. With `Anything` Berth trusts the
- * name.
+ * A pod names its own owner, so a made-up or earlier DaemonSet of that name must not pass. A user who may create pods
+ * in that namespace can still copy the uid. With `Anything` Berth trusts the name.
  */
 export function ownerCheck(
   { ownedBy, daemonSets }: Pick<PodSignal, "ownedBy" | "daemonSets">,

@@ -8,9 +8,7 @@ import { type GateCase, type GateVerdict, isWanted } from "./decide.ts";
 import { type Gate } from "./gate.ts";
 import { type Places, parseState, type Trial } from "./state.ts";
 
-/**
- * A younger node counts as one that admission would have tainted. Milliseconds; a longer backfill window replaces it.
- */
+/** A younger node counts as one that admission would have tainted. Lower limit, ms. */
 export const MIN_YOUNG_MS = 60_000;
 
 /** Begins with the node as it is. Adds the taint to a young node that has no state and no release time. */

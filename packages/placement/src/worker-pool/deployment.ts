@@ -23,9 +23,7 @@ export interface WorkerPoolWait {
   readonly port: number;
 }
 
-/**
- * Settings of the Deployments of all pools, besides the pool's own. Turning label or wait on or off rolls every worker.
- */
+/** Settings of all pools' Deployments, besides the pool's own. Turning label or wait on or off rolls every worker. */
 export interface WorkerPoolConfig {
   /** Default: Berth allows no pool. */
   readonly allow?: WorkerPoolAllowance;

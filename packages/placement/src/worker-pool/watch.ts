@@ -33,7 +33,7 @@ const ALL = "all";
 
 /**
  * The API server cannot select these Deployments by a label, so the watch receives every one of the cluster. It keeps
- * only the name of a Deployment that belongs to no pool. A missing permission is in the log and in the metrics of
+ * only the identity of a Deployment that belongs to no pool. A missing permission is in the log and in the metrics of
  * informers. It is no problem of the process, which also serves other capabilities.
  */
 export class WorkerPoolWatch implements Component {
@@ -115,7 +115,7 @@ function controllingPool({ metadata }: KubeObject): string | undefined {
   return kind === workerPools.kind && groupOf(apiVersion) === WORKER_POOL_GROUP ? name : undefined;
 }
 
-/** Keeps what the decision reads. Of a Deployment that no pool controls it keeps hardly more than its identity. */
+/** Keeps what the decision reads. Of a Deployment that no pool controls it keeps only the identity. */
 export function slimDeployment(deployment: Deployment): Deployment {
   const { metadata = {}, spec, status } = deployment;
   const identity = pick(metadata, ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"]);
