@@ -53,7 +53,7 @@ const MEANINGS = {
   // Why a write waits.
   NodeDeleting: "The node is being deleted and is left alone.",
   NewerVersionAwaited: "The cache has not caught up with a version that is known to exist.",
-  // What a startup gate does to a node.
+  // Actions of a startup gate on a node.
   Gated: "A startup gate holds the node: pods that do not tolerate its taint wait.",
   HeldAgain:
     "A startup gate holds a node again that it had let go: a signal was lost, or the node was rebooted.",
@@ -134,7 +134,7 @@ const MEANINGS = {
   // About an architecture policy itself.
   ArchitecturePolicyInForce: "The architecture policy is in force.",
   ArchitecturePolicyInvalid: "The architecture policy has a fault and is not in force.",
-  // What a footprint does.
+  // Actions of a footprint.
   FootprintNeeded: "A pod on the node needs the agent of a footprint, so the node carries its marks.",
   FootprintUnknown:
     "It is not known yet which pods on the node need the agent of a footprint, so what stands stays.",

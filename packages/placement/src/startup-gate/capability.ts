@@ -49,8 +49,9 @@ export interface GateCapability extends BoundCapability {
 }
 
 /**
- * Startup gates. Watches: Nodes, and what the signals of the gates name. Owns: the taints of the gates, an annotation
- * `gate.berth.dev/<name>` for each, the annotation with the time of the release, and `unschedulable` where it has cordoned.
+ * Startup gates. Watches: Nodes, and the objects that the signals of the gates name. Owns: the taints of the gates, an
+ * annotation `gate.berth.dev/<name>` for each, the release-time annotation, and `unschedulable` where a gate has
+ * cordoned.
  */
 export function bindGates({
   gates: current,
@@ -68,7 +69,7 @@ export function bindGates({
     last = gates;
     return observeGates(view, gates, { sources, now }).map((it) => {
       const verdict = decideGate(it);
-      // A gate in dry run decides like any other, and contributes only reports of what it would do.
+      // A gate in dry run decides like any other, but only reports the result.
       return { of: it, verdict: it.gate.spec.dryRun ? tryOut(it, verdict, view) : verdict };
     });
   };

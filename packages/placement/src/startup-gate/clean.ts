@@ -1,4 +1,4 @@
-/** `clean` for startup gates: removes what they have set. */
+/** `clean` for startup gates: removes the marks that they have set. */
 import type { Node } from "@berth/kube";
 import type { Unrecorded } from "../node/clean.ts";
 import type { CleanOnce } from "../node/clean-once.ts";

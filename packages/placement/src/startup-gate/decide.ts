@@ -1,4 +1,4 @@
-/** Decides what one gate does with one node. Pure: it follows the table in README.md, row by row. */
+/** Decides the marks of one gate on one node. Pure: it follows the table in README.md, row by row. */
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, Instant } from "../node/capability.ts";
 import type { Mark, MarkId } from "../node/mark.ts";

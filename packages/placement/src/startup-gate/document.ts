@@ -52,7 +52,7 @@ export interface GateSignals extends SignalGroup {
   readonly anyOf: readonly SignalGroup[];
 }
 
-/** The signals of a gate by group: those that all have to hold, then each alternative. */
+/** The signals of a gate by group: those that must all hold, then each alternative. */
 export function signalGroups({ signals }: Pick<StartupGateSpec, "signals">): readonly SignalGroup[] {
   return [signals, ...signals.anyOf];
 }

@@ -26,7 +26,7 @@ export interface GateExplanation {
   readonly phase: GatePhase;
   /** Why the gate holds the node, or has released it; absent for a node that was never held. */
   readonly reason?: Reason;
-  /** What the next write does: put the taint on, or take it off. */
+  /** The next write puts the taint on, or takes it off. */
   readonly next?: "hold" | "release";
   /** Start of the hold, or time of the release, RFC 3339; absent when the node does not say it. */
   readonly since?: string;

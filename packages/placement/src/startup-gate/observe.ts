@@ -49,7 +49,7 @@ interface Around extends Pick<NodeView, "node" | "owned"> {
   readonly sources: GateSources;
   readonly now: Instant;
   readonly gateTaints: readonly Taint[];
-  /** What the gates before this one do to the node, by gate name. */
+  /** Holds of the gates before this one, by gate name. */
   readonly holding: ReadonlyMap<string, Hold>;
 }
 

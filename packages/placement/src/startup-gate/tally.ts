@@ -10,7 +10,7 @@ import { parseState } from "./state.ts";
 /** `held`: now, again or for the first time. `wouldHold` and `wouldRelease`: only of a gate in dry run. */
 type Count = "selected" | "held" | "heldAgain" | "timedOut" | "wouldHold" | "wouldRelease";
 
-/** What is known about one gate, over all nodes. */
+/** Counts of one gate over all nodes. */
 export interface GateCounts extends Readonly<Record<Count, number>> {
   /** Names of held nodes, or in a dry run of nodes that would be held; sorted, at most `MAX_FIRST_NODES`. */
   readonly firstHeld: readonly string[];

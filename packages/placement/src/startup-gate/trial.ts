@@ -1,4 +1,4 @@
-/** A gate in dry run: the process keeps what the gate would write, and nothing reaches the node. */
+/** A gate in dry run: the process keeps the writes of the gate, and nothing reaches the node. */
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, NodeView } from "../node/capability.ts";
 import type { MarkId } from "../node/mark.ts";

@@ -21,8 +21,8 @@ const allow = z.strictObject({
 });
 
 /**
- * With an empty `spec`, apart from `allow`, Berth makes what agent-substrate itself makes. Turning `uidLabel` or `wait`
- * on or off rolls every worker.
+ * With an empty `spec`, apart from `allow`, Berth makes the same Deployments as agent-substrate. Turning `uidLabel` or
+ * `wait` on or off rolls every worker.
  */
 export const workerPoolsKind: DocumentKind<WorkerPoolConfig> = {
   kind: "WorkerPools",

@@ -115,7 +115,7 @@ function controllingPool({ metadata }: KubeObject): string | undefined {
   return kind === workerPools.kind && groupOf(apiVersion) === WORKER_POOL_GROUP ? name : undefined;
 }
 
-/** Keeps what the decision reads. Of a Deployment that no pool controls it keeps only the identity. */
+/** Keeps the fields that the decision reads. Of a Deployment that no pool controls it keeps only the identity. */
 export function slimDeployment(deployment: Deployment): Deployment {
   const { metadata = {}, spec, status } = deployment;
   const identity = pick(metadata, ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"]);
