@@ -17,8 +17,8 @@ const CONNECT_SECONDS = 2;
 
 /**
  * Without resources and security context it equals the container of agent-substrate's pull request 134. With a timeout
- * the loop also ends at that time, and the pod then starts as if the agent were there. The image needs a shell, `nc
- * -z`, and with a timeout `date`: busybox has them.
+ * the loop also ends at that time, and the pod then starts as if the agent were there. The image needs a shell,
+ * `nc -z`, and with a timeout `date`: busybox has them.
  */
 export function waitContainer(wait: PortWait): Container {
   const { containerName, image, port, timeoutSeconds, resources, securityContext } = wait;

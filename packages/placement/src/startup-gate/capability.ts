@@ -49,9 +49,8 @@ export interface GateCapability extends BoundCapability {
 }
 
 /**
- * Startup gates. Watches: Nodes, and the objects that the signals of the gates name. Owns: the taints of the gates, an
- * annotation `gate.berth.dev/<name>` for each, the release-time annotation, and `unschedulable` where a gate has
- * cordoned.
+ * Startup gates. Watches: Nodes, and the objects that signals name. Owns: the taints of the gates, an annotation
+ * `gate.berth.dev/<name>` for each, the release-time annotation, and `unschedulable` where a gate has cordoned.
  */
 export function bindGates({
   gates: current,

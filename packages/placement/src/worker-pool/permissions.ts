@@ -2,9 +2,7 @@ import type { AskedPermissions, Permission } from "@berth/host";
 import { workerPools } from "./resource.ts";
 import { workerPoolsKind } from "./settings.ts";
 
-/**
- * For WorkerPools: any Deployment, as RBAC cannot select those of pools; and the footprint that holds their deletion.
- */
+/** For WorkerPools: any Deployment, as RBAC cannot select theirs; and the footprint that holds their deletion. */
 export function poolPermissions({ documents, flags }: AskedPermissions): readonly Permission[] {
   const isGiven = documents.specOf(workerPoolsKind) !== undefined;
   if (!isGiven && !flags.has("workerPools")) return [];
