@@ -99,7 +99,7 @@ export class GateTally implements NodeObserver {
       if (phase === undefined || phase === "NotSelected") continue;
       stakes.set(rule, { rule, phases: COUNTED[phase as GatePhase] ?? HELD });
     }
-    // A node counts as held until its release is written: only then may another node take its place.
+    // A node counts as held again until its release is written: only then may another node take its place.
     for (const { rule, capability, action } of changes) {
       if (capability !== GATES || action !== "remove") continue;
       const before = this.#tally.stake(name, rule);
