@@ -1,6 +1,6 @@
 /**
- * Every reason that a change, a wait, a refusal or a finding can carry: the same text in the Event, the metric label,
- * `plan` and `explain`. The value is what the reference documentation says about it. Reasons are never renamed.
+ * Every reason of a change, a wait, a refusal or a finding. The Event, the metric label, `plan` and `explain` use the
+ * same text. The value is its meaning in the reference documentation. Reasons are never renamed.
  */
 const MEANINGS = {
   // Why a mark is set or recorded.
@@ -53,7 +53,7 @@ const MEANINGS = {
   // Why a write waits.
   NodeDeleting: "The node is being deleted and is left alone.",
   NewerVersionAwaited: "The cache has not caught up with a version that is known to exist.",
-  // What a startup gate does to a node.
+  // Actions of a startup gate on a node.
   Gated: "A startup gate holds the node: pods that do not tolerate its taint wait.",
   HeldAgain:
     "A startup gate holds a node again that it had let go: a signal was lost, or the node was rebooted.",
@@ -67,7 +67,7 @@ const MEANINGS = {
   BackfillPending: "It is being looked up whether the node, which came without the taint, runs pods already.",
   WouldHold: "The startup gate is in dry run; without it the gate would hold the node.",
   WouldRelease: "The startup gate is in dry run; without it the gate would let the node go.",
-  // Why a startup gate holds a node: what its signals say.
+  // Why a startup gate holds a node: the results of its signals.
   SignalHolds: "What the signal asks for is there.",
   SignalUnknown: "What the signal is read from has not been read yet.",
   PodMissing: "No pod that counts is on the node.",
@@ -84,7 +84,7 @@ const MEANINGS = {
   GateBefore: "Another startup gate has to let go of the node first.",
   NotStable: "All signals hold, and have yet to do so for the time that is wanted.",
   MinimumHold: "All signals hold, and the node has yet to be held for the least time.",
-  // What is said of a startup gate itself.
+  // About a startup gate itself.
   GateInForce: "The startup gate is in force.",
   GateInvalid: "The startup gate has a fault and is not in force; nodes that it holds stay held.",
   GateOverlap: "Two startup gates want one taint or one annotation; the later one is not in force.",
@@ -95,7 +95,7 @@ const MEANINGS = {
     "The API server asks nobody: new nodes are gated after their creation, when idle, and new pods are not narrowed.",
   AdmissionFailed:
     "What has new nodes tainted or Berth asked about new pods could not be set up, or does not act.",
-  // What is said of pods and of nodes by their architecture.
+  // About the architecture of pods and nodes.
   ArchitectureTainted:
     "The node is tainted with its architecture; pods whose images run on it tolerate that.",
   ArchitectureUnknown: "The node does not say which architecture it has, so it is not tainted with it.",
@@ -117,7 +117,7 @@ const MEANINGS = {
   PodScheduled: "The pod has its node already and is left alone.",
   PodPatchRefused: "The API server refused to change the pod; it is let go unchanged where that is possible.",
   DaemonSetTolerated: "The pod template of the DaemonSet tolerates the architectures that its images run on.",
-  // Why it is not known what an image runs on.
+  // Why the platforms of an image are unknown.
   TooManyImages: "The pod names more different images than Berth looks up for one pod.",
   ImageNameInvalid: "The name of the image cannot be read.",
   ImageNotFound: "The registry does not know the image, or does not show it to whoever may not see it.",
@@ -131,10 +131,10 @@ const MEANINGS = {
   RegistryFailed: "The registry answers that it cannot answer.",
   RegistrySuspended: "The registry failed so often lately that it is left alone for a while.",
   PullSecretUnreadable: "A pull secret of the pod is missing, may not be read, or is none.",
-  // What is said of an architecture policy itself.
+  // About an architecture policy itself.
   ArchitecturePolicyInForce: "The architecture policy is in force.",
   ArchitecturePolicyInvalid: "The architecture policy has a fault and is not in force.",
-  // What a footprint does.
+  // Actions of a footprint.
   FootprintNeeded: "A pod on the node needs the agent of a footprint, so the node carries its marks.",
   FootprintUnknown:
     "It is not known yet which pods on the node need the agent of a footprint, so what stands stays.",

@@ -1,24 +1,24 @@
-/** The container by which a pod waits until something listens on a port of its node. */
+/** The container that lets a pod wait until a process listens on a port of its node. */
 import type { Container, ResourceRequirements, SecurityContext } from "@berth/kube";
 
 export interface PortWait {
   readonly containerName: string;
   readonly image: string;
-  /** Absent: it says nothing of them. */
+  /** Absent: the container sets none. */
   readonly resources?: ResourceRequirements;
   readonly securityContext?: SecurityContext;
-  /** Seconds; absent: never. */
+  /** Seconds; absent: no timeout. */
   readonly timeoutSeconds?: number;
   readonly port: number;
 }
 
-/** A TCP connection that is not answered is given up after so many seconds: only then does a deadline hold. */
+/** `nc` gives up an unanswered TCP connection after this time. Otherwise the loop could miss its deadline. */
 const CONNECT_SECONDS = 2;
 
 /**
- * Without resources and security context as agent-substrate's pull request 134 has it, field by field. With a timeout the loop also ends at a
- * time of the clock, and then as if the agent were there. It takes a shell, `nc -z`, and with a timeout `date`: busybox
- * has them.
+ * Without resources and security context it equals the container of agent-substrate's pull request 134. With a timeout
+ * the loop also ends at that time, and the pod then starts as if the agent were there. The image needs a shell,
+ * `nc -z`, and with a timeout `date`: busybox has them.
  */
 export function waitContainer(wait: PortWait): Container {
   const { containerName, image, port, timeoutSeconds, resources, securityContext } = wait;

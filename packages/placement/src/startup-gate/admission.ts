@@ -18,7 +18,7 @@ import { GATES, type Gate } from "./gate.ts";
 import { isGatedAtCreation } from "./selection.ts";
 import { type GateList, tolerationOf } from "./tolerate.ts";
 
-/** What `recordTolerations` keeps; as a list. */
+/** The record of `recordTolerations`, as a list. */
 const RECORD = tolerationsAnnotation(GATES);
 const RECORDED = `object.metadata.?annotations[?${celText(RECORD)}].orValue("").split(",").filter(it, it != "")`;
 
@@ -28,13 +28,13 @@ export const TOLERATE_LABEL = "berth.dev/tolerate-startup-gates";
 const COMPONENT = "startup-gate";
 const optedIn = { namespaceSelector: { matchLabels: { [TOLERATE_LABEL]: "true" } } };
 
-/** All policies: one for each gate, and one for DaemonSets. None without gates. */
+/** One policy for each gate, and one for DaemonSets. None without gates. */
 export function admissionPolicies(list: GateList, env: AdmissionEnv): readonly PolicyPair[] {
   if (list.gates.length === 0) return [];
   return [...list.gates.map((gate) => gatePolicy(gate, env)), tolerationPolicy(list, env)];
 }
 
-/** Puts the taint of one gate on new nodes, and gives one that stands with another value the value of the gate. */
+/** Puts the taint of one gate on new nodes. If the taint is there with another value, replaces the value. */
 function gatePolicy(gate: Gate, env: AdmissionEnv): PolicyPair {
   const { taint } = gate.spec;
   return pair(`gate-${gate.name}`, env, {
@@ -64,8 +64,8 @@ function taintingCel({ key, value, effect }: CelTaint): string {
 }
 
 /**
- * Lets the pods of DaemonSets in opted-in namespaces tolerate all gates: of new ones, and of such whose pod template
- * changes anyway, as `admitDaemonSetRequest` does.
+ * Lets the pods of DaemonSets in opted-in namespaces tolerate all gates. Like `admitDaemonSetRequest`, it changes only
+ * new DaemonSets and those whose pod template changes anyway.
  */
 function tolerationPolicy(list: GateList, env: AdmissionEnv): PolicyPair {
   return pair("daemonset-tolerations", env, {
@@ -84,7 +84,7 @@ const TOLERATING = [
   `(size(${podTolerations}) > 0`,
   `  ? variables.missing.map(it, JSONPatch{op: "add", path: "/spec/template/spec/tolerations/-", value: it})`,
   `  : [JSONPatch{op: "add", path: "/spec/template/spec/tolerations", value: variables.missing}])`,
-  // A DaemonSet has annotations: the API server itself keeps one there.
+  // A DaemonSet always has annotations, because the API server itself keeps one there.
   `  + [JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey(${celText(RECORD)}),`,
   `    value: (variables.recorded + variables.missing.map(it, it.key + ":" + it.effect)`,
   `      .filter(it, !(it in variables.recorded))).join(",")}]`,
@@ -111,7 +111,7 @@ const nodeRule: NamedRuleWithOperations = {
   resources: ["nodes"],
 };
 
-/** `IfNeeded`: what comes later may replace the whole list; run again, a policy changes nothing of what it has done. */
+/** `IfNeeded`: a later admission step may replace the whole list. A second run of a policy changes nothing. */
 function pair(name: string, env: AdmissionEnv, spec: MutatingAdmissionPolicySpec): PolicyPair {
   const metadata = ownedMetadata(env.installation, COMPONENT, name);
   const common = { apiVersion: "admissionregistration.k8s.io/v1", metadata };
@@ -124,8 +124,8 @@ function pair(name: string, env: AdmissionEnv, spec: MutatingAdmissionPolicySpec
 }
 
 /**
- * `berth-startup-gate`: asks about new nodes that a gate selects and that have not got its taint yet, and about DaemonSets of
- * opted-in namespaces. The paths of nodes and DaemonSets are those of nodetaintshandler, whose configuration may lead here.
+ * `berth-startup-gate` asks about new nodes that a gate selects but that lack its taint, and about DaemonSets of
+ * opted-in namespaces. The paths are those of nodetaintshandler, so that its configuration may point to Berth.
  */
 export const gateAdmission: AdmissionRules<GateList> = {
   name: COMPONENT,
@@ -166,7 +166,7 @@ export const gateAdmission: AdmissionRules<GateList> = {
   },
 };
 
-/** 2 s: nodes register in a burst after an outage, and none should wait long for a Berth that does not answer. */
+/** 2 s: nodes register in a burst after an outage, and must not wait long for a Berth that does not answer. */
 function askedIf({ gates }: GateList, when: Omit<AskedWhen, "timeoutSeconds">): AskedWhen | undefined {
   return gates.length === 0 ? undefined : { timeoutSeconds: 2, ...when };
 }

@@ -1,6 +1,6 @@
 /**
- * What the webhooks of the startup gate answer: JSON patches. Pure and total: the objects are whatever somebody sent, and
- * one that cannot be read is let through as it is.
+ * Answers of the startup gate webhooks: JSON patches. Pure and total: a client may send any object. An object that
+ * cannot be read passes unchanged.
  */
 import type { DaemonSet, JsonPatchOperation, Node, Taint, Toleration } from "@berth/kube";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
@@ -10,7 +10,7 @@ import { additionsTo, type GateList, taintOf } from "./tolerate.ts";
 
 const TAINTS = "/spec/taints";
 
-/** `/mutate-node`: only the creation of a Node is changed. */
+/** `/mutate-node`: changes only the creation of a Node. */
 export function admitNodeRequest(
   gates: GateList,
   { kind, operation, object }: AdmissionQuestion,
@@ -19,8 +19,8 @@ export function admitNodeRequest(
 }
 
 /**
- * Puts the taints of all gates on a node that select it and have not put it on yet. A taint that stands with another
- * value gets ours: a second one with the same key and effect would be refused, and the node with it.
+ * Puts on a node the missing taints of all gates that select it. A taint with another value gets the gate's value: the
+ * API server refuses a node with two taints of the same key and effect.
  */
 export function admitNode({ gates }: GateList, object: unknown): readonly JsonPatchOperation[] {
   const node = readNode(object);
@@ -44,9 +44,9 @@ export function admitNode({ gates }: GateList, object: unknown): readonly JsonPa
 }
 
 /**
- * `/mutate-daemonset`: lets the pods of a DaemonSet tolerate all gates. One that is updated is changed only when its pod
- * template changes anyway, so that Berth never starts a roll-out here; and a client that sends the template as it
- * keeps it, without our tolerations, does not take them off.
+ * `/mutate-daemonset`: lets the pods of a DaemonSet tolerate all gates. It changes an update only if the pod template
+ * changes anyway, so that Berth never starts a roll-out here. A client that sends its own template, without Berth's
+ * tolerations, does not remove them.
  */
 export function admitDaemonSetRequest(
   gates: GateList,

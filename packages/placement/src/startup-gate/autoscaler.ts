@@ -1,18 +1,18 @@
-/** What node autoscalers have to be told about the taints of startup gates. */
+/** Hints for node autoscalers about the taints of startup gates. */
 import type { GateList } from "./tolerate.ts";
 
 const STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/";
 
-/** Keys that cluster-autoscaler knows to be temporary (its `utils/taints`), the first from 1.29 on. */
+/** Keys that cluster-autoscaler treats as temporary (its `utils/taints`); the first one since 1.29. */
 const KNOWN_TO_CLUSTER_AUTOSCALER = [STARTUP_TAINT, "ignore-taint.cluster-autoscaler.kubernetes.io/"];
 
-/** Karpenter knows this prefix from 1.13 on (kubernetes-sigs/karpenter#3025). */
+/** Karpenter knows this prefix since 1.13 (kubernetes-sigs/karpenter#3025). */
 const KNOWN_TO_KARPENTER = "readiness.k8s.io/";
 
 /**
- * What to set in cluster-autoscaler and Karpenter, in lines for a person; none without gates. An autoscaler that does not
- * know that a taint is temporary takes a gated node for one that no pod can run on, and makes one more, or never makes
- * one at all.
+ * Settings for cluster-autoscaler and Karpenter, as lines for a person; none without gates. If an autoscaler does not
+ * know that a taint is temporary, it assumes that no pod can run on a gated node. It then adds one more node, or never
+ * adds any.
  */
 export function autoscalerHints(list: GateList): readonly string[] {
   return list.gates.length === 0 ? [] : [...clusterAutoscalerHints(list), ...karpenterHints(list)];

@@ -24,7 +24,7 @@ import { type GateSources, observeGates, readingsOf } from "./observe.ts";
 import { selects } from "./selection.ts";
 import { tryOut } from "./trial.ts";
 
-/** Fields of a Node that gates read: those of the signals, the boot, and since when the node is there. */
+/** Fields of a Node that gates read: those of the signals, the boot and the creation time. */
 export const gateFields: FieldMask = [
   ...markFields,
   "metadata.creationTimestamp",
@@ -37,20 +37,20 @@ export const gateFields: FieldMask = [
   "status.nodeInfo.bootID",
 ];
 
-/** What one gate sees and says of one node, for people. */
+/** Observation and verdict of one gate on one node, for people. */
 export interface GateLook {
   readonly of: GateCase;
   readonly verdict: GateVerdict;
 }
 
 export interface GateCapability extends BoundCapability {
-  /** Every gate in force, in order; none while none has been read. */
+  /** Every gate in force, in order; empty until a source has been read. */
   look(view: NodeView, now: Instant): readonly GateLook[];
 }
 
 /**
- * Startup gates. Watches: Nodes, and what the signals of the gates name. Owns: the taints of the gates, an annotation
- * `gate.berth.dev/<name>` for each, the annotation with the time of the release, and `unschedulable` where it has cordoned.
+ * Startup gates. Watches: Nodes, and the objects that signals name. Owns: the taints of the gates, an annotation
+ * `gate.berth.dev/<name>` for each, the release-time annotation, and `unschedulable` where a gate has cordoned.
  */
 export function bindGates({
   gates: current,
@@ -68,7 +68,7 @@ export function bindGates({
     last = gates;
     return observeGates(view, gates, { sources, now }).map((it) => {
       const verdict = decideGate(it);
-      // A gate in dry run decides as any other, and contributes what it would do.
+      // A gate in dry run decides like any other, but only reports the result.
       return { of: it, verdict: it.gate.spec.dryRun ? tryOut(it, verdict, view) : verdict };
     });
   };
@@ -91,14 +91,14 @@ export function bindGates({
   };
 }
 
-/** Taints that admission has put on for gates that are not there any more, before it heard of that. */
+/** Taints that admission put on for gates that are gone, before the API server noticed the change. */
 function admittedLate({ node, owned }: NodeView, { gone = [] }: Gates): readonly MarkId[] {
   return gone
     .filter(({ taintId, spec }) => !owned.has(taintId) && standingValue(node, taintId) === spec.taint.value)
     .flatMap((gate) => (selects(gate, node) ? [gate.taintId] : []));
 }
 
-/** The policy of all nodes, and what only goes for this one. */
+/** The policy of all nodes, with additions for this node. */
 function policyFor({ owned }: NodeView, policy: Policy, admitted: readonly MarkId[]): Policy {
   const believed = [...owned].flatMap(([id, { capability }]) =>
     capability === GATES && isStartupPlace(id) && !policy.declared.ids.has(id) ? [id] : [],
@@ -125,7 +125,7 @@ function decide(
   const findings = looks.flatMap(({ verdict }) => verdict.findings);
   const outcomes: RuleOutcome[] = looks.map((it) => ({ rule: it.of.gate.rule, phase: it.verdict.phase }));
   const refused = refusedBy(gates);
-  // A gate in force that has the same taint has taken its nodes over.
+  // A gate in force that has the same taint has taken over its nodes.
   const decided = new Set(looks.flatMap(({ of: it }) => (it.selected ? placesOf(it.gate) : [])));
   for (const [id, { capability, rule }] of owned) {
     if (capability !== GATES || !refused.has(rule) || decided.has(id)) continue;
@@ -144,7 +144,7 @@ function decide(
   };
 }
 
-/** Do all labels stand as this capability wants them now, and none that it is about to remove? */
+/** Does every label have the value that this capability wants, and is no label left to remove? */
 export function marksSettled(
   capability: BoundCapability,
   node: Node,
@@ -160,7 +160,7 @@ export function marksSettled(
     decision.marks.every(({ id, value, foreign }) => {
       const standing = standingValue(node, id);
       if (standing === value) return true;
-      // What stays is as settled as it will ever be.
+      // A value that Berth leaves alone counts as settled.
       return standing !== undefined && (isOthers(id) || (foreign === "leave" && !owned.has(id)));
     }) &&
     [...owned].every(

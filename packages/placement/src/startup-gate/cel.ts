@@ -1,6 +1,6 @@
 /**
- * The rules of the startup gate in CEL, as the API server evaluates them on the object that is created. Each says what
- * its counterpart in TypeScript says; texts of gates only ever come in as quoted literals.
+ * The rules of the startup gate in CEL. The API server evaluates them on the object that is created. Each equals its
+ * counterpart in TypeScript. Texts of gates appear only as quoted literals.
  */
 import { celText, celTexts, hasLabelCel, podTolerations, selectorCel } from "../node/cel.ts";
 import type { Gate } from "./gate.ts";
@@ -11,7 +11,7 @@ export type CelTaint = Gate["spec"]["taint"];
 /** The taints of the node, none when it has none. */
 export const nodeTaints = "object.spec.?taints.orValue([])";
 
-/** What `isGatedAtCreation` says, as one expression. */
+/** `isGatedAtCreation` as one expression. */
 export function gatedCel({ spec }: Gate): string {
   const all = [...selectorCel(spec.nodeSelector)];
   if (spec.controlPlane === "Skip") {
@@ -27,18 +27,18 @@ function allCel(expressions: readonly string[]): string {
   return expressions.length === 0 ? "true" : expressions.join(" && ");
 }
 
-/** Whether a variable holds a taint in the place of this one, whatever its value. */
+/** Does a variable hold a taint with the same key and effect, whatever its value? */
 export function samePlaceCel(variable: string, { key, effect }: CelTaint): string {
   return `${variable}.key == ${celText(key)} && ${variable}.effect == ${celText(effect)}`;
 }
 
-/** Whether exactly this taint stands on the node. */
+/** Does the node have exactly this taint? */
 export function standsCel(taint: CelTaint): string {
   const value = `it.?value.orValue("") == ${celText(taint.value)}`;
   return `${nodeTaints}.exists(it, ${samePlaceCel("it", taint)} && ${value})`;
 }
 
-/** What `tolerates` says of the pods of the DaemonSet. */
+/** `tolerates` for the pods of the DaemonSet. */
 export function toleratedCel({ key, value, effect }: CelTaint): string {
   const operator = 'it.?operator.orValue("")';
   const equal = `${operator} in ["", "Equal"] && it.?value.orValue("") == ${celText(value)}`;

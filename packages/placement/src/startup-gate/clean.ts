@@ -1,4 +1,4 @@
-/** What `clean` takes back of startup gates. */
+/** `clean` for startup gates: removes the marks that they have set. */
 import type { Node } from "@berth/kube";
 import type { Unrecorded } from "../node/clean.ts";
 import type { CleanOnce } from "../node/clean-once.ts";
@@ -41,7 +41,7 @@ export const gatesClean: CleanOnce<Gates> = {
   },
 };
 
-/** Taints of gates that select a node are put on it by admission: of those no record tells. */
+/** Admission puts these taints on the nodes that a gate selects, and writes no record of them. */
 export function unrecordedGates({ gates }: Pick<Gates, "gates">): Unrecorded {
   return {
     capability: GATES,
@@ -51,7 +51,7 @@ export function unrecordedGates({ gates }: Pick<Gates, "gates">): Unrecorded {
   };
 }
 
-/** By gates that select the node, and by the contract where any does. */
+/** Taints of the gates that select the node, and the taint of the contract if any gate selects it. */
 function admittedTaints(node: Node, gates: Gates["gates"]): ReadonlyMap<MarkId, string> {
   const taints = new Map<MarkId, string>();
   for (const gate of gates.filter((it) => selects(it, node))) {

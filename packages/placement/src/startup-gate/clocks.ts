@@ -3,18 +3,18 @@ import type { Instant } from "../node/capability.ts";
 import type { Boot } from "./gate.ts";
 import { type GateState, MAX_BOOT, type Trial } from "./state.ts";
 
-/** What is asked at each look at a node. */
+/** Input of each observation of a node. */
 export interface Look {
   readonly rule: string;
-  /** The node is held and waits for no other gate. */
+  /** The gate holds the node, and the node waits for no other gate. */
   readonly held: boolean;
-  /** When the hold began as the node says; `undefined` while it says nothing. */
+  /** Start of the hold according to the node; `undefined` if the node does not say it. */
   readonly heldSince: Instant | undefined;
-  /** Do all signals hold, going by what; `undefined` when they do not, or are not looked at. */
+  /** Evidence of the signals if all of them hold; `undefined` if they do not, or are not read. */
   readonly evidence: string | undefined;
   /** Some signal cannot be read. */
   readonly unknown: boolean;
-  /** When the signals began to hold as the objects say it; only taken on trust by a command that looks once. */
+  /** When the signals began to hold, according to the objects. Only a one-shot command trusts it. */
   readonly holdsSince?: Instant | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface GateTimes {
 }
 
 interface Track {
-  /** What begins now has begun before this process looked first, or since it looked last. */
+  /** Set by the first observation: a hold that appears later began after it, not at the time on the node. */
   isLooked?: true;
   heldSince?: Instant | undefined;
   heldFromMs?: number | undefined;
@@ -34,25 +34,25 @@ interface Track {
   stableFromMs: number;
   unknownFromMs?: number | undefined;
   stamp?: { readonly key: string; readonly at: Instant } | undefined;
-  /** Of a gate in dry run. */
+  /** Only for a gate in dry run. */
   trial?: Trial;
 }
 
 interface NodeTrack {
   readonly uid: string | undefined;
   readonly gates: Map<string, Track>;
-  /** When it was made, by the clock that cannot jump. */
+  /** When the node was created, by the monotonic clock. */
   readonly bornMs: number;
-  /** The boot last seen by this process, and since when its containers count, if this process saw it begin. */
+  /** The last boot that this process saw. It has `since` only if this process saw the boot begin. */
   boot: Boot;
 }
 
-/** A reboot takes longer than most watches are broken for; containers of the boot before are as much older. */
+/** Margin for heartbeats that a broken watch misses. A reboot takes longer, so earlier containers stay excluded. */
 const UNSEEN_MS = 30_000;
 
 /**
- * How long things have lasted on each node, by a clock that cannot jump. Kept by the process: after a restart a hold
- * goes on from the time written on the node, and signals have to be stable anew.
+ * Measures durations on each node by a clock that cannot jump. The process keeps them in memory. After a restart a hold
+ * continues from the time on the node, and signals must be stable anew.
  */
 export class GateClocks {
   readonly #monotonic: () => number;
@@ -61,7 +61,7 @@ export class GateClocks {
 
   /**
    * @param monotonic milliseconds from any origin; never jumps.
-   * @param trusting believes times written on objects: for a command that looks once, and changes nothing.
+   * @param trusting believes times written on objects: for a one-shot command that changes nothing.
    */
   constructor({ monotonic, trusting = false }: { monotonic: () => number; trusting?: boolean }) {
     this.#monotonic = monotonic;
@@ -72,13 +72,13 @@ export class GateClocks {
     return this.#nodes.size;
   }
 
-  /** Repeating a look changes nothing. */
+  /** Idempotent. */
   look(node: Node, look: Look, now: Instant): GateTimes {
     const { rule, held, evidence, unknown, holdsSince } = look;
     const nowMs = this.#monotonic();
     const track = this.#trackOf(node, rule, now);
     const heldFromMs = held ? heldFrom(track, look, now, nowMs) : undefined;
-    // Something else is decided now, though it may be called by the same name.
+    // The decision is another one now, even if its key is the same.
     if (heldFromMs !== track.heldFromMs || evidence !== track.evidence) track.stamp = undefined;
     track.heldFromMs = heldFromMs;
     track.heldSince = held ? look.heldSince : undefined;
@@ -98,8 +98,8 @@ export class GateClocks {
   }
 
   /**
-   * The moment at which this was decided first: a change that is decided again, because its patch was refused or lost a
-   * race, is the same change.
+   * Time of the first decision with this key. A change keeps this time if Berth decides it again because its patch was
+   * refused or lost a race.
    */
   stamp(node: Node, rule: string, key: string, now: Instant): Instant {
     const track = this.#trackOf(node, rule, now);
@@ -107,7 +107,7 @@ export class GateClocks {
     return track.stamp.at;
   }
 
-  /** The dry run of a gate on this node: the one that goes on, or the one that `next` makes of it. */
+  /** The dry run of a gate on this node: `next` continues the current one or starts another. */
   trial(node: Node, rule: string, now: Instant, next: (current: Trial | undefined) => Trial): Trial {
     const track = this.#trackOf(node, rule, now);
     track.trial = next(track.trial);
@@ -115,9 +115,9 @@ export class GateClocks {
   }
 
   /**
-   * A change of the bootID while this process watches is dated by the node's own clock, as the start of containers is: by
-   * the first heartbeat seen of it, less what may have gone by unseen while a watch was broken. One that happened while
-   * nobody watched, by when the boot before was written down.
+   * Dates a change of the bootID by the node's own clock, which also dates the start of containers. If this process
+   * sees the change, the date is the first heartbeat of the new boot minus `UNSEEN_MS`. If it happened while Berth did
+   * not run, the date is the time at which the state recorded the earlier boot.
    */
   boot(node: Node, state: GateState | undefined, now: Instant): Boot {
     const id = bootIdOf(node);
@@ -128,7 +128,7 @@ export class GateClocks {
     return this.bootOf(node, state);
   }
 
-  /** The same from what is known already; nothing is remembered of it. */
+  /** Returns the same from known facts, and remembers nothing. */
   bootOf(node: Node, state: GateState | undefined): Boot {
     const id = bootIdOf(node);
     if (id === "") return { id };
@@ -140,18 +140,18 @@ export class GateClocks {
     return since === undefined ? { id } : { id, since };
   }
 
-  /** Milliseconds since the node was made, by the wall clock at the first look and by the other one from then on. */
+  /** Age of the node, ms. The first observation uses the wall clock, later ones the monotonic clock. */
   age(node: Node, now: Instant): number {
     return this.#monotonic() - this.#nodeOf(node, now).bornMs;
   }
 
-  /** The gate has nothing to do with the node at present: what begins later, begins anew. */
+  /** The gate does not concern the node at present: later holds and signals start from zero. */
   rest({ metadata }: Node, rule: string): GateTimes {
     this.#nodes.get(metadata?.name ?? "")?.gates.delete(rule);
     return { heldForMs: 0, stableForMs: 0, unknownForMs: 0 };
   }
 
-  /** Forgets the gates that are in neither. What is not looked at for a while has to be stable anew. */
+  /** Forgets the gates that are in neither set. Signals of a refused gate must be stable anew afterwards. */
   retain(inForce: ReadonlySet<string>, refused: ReadonlySet<string>): void {
     for (const { gates } of this.#nodes.values()) {
       for (const [rule, track] of gates) {
@@ -188,9 +188,9 @@ export class GateClocks {
 }
 
 /**
- * What the node says of the beginning of a hold is asked once, at the first look of a process: a hold that begins later
- * began when it was seen, whatever the wall clock does meanwhile. Unless the node says something else all of a sudden:
- * then another hold has begun in between.
+ * Reads the start of a hold from the node once, at the first observation of a process. A later hold starts when this
+ * process sees it, whatever the wall clock does. If the node reports another start, another hold has begun in between,
+ * and the node's time counts.
  */
 function heldFrom(track: Track, { heldSince }: Look, now: Instant, nowMs: number): number {
   const byNode = heldSince === undefined ? nowMs : nowMs - Math.max(0, now - heldSince);
@@ -199,12 +199,12 @@ function heldFrom(track: Track, { heldSince }: Look, now: Instant, nowMs: number
   return isOther ? byNode : track.heldFromMs;
 }
 
-/** Longer ones than any that a kernel gives are cut, so that they fit into the state. */
+/** Cuts an id that is longer than any kernel's, so that it fits into the state. */
 function bootIdOf(node: Node): string {
   return (node.status?.nodeInfo?.bootID ?? "").slice(0, MAX_BOOT);
 }
 
-/** The latest time at which the kubelet reported, by its own clock. */
+/** The latest heartbeat of the kubelet, by the node's clock. */
 function heartbeatOf(node: Node): Instant | undefined {
   const times = node.status?.conditions?.map(({ lastHeartbeatTime = "" }) => Date.parse(lastHeartbeatTime));
   const known = times?.filter((at) => !Number.isNaN(at)) ?? [];

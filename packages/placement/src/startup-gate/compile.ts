@@ -1,4 +1,4 @@
-/** From `StartupGate` documents to gates in force. */
+/** Compiles `StartupGate` documents to gates in force. */
 
 import {
   type DocumentFault,
@@ -26,7 +26,7 @@ import { GATE_DOMAIN, stateId } from "./state.ts";
 
 const MAX_NAME = 63;
 
-/** The places of the contract are always known: what is recorded there can be taken off when the gate is gone. */
+/** The places of the contract are always declared: Berth can remove its marks there after the gate is gone. */
 export const contractMarks: MarkSet = {
   ids: new Set([
     taintId(originalGate.taint.key, originalGate.taint.effect),
@@ -35,12 +35,12 @@ export const contractMarks: MarkSet = {
   prefixes: [],
 };
 
-/** No gate has a taint of these: Kubernetes itself sets and takes them off, for reasons of its own. */
+/** A gate cannot use a taint of these domains, because Kubernetes itself sets and removes such taints. */
 const KUBERNETES_DOMAINS: ReadonlySet<string> = DOMAINS_OF_KUBERNETES.union(new Set(["kubernetes.io"]));
 
 /**
- * May what is recorded there as set by a gate come off, though no gate declares it? Under the domains of startup taints: the
- * gate may have been deleted, or have got another key, while nobody ran, and its nodes would be held for ever.
+ * May Berth remove a recorded mark of a gate here, though no gate declares it? Yes under the domains of startup taints.
+ * A user may have deleted the gate or changed its key while Berth did not run; its nodes would stay held for ever.
  */
 export function isStartupPlace(id: MarkId): boolean {
   const place = parseMarkId(id);
@@ -49,17 +49,17 @@ export function isStartupPlace(id: MarkId): boolean {
 }
 
 export interface CompileInput {
-  /** In order of precedence: of two gates that want one name or taint the first is in force. */
+  /** In order of precedence: if two gates want the same name or taint, the first is in force. */
   readonly sources: readonly SourceDocuments<GateDocument>[];
-  /** Places that gates of this process have declared before, so that those of a deleted gate can be taken off. */
+  /** Places that gates of this process declared earlier, so that Berth can clear those of a deleted gate. */
   readonly declaredBefore?: Iterable<MarkId>;
   /** Gates that were in force until a moment ago; see `Gates.gone`. */
   readonly gone?: readonly Gate[];
-  /** Another source may still be read: what a gate has set that is in none of these may be of one there. */
+  /** Set while another source may still be read: a mark without a gate here may belong to a gate there. */
   readonly unsettled?: Unsettled | undefined;
 }
 
-/** Total: a document with a fault is reported and not in force, and the others are. */
+/** Total: it reports a document with a fault and leaves it out. The other documents are in force. */
 export function compileGates(input: CompileInput): Gates {
   const { sources, gone = [] } = input;
   const faults: DocumentFault[] = [];
@@ -113,12 +113,12 @@ function toGate(source: SourceName, { name, spec }: GateDocument): Gate {
   };
 }
 
-/** Where it writes, beside `unschedulable`. */
+/** Places that the gate writes, besides `unschedulable`. */
 export function placesOf({ taintId: taint, stateId: state, completedId }: Gate): readonly MarkId[] {
   return completedId === undefined ? [taint, state] : [taint, state, completedId];
 }
 
-/** Those of the record. No other gate in force has them; one that had them before may have had another name. */
+/** Recorded places of the gate, also those recorded by a gate of another name. No other gate in force has them. */
 export function ownPlaces(owned: NodeView["owned"], gate: Gate): ReadonlySet<MarkId> {
   const places = placesOf(gate);
   const isOwn = ([id, { capability, rule }]: readonly [MarkId, RecordedMark]): boolean =>
@@ -172,7 +172,7 @@ function* overlaps(gate: Gate, taken: ReadonlyMap<string, string>): Generator<Fo
   }
 }
 
-/** Each behind those that it waits for. A gate that is not there, or waits for itself, is not waited for. */
+/** Orders each gate after those that it waits for. A gate does not wait for one that is missing or waits for itself. */
 function inOrder(gates: readonly Gate[]): {
   readonly gates: readonly Gate[];
   readonly cyclic: readonly Gate[];
@@ -190,7 +190,7 @@ function inOrder(gates: readonly Gate[]): {
   return { gates: ordered, cyclic };
 }
 
-/** Does the one wait for the other, directly or by way of others? */
+/** Does one gate wait for the other, directly or through other gates? */
 function reaches(all: ReadonlyMap<string, Gate>, from: string, to: string): boolean {
   const reached = new Set<string>();
   const next = [...(all.get(from)?.spec.after ?? [])];
@@ -227,7 +227,7 @@ function isEnforced({ spec }: Gate): boolean {
   return !spec.dryRun;
 }
 
-/** Those that may write: without the gates in dry run, which admission must not act for. */
+/** Leaves out gates in dry run: they write nothing, and admission must not act for them. */
 export function enforcedGates(gates: Gates | undefined): Gates | undefined {
   return gates === undefined || gates.gates.every(isEnforced)
     ? gates
@@ -241,19 +241,19 @@ export function refusedBy({ gates, faults }: Gates): ReadonlySet<string> {
   return refused;
 }
 
-/** Places that a change of the gates must not forget; see `CompileInput.declaredBefore`. */
+/** Places that the next compilation must still know; see `CompileInput.declaredBefore`. */
 export function declaredPlaces({ gates }: Gates): readonly MarkId[] {
   return gates.flatMap(placesOf);
 }
 
-/** How documents become gates, as far as no time passes; see `createGateRules`. */
+/** Rules from documents to gates, without a memory of earlier gates; see `createGateRules`. */
 export const gateRules: DocumentRules<StartupGateSpec, Gates> = {
   kind: startupGateKind,
   compile: compileGates,
   faultsOf: ({ faults }) => faults,
   resultOf({ name }, { gates }) {
     const gate = gates.find(({ rule }) => rule === ruleName("cluster", name));
-    // A gate that is not in force is not waited for; its name may only be misspelt.
+    // No gate waits for a gate that is not in force; its name may be misspelt.
     const names = new Set(gates.map((one) => one.name));
     const unknown = gate?.spec.after.filter((one) => !names.has(one)) ?? [];
     const not = unknown.length === 0 ? "" : `; not in force, and so not waited for: ${unknown.join(", ")}`;

@@ -1,27 +1,27 @@
-/** What becomes of one node by one gate. Pure: the table in README.md, row by row. */
+/** Decides the marks of one gate on one node. Pure: it follows the table in README.md, row by row. */
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, Instant } from "../node/capability.ts";
 import type { Mark, MarkId } from "../node/mark.ts";
 import type { Boot, Gate, SignalReading } from "./gate.ts";
 import { type GateState, type HeldReason, type ReleasedReason, stringifyState, type Trial } from "./state.ts";
 
-/** What is known about one node and one gate. */
+/** The known facts about one node and one gate. */
 export interface GateCase {
   readonly gate: Gate;
   readonly selected: boolean;
-  /** Not selected for the one reason that it is of the control plane. */
+  /** The gate does not select the node, only because the node belongs to the control plane. */
   readonly isSpared: boolean;
   /** The value of the gate's taint on the node. */
   readonly standing: string | undefined;
-  /** Places of the gate that are recorded as ours, also by the name of a gate that had them before. */
+  /** Places of the gate that are recorded as Berth's, also under the name of an earlier gate. */
   readonly owned: ReadonlySet<MarkId>;
   readonly state: GateState | undefined;
-  /** What stands at the annotation of the state and at that of the release. */
+  /** Text of the state annotation, and below it that of the release annotation. */
   readonly stateText: string | undefined;
   readonly completed: string | undefined;
-  /** The node is unschedulable, whoever made it so. */
+  /** The node is unschedulable, whichever actor made it so. */
   readonly cordoned: boolean;
-  /** The gate, this one or another, that is recorded to have made it so. */
+  /** Rule of the gate, this one or another, that is recorded as having cordoned the node. */
   readonly cordonedBy: string | undefined;
   /** Gates before this one that hold the node. */
   readonly waitsFor: readonly string[];
@@ -31,21 +31,21 @@ export interface GateCase {
   readonly stableForMs: number;
   readonly unknownForMs: number;
   readonly boot: Boot;
-  /** May another node be held again at present? `undefined` while the nodes have not all been looked at. */
+  /** May the gate hold another node again at present? `undefined` until every node has been observed. */
   readonly mayHoldAgain: boolean | undefined;
-  /** Only asked of a backfill candidate. */
+  /** Read only for a backfill candidate. */
   readonly idle: Idleness;
-  /** Also a node that is older than the window, because the process has just started and was told so. */
+  /** The node is within the backfill window, or `backfillAlways` accepts it at any age. */
   readonly isFresh: boolean;
-  /** When this very thing was decided first; see `GateClocks.stamp`. */
+  /** Time of the first decision with this key; see `GateClocks.stamp`. */
   readonly stamp: (key: string) => Instant;
-  /** Only of a gate in dry run, whose case is as if all of its decisions had been written. */
+  /** Only for a gate in dry run. The case then assumes that all earlier decisions were written. */
   readonly trial?: Trial;
 }
 
 export type Idleness = "unknown" | { readonly idle: true } | { readonly idle: false; readonly pod: string };
 
-/** Where a node stands with a gate. In a dry run: `WouldHold` without the taint, `WouldRelease` with it. */
+/** State of a node under a gate. In a dry run: `WouldHold` without the taint, `WouldRelease` with it. */
 export type GatePhase =
   | "NotSelected"
   | "Open"
@@ -63,7 +63,7 @@ export function isWanted(phase: GatePhase): boolean {
 
 export interface GateVerdict {
   readonly phase: GatePhase;
-  /** Why it is held, or was let go. */
+  /** Why the gate holds the node, or has released it. */
   readonly reason: Reason;
   readonly marks: readonly Mark[];
   readonly keep: ReadonlyMap<MarkId, Reason>;
@@ -72,9 +72,9 @@ export interface GateVerdict {
   readonly recheckAfterMs?: number;
 }
 
-/** How long signals that cannot be read put a timeout off: they are read within moments of a start, or never. */
+/** Unknown signals delay a timeout for this long. Berth reads them within moments of a start, or never. */
 const UNKNOWN_LIMIT_MS = 30_000;
-/** How soon to look again while the nodes have not all been looked at; slow where a whole fleet may wait. */
+/** Delay before the next check: short until every node is observed, longer where a whole fleet may wait. */
 const PENDING_RECHECK_MS = 1000;
 const SLOW_RECHECK_MS = 10_000;
 
@@ -82,7 +82,7 @@ export function decideGate(it: GateCase): GateVerdict {
   const { gate, selected, standing, owned } = it;
   if (!selected) return decideNotSelected(it);
   if (!isHeld(it)) return decideOpen(it);
-  // It is recorded and gone: somebody else has taken it off.
+  // The taint is recorded but not on the node: another actor has removed it.
   const isTakenOff = standing === undefined && owned.has(gate.taintId);
   return isTakenOff && gate.spec.taintRemoved === "Release"
     ? release(it, reasons.ReleasedByHand)
@@ -90,21 +90,21 @@ export function decideGate(it: GateCase): GateVerdict {
 }
 
 /**
- * Held by what stands, by the record, or by the state alone: then the taint could not be set with it, or the gate has
- * another taint now.
+ * Held by the taint, by the record, or by the state alone. The state alone counts if the taint could not be set with
+ * it, or if the gate has another taint now.
  */
 export function isHeld(it: Pick<GateCase, "gate" | "standing" | "owned" | "state">): boolean {
   return it.standing !== undefined || it.owned.has(it.gate.taintId) || it.state?.state === "held";
 }
 
-/** Ours goes. What others have put there may be meant for somebody else, or for when the labels have come. */
+/** Removes Berth's own marks only. Others may have set the taint for another purpose, or before the labels. */
 function decideNotSelected({ gate, owned, standing, isSpared }: GateCase): GateVerdict {
   const { taintId, rule, spec } = gate;
   const reason = reasons.GateNotSelected;
   const ours = [...owned].map((id): [MarkId, Reason] => [id, reason]);
   const base = { ...nothing, phase: "NotSelected", reason, removals: new Map(ours) } as const;
   if (standing === undefined || owned.has(taintId)) return base;
-  // Admission has put it on before it was told that the node is of the control plane.
+  // Admission put the taint on before the node was known to belong to the control plane.
   if (isSpared && standing === spec.taint.value)
     return { ...base, removals: new Map([...ours, [taintId, reason]]) };
   const message = `${rule} does not select the node, so the taint is not its to take off`;
@@ -135,7 +135,7 @@ function decideOpen(it: GateCase): GateVerdict {
   return stay(it, [say(it, "warning", reasons.GateMissed, message)]);
 }
 
-/** A node that a continuous gate let go without its signals counts as any other once it has had them. */
+/** After a forced release by a continuous gate, the node counts as released normally once its signals were stable. */
 function decideForced(it: GateCase): GateVerdict {
   const { gate, state, readings, stableForMs } = it;
   if (gate.spec.mode === "Once" || !isForced(state) || readings.length === 0) return stay(it);
@@ -146,7 +146,7 @@ function decideForced(it: GateCase): GateVerdict {
   return stay({ ...it, stateText: stringifyState({ ...rest, why: reasons.Released }) });
 }
 
-/** Never held by this gate, not let go by the original, and young enough. */
+/** The gate never held the node, the original did not release it, and the node is young enough. */
 export function isBackfillCandidate(
   it: Pick<GateCase, "selected" | "state" | "completed" | "isFresh" | "standing">,
 ): boolean {
@@ -159,32 +159,32 @@ function whyAgain({ gate: { spec }, state, readings, boot }: GateCase): string |
   const rebooted = isRebooted(state, boot);
   if (spec.regateOnReboot && rebooted) return "the node was rebooted";
   if (spec.mode === "Once") return undefined;
-  // Let go without its signals, it has to have them once before they can be lost.
+  // After a forced release the signals must hold once before they can be lost.
   if (isForced(state) && !rebooted) return undefined;
   const lost = readings.find((reading) => reading.state === "missing");
   return lost && `${lost.signal}: ${lost.message}`;
 }
 
-/** Let go without its signals. */
+/** The gate released the node without its signals. */
 function isForced(
   state: GateState | undefined,
 ): state is GateState & { readonly state: "released"; readonly why: ReleasedReason } {
   return state?.state === "released" && state.why !== reasons.Released;
 }
 
-/** As a state says it; nothing of a boot that is not known. */
+/** The boot as the state stores it; empty for an unknown boot. */
 export function bootFacts({ id, since }: Boot): Pick<GateState, "boot" | "bootAt"> {
   return id === "" ? {} : { boot: id, ...(since !== undefined && { bootAt: since }) };
 }
 
-/** A boot that is not known is none that is known to be another. */
+/** An unknown boot never counts as another boot. */
 function isRebooted(state: GateState | undefined, boot: Boot): boolean {
   return state?.boot !== undefined && boot.id !== "" && boot.id !== state.boot;
 }
 
 function decideHeld(it: GateCase): GateVerdict {
   const { gate, state, readings, waitsFor, boot } = it;
-  // Somebody put it back on a node that was let go on purpose.
+  // Another actor put the taint back after a forced release.
   if (isForced(state) && !isRebooted(state, boot)) return release(it, state.why, state.note);
   const why = state?.state === "held" ? state.why : reasons.Gated;
   if (waitsFor.length > 0) return hold(it, why, pending(it));
@@ -211,7 +211,7 @@ function decideHeld(it: GateCase): GateVerdict {
   };
 }
 
-/** What a held node waits for: the gates before this one, and once they have let go, the signals. */
+/** A held node waits for the gates before this one. After they have released it, it waits for the signals. */
 function pending(it: GateCase): readonly Finding[] {
   const { waitsFor, readings } = it;
   if (waitsFor.length > 0)
@@ -221,7 +221,7 @@ function pending(it: GateCase): readonly Finding[] {
     .map(({ signal, reason, message }) => say(it, "info", reason, `${signal}: ${message}`));
 }
 
-/** All signals hold: what has to pass all the same. */
+/** The wait that remains after all signals hold: the stable time or the minimum hold. */
 function waitOf({
   gate,
   stableForMs,
@@ -279,7 +279,7 @@ function hold(
       { ...overwrite, id: taintId, value: spec.taint.value, announce: "always" },
       { ...overwrite, id: stateId, value: text, announce: "never" },
       ...completedMark(it),
-      // What it has cordoned stays so until it lets go, also while the signals hold and have to be stable.
+      // The gate keeps its cordon until the release, also while the signals hold and are not stable yet.
       ...(spec.timeouts.policy === "Cordon" && it.cordonedBy === rule ? cordon(it) : []),
     ],
     findings,
@@ -290,7 +290,7 @@ function hold(
 function release(it: GateCase, why: ReleasedReason, note?: string): GateVerdict {
   const { gate, boot, state } = it;
   const { rule, taintId, stateId, completedId } = gate;
-  // Let go once more, because the taint stands still or somebody has put it back: nothing else is new.
+  // A repeated release: the taint is still there, or another actor put it back. Nothing else is new.
   const isRepeated = state?.state === "released" && state.why === why && !isRebooted(state, boot);
   const at = isRepeated ? state.at : it.stamp(`released ${it.stateText ?? ""}`);
   const text = stringifyState({
@@ -317,7 +317,7 @@ function release(it: GateCase, why: ReleasedReason, note?: string): GateVerdict 
   };
 }
 
-/** Nothing changes; what we have written stays as it stands. */
+/** Changes nothing; Berth's own marks stay as they are. */
 function stay(it: GateCase, findings: readonly Finding[] = [], recheckAfterMs?: number): GateVerdict {
   const marks = [...ownMark(it, it.gate.stateId, it.stateText), ...completedMark(it)];
   const reason = it.state?.why ?? reasons.Released;
@@ -331,7 +331,7 @@ function stay(it: GateCase, findings: readonly Finding[] = [], recheckAfterMs?: 
   };
 }
 
-/** The time of an earlier release, as long as it is ours. */
+/** The time of an earlier release, if Berth owns the annotation. */
 function completedMark(it: GateCase): readonly Mark[] {
   return ownMark(it, it.gate.completedId, it.completed);
 }
@@ -346,7 +346,7 @@ function ownMark(
   return [{ id, value, rule, reason, foreign: "overwrite", announce: "never" }];
 }
 
-/** One that a person has cordoned stays theirs. Several gates may keep a node cordoned together. */
+/** Does not take over a cordon that a person has set. Several gates may keep a node cordoned together. */
 function cordon({ gate: { rule }, cordoned, cordonedBy }: GateCase): readonly Mark[] {
   if (cordoned && cordonedBy === undefined) return [];
   const reason = reasons.TimedOut;

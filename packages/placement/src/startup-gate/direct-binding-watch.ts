@@ -8,14 +8,14 @@ import { type Gates } from "./gate.ts";
 
 export interface DirectBindings {
   readonly sight: DirectBindingSight;
-  /** Pods without a node, for their tolerations: watched while a gate refuses, so that a binding costs no request. */
+  /** Pods without a node, for their tolerations. Watched while a gate refuses, so that a binding costs no request. */
   readonly watch: Component;
   gatesChanged(): void;
 }
 
 const ALL = "all";
 
-/** Every replica answers, from memory alone. What it does not know it does not refuse. */
+/** Every replica answers, from memory alone. It does not refuse an object that it does not know. */
 export function createDirectBindings(
   around: Pick<NodeHost, "client" | "cluster" | "nodes" | "metrics" | "log" | "clock"> & {
     readonly gates: () => Gates | undefined;

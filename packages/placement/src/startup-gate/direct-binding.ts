@@ -1,6 +1,6 @@
 /**
- * Pods that name a held node without tolerating its taint: the scheduler never looks at `spec.nodeName`, and a client of
- * `pods/binding` is not asked for tolerations. The answer and the webhook that asks for it. Pure and total.
+ * Refuses pods that name a held node without tolerating its taint. The scheduler skips pods with `spec.nodeName`, and
+ * the API server checks no tolerations on `pods/binding`. Contains the answer and the webhook. Pure and total.
  */
 import { type AdmissionRules, newPods, notNamed, type ReviewRules, sparedNamespaces } from "@berth/host";
 import type { MatchCondition, Node, Pod } from "@berth/kube";
@@ -18,7 +18,7 @@ export interface DirectBindingQuestion extends AdmissionQuestion {
   readonly namespace?: string;
 }
 
-/** From memory alone; `undefined` for objects that are not known, which are never refused. */
+/** Reads memory alone. Returns `undefined` for an unknown object, which is never refused. */
 export interface DirectBindingSight {
   node(name: string): Node | undefined;
   /** A pod that has no node yet. */
@@ -51,7 +51,7 @@ export function admitDirectBinding(
   return { allowed: true };
 }
 
-/** The node that the request names, and the pod; `undefined` where there is none to decide about. */
+/** The node that the request names, and the pod; `undefined` if there is nothing to decide. */
 function boundOf(
   { kind, operation, object, namespace = "", name }: DirectBindingQuestion,
   sight: DirectBindingSight,
@@ -67,7 +67,7 @@ function boundOf(
   return pod === undefined || isExempt(pod) ? undefined : { node, pod };
 }
 
-/** The kubelet makes mirror pods of what runs already, and the DaemonSet controller asks for tolerations itself. */
+/** The kubelet makes mirror pods of pods that already run. The DaemonSet controller checks tolerations itself. */
 function isExempt(pod: unknown): boolean {
   const metadata = field(pod, "metadata");
   if (textField(field(metadata, "annotations"), MIRROR) !== "") return true;
@@ -79,8 +79,8 @@ function isExempt(pod: unknown): boolean {
 const MIRROR = "kubernetes.io/config.mirror";
 
 /**
- * Validating, so that it sees the tolerations that other webhooks have added. The API server asks only about pods that
- * name a node as they are made, and about bindings by others than the scheduler.
+ * A validating webhook, so that it sees the tolerations that other webhooks have added. The API server asks only about
+ * pods that name a node at creation, and about bindings that the scheduler did not make.
  */
 export function directBindingAdmission(sight: DirectBindingSight): AdmissionRules<Gates> {
   const review = (

@@ -1,10 +1,10 @@
-/** `StartupGate`, `berth.dev/v1alpha1`: what a fresh node has to show before pods may run on it. */
+/** `StartupGate`, `berth.dev/v1alpha1`: the signals that a fresh node must show before pods may run on it. */
 
 import { duration, labelKey, labelValue, type Selector, selector, text, withRules } from "@berth/host";
 import * as z from "zod";
 import { annotationKeyProblem } from "../node/validate.ts";
 
-/** The keys of nodetaintshandler, whose clusters are served unchanged: `./README.md`. */
+/** The keys of nodetaintshandler, so that its clusters work unchanged: see `./README.md`. */
 export const originalGate = {
   taint: { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" },
   completed: "startup.k8s.io/completedAt",
@@ -12,7 +12,7 @@ export const originalGate = {
   podLabels: { "startup.k8s.io/component": "init" },
 } as const;
 
-// What each field means, and its default, is told once: by the schema below.
+// The schema below describes each field and its default.
 
 /** A pod that ends, or is older than its node or its boot, never counts. */
 export interface PodSignal {
@@ -38,7 +38,7 @@ export interface ConditionSignal {
   readonly defaultStatus?: ConditionStatus | undefined;
 }
 
-/** Signals that have to hold together. */
+/** Signals that must all hold. */
 export interface SignalGroup {
   readonly pods: readonly PodSignal[];
   readonly daemonSets: readonly DaemonSetSignal[];
@@ -52,7 +52,7 @@ export interface GateSignals extends SignalGroup {
   readonly anyOf: readonly SignalGroup[];
 }
 
-/** The signals of a gate by group: those that all have to hold, then each alternative. */
+/** The signals of a gate by group: those that must all hold, then each alternative. */
 export function signalGroups({ signals }: Pick<StartupGateSpec, "signals">): readonly SignalGroup[] {
   return [signals, ...signals.anyOf];
 }
@@ -66,7 +66,7 @@ export interface StartupGateSpec {
     readonly value: string;
     readonly effect: "NoSchedule" | "NoExecute";
   };
-  /** Default with the taint of the contract: that of the contract. */
+  /** Default: the annotation of the contract if the taint is that of the contract; otherwise none. */
   readonly completedAnnotation?: string | undefined;
   readonly signals: GateSignals;
   readonly mode: "Once" | "Continuous";
@@ -100,16 +100,16 @@ function annotationKey(): z.ZodType<string> {
 
 const objectName = (): z.ZodString => z.string().min(1).max(253).regex(NAME, "must be the name of an object");
 const list = <T extends z.ZodType>(item: T) => z.array(item).max(MAX_ITEMS).readonly();
-/** Default none. */
+/** A list; default empty. */
 const anyNumber = <T extends z.ZodType>(about: string, item: T) => list(item).default([]).describe(about);
-/** Default the first. */
+/** An enum; default the first word. */
 const choice = <const T extends string>(about: string, words: readonly [T, ...T[]]) =>
   z
     .enum(words)
     .default(words[0] as never)
     .describe(about);
 
-/** Default all defaults. */
+/** An object; by default each of its fields has its own default. */
 const section = <T extends z.core.$ZodLooseShape>(about: string, fields: T) =>
   z
     .strictObject(fields)
@@ -191,11 +191,11 @@ const LISTS = ["pods", "daemonSets", "conditions", "annotations", "resources"] a
 const holdsSignal = (group: SignalGroup): boolean =>
   LISTS.some((name) => group[name].length > 0) || group.labelsSettled;
 
-/** The same in CEL: a group of signals at `self` or below it has at least one. */
+/** The same check in CEL: the group at `path` has at least one signal. */
 const hasSignal = (path: string): string =>
   `${LISTS.map((name) => `size(${path}.${name})`).join(" + ")} > 0 || ${path}.labelsSettled`;
 
-/** Does a new node have to report each condition itself before it counts? */
+/** Must a new node report each condition itself before the condition counts? */
 const waitsForReports = ({ conditions }: SignalGroup): boolean =>
   conditions.every(({ status, defaultStatus }) => status !== defaultStatus);
 const waitsForReportsCel = (path: string): string =>
@@ -296,7 +296,7 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
   ],
 ).describe("Which nodes are held, by what, and until when.");
 
-/** What Berth reports about a gate, as the schema of the status has it: counts and first names, never all nodes. */
+/** Status of a gate, as the schema of the status has it: counts and first names, never all nodes. */
 export interface StartupGateStatus {
   readonly observedGeneration?: number;
   readonly selectedNodes?: number;

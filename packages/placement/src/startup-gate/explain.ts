@@ -1,13 +1,13 @@
-/** Where one node stands with each startup gate, for `explain` and `gate list`. Plain data. */
+/** State of one node under each startup gate, for `explain` and `gate list`. Plain data. */
 import type { Reason } from "../api/reasons.ts";
 import { toTimestamp } from "../node/record.ts";
 import type { GateLook } from "./capability.ts";
 import { type GateCase, type GatePhase, isHeld, isWanted } from "./decide.ts";
 import type { SignalReading } from "./gate.ts";
 
-/** A time that has to pass, ms. */
+/** A time to wait for, ms. */
 export interface TimeExplanation {
-  /** How much of it has; absent when a single look cannot tell. */
+  /** The part that has passed; absent when a single observation cannot know it. */
   readonly passedMs?: number;
   readonly ofMs: number;
 }
@@ -22,28 +22,28 @@ export interface GateExplanation {
   readonly gate: string;
   readonly selected: boolean;
   readonly held: boolean;
-  /** Where the node stands once what is decided now is written. */
+  /** The phase of the node after the present decision is written. */
   readonly phase: GatePhase;
-  /** Why it is held, or was let go; absent for a node that never was held. */
+  /** Why the gate holds the node, or has released it; absent for a node that was never held. */
   readonly reason?: Reason;
-  /** What the next write does: put the taint on, or take it off. */
+  /** The next write puts the taint on, or takes it off. */
   readonly next?: "hold" | "release";
-  /** Since when it is held, or when it was let go, RFC 3339; absent when the node does not say it. */
+  /** Start of the hold, or time of the release, RFC 3339; absent when the node does not say it. */
   readonly since?: string;
   readonly note?: string;
   /** The gate is in dry run and writes nothing. */
   readonly dryRun?: true;
-  /** Gates that have to let go first. */
+  /** Gates that must release the node first. */
   readonly after: readonly string[];
   /** Empty when nothing depends on them at present. `since` is RFC 3339, absent where no object says it. */
   readonly signals: readonly (Pick<SignalReading, "signal" | "state" | "reason" | "message"> & {
     readonly since?: string;
   })[];
-  /** All signals hold, and have to for so long. Absent while one is missing. */
+  /** How long all signals must hold, and have held. Absent while one is missing. */
   readonly stable?: TimeExplanation;
-  /** The least time of a hold, while it has not passed. */
+  /** The minimum hold, while it has not passed. */
   readonly minimumHold?: Required<TimeExplanation>;
-  /** Those that have not passed and those that have. Only of a held node that is not complete. */
+  /** Timeouts, both pending and passed. Only for a held node whose signals do not all hold. */
   readonly timeouts: readonly TimeoutExplanation[];
 }
 
@@ -58,7 +58,7 @@ function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExpl
   const held = selected && (dryRun ? trial?.real.standing !== undefined : isHeld(it));
   const waits = held || phase === "WouldHold";
   const next = dryRun || held === willHold ? undefined : held ? "release" : "hold";
-  // A taint that nobody has written a state for was put on by admission, or by the kubelet.
+  // Admission or the kubelet has set a taint that has no state.
   const isCurrent = state !== undefined && (state.state === "held") === waits;
   const hasHistory = !selected || state !== undefined || willHold || next !== undefined;
   return {

@@ -1,4 +1,4 @@
-/** What a plan over many nodes means for startup gates. */
+/** Effects of a plan over many nodes, by startup gate. */
 import type { DaemonSet, Node, Toleration } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { expectation } from "../node/daemonset-placement.ts";
@@ -13,13 +13,13 @@ import { missingTolerations, taintOf } from "./tolerate.ts";
 export interface GateChanges {
   readonly gate: string;
   readonly selected: number;
-  /** Nodes on which its taint stands now. */
+  /** Nodes that have its taint now. */
   readonly held: number;
   readonly hold: readonly string[];
   readonly release: readonly string[];
-  /** The gate is in dry run: nothing of that will be written. */
+  /** The gate is in dry run, so Berth will write none of these changes. */
   readonly dryRun: boolean;
-  /** Young nodes without the taint, which are held if they run no pods; a plan of all nodes does not ask. */
+  /** Young nodes without the taint, held if they run no pods. A plan of all nodes does not check that. */
   readonly pending: number;
 }
 
@@ -27,19 +27,19 @@ export interface GateChanges {
 export interface BlockedDaemonSet {
   readonly namespace: string;
   readonly name: string;
-  /** What its pod template lacks. */
+  /** Tolerations that its pod template lacks. */
   readonly missing: readonly Toleration[];
 }
 
-/** Takes one plan after the other; keeps names only. */
+/** Takes one plan after the other, and keeps only names. */
 export class GateForecast {
   readonly #counts;
   readonly #gates: readonly Gate[];
   readonly #taints: ReadonlySet<MarkId>;
-  /** Each with the gates found to keep its pod from some node: one node is enough. */
+  /** Each with the gates that keep its pod from at least one node. */
   readonly #daemonSets: readonly { readonly daemonSet: DaemonSet; readonly blockedBy: Set<Gate> }[];
 
-  /** @param daemonSets all of the cluster; none when they could not be read. */
+  /** @param daemonSets all of the cluster; empty when Berth could not read them. */
   constructor({ gates }: Pick<Gates, "gates">, daemonSets: readonly DaemonSet[]) {
     this.#gates = gates;
     this.#taints = new Set(gates.map((gate) => gate.taintId));
@@ -47,7 +47,7 @@ export class GateForecast {
     this.#counts = gates.map((gate) => {
       return { gate, selected: 0, held: 0, hold: names(), release: names(), pending: 0 };
     });
-    // Most tolerate everything: only what could be blocked is looked at for each node.
+    // Most DaemonSets tolerate everything: check for each node only those that a gate could block.
     this.#daemonSets = daemonSets
       .filter((it) => missingTolerations(it, { gates }).length > 0)
       .map((daemonSet) => ({ daemonSet, blockedBy: new Set() }));
@@ -85,7 +85,7 @@ export class GateForecast {
     }));
   }
 
-  /** Those that would get a pod on a selected node without the gates. In order of namespace and name. */
+  /** DaemonSets that would get a pod on a selected node without the gates, by namespace and name. */
   blocked(): readonly BlockedDaemonSet[] {
     return this.#daemonSets
       .filter(({ blockedBy }) => blockedBy.size > 0)

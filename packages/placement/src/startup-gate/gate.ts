@@ -1,4 +1,4 @@
-/** A `StartupGate` document made ready for use, and what is known of one node when it is decided. Plain data. */
+/** A `StartupGate` document prepared for use, and the facts about one node that a decision needs. Plain data. */
 import type { DocumentFault } from "@berth/host";
 import type { DaemonSet, Node, Pod } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
@@ -21,7 +21,7 @@ export interface Gate {
   readonly name: string;
   readonly spec: StartupGateSpec;
   readonly taintId: MarkId;
-  /** The annotation with what is known of the hold: `state.ts`. */
+  /** The annotation that stores the hold: `state.ts`. */
   readonly stateId: MarkId;
   readonly completedId?: MarkId;
   readonly stableForMs: number;
@@ -31,41 +31,41 @@ export interface Gate {
   readonly backfillMs: number;
 }
 
-/** All gates in force. A new value for each change of them. */
+/** All gates in force. Each change makes a new value. */
 export interface Gates {
-  /** A gate stands behind those that it waits for. */
+  /** A gate comes after the gates that it waits for. */
   readonly gates: readonly Gate[];
   readonly policy: Policy;
   readonly faults: readonly DocumentFault[];
   /**
-   * In force until a moment ago, with taints that no gate in force has: admission goes on for that long, and nobody else
-   * would take off what it puts on.
+   * Gates that were in force until a moment ago, whose taints no gate in force has. Admission may still set these
+   * taints for a while, and no other gate would remove them.
    */
   readonly gone?: readonly Gate[];
 }
 
-/** Pods that a signal looks for: those of a namespace, or of all, with a selector as the API takes it. */
+/** Pods that a signal selects, in one namespace or in all. The selector has the syntax of the API. */
 export interface PodQuery {
   /** Absent: all namespaces. */
   readonly namespace?: string;
   readonly labelSelector: string;
 }
 
-/** What signals are read from, beyond the Node itself. */
+/** Sources of the signals, besides the Node itself. */
 export interface GateSight {
   /** The pods of the query on this node; `undefined` while they have not been read. */
   pods(query: PodQuery, node: string): readonly Pod[] | undefined;
   /** `undefined` while the DaemonSets have not been read; `null` when there is none of this name. */
   daemonSet(namespace: string, name: string): DaemonSet | null | undefined;
-  /** Do the derived labels stand as the rules want them? `undefined` while the rules have not been read. */
+  /** Do the derived labels have the values of the rules? `undefined` while the rules have not been read. */
   labelsSettled(node: Node): boolean | undefined;
 }
 
-/** Since when containers count: nothing of an earlier boot does. */
+/** The boot of a node. Containers of an earlier boot do not count. */
 export interface Boot {
-  /** `status.nodeInfo.bootID`; empty while the node has not said it. */
+  /** `status.nodeInfo.bootID`; empty until the node reports it. */
   readonly id: string;
-  /** Only containers started at or after this moment, by the clock of the node. Absent: no reboot was seen. */
+  /** Only containers started at or after this moment count, by the node's clock. Absent: Berth saw no reboot. */
   readonly since?: Instant;
 }
 
@@ -77,10 +77,10 @@ export interface SignalReading {
   readonly reason: Reason;
   /** Why, in a sentence part: `kube-system/init-x7k is not ready: container main`. */
   readonly message: string;
-  /** Since when, where the object says it. */
+  /** Start of the present state, if the object says it. */
   readonly since?: Instant;
-  /** It waits for a pod that is not there at all. */
+  /** The signal waits for a pod that does not exist. */
   readonly noPod?: true;
-  /** Changes whenever what the signal goes by was interrupted or replaced, though it holds again. */
+  /** Changes whenever the basis of the signal was interrupted or replaced, though the signal holds again. */
   readonly evidence: string;
 }

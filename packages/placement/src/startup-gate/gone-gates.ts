@@ -6,28 +6,28 @@ import type { StartupGateSpec } from "./document.ts";
 import type { Gate, Gates } from "./gate.ts";
 
 /**
- * How long admission may go on with a gate that is gone: until its objects are deleted, and the API server has noticed,
- * which it does within a second or so. Milliseconds.
+ * How long admission may still use a gate that is gone, ms. Berth deletes its admission objects first. Then the API
+ * server notices the deletion, usually within about a second.
  */
 export const GONE_MS = 60_000;
 
 /**
- * As `gateRules`, with a memory of the gates before: of those that are not there any more, or have another taint.
+ * Adds to `gateRules` a memory of earlier gates: those that are gone, or whose taint has changed.
  *
- * @returns also what forgets gates that have been gone for `GONE_MS`, and says whether there were any: then the gates are
- *   compiled again.
+ * @returns also `forget`, which drops gates that have been gone for `GONE_MS`. It returns true if it dropped any: the
+ * caller then compiles the gates again.
  */
 export function createGateRules(clock: Pick<Clock, "monotonic">): {
   readonly rules: DocumentRules<StartupGateSpec, Gates>;
   readonly forget: () => boolean;
 } {
-  /** Places that gates of this process have declared: the taint of a deleted gate has to come off. */
+  /** Places that gates of this process have declared: Berth must remove the taint of a deleted gate. */
   const declared = new Set<MarkId>();
-  /** By rule: gates as they were last in force, those that have a fault now included. */
+  /** By rule: each gate as it was last in force, also a gate that has a fault now. */
   const last = new Map<string, Gate>();
-  /** Until when each is remembered: monotonic ms. */
+  /** Gates to remember until the given time, monotonic ms. */
   let gone: readonly { readonly gate: Gate; readonly untilMs: number }[] = [];
-  /** @returns whether there are more than before. */
+  /** @returns whether it added a gate to `gone`. */
   const note = (gates: Gates): boolean => {
     const inForce = new Map(gates.gates.map((gate) => [gate.rule, gate]));
     const refused = refusedBy(gates);

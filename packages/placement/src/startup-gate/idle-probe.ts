@@ -11,38 +11,38 @@ import type { Idleness } from "./decide.ts";
 
 export interface IdleProbeOptions extends Pick<ControllerOptions, "clock" | "log" | "metrics" | "random"> {
   readonly client: Pick<KubeClient, "pages">;
-  /** It is known whether this node is idle, for as long as `ANSWER_MS`. Must not throw. */
+  /** The answer for this node is known, for as long as `ANSWER_MS`. Must not throw. */
   readonly onKnown: (node: string) => void;
 }
 
-/** A pod can be bound at any moment, so an answer is soon forgotten. Milliseconds. */
+/** Lifetime of an answer, ms. Short, because the scheduler may bind a pod at any moment. */
 export const ANSWER_MS: number = 10_000;
-/** Lists in flight: a restart asks for many nodes at once, and each list of them searches one index of the server. */
+/** Concurrent lists. A restart asks about many nodes at once; each list searches one index of the server. */
 const MAX_LISTS = 8;
-/** Nodes that are remembered: four times as many as Kubernetes is made for. Beyond it the oldest starts over. */
+/** Number of remembered nodes: four times the limit of Kubernetes. Beyond it the oldest inquiry starts over. */
 const MAX_NODES = 20_000;
 const PAGE_SIZE = 500;
-/** The longest wait after failures, ms: a node is to be gated within minutes of its creation. */
+/** Longest wait after failures, ms: the gate must hold a node within minutes of its creation. */
 const RETRY_CAP_MS = 60_000;
 
 interface Inquiry {
   readonly uid: string;
-  /** The first pod of each namespace that has some on the node. Absent: not listed yet. */
+  /** The first pod of each namespace that has pods on the node. Absent: not listed yet. */
   found?: ReadonlyMap<string, string>;
-  /** How long that counts, monotonic ms. */
+  /** When the answer expires, monotonic ms. */
   until: number;
-  /** A list is under way. */
+  /** A list is in progress. */
   isOpen: boolean;
 }
 
 /**
- * Does a node run nothing yet? A node is idle when no pod is bound to it, whatever its phase and owner, outside the
- * namespaces that are ignored (node-controllers contract, N1 "Backfill").
+ * Tells whether a node runs nothing yet. A node is idle when no pod outside the ignored namespaces is bound to it,
+ * whatever the pod's phase and owner (node-controllers contract, N1 "Backfill").
  *
- * `idleOf` answers at once from memory. What it does not know it finds out by one list of the node's pods, read from
- * the server's latest state. That a node is idle is forgotten after `ANSWER_MS`; a busy one stays so until it is known
- * better, as nothing is done to it. A list that failed is repeated with backoff until it is answered or forgotten.
- * Without the permission to list pods everything stays unknown.
+ * `idleOf` answers at once from memory. If it has no answer, it lists the pods of the node once, from the server's
+ * latest state. An idle answer expires after `ANSWER_MS`. A busy answer stays until a list replaces it, because Berth
+ * does nothing to a busy node. A failed list repeats with backoff until it succeeds or the inquiry is dropped. Without
+ * the permission to list pods every node stays unknown.
  */
 export class IdleProbe implements Component {
   readonly name = "gate-idle-probe";
@@ -62,7 +62,7 @@ export class IdleProbe implements Component {
     });
   }
 
-  /** Pods of `ignoredNamespaces` do not make it busy. An answer holds for the node of this uid. */
+  /** Pods of `ignoredNamespaces` do not make a node busy. An answer is valid for the node of this uid. */
   idleOf(node: Node, ignoredNamespaces: readonly string[]): Idleness {
     const { name, uid } = node.metadata ?? {};
     if (!name || !uid) return "unknown";
@@ -76,7 +76,7 @@ export class IdleProbe implements Component {
     return inquiry.isOpen ? "unknown" : { idle: true };
   }
 
-  /** The node is gone, or nobody asks any more. */
+  /** For a node that is gone, or that no gate asks about any more. */
   forget(name: string): void {
     this.#inquiries.delete(name);
   }
@@ -114,7 +114,7 @@ export class IdleProbe implements Component {
       for (const { metadata: { namespace = "", name: pod = "" } = {} } of items)
         if (!found.has(namespace)) found.set(namespace, pod);
     }
-    // Another node of this name, or nobody asks any more.
+    // Another node has this name now, or no gate asks any more.
     if (signal.aborted || this.#inquiries.get(name) !== inquiry) return;
     Object.assign(inquiry, { found, until: clock.monotonic() + ANSWER_MS, isOpen: false });
     onKnown(name);

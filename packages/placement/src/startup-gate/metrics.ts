@@ -2,12 +2,12 @@ import type { MetricsRegistry } from "@berth/runtime";
 import { createFaultGauge } from "../node/fault-gauge.ts";
 import type { GateRelease } from "./tally.ts";
 
-/** No label grows with the cluster. */
+/** No metric has a label whose values grow with the cluster. */
 export interface GateMetrics {
   /** Gates in force, and faults of documents by reason. */
   taken(gates: number, faults: readonly { readonly reason: string }[]): void;
   released(release: GateRelease): void;
-  /** Read at each scrape. */
+  /** Both functions are called at each scrape. */
   counts(of: { readonly held: () => number; readonly timedOut: () => number }): void;
 }
 
@@ -25,7 +25,7 @@ export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
   const seconds = registry.histogram({
     name: "berth_gate_held_seconds",
     help: "How long a startup gate held a node, observed when it let the node go.",
-    // From a warm image to a driver that is compiled.
+    // Seconds: from a node with a warm image to a node that compiles a driver.
     buckets: [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600],
   });
   return {

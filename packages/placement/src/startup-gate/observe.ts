@@ -1,4 +1,4 @@
-/** From a node and what else is known of the cluster to the cases that `decide.ts` decides: plain data, one per gate. */
+/** Collects the cases that `decide.ts` decides from a node and the cluster: plain data, one per gate. */
 import type { Node, Taint } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
 import type { Instant, NodeView } from "../node/capability.ts";
@@ -20,9 +20,9 @@ export interface GateSources {
   readonly clocks: GateClocks;
   /** Does the node run pods already? Asked only of nodes that came without the taint. */
   readonly idle: (node: Node, ignoredNamespaces: readonly string[]) => Idleness;
-  /** May this gate hold this node again, beside those that it does already? `undefined`: not known yet. */
+  /** May this gate hold this node again, besides those that it holds again already? `undefined`: unknown so far. */
   readonly mayHoldAgain: (gate: Gate, node: string) => boolean | undefined;
-  /** Nodes that are gated when idle however old they are. Default none. */
+  /** Nodes that a gate holds when idle, at any age. Default none. */
   readonly backfillAlways?: (node: Node) => boolean;
 }
 
@@ -36,7 +36,7 @@ export function observeGates(
   return gates.map((gate) => {
     const around = { node, owned, sources, now, gateTaints: taintsBeside(gate, gates), holding };
     const it = observeGate(gate, around);
-    // One that came without the taint and may get it holds as well: gates behind must not be ahead of it.
+    // Count a node that may still get the taint as held: later gates must not act before this one.
     const mayHold = isBackfillCandidate(it) && (it.idle === "unknown" || it.idle.idle);
     if (it.selected) holding.set(gate.name, { gate, state: it.state, holds: isHeld(it) || mayHold });
     return it;
@@ -49,7 +49,7 @@ interface Around extends Pick<NodeView, "node" | "owned"> {
   readonly sources: GateSources;
   readonly now: Instant;
   readonly gateTaints: readonly Taint[];
-  /** What the gates before this one do to the node. */
+  /** Holds of the gates before this one, by gate name. */
   readonly holding: ReadonlyMap<string, Hold>;
 }
 
@@ -64,7 +64,7 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   const ours = trial === undefined ? ownPlaces(owned, gate) : placesOnTrial(gate, trial.places);
   const before = spec.after
     .flatMap((name) => holding.get(name) ?? [])
-    // Only other gates in dry run wait for one.
+    // Only a gate in dry run waits for another gate in dry run.
     .filter((hold) => spec.dryRun || !hold.gate.spec.dryRun);
   const waitsFor = before.filter(({ holds }) => holds).map((hold) => hold.gate.name);
   const held = isHeld({ gate, standing, owned: ours, state });
@@ -75,7 +75,7 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
     (clocks.age(node, now) < gate.backfillMs || backfillAlways?.(node) === true);
   const matters = selected && (held || state !== undefined || spec.mode === "Continuous" || isFresh);
   const boot = matters ? clocks.boot(node, state, now) : { id: "" };
-  // Of a node that is about to be held, for what is told of it.
+  // Also read the signals of a node that the gate is about to hold: its findings name them.
   const isAsked = isLooked || (isFresh && waitsFor.length === 0);
   const readings = isAsked ? readSignals(gate, node, { sight, boot, gateTaints }) : [];
   const look = {
@@ -90,7 +90,7 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   return {
     gate,
     selected,
-    // At its creation that may not have been told yet: kubeadm labels nodes after they have joined.
+    // A new node may lack its control-plane label: kubeadm labels nodes after they have joined.
     isSpared: !selected && matchesSelector(spec.nodeSelector, node.metadata?.labels),
     standing,
     owned: ours,
@@ -133,12 +133,12 @@ function trialOf(
   });
 }
 
-/** The taints that a node may have while this gate holds it: those of dry runs are never put on by another gate. */
+/** The taints that a node may have while this gate holds it. No gate in dry run puts its taint on a node. */
 function taintsBeside({ spec, rule }: Gate, gates: readonly Gate[]): readonly Taint[] {
   return gates.filter((it) => spec.dryRun || it.rule === rule || !it.spec.dryRun).map(taintOf);
 }
 
-/** What the signals of a gate say of a node now. Nothing is remembered of it. */
+/** Reads the signals of a gate on a node now, and remembers nothing. */
 export function readingsOf(
   gate: Gate,
   node: Node,
@@ -149,7 +149,7 @@ export function readingsOf(
   return readSignals(gate, node, { sight, boot, gateTaints: taintsBeside(gate, gates) });
 }
 
-/** A gate that waits for others begins when the last of them has let go. */
+/** If the gate waits for others, its hold begins when the last of them has released the node. */
 function heldSince(state: GateState | undefined, before: readonly Hold[]): Instant | undefined {
   if (state?.state !== "held") return undefined;
   return Math.max(state.at, ...before.map((hold) => hold.state?.at ?? 0));
@@ -162,7 +162,7 @@ function summary(
   const holds = isLooked && readings.every(({ state }) => state === "holds");
   const since = readings.map((reading) => reading.since).filter((it) => it !== undefined);
   return {
-    // With the names: a gate that was edited has other signals, though they may say the same.
+    // With the names: an edited gate has other signals, even if their evidence is the same.
     evidence: holds ? readings.map(({ signal, evidence }) => `${signal} ${evidence}`).join("\n") : undefined,
     unknown: readings.some(({ state }) => state === "unknown"),
     holdsSince: since.length === readings.length ? Math.max(0, ...since) : undefined,

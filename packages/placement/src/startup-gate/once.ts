@@ -1,4 +1,4 @@
-/** Startup gates in a command, which looks once and does not watch. */
+/** Startup gates in a one-shot command, which reads once and does not watch. */
 import { eachObject, listObjects, type OneShotRun } from "@berth/host";
 import { type KubeObject, type Node, type Pod, pods } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
@@ -33,10 +33,10 @@ export interface GateView extends Required<SeenCapability> {
 const UNKNOWN = "what startup gates see of them is unknown";
 
 /**
- * Reads what the signals of the gates look at: one list for each query of pods, and the DaemonSets where they matter. What
- * may not be read is said, and is unknown.
+ * Reads the objects that the signals of the gates need: one list for each query of pods, and the DaemonSets if a gate
+ * needs them. If it may not read some, it reports that and treats them as unknown.
  *
- * @param allDaemonSets reads them also when no gate looks at them.
+ * @param allDaemonSets reads the DaemonSets even if no gate needs them.
  */
 export async function viewGates(
   gates: Gates | undefined,
@@ -57,7 +57,7 @@ export async function viewGates(
     if (read === undefined) break;
     found.set(keyOf(query), read);
   }
-  /** Nodes of which it was asked whether they are idle, and the pods of those that were looked up. */
+  /** Nodes that a gate asked about, whether they are idle, and the pods of those that were listed. */
   const asked = new Set<string>();
   const podsOn = new Map<string, readonly KubeObject[]>();
   const labelsSettled = (node: Node): boolean | undefined => {
@@ -146,7 +146,7 @@ function idleNotes({ nodes }: PlanDiff): readonly string[] {
   ];
 }
 
-/** For what is decided without any signal: nothing but the nodes themselves is seen. */
+/** For decisions that need no signal: it reads nothing but the nodes themselves. */
 export function bindUnseeing(gates: Gates, clock: Pick<Clock, "monotonic">): GateCapability {
   return bindGates({
     gates: () => gates,
@@ -159,7 +159,7 @@ export function bindUnseeing(gates: Gates, clock: Pick<Clock, "monotonic">): Gat
   });
 }
 
-/** Whatever the labels are, they do not count where a rule that has set one was not given to the command. */
+/** `undefined` if the command was not given the rule that has set a label of the node. */
 function isSettled(
   node: Node,
   { capability, isGiven }: NodeFacts,
@@ -193,7 +193,7 @@ async function listPods(
   return (node) => (only === undefined || only === node ? (byNode.get(node) ?? []) : undefined);
 }
 
-/** Signals read who made it, where it runs and its status. The type promises more of a spec: none of it is read. */
+/** Keeps the owner, the node and the status of a pod. The type promises more of a spec, but signals do not read it. */
 function slimPod(pod: Pod): Pod {
   const { metadata, spec, status } = withoutManagers(pod);
   const { nodeName = "" } = spec ?? {};

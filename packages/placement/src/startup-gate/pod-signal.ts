@@ -1,4 +1,4 @@
-/** Which pods a gate looks for, and what those on a node say together. */
+/** Selects the pods that a gate needs, and combines the verdicts on those of one node. */
 import type { DaemonSet, Node, Pod, Taint } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { expectation, taintText } from "../node/daemonset-placement.ts";
@@ -7,7 +7,7 @@ import { type DaemonSetSignal, type PodSignal, signalGroups } from "./document.t
 import type { Boot, Gate, GateSight, PodQuery, SignalReading } from "./gate.ts";
 import { judgePod, ownedByCheck, ownerCheck, type PodRule, type PodVerdict } from "./pod-verdict.ts";
 
-/** What readings are made from, beside the Node. */
+/** Inputs of a reading, besides the Node. */
 export interface SignalContext {
   readonly sight: GateSight;
   readonly boot: Boot;
@@ -15,10 +15,10 @@ export interface SignalContext {
   readonly gateTaints: readonly Taint[];
 }
 
-/** A reading that has not been given its name. */
+/** A reading without its name. */
 export type Said = Omit<SignalReading, "signal">;
 
-/** @param since left out where it is no time. */
+/** @param since left out if it is not finite. */
 export function holding(message: string, evidence: string, since: number = Number.NaN): Said {
   const dated = Number.isFinite(since) && { since };
   return { state: "holds", reason: reasons.SignalHolds, message, evidence, ...dated };
@@ -33,8 +33,8 @@ export function unread(message: string): Said {
 }
 
 /**
- * The pods that have to be watched for this gate: those of its pod signals, and of the DaemonSets that it names, once they
- * have been read. Each once, in stable order.
+ * The pods to watch for this gate: those of its pod signals, and those of its DaemonSets once these have been read.
+ * Each query once, in stable order.
  */
 export function podQueries(gate: Gate, sight: Pick<GateSight, "daemonSet">): readonly PodQuery[] {
   const groups = signalGroups(gate.spec);
@@ -54,7 +54,7 @@ function queriesOf({ namespaces, selector }: PodSignal): readonly PodQuery[] {
   return namespaces.map((namespace) => ({ namespace, labelSelector }));
 }
 
-/** None for a DaemonSet that is not there, or is none that the API server would store. */
+/** Empty for a DaemonSet that does not exist, or that the API server would not store. */
 export function daemonSetQuery(daemonSet: DaemonSet | null | undefined): readonly PodQuery[] {
   const { metadata, spec } = daemonSet ?? {};
   const { namespace } = metadata ?? {};
@@ -62,21 +62,20 @@ export function daemonSetQuery(daemonSet: DaemonSet | null | undefined): readonl
   return [{ namespace, labelSelector: selectorText(spec.selector) }];
 }
 
-/** `pods kube-system startup.k8s.io/component=init`, then the DaemonSets when there is a choice of them. */
+/** `pods kube-system startup.k8s.io/component=init`, then the DaemonSets if the signal names any. */
 export function podSignalName({ namespaces, selector, daemonSets }: PodSignal): string {
   const names = daemonSets.length === 0 ? "" : ` of ${daemonSets.join(",")}`;
   return `pods ${namespaces.join(",")} ${selectorText(selector)}`.trimEnd() + names;
 }
 
-/** What the pods of a signal say. */
 export function readPodSignal(signal: PodSignal, node: Node, context: SignalContext): Said {
   const checkOwner = ownerCheck(signal, context.sight);
   return readPods({ ...signal, queries: queriesOf(signal), checkOwner }, node, context);
 }
 
 /**
- * What a named DaemonSet says: a ready pod of it where it is expected. One of several is enough, as there are two while it
- * rolls out with a surge. A pod that is there already is gone by, though no other could come past the gate.
+ * Requires a ready pod of the named DaemonSet if the DaemonSet is expected on the node. One of several is enough,
+ * because a roll-out with surge has two. An existing pod counts, even if the DaemonSet does not tolerate the gate.
  */
 export function readDaemonSet(
   { namespace, name }: DaemonSetSignal,
@@ -103,18 +102,18 @@ export function readDaemonSet(
   return { ...said, reason: reasons.DaemonSetBlocked, message };
 }
 
-/** Pods, and how many of them have to be ready. */
+/** Pods, and how many of them must be ready. */
 interface PodNeed extends PodRule {
   readonly queries: readonly PodQuery[];
   readonly need: PodSignal["need"];
 }
 
-/** With `<namespace>/<name>`; without for pods that have not been read. */
+/** `pod` is `<namespace>/<name>`; absent for pods that have not been read. */
 type Judged = { readonly pod?: string; readonly verdict: PodVerdict };
 
 /**
- * `All`: one counts at least, and all that count are ready. `Any`: one that counts is ready. What has not been read makes it
- * unknown, unless the rest settles it either way. A pod that does not count changes nothing but the message.
+ * `All`: at least one pod counts, and all that count are ready. `Any`: one pod that counts is ready. Unread pods make
+ * the reading unknown, unless the other pods settle it. A pod that does not count changes only the message.
  */
 function readPods(need: PodNeed, node: Node, context: SignalContext): Said {
   const byVerdict = Object.groupBy(judgeAll(need, node, context), ({ verdict }) => verdict.is);
@@ -128,7 +127,7 @@ function readPods(need: PodNeed, node: Node, context: SignalContext): Said {
   return { ...missing(reasons.PodMissing, message), noPod: true };
 }
 
-/** In the order of the names, so that neither the cache nor a re-list changes what is said. */
+/** In the order of the names, so that neither the cache nor a re-list changes the message. */
 function judgeAll(need: PodNeed, node: Node, { sight, boot }: SignalContext): readonly Judged[] {
   const judged: Judged[] = [];
   for (const query of need.queries) {
@@ -144,7 +143,7 @@ function judgeAll(need: PodNeed, node: Node, { sight, boot }: SignalContext): re
   return judged.sort((a, b) => compare(a.pod ?? "", b.pod ?? ""));
 }
 
-/** Of several ready pods `Any` goes by the one that has been for longest: another that comes or goes interrupts nothing. */
+/** With `Any` the pod that has been ready longest decides, so other pods that come or go interrupt nothing. */
 function holds(need: PodSignal["need"], ready: readonly Judged[]): Said {
   const found = ready.flatMap(({ pod = "", verdict }) =>
     verdict.is === "ready" ? [{ pod, ...verdict }] : [],
@@ -175,7 +174,7 @@ export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Does a signal of the gate look at DaemonSets, or at who made a pod? */
+/** Does a signal of the gate need DaemonSets, or the owner of a pod? */
 export function needsDaemonSets({ spec }: Pick<Gate, "spec">): boolean {
   return signalGroups(spec).some(
     ({ daemonSets, pods }) => daemonSets.length > 0 || pods.some(({ ownedBy }) => ownedBy === "DaemonSet"),

@@ -1,4 +1,4 @@
-/** What one pod on a node says about a gate: whether it counts at all, and whether it is ready. */
+/** The verdict on one pod for a gate: whether it counts, and whether it is ready. */
 import type { ContainerStatus, DaemonSet, Node, OwnerReference, Pod, PodCondition } from "@berth/kube";
 import type { Instant } from "../node/capability.ts";
 import { ownValue } from "../node/mark.ts";
@@ -7,20 +7,20 @@ import type { Boot, GateSight } from "./gate.ts";
 
 export type PodVerdict =
   | { readonly is: "ready"; readonly since?: Instant; readonly evidence: string }
-  /** `ignored`: as if it was not there. `why` goes on from the name of the pod: `it is terminating`. */
+  /** `ignored`: as if the pod did not exist. `why` continues after the name of the pod: `it is terminating`. */
   | { readonly is: "notReady" | "ignored" | "unknown"; readonly why: string };
 
-/** Whose pods count, and when one is ready. */
+/** Which pods count, and when a pod is ready. */
 export interface PodRule {
-  /** Why the pod does not count, or cannot be told, by who made it. */
+  /** Checks the owner: why the pod does not count, or is unknown. `undefined`: the owner is right. */
   readonly checkOwner: (pod: Pod) => PodVerdict | undefined;
-  /** Ready with this at `true`, whatever its containers say. */
+  /** Annotation that makes a pod ready at `true`, whatever its containers report. */
   readonly readyAnnotation?: string;
-  /** With `Count` nothing is asked of the life of a pod, as the original does, whose place the drop-in gate takes. */
+  /** With `Count` the gate ignores age and end of a pod, like nodetaintshandler, which the drop-in gate replaces. */
   readonly fromBefore: PodSignal["fromBefore"];
 }
 
-/** Container runtime and kubelet write their times apart from each other, in whole seconds. */
+/** The container runtime and the kubelet write their times separately, in whole seconds. */
 const BOOT_SLACK_MS = 5000;
 
 export function judgePod(
@@ -33,7 +33,7 @@ export function judgePod(
   if (rule.fromBefore === "Ignore") {
     const over = whyOver(pod, node);
     if (over !== undefined) return { is: "ignored", why: over };
-    // Such a pod is about to start here. It counts, or a gate that wants all would open without it.
+    // Such a pod is about to start here. It counts; otherwise a gate that wants all pods would open without it.
     const unstarted = whyUnstarted(pod, boot);
     if (unstarted !== undefined) return { is: "notReady", why: unstarted };
   }
@@ -50,7 +50,7 @@ export function judgePod(
   return Number.isNaN(since) ? { is: "ready", evidence } : { is: "ready", evidence, since };
 }
 
-/** Of an earlier node of that name, or on its way out. Creation times are the API server's, in whole seconds. */
+/** The pod belongs to an earlier node of that name, or is ending. The API server dates creations in whole seconds. */
 function whyOver({ metadata, status }: Pod, node: Node): string | undefined {
   if ((metadata?.deletionTimestamp ?? "") !== "") return "it is terminating";
   if (status?.phase === "Succeeded" || status?.phase === "Failed") return `it has ended (${status.phase})`;
@@ -73,7 +73,7 @@ function whyUnstarted({ status }: Pod, { since }: Boot): string | undefined {
   return undefined;
 }
 
-/** The rule of the original: all containers that the status names, and the condition. */
+/** The rule of the original: all containers in the status are ready, and so is the condition. */
 function whyUnready({ status }: Pod, condition: PodCondition | undefined): string | undefined {
   const waiting = status?.containerStatuses?.find(({ ready }) => !ready);
   if (waiting !== undefined) return nameOf(waiting);
@@ -89,8 +89,8 @@ function nameOf({ name, state }: ContainerStatus): string {
 }
 
 /**
- * The owner that the signal asks for. A pod says itself who owns it, so a made-up DaemonSet, or an earlier one of that
- * name, must not do; whoever may make pods in that namespace can still copy the uid. With `Anything` a name is taken as said.
+ * A pod names its own owner, so a made-up or earlier DaemonSet of that name must not pass. A user who may create pods
+ * in that namespace can still copy the uid. With `Anything` Berth trusts the name.
  */
 export function ownerCheck(
   { ownedBy, daemonSets }: Pick<PodSignal, "ownedBy" | "daemonSets">,
@@ -114,7 +114,7 @@ export function ownerCheck(
   };
 }
 
-/** Pods of this very DaemonSet. */
+/** Accepts only pods of this very DaemonSet. */
 export function ownedByCheck(daemonSet: DaemonSet): PodRule["checkOwner"] {
   return (pod) => {
     const { uid = "" } = daemonSetOf(pod) ?? {};

@@ -8,25 +8,25 @@ import type { GateSight, PodQuery } from "./gate.ts";
 export interface PodWatchesOptions extends Pick<NodeHost, "cluster" | "clock" | "log"> {
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly metrics?: MetricsRegistry;
-  /** Annotations that any signal reads; no other is kept. Asked at each `want`. */
+  /** Annotations that signals read; the watch drops all others. Called at each `want`. */
   readonly annotationKeys: () => Iterable<string>;
-  /** What is known of the pods of this node has changed. Must not throw. */
+  /** The known pods of this node have changed. Must not throw. */
   readonly onChange: (node: string) => void;
-  /** The pods of a query have become known: every node has to be looked at. Must not throw. */
+  /** The pods of a query have been read, so every node must be checked. Must not throw. */
   readonly onSynced: () => void;
 }
 
 /**
- * The pods that signals look for, and of these only what signals read: one informer for each query, while it is wanted.
- * When another annotation is to be kept, all of them are read anew, and unknown until then: what was dropped when a pod
- * was decoded cannot be told.
+ * Watches the pods that signals need, and keeps only the fields that signals read: one informer for each wanted query.
+ * If signals need another annotation, it reads all pods anew, because the decoder has dropped that annotation. Until
+ * then the pods are unknown.
  */
 export class PodWatches implements Component, Pick<GateSight, "pods"> {
   readonly name = "gate-pods";
   readonly #options: PodWatchesOptions;
   readonly #informers: InformerSet<Pod>;
   #annotations: ReadonlySet<string> = new Set();
-  /** Counts the sets of annotations. */
+  /** Number of the current set of annotations. */
   #reading = 0;
 
   constructor(options: PodWatchesOptions) {
@@ -43,7 +43,7 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
     });
   }
 
-  /** All queries from now on; a query that stays is not read again. At any time, also before `start`. */
+  /** Sets all queries; it does not read an existing query again. Can be called at any time, also before `start`. */
   want(queries: readonly PodQuery[]): void {
     const keys = new Set(this.#options.annotationKeys());
     if (!keys.isSubsetOf(this.#annotations)) {
@@ -58,7 +58,7 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
     return this.#informers.get(this.#keyOf(query))?.byIndex("node", node);
   }
 
-  /** Pods held, over all queries. */
+  /** Number of pods in memory, over all queries. */
   get size(): number {
     return this.#informers.size;
   }
@@ -67,7 +67,7 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
     return this.#informers.start(signal);
   }
 
-  /** A query that cannot be read, with why. A lost connection is none for a minute. */
+  /** A query that cannot be read, with the reason. A lost connection counts only after a minute. */
   problem(): string | undefined {
     return this.#informers.problem();
   }
@@ -77,7 +77,7 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
   }
 }
 
-/** What signals read of a pod: who made it and when, where it runs, and whether it is ready. */
+/** Fields of a pod that signals read: its owner, creation time, node and readiness. */
 const podFields: FieldMask = [
   "metadata.annotations",
   "metadata.creationTimestamp",

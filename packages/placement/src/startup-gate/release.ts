@@ -1,4 +1,4 @@
-/** A node that a person lets go: what a running Berth would have written, and goes on from. */
+/** Release of a node by a person: writes the same as a running Berth, which then continues from it. */
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Instant, NodeView, Policy } from "../node/capability.ts";
 import type { MarkId } from "../node/mark.ts";
@@ -15,29 +15,29 @@ export interface ReleaseInput {
   readonly gates: Gates;
   /** Of this node. */
   readonly looks: readonly GateLook[];
-  /** Name of the one gate that lets go. Default: all that hold the node. */
+  /** Name of the one gate that releases. Default: all gates that hold the node. */
   readonly only?: string;
-  /** What the person said; cut to `MAX_NOTE` characters. */
+  /** The note of the person; cut to `MAX_NOTE` characters. */
   readonly note: string;
   readonly installation: string;
   readonly now: Instant;
 }
 
 export interface ReleasePlan {
-  /** Rules of the gates that let go. Empty: none of them holds the node. */
+  /** Rules of the gates that release. Empty: none of them holds the node. */
   readonly released: readonly string[];
   readonly plan: NodePlan;
-  /** Why a taint would stay all the same: then nothing is to be written. */
+  /** Why a taint would stay. If it is set, the caller must write nothing. */
   readonly problem?: string;
 }
 
-/** Plans the release of one node by one patch, and nothing else: all that other gates and capabilities do there stays. */
+/** Plans the release of one node by one patch. The marks of other gates and capabilities stay. */
 export function planRelease(input: ReleaseInput): ReleasePlan {
   const { view, looks, only, note, installation, now } = input;
   const held = looks
     .map(({ of: it }) => it)
     .filter((it) => it.selected && isHeldNow(it) && (only === undefined || it.gate.name === only));
-  // Decided as by a Berth that finds the taint on a node which was let go by hand already, so that it keeps to it.
+  // Decide like a Berth that finds the taint after a release by hand: it keeps to that release.
   const verdicts = held.map((it) => {
     const facts = { at: it.stamp("by hand"), ...bootFacts(it.boot), note };
     const state: GateState = { state: "released", why: reasons.ReleasedByHand, ...facts };
@@ -61,12 +61,12 @@ export function planRelease(input: ReleaseInput): ReleasePlan {
   };
 }
 
-/** A dry run holds no node: only a taint that stands can be taken off. */
+/** A gate in dry run holds no node: Berth can only remove a taint that is on the node. */
 function isHeldNow(it: GateCase): boolean {
   return it.trial === undefined ? isHeld(it) : it.trial.real.standing !== undefined;
 }
 
-/** What other gates have set, or hold without a record, is not asked about. */
+/** Keeps the marks of other gates, and also their taints without a record. */
 function keepOthers(
   { view, gates }: ReleaseInput,
   held: readonly GateCase[],
@@ -81,7 +81,7 @@ function keepOthers(
   return keep;
 }
 
-/** A gate that has moved between a file and the cluster finds its taint recorded under its former rule. */
+/** If a gate has moved between a file and the cluster, its taint is recorded under its former rule. */
 function policyFor({ view, gates: { policy } }: ReleaseInput, places: ReadonlySet<MarkId>): Policy {
   const sources = [...view.owned].flatMap(([id, { rule }]) =>
     places.has(id) ? [rule.split("/", 1)[0] ?? ""] : [],

@@ -1,25 +1,25 @@
-/** Which nodes a startup gate is about. */
+/** Which nodes a startup gate selects. */
 import type { Node } from "@berth/kube";
 import { ownValue } from "../node/mark.ts";
 import { matchesSelector } from "../node/selector.ts";
 import type { Gate } from "./gate.ts";
 
 /**
- * A node of the control plane has a label or a taint with one of these keys, whatever the value: kubeadm sets the first,
- * and set the second before Kubernetes 1.24.
+ * A control-plane node has a label or a taint with one of these keys, whatever the value. kubeadm sets the first;
+ * before Kubernetes 1.24 it also set the second.
  */
 export const controlPlaneKeys: readonly string[] = [
   "node-role.kubernetes.io/control-plane",
   "node-role.kubernetes.io/master",
 ];
 
-/** By labels, and by taints where the control plane is skipped. */
+/** Compares labels, and also taints if the gate skips the control plane. */
 export function selects({ spec }: Gate, node: Node): boolean {
   if (spec.controlPlane === "Skip" && isControlPlane(node)) return false;
   return matchesSelector(spec.nodeSelector, node.metadata?.labels);
 }
 
-/** Does admission put the taint of the gate on the node, when it is created? `cel.ts` says the same to the API server. */
+/** Does admission put the gate's taint on the node at its creation? `cel.ts` has the same rule for the API server. */
 export function isGatedAtCreation(gate: Gate, node: Node): boolean {
   const { admissionExcept } = gate.spec;
   if (admissionExcept !== undefined && matchesSelector(admissionExcept, node.metadata?.labels)) return false;

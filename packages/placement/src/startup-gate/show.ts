@@ -4,12 +4,12 @@ import { tolerationText } from "../node/tolerations.ts";
 import type { GateExplanation, TimeExplanation, TimeoutExplanation } from "./explain.ts";
 import type { BlockedDaemonSet, GateChanges } from "./forecast.ts";
 
-/** What a plan says of startup gates, apart from the nodes themselves. */
+/** The part of a plan about startup gates, without the nodes themselves. */
 export interface GatePlan {
   readonly gates: readonly GateChanges[];
   /** DaemonSets that get no pod on nodes while a gate holds them; absent when they could not be read. */
   readonly daemonSets?: readonly BlockedDaemonSet[];
-  /** What autoscalers need to be told, in lines. */
+  /** Hints for the settings of autoscalers, in lines. */
   readonly autoscaler: readonly string[];
 }
 
@@ -59,7 +59,7 @@ function timeoutText({ timeout, passedMs, ofMs, policy }: TimeoutExplanation): s
   return `timeout ${timeout} of ${formatAge(ofMs)} ${when}: ${POLICIES[policy]}`;
 }
 
-/** With everything that the node waits for, in words; empty when it waits for nothing. */
+/** Adds in words everything that the node waits for; empty when it waits for nothing. */
 export type GateWaits = GateExplanation & { readonly waitsFor: readonly string[] };
 
 export function withWaits(it: GateExplanation): GateWaits {
@@ -74,7 +74,7 @@ function waitsFor(it: GateExplanation): readonly string[] {
   return next === "release" ? ["nothing: it is about to be let go"] : timesOf(it);
 }
 
-/** What `plan` says below the nodes; nothing when no gate has to do with anything. */
+/** The text of `plan` below the nodes; empty when the plan concerns no gate. */
 export function formatGatePlan({ gates, daemonSets = [], autoscaler }: GatePlan, style: Style): string {
   const lines = gates.map(gateLine);
   if (daemonSets.length > 0) {

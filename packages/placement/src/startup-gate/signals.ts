@@ -1,4 +1,4 @@
-/** What the signals of a gate say of one node. */
+/** Reads the signals of a gate on one node. */
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { ownValue } from "../node/mark.ts";
@@ -16,15 +16,15 @@ import {
   unread,
 } from "./pod-signal.ts";
 
-/** Longest text of others that is repeated in a message, characters. */
+/** Longest foreign text that a message quotes, characters. */
 const MAX_QUOTE = 64;
 
 /** One signal, and how to read it. */
 type Signal = readonly [name: string, read: () => Said];
 
 /**
- * In the order of the schema, and one reading for all alternatives together. Total: a signal whose objects are not of the
- * shape that the API gives them is `unknown`, and the others are read.
+ * In the order of the schema, with one reading for all alternatives together. Total: if objects do not have the shape
+ * of the API, their signal is `unknown`, and the others are still read.
  */
 export function readSignals(gate: Gate, node: Node, context: SignalContext): readonly SignalReading[] {
   const { signals } = gate.spec;
@@ -54,7 +54,7 @@ function signalsOf(signals: SignalGroup, node: Node, context: SignalContext): re
   ];
 }
 
-/** `any of (condition A) or (condition B and resource C)`; nothing without alternatives. */
+/** `any of (condition A) or (condition B and resource C)`; empty without alternatives. */
 function alternatives({ anyOf }: GateSignals, node: Node, context: SignalContext): readonly Signal[] {
   if (anyOf.length === 0) return [];
   const groups = anyOf.map((group) => signalsOf(group, node, context));
@@ -62,7 +62,7 @@ function alternatives({ anyOf }: GateSignals, node: Node, context: SignalContext
   return [[`any of ${name}`, () => readAnyOf(groups.map((group) => group.map(attempt)))]];
 }
 
-/** Goes by the group that has held for longest: another one that comes or goes interrupts nothing. */
+/** The group that has held longest decides, so other groups that come or go interrupt nothing. */
 function readAnyOf(groups: readonly (readonly SignalReading[])[]): Said {
   const lacking = groups.map((group) => group.filter(({ state }) => state !== "holds"));
   const [oldest] = groups
@@ -80,7 +80,7 @@ function readAnyOf(groups: readonly (readonly SignalReading[])[]): Said {
   return { ...missing(reasons.NoAlternative, message), ...(noPod && { noPod }) };
 }
 
-/** Since when all of them hold; never where one of them does not say it. */
+/** Since when all of them hold; infinite if one of them does not say it. */
 function sinceOf(group: readonly SignalReading[]): number {
   return Math.max(...group.map(({ since }) => since ?? Number.POSITIVE_INFINITY));
 }

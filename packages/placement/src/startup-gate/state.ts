@@ -1,11 +1,11 @@
-/** What is known of a hold, on the node itself: the annotation `gate.berth.dev/<name>`. */
+/** The state of a hold, stored on the node itself: the annotation `gate.berth.dev/<name>`. */
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
 import { annotationId, type MarkId } from "../node/mark.ts";
 import { toTimestamp } from "../node/record.ts";
 
-/** Domain of the annotations. The name part is the name of the gate, so that has at most 63 characters. */
+/** Domain of the annotations. The gate's name is the name part of the key, so it has at most 63 characters. */
 export const GATE_DOMAIN = "gate.berth.dev";
 
 export function stateId(gate: string): MarkId {
@@ -20,13 +20,13 @@ const heldReasons: readonly HeldReason[] = [Gated, HeldAgain];
 const releasedReasons: readonly ReleasedReason[] = [Released, TimedOut, ReleasedByHand];
 
 interface Common {
-  /** Since when it is held, or when it was let go. Whole seconds. */
+  /** Start of the hold, or time of the release. Whole seconds. */
   readonly at: Instant;
-  /** The boot of the node that this is about; absent while it had not said any. */
+  /** The boot of the node that this state describes; absent if the node had not reported one. */
   readonly boot?: string;
   /** Containers of earlier boots started before this moment, by the node's clock. Absent: no reboot was seen. */
   readonly bootAt?: Instant;
-  /** What the person said who let it go. */
+  /** The note of the person who released the node. */
   readonly note?: string;
 }
 
@@ -36,14 +36,14 @@ export type GateState = Common &
     | { readonly state: "released"; readonly why: ReleasedReason }
   );
 
-/** The longest text that is read, note, and id of a boot; characters. */
+/** Limits for the text that Berth reads, for a note and for the id of a boot; characters. */
 const MAX_TEXT = 4096;
 export const MAX_NOTE = 256;
 export const MAX_BOOT = 128;
 
 const STATE_PREFIX = `${GATE_DOMAIN}/`;
 
-/** The names of the gates that hold this node again, as the node says: an index for caches of Nodes. */
+/** Names of the gates that hold this node again, by its annotations: an index for caches of Nodes. */
 export function heldAgainBy({ metadata }: Node): readonly string[] {
   return Object.entries(metadata?.annotations ?? {}).flatMap(([key, text]) => {
     const state = key.startsWith(STATE_PREFIX) ? parseState(text) : undefined;
@@ -51,7 +51,7 @@ export function heldAgainBy({ metadata }: Node): readonly string[] {
   });
 }
 
-/** Canonical: equal states are equal texts. Every one of them can be read again. */
+/** Canonical: equal states give equal texts. `parseState` can read each of them. */
 export function stringifyState({ state, at, why, boot, bootAt, note }: GateState): string {
   return JSON.stringify({
     v: 1,
@@ -64,7 +64,7 @@ export function stringifyState({ state, at, why, boot, bootAt, note }: GateState
   });
 }
 
-/** Total: a text that is not ours, or of a newer version, says nothing, and is written anew when there is a reason. */
+/** Total: `undefined` for a text that is not Berth's or has a newer version. A later decision may overwrite it. */
 export function parseState(text: string | undefined): GateState | undefined {
   if (text === undefined || text.length > MAX_TEXT) return undefined;
   let value: unknown;
@@ -95,17 +95,17 @@ function toInstant(text: unknown): Instant | undefined {
   return Number.isNaN(instant) ? undefined : instant;
 }
 
-/** What stands at the three places of a gate, its taint, its state and the time of the release. */
+/** Values at the three places of a gate: its taint, its state and the time of the release. */
 export interface Places {
   readonly standing: string | undefined;
   readonly stateText: string | undefined;
   readonly completed: string | undefined;
 }
 
-/** One gate on one node as a dry run has it. */
+/** The dry run of one gate on one node. */
 export interface Trial {
-  /** On the node itself. When another writer changes it, the trial begins anew. */
+  /** Values on the node itself. When another writer changes them, the dry run starts over. */
   readonly real: Places;
-  /** As if every decision since then had been written. */
+  /** Values as if Berth had written every decision since then. */
   places: Places;
 }

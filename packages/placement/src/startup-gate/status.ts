@@ -1,4 +1,4 @@
-/** What a `StartupGate` says about itself: decided as plain data. */
+/** Decides the status of a `StartupGate` as plain data. */
 import { type DocumentResult, type StatusParts, toCondition } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
@@ -11,9 +11,9 @@ import type { GateCounts } from "./tally.ts";
 export const gateConditions = {
   /** The gate is in force. */
   ready: "Ready",
-  /** Something puts the taint on nodes when they are created. */
+  /** Berth or the API server puts the taint on nodes at their creation. */
   admission: "Admission",
-  /** Pods that name a held node are refused. Only of gates with `directBinding: Refuse`. */
+  /** Berth refuses pods that name a held node. Only for gates with `directBinding: Refuse`. */
   directBinding: "DirectBinding",
 } as const;
 
@@ -22,7 +22,7 @@ export type FullGateStatus = StartupGateStatus & { readonly conditions?: readonl
 export interface GateStatusInput {
   readonly gate: StartupGate;
   readonly result: DocumentResult;
-  /** `undefined` until every node has been looked at: then what was counted before stays. */
+  /** `undefined` until every node has been observed: the earlier counts then stay. */
   readonly counts: GateCounts | undefined;
   readonly admission: DocumentResult | undefined;
   readonly directBinding: DocumentResult | undefined;
@@ -30,7 +30,7 @@ export interface GateStatusInput {
 
 export function describeGate(input: GateStatusInput): StatusParts<FullGateStatus> {
   const { gate, result, counts } = input;
-  // Parsed already: a document that does not fit the schema is judged as one with a fault.
+  // Already parsed: a document that does not fit the schema is reported as one with a fault.
   const spec = (gate.spec ?? {}) as Spec;
   const isTried = result.ready && spec.dryRun;
   const isTold = isTried || gate.status?.wouldHoldNodes !== undefined;
@@ -72,7 +72,7 @@ function conditionsOf(
 
 const DRY_RUN = "in dry run: it decides, counts and reports, and writes nothing on any node";
 
-/** Something stopped working, or works again. That a gate works from the start is no news. */
+/** True for a failure, and for a recovery. False for a gate that works from the start. */
 function isNews({ status, reason }: DesiredCondition, present: Condition | undefined): boolean {
   return (status === "False" && reason !== reasons.AdmissionOff) || present?.status === "False";
 }

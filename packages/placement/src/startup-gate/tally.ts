@@ -10,25 +10,25 @@ import { parseState } from "./state.ts";
 /** `held`: now, again or for the first time. `wouldHold` and `wouldRelease`: only of a gate in dry run. */
 type Count = "selected" | "held" | "heldAgain" | "timedOut" | "wouldHold" | "wouldRelease";
 
-/** What is known about one gate, over all nodes. */
+/** Counts of one gate over all nodes. */
 export interface GateCounts extends Readonly<Record<Count, number>> {
-  /** Names of held nodes, in a dry run of those that would be; sorted, at most `MAX_FIRST_NODES`. */
+  /** Names of held nodes, or in a dry run of nodes that would be held; sorted, at most `MAX_FIRST_NODES`. */
   readonly firstHeld: readonly string[];
 }
 
-/** A node that a gate has let go. */
+/** The release of a node by a gate. */
 export interface GateRelease {
   readonly rule: string;
   readonly reason: string;
-  /** How long it was held as far as the node told; absent when it did not. */
+  /** Length of the hold, ms, by the state on the node; absent if the node had no such state. */
   readonly heldForMs?: number;
 }
 
 export interface GateTallyOptions {
-  /** As of `Tally`. */
+  /** As in `Tally`. */
   readonly onChange: (rule: string) => void;
   readonly onRelease?: (release: GateRelease) => void;
-  /** The time now, for how long a node was held. */
+  /** The present time, for the length of a hold. */
   readonly now: () => Instant;
 }
 
@@ -77,8 +77,8 @@ export class GateTally implements NodeObserver {
   }
 
   /**
-   * What is held again already may stay so. @param standing names of the nodes that say they are held again: what was
-   * decided may not be there yet, and what is there, by a process before, not be decided yet.
+   * A node that is already held again may stay so. @param standing names of nodes whose annotations say so. A decision
+   * may not be written yet, and a state of an earlier process may not be decided yet.
    */
   mayHoldAgain(
     { rule, spec: { heldAgain: limit } }: Gate,
@@ -99,7 +99,7 @@ export class GateTally implements NodeObserver {
       if (phase === undefined || phase === "NotSelected") continue;
       stakes.set(rule, { rule, phases: COUNTED[phase as GatePhase] ?? HELD });
     }
-    // A node that is to be let go still is held: only then may another one take its place.
+    // A node counts as held again until its release is written: only then may another node take its place.
     for (const { rule, capability, action } of changes) {
       if (capability !== GATES || action !== "remove") continue;
       const before = this.#tally.stake(name, rule);
@@ -113,7 +113,7 @@ export class GateTally implements NodeObserver {
       if (capability !== GATES || !id.startsWith("annotation/gate.berth.dev/")) continue;
       const next = parseState(after);
       const last = parseState(before);
-      // What was only recorded anew, or let go before, is no release.
+      // A new record of the same state, or of an earlier release, is no release.
       if (next?.state !== "released" || last?.state === "released") continue;
       const heldForMs = last?.state === "held" ? Math.max(0, this.#options.now() - last.at) : undefined;
       const { why: reason } = next;

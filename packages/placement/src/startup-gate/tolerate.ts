@@ -1,4 +1,4 @@
-/** Which taints of startup gates the pods of a DaemonSet tolerate, and what makes them tolerate the others. */
+/** Finds the taints of startup gates that the pods of a DaemonSet do not tolerate, and adds tolerations. */
 import type { DaemonSet, JsonPatchOperation, Taint, Toleration } from "@berth/kube";
 import { recordTolerations } from "../node/given-tolerations.ts";
 import { tolerates } from "../node/tolerations.ts";
@@ -8,19 +8,19 @@ export type GateList = Pick<Gates, "gates">;
 
 const TOLERATIONS = "/spec/template/spec/tolerations";
 
-/** In the order of the fields that nodetaintshandler sends. */
+/** Fields in the order that nodetaintshandler sends. */
 export function taintOf({ spec: { taint } }: Gate): Taint {
   return { key: taint.key, value: taint.value, effect: taint.effect };
 }
 
-/** The toleration that Berth gives: for whatever value the taint of the gate has. */
+/** The toleration that Berth gives. It matches any value of the gate's taint. */
 export function tolerationOf({ spec: { taint } }: Gate): Toleration {
   return { key: taint.key, operator: "Exists", effect: taint.effect };
 }
 
 /**
- * The tolerations that the pods of the DaemonSet lack, in the order of the gates: while a gate holds a node that they do
- * not tolerate, the DaemonSet controller makes no pod for it. It asks the template and not the pods.
+ * Tolerations that the pods of the DaemonSet lack, in the order of the gates. Without them the DaemonSet controller
+ * creates no pod on a held node. It checks the pod template and not the pods.
  */
 export function missingTolerations(daemonSet: DaemonSet, { gates }: GateList): readonly Toleration[] {
   const standing = daemonSet.spec?.template.spec?.tolerations;
@@ -28,8 +28,8 @@ export function missingTolerations(daemonSet: DaemonSet, { gates }: GateList): r
 }
 
 /**
- * The JSON patch that lets a stored DaemonSet tolerate all gates; applied, it starts a roll-out. It fails when the
- * DaemonSet has changed since it was read, so that it never adds what somebody else has added meanwhile.
+ * JSON patch that adds the missing tolerations to a stored DaemonSet. The patch starts a roll-out. It fails if the
+ * DaemonSet has changed since the read, so that it never repeats an addition of another writer.
  *
  * @returns `undefined` when nothing is missing.
  */
@@ -43,7 +43,7 @@ export function tolerationPatch(
   return [{ op: "test", path: "/metadata/resourceVersion", value }, ...additions];
 }
 
-/** What adds the missing tolerations behind those that stand, and records them; nothing when none is missing. */
+/** Adds the missing tolerations after the existing ones, and records them; empty when none is missing. */
 export function additionsTo(daemonSet: DaemonSet, gates: GateList): readonly JsonPatchOperation[] {
   const missing = missingTolerations(daemonSet, gates);
   if (missing.length === 0) return [];

@@ -1,4 +1,4 @@
-/** A gate in dry run: what it would write on a node is kept by the process, and nothing reaches the node. */
+/** A gate in dry run: the process keeps the writes of the gate, and nothing reaches the node. */
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, NodeView } from "../node/capability.ts";
 import type { MarkId } from "../node/mark.ts";
@@ -8,17 +8,17 @@ import { type GateCase, type GateVerdict, isWanted } from "./decide.ts";
 import { type Gate } from "./gate.ts";
 import { type Places, parseState, type Trial } from "./state.ts";
 
-/** A node that is younger than this counts as one that admission would have given the taint. Milliseconds, at least. */
+/** A younger node counts as one that admission would have tainted. Lower limit, ms. */
 export const MIN_YOUNG_MS = 60_000;
 
-/** Begins with the node as it is; a young node that missed nothing yet has the taint in addition. */
+/** Begins with the node as it is. Adds the taint to a young node that has no state and no release time. */
 export function beginTrial(gate: Gate, real: Places, isYoung: boolean): Trial {
   const { standing, stateText, completed = "" } = real;
   const isGated = isYoung && stateText === undefined && completed === "";
   return { real, places: { ...real, standing: standing ?? (isGated ? gate.spec.taint.value : undefined) } };
 }
 
-/** Places that would be recorded as ours. */
+/** Places that would be recorded as Berth's. */
 export function placesOnTrial(gate: Gate, { standing, stateText, completed }: Places): ReadonlySet<MarkId> {
   const { taintId, stateId, completedId } = gate;
   const all = [
@@ -29,7 +29,7 @@ export function placesOnTrial(gate: Gate, { standing, stateText, completed }: Pl
   return new Set(all.flatMap(([id, value]) => (id === undefined || value === undefined ? [] : [id])));
 }
 
-/** Takes the verdict for written, and turns it into one that changes nothing and says what it would have changed. */
+/** Treats the verdict as written. Returns one that changes nothing and reports the changes it would have made. */
 export function tryOut(it: GateCase, verdict: GateVerdict, { owned }: NodeView): GateVerdict {
   const { gate, trial } = it;
   const { phase, reason, recheckAfterMs } = verdict;
@@ -64,7 +64,7 @@ function afterwards({ taintId, stateId, completedId }: Gate, before: Places, ver
   };
 }
 
-/** When the dry run let the node go; `undefined` when the node itself says so, or it was not held. */
+/** Time at which the dry run released the node; `undefined` if the node itself says so, or was not held. */
 function releasedAt({ real, places }: Trial): string | undefined {
   const state = places.stateText === real.stateText ? undefined : parseState(places.stateText);
   return state?.state === "released" ? toTimestamp(state.at) : undefined;

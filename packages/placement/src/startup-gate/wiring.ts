@@ -1,4 +1,4 @@
-/** The parts of a running Berth that have to do with startup gates, put together. */
+/** Wires the startup gates into a running Berth. */
 import { bindAdmission, type HeldDocuments } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { FirstPass } from "../node/first-pass.ts";
@@ -26,7 +26,7 @@ import { describeGate } from "./status.ts";
 import { GateTally } from "./tally.ts";
 
 export interface GateFlags {
-  /** Idle nodes that were there at the start are gated, however old (`STARTUP_BACKFILL`). Default false. */
+  /** Gates also hold idle nodes that existed at the start, at any age (`STARTUP_BACKFILL`). Default false. */
   readonly backfillAtStart?: boolean;
 }
 
@@ -43,7 +43,7 @@ export const startupGate: NodeCapability<GateFlags> = {
   wire,
 };
 
-/** How long after the start nodes are still looked up for `STARTUP_BACKFILL`. Milliseconds. */
+/** For how long after the start Berth still looks up nodes for `STARTUP_BACKFILL`. Milliseconds. */
 const START_MS = 60_000;
 
 function wire(host: NodeHost & GateFlags): Wired {
@@ -71,7 +71,7 @@ function wire(host: NodeHost & GateFlags): Wired {
   gateMetrics.counts({ held: () => tally.held, timedOut: () => tally.timedOut });
   const firstPass = new FirstPass({ nodes, onDone: () => documents.askAll() });
   const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
-  // By uid, as creation times have whole seconds: a node made within the second of the start would count as older.
+  // By uid: creation times have whole seconds, so a node made in the second of the start would count as older.
   const thereAtStart = new Set<string>();
   let isFirstList = host.backfillAtStart === true;
   if (host.backfillAtStart)
@@ -79,7 +79,7 @@ function wire(host: NodeHost & GateFlags): Wired {
       onChange(change) {
         if (!isFirstList) return;
         if (change.type === "added" && change.initial) thereAtStart.add(change.object.metadata?.uid ?? "");
-        // The whole first list is told before the first change after it.
+        // The informer delivers the whole first list before the first change after it.
         else if (nodes.synced) isFirstList = false;
       },
     });
@@ -140,7 +140,7 @@ function wire(host: NodeHost & GateFlags): Wired {
   });
   const onChange = (): void => documents.askAll();
   const reviews = [
-    // A gate in dry run puts no taint on any node.
+    // A gate in dry run puts its taint on no node.
     host.review({
       rules: bindAdmission(gateAdmission, () => enforcedGates(documents.inForce)),
       onChange,
@@ -159,7 +159,7 @@ function wire(host: NodeHost & GateFlags): Wired {
       recheckAll();
     },
   });
-  // What signals are read from, beside DaemonSets: it runs while a gate needs it.
+  // Sources of the signals, besides DaemonSets. They run while a gate needs them.
   host.add([pods, idle, directBindings.watch], "caches");
   const forgetting = {
     decided() {},

@@ -1,19 +1,19 @@
 import type { StoredPool } from "./resource.ts";
 
 /**
- * Which pools Deployments are made of. Their pods are privileged, so whoever may create a WorkerPool would otherwise run
- * anything as root of a node. Nothing that is not listed is allowed.
+ * Which pools Berth makes Deployments of. Their pods are privileged, so a user who may create a WorkerPool could
+ * otherwise run any image as root of a node. Berth allows only the values in these lists.
  */
 export interface WorkerPoolAllowance {
-  /** What `ateomImage` has to begin with: a registry and `/` at least. */
+  /** Allowed prefixes of `ateomImage`: each has a registry and `/` at least. */
   readonly images: readonly string[];
-  /** Where pools may be. */
+  /** Allowed namespaces of pools. */
   readonly namespaces: readonly string[];
-  /** What `priorityClassName` may be, besides none. */
+  /** Allowed values of `priorityClassName`, besides none. */
   readonly priorityClasses: readonly string[];
 }
 
-/** What the lists do not allow of a pool, for people; `undefined`: it is allowed. */
+/** Why the lists do not allow a pool, for people; `undefined`: they allow it. */
 export function whyNotAllowed(
   { namespace, spec }: Pick<StoredPool, "namespace" | "spec">,
   { images, namespaces, priorityClasses }: WorkerPoolAllowance,

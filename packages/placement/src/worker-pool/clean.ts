@@ -1,11 +1,11 @@
-/** What `clean` takes back of WorkerPools: the Deployments that were made for them. */
+/** `clean` for WorkerPools: the Deployments that Berth made for them. */
 import { eachObject, type Undo } from "@berth/host";
 import { deployments, type KubeObject } from "@berth/kube";
 import type { CleanOnce } from "../node/clean-once.ts";
 import { WORKER_POOL_FIELD_MANAGER, WORKER_POOL_GROUP } from "./keys.ts";
 import { workerPools } from "./resource.ts";
 
-/** Deletes them where the document WorkerPools is given, and otherwise tells that they stay. */
+/** Deletes them if the document WorkerPools is given, and otherwise reports that they stay. */
 export const poolsClean: CleanOnce<unknown> = {
   async clean(config, { run, isWanted }) {
     if (!isWanted) return {};
@@ -31,7 +31,7 @@ export const poolsClean: CleanOnce<unknown> = {
   },
 };
 
-/** The original's controller applies as the same field manager: only the configuration tells that it was Berth. */
+/** The original's controller has the same field manager: only the configuration shows that Berth made them. */
 function isOfPool({ metadata }: KubeObject): boolean {
   const controller = metadata?.ownerReferences?.find((it) => it.controller === true);
   return (

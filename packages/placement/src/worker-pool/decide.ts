@@ -8,20 +8,20 @@ import { WORKER_POOL_FIELD_MANAGER } from "./keys.ts";
 import type { WorkerPool } from "./resource.ts";
 import { toStoredPool } from "./resource.ts";
 
-/** A pool and what stands under the name of its Deployment. */
+/** A pool, and the Deployment that exists under its name. */
 export interface WorkerPoolObserved {
   readonly pool: WorkerPool;
   readonly deployment: Deployment | undefined;
 }
 
-/** Nothing in it: settled. */
+/** Empty: settled. */
 export interface WorkerPoolDecision {
   readonly apply?: { readonly body: DeploymentBody; readonly reason: Reason; readonly message: string };
-  /** What the status should say. */
+  /** The count for the status. */
   readonly replicas?: number;
-  /** Why nothing can be made of the pool. */
+  /** Why Berth cannot make a Deployment of the pool. */
   readonly fault?: string;
-  /** Why nothing may be made of it. */
+  /** Why the lists do not allow the pool. */
   readonly refusal?: string;
 }
 
@@ -29,8 +29,8 @@ const nothing: WorkerPoolDecision = Object.freeze({});
 const NONE = { images: [], namespaces: [], priorityClasses: [] };
 
 /**
- * What a pool needs. One that is being deleted is left alone, its status too: what it owns must not come back while
- * others take it down.
+ * Decides what a pool needs. Berth leaves a pool that is being deleted alone, also its status. Its Deployment must not
+ * come back while other controllers delete it.
  */
 export function decideWorkerPool(
   { pool, deployment }: WorkerPoolObserved,
@@ -52,14 +52,14 @@ export function decideWorkerPool(
     return { apply: { body, reason: reasons.WorkerPoolDeploymentMissing, message } };
   }
   const replicas = replicasOf(pool, deployment);
-  // It has to be gone first: whatever is applied to it goes with it.
+  // The old Deployment must be gone first: its deletion would also remove the result of an apply.
   if (deployment.metadata?.deletionTimestamp !== undefined) return replicas;
   const message = differenceOf(body, deployment, WORKER_POOL_FIELD_MANAGER);
   if (message === undefined) return replicas;
   return { ...replicas, apply: { body, reason: reasons.WorkerPoolDeploymentDiffers, message } };
 }
 
-/** A status that says nothing says 0. A Deployment of somebody else says nothing of this pool. */
+/** A status without a count means 0. A Deployment of another owner says nothing about this pool. */
 function replicasOf({ metadata, status }: WorkerPool, deployment: Deployment): WorkerPoolDecision {
   const owners = deployment.metadata?.ownerReferences ?? [];
   if (!owners.some(({ uid, controller }) => controller === true && uid === metadata?.uid)) return nothing;

@@ -15,7 +15,7 @@ import type { WorkerPoolSpec } from "./document.ts";
 import { deploymentNameOf, SANDBOX_CLASS_KEY, WORKER_POOL_LABEL, WORKER_POOL_UID_LABEL } from "./keys.ts";
 import { type StoredPool, workerPools } from "./resource.ts";
 
-/** An init container that waits until something listens on a port of the node. */
+/** An init container that waits until a process listens on a port of the node. */
 export interface WorkerPoolWait {
   readonly name: string;
   /** Needs a shell and `nc`. With a digest the node need not trust a tag. */
@@ -23,9 +23,9 @@ export interface WorkerPoolWait {
   readonly port: number;
 }
 
-/** What the Deployments of all pools have beside what a pool says. Turning label or wait on or off rolls every worker. */
+/** Settings of all pools' Deployments, besides the pool's own. Turning label or wait on or off rolls every worker. */
 export interface WorkerPoolConfig {
-  /** Default: no pool is. */
+  /** Default: Berth allows no pool. */
   readonly allow?: WorkerPoolAllowance;
   /** Pods carry the uid of their pool as a label. */
   readonly workerPoolUid: boolean;
@@ -33,13 +33,13 @@ export interface WorkerPoolConfig {
   readonly wait?: WorkerPoolWait;
 }
 
-/** What agent-substrate's pull request 134 adds. */
+/** The additions of agent-substrate's pull request 134. */
 export const PR_134_POOLS: Required<Omit<WorkerPoolConfig, "allow">> = {
   workerPoolUid: true,
   wait: { ...originalFootprint.waitContainer, port: originalFootprint.port },
 };
 
-/** What is applied: all that the controller owns of a Deployment, and nothing else. */
+/** The applied fields: all that the controller owns of a Deployment, and nothing else. */
 export type DeploymentBody = Required<Pick<Deployment, "apiVersion" | "kind" | "metadata">> & {
   readonly spec: NonNullable<Deployment["spec"]>;
 };
@@ -52,9 +52,9 @@ const MICROVM = "microvm";
 const ROOT = { runAsUser: 0, runAsGroup: 0 } as const;
 
 /**
- * The Deployment of a pool as the original applies it, field by field. What the template leaves empty is sent empty
- * (`priorityClassName`, `affinity`, `resources`) or not at all (`nodeSelector`, `tolerations`), and either way taken off
- * by server-side apply once it was ours.
+ * The Deployment of a pool as the original applies it, field by field. Empty fields of the template are sent empty
+ * (`priorityClassName`, `affinity`, `resources`) or left out (`nodeSelector`, `tolerations`). Either way server-side
+ * apply removes an earlier value that Berth owned.
  */
 export function buildDeployment(pool: StoredPool, config: WorkerPoolConfig): DeploymentBody {
   const { name, namespace, uid, spec } = pool;
@@ -90,7 +90,7 @@ function podSpec(spec: WorkerPoolSpec, { wait }: WorkerPoolConfig): PodSpec {
     affinity: nodeAffinity === undefined ? {} : { nodeAffinity },
     ...(Object.keys(nodeSelector).length > 0 && { nodeSelector }),
     ...(tolerations.length > 0 && { tolerations }),
-    // It waits for as long as it takes: the original has no deadline either.
+    // Without a deadline, like the original.
     ...(wait && { initContainers: [waitContainer({ ...wait, containerName: wait.name })] }),
     containers: [workerContainer(spec)],
     volumes: volumesOf(spec),

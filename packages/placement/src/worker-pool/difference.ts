@@ -1,10 +1,10 @@
 /**
- * Whether a Deployment already is what would be applied, so that nothing is sent then.
+ * Checks whether a Deployment already equals the next apply, so that Berth need not send it.
  *
- * Two questions. Does each value that we want stand? Server defaults beside them do not count, and an empty value is as
- * good as none. And is exactly that ours: `managedFields` names the fields of our last apply, as fine as the server
- * merges them. One that is there and no longer wanted would be taken off by an apply; one that is wanted and not there
- * was changed by somebody else since, and would not be taken off later.
+ * It asks two questions. Is each wanted value there? Server defaults do not count, and an empty value equals none. Does
+ * Berth own exactly these fields? `managedFields` names the fields of its last apply, as finely as the server merges
+ * them. An apply would remove a field that Berth owns and no longer wants. If Berth wants a field and does not own it,
+ * another writer has changed it, and a later apply would not remove it.
  */
 import type { Deployment } from "@berth/kube";
 import { itemKey, ownEntry } from "../node/managed-fields.ts";
@@ -25,7 +25,7 @@ const LIST_KEYS: Readonly<Record<string, string>> = {
 
 const QUANTITY_PLACE = /\.resources\.(?:limits|requests)\./;
 
-/** The first place where they differ, with what is there; `undefined` when an apply would change nothing. */
+/** The first place that differs, with its present value; `undefined` when an apply would change nothing. */
 export function differenceOf(
   body: Pick<Deployment, "metadata" | "spec">,
   standing: Deployment,
@@ -46,7 +46,7 @@ function valueDifference(wanted: unknown, standing: unknown, place: string): str
     return Array.isArray(standing) ? listDifference(wanted, standing, place) : `${place} is missing`;
   }
   if (isRecord(wanted)) {
-    // An empty struct holds what others put into it.
+    // An empty struct keeps the fields that others put into it.
     if (!isRecord(standing)) return isEmpty(wanted) ? undefined : `${place} is missing`;
     return firstOf(Object.keys(wanted), (name) =>
       valueDifference(wanted[name], standing[name], `${place}.${name}`),
@@ -82,7 +82,7 @@ function listDifference(
 /** `fields` is a node of FieldsV1: `f:` leads into a field, `k:` into an item of a list by its key, `.` is the node itself. */
 function ownershipDifference(wanted: unknown, fields: Json, place: string): string | undefined {
   const owned = Object.keys(fields).filter((name) => name !== ".");
-  // Without more below it is owned as a whole.
+  // A field without entries below it is owned as a whole.
   if (owned.length === 0) return undefined;
   return (
     firstOf(owned, (name) => {
@@ -92,7 +92,7 @@ function ownershipDifference(wanted: unknown, fields: Json, place: string): stri
   );
 }
 
-/** What is owned and no longer wanted. */
+/** A field that is owned and no longer wanted. */
 function surplus(wanted: unknown, name: string, fields: Json, place: string): string | undefined {
   if (name.startsWith("f:")) {
     const field = name.slice(2);
@@ -107,7 +107,7 @@ function surplus(wanted: unknown, name: string, fields: Json, place: string): st
   return ownershipDifference(item, fields, `${place}[${String(id)}]`);
 }
 
-/** What is wanted and not owned. Nothing can be lost of what is empty. */
+/** A field that is wanted and not owned. An empty field has nothing to lose. */
 function lack(wanted: unknown, owned: readonly string[], place: string): string | undefined {
   const key = keyOfList(place);
   if (Array.isArray(wanted)) {
@@ -125,7 +125,7 @@ function itemOf(list: readonly unknown[], key: string, id: unknown): unknown {
   return list.find((item) => isRecord(item) && item[key] === id);
 }
 
-/** Of the list at this place: `.spec.template.spec.containers` → `name`. */
+/** Merge key of the list at this place: `.spec.template.spec.containers` → `name`. */
 function keyOfList(place: string): string | undefined {
   return LIST_KEYS[place.slice(place.lastIndexOf(".") + 1)];
 }
@@ -146,7 +146,7 @@ function isRecord(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What the API leaves out of an object when it writes it. */
+/** A value that the API server omits when it writes an object. */
 function isEmpty(value: unknown): boolean {
   if (value === undefined || value === null || value === "") return true;
   if (Array.isArray(value)) return value.length === 0;

@@ -1,4 +1,4 @@
-/** `WorkerPool`, `ate.dev/v1alpha1`, as agent-substrate defines it: what users write, and what is said back. */
+/** `WorkerPool`, `ate.dev/v1alpha1`, as agent-substrate defines it: the user's spec and the reported status. */
 
 import { conditions } from "@berth/host";
 import type { Condition, NodeAffinity, ResourceRequirements, Toleration } from "@berth/kube";
@@ -7,7 +7,7 @@ import * as z from "zod";
 export const sandboxClasses = ["gvisor", "microvm"] as const;
 export type SandboxClass = (typeof sandboxClasses)[number];
 
-/** Where the workers run, and what they are given. What is absent or empty is taken off the Deployment. */
+/** Placement and resources of the workers. Berth removes absent or empty fields from the Deployment. */
 export interface WorkerPoolTemplate {
   readonly nodeSelector?: Readonly<Record<string, string>>;
   readonly tolerations?: readonly Toleration[];
@@ -21,7 +21,7 @@ export interface WorkerPoolSpec {
   readonly ateomImage: string;
   /** The API server fills in `gvisor`. */
   readonly sandboxClass?: SandboxClass;
-  /** Read by other parts of agent-substrate; nothing here depends on it. */
+  /** Other components of agent-substrate read it; Berth does not use it. */
   readonly sandboxConfigName?: string;
   readonly template?: WorkerPoolTemplate;
 }
@@ -29,7 +29,7 @@ export interface WorkerPoolSpec {
 export interface WorkerPoolStatus {
   /** Pods of the Deployment, ready or not. */
   readonly replicas?: number;
-  /** Ours, `Allowed`, is there while it is `False`. The original's CRD has no conditions and drops it. */
+  /** Berth sets `Allowed`, only while it is `False`. The original's CRD has no conditions and drops it. */
   readonly conditions?: readonly Condition[];
 }
 
@@ -42,7 +42,7 @@ const MAX_TOLERATIONS = 16;
 const optionalText = (): z.ZodType => z.string().optional();
 const int32 = (): z.ZodInt => z.int().meta({ format: "int32" });
 
-/** A CRD has no union; this says the same there. */
+/** The schema of a CRD has no union; this expresses the same there. */
 const quantity = (): z.ZodType =>
   z
     .any()
@@ -127,9 +127,8 @@ const template = z
   .describe("Where the workers run, and what they are given.");
 
 /**
- * Accepts what the original accepts, and is no stricter: fields that a later version may add are not its business.
- * Core types are checked as deep as the API server checks them in a custom resource; the rest is refused by the
- * Deployment.
+ * Accepts what the original accepts, and is no stricter: it leaves the fields of later versions alone. It checks core
+ * types as deeply as the API server does in a custom resource; the Deployment refuses the rest.
  */
 export const workerPoolSpec: z.ZodType = z
   .object({

@@ -7,12 +7,12 @@ export const WORKER_POOL_VERSION = "v1alpha1";
 
 /** Pod label with the pool's name, and the whole selector of its Deployment. */
 export const WORKER_POOL_LABEL: typeof originalFootprint.poolLabel = originalFootprint.poolLabel;
-/** Pod label with the pool's uid: what node footprints can group pods by. Not part of the selector, which is immutable. */
+/** Pod label with the pool's uid: node footprints can group pods by it. Not in the selector, which is immutable. */
 export const WORKER_POOL_UID_LABEL: typeof originalFootprint.podLabel = originalFootprint.podLabel;
 /** Node label, and taint, of nodes that run sandboxes of a class. */
 export const SANDBOX_CLASS_KEY = "ate.dev/sandboxClass";
 
-/** Field manager of the Deployment: that of the original, so that its fields are ours after it was replaced. */
+/** Field manager of the Deployment: that of the original, so that Berth owns the fields after replacing it. */
 export const WORKER_POOL_FIELD_MANAGER = "workerpool-controller";
 
 /** Name of the Deployment of a pool. */

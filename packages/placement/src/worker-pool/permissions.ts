@@ -2,7 +2,7 @@ import type { AskedPermissions, Permission } from "@berth/host";
 import { workerPools } from "./resource.ts";
 import { workerPoolsKind } from "./settings.ts";
 
-/** For WorkerPools: their Deployments, which are any Deployments, and the footprint that holds their deletion. */
+/** For WorkerPools: any Deployment, as RBAC cannot select theirs; and the footprint that holds their deletion. */
 export function poolPermissions({ documents, flags }: AskedPermissions): readonly Permission[] {
   const isGiven = documents.specOf(workerPoolsKind) !== undefined;
   if (!isGiven && !flags.has("workerPools")) return [];
@@ -15,7 +15,7 @@ export function poolPermissions({ documents, flags }: AskedPermissions): readonl
       ...(isGiven && { unusual: "make and delete Deployments (WorkerPools)" }),
     },
     { role, rule: { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] } },
-    // Where the API server asks for it (`OwnerReferencesPermissionEnforcement`), to block the deletion of an owner.
+    // If the API server requires it (`OwnerReferencesPermissionEnforcement`): to block the deletion of an owner.
     { role, rule: { apiGroups: [group], resources: [`${plural}/finalizers`], verbs: ["update"] } },
     {
       role,

@@ -9,20 +9,20 @@ import { deploymentNameOf, WORKER_POOL_FIELD_MANAGER as manager } from "./keys.t
 import { type WorkerPool, workerPools } from "./resource.ts";
 
 export interface WorkerPoolRulesOptions {
-  /** Has to keep of those that belong to a pool what `slimDeployment` does. */
+  /** Must keep the fields of `slimDeployment` for each Deployment that belongs to a pool. */
   readonly deployments: Pick<Lister<Deployment>, "get">;
-  /** Have both been read completely? Nothing is decided before. */
+  /** Have pools and Deployments both been read completely? Berth decides nothing before. */
   readonly isSynced: () => boolean;
   readonly client: Pick<KubeClient, "get">;
-  /** `undefined`: switched off. Whatever stands is left as it is. */
+  /** `undefined`: switched off. Berth leaves everything as it is. */
   readonly config: () => WorkerPoolConfig | undefined;
   readonly clock: Clock;
 }
 
-/** How soon it is looked again whether pools and Deployments have been read, ms. */
+/** Delay before the next check whether pools and Deployments have been read, ms. */
 const UNREAD_MS = 1_000;
 
-/** Nothing is written while a pool and its Deployment agree, nor to a pool that is being deleted. */
+/** Writes nothing while a pool and its Deployment agree, and nothing to a pool that is being deleted. */
 export function workerPoolRules(options: WorkerPoolRulesOptions): ObjectRules<WorkerPool> {
   return {
     resource: workerPools,
@@ -68,13 +68,13 @@ function statusOf(
       reason: refusal === undefined ? reasons.WorkerPoolDeploymentDiffers : reasons.WorkerPoolNotAllowed,
       message,
       what: "its status",
-      // The CRD of the original drops conditions: what is the same is not written again and again.
+      // The original's CRD drops conditions: do not write the same status again and again.
       gives: [JSON.stringify([replicas, refusal])],
     },
   ];
 }
 
-/** `undefined`: they stay as they are. */
+/** `undefined`: the conditions stay as they are. */
 function conditionsOf(
   { metadata, status: { conditions: current = [] } = {} }: WorkerPool,
   refusal: string | undefined,
@@ -108,9 +108,9 @@ function applyOf(
 }
 
 /**
- * Asks the server itself whether the pool still is what was decided on. Watches of two resources are not in step: the end
- * of a Deployment, or of its ownership, can be seen before the deletion of the pool that brought it about, and must not
- * be undone then.
+ * Asks the API server itself whether the pool still is the one of the decision. Watches of two resources are not in
+ * step. Berth may see the end of a Deployment, or of its ownership, before the deletion of the pool that caused it.
+ * Berth must not undo that end.
  */
 async function whyNot(
   { client }: WorkerPoolRulesOptions,

@@ -19,7 +19,7 @@ export const workerPools: Resource<WorkerPool> = defineResource({
   namespaced: true,
 });
 
-/** What its CRD is made of. The kind belongs to agent-substrate, and is no document of Berth's. */
+/** Sources of its CRD. The kind belongs to agent-substrate, and is no document of Berth's. */
 export const workerPoolKind: CustomKind = {
   resource: workerPools,
   singular: "workerpool",
@@ -44,7 +44,7 @@ export interface StoredPool {
   readonly spec: WorkerPoolSpec;
 }
 
-/** `undefined` for one that never was stored. The spec is taken to be valid: see `workerPoolSpec`. */
+/** `undefined` for a pool that never was stored. Assumes that the spec is valid: see `workerPoolSpec`. */
 export function toStoredPool({ metadata, spec }: WorkerPool): StoredPool | undefined {
   const { name, namespace, uid } = metadata ?? {};
   if (name === undefined || namespace === undefined || uid === undefined || spec === undefined) {

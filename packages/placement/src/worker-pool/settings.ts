@@ -1,4 +1,4 @@
-/** `WorkerPools`: that Berth makes the Deployments of WorkerPools. A document of files only; at most one. */
+/** `WorkerPools`: switches on the Deployments of WorkerPools. A document of files only; at most one. */
 import { type DocumentKind, onlyOne } from "@berth/host";
 import * as z from "zod";
 import { PR_134_POOLS, type WorkerPoolConfig } from "./deployment.ts";
@@ -6,7 +6,7 @@ import { PR_134_POOLS, type WorkerPoolConfig } from "./deployment.ts";
 const CONTAINER = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const { wait: original } = PR_134_POOLS;
 
-/** With a registry and a `/`: `registry.example` alone would be the beginning of `registry.example.com` too. */
+/** Requires a registry and a `/`: `registry.example` alone would also allow `registry.example.com`. */
 const IMAGE_PREFIX = /^[a-z0-9][a-z0-9.:-]*\/[a-z0-9._/:@-]*$/;
 const NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
 
@@ -21,8 +21,8 @@ const allow = z.strictObject({
 });
 
 /**
- * An empty `spec`, `allow` apart, makes what agent-substrate itself makes. Turning `uidLabel` or `wait` on or off rolls
- * every worker.
+ * With an empty `spec`, apart from `allow`, Berth makes the same Deployments as agent-substrate. Turning `uidLabel` or
+ * `wait` on or off rolls every worker.
  */
 export const workerPoolsKind: DocumentKind<WorkerPoolConfig> = {
   kind: "WorkerPools",

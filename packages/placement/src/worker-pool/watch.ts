@@ -1,4 +1,4 @@
-/** The WorkerPools of the cluster and what stands for them, read while somebody needs them. */
+/** Watches the WorkerPools of the cluster and their Deployments, while Berth needs them. */
 
 import { InformerSet, pick } from "@berth/host";
 import { type Deployment, deployments, type KubeClient, type KubeObject } from "@berth/kube";
@@ -25,16 +25,16 @@ export interface WorkerPoolWatchOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics?: MetricsRegistry;
-  /** This pool has to be looked at. `initial`: as one of all of them. Must not throw. */
+  /** This pool must be checked. `initial`: as one of all pools. Must not throw. */
   readonly onPool: (key: ObjectKey, initial: boolean) => void;
 }
 
 const ALL = "all";
 
 /**
- * Deployments carry no label that the server could select by, so each one of the cluster is received, at the start and
- * with every change of its status. What is kept of those that belong to no pool is their name. A right that is missing
- * stands in the log and in the metrics of informers; it is no problem of the process, which has others to serve.
+ * The API server cannot select these Deployments by a label, so the watch receives every one of the cluster. It keeps
+ * only the identity of a Deployment that belongs to no pool. A missing permission is in the log and in the metrics of
+ * informers. It is no problem of the process, which also serves other capabilities.
  */
 export class WorkerPoolWatch implements Component {
   readonly name = "worker-pools-watch";
@@ -63,14 +63,14 @@ export class WorkerPoolWatch implements Component {
     });
   }
 
-  /** At any time, also before `start`. */
+  /** Can be called at any time, also before `start`. */
   want(needed: boolean): void {
     const wanted = { key: ALL, scope: {} };
     this.#pools.want(needed ? [{ ...wanted, project: dropManagedFields }] : []);
     this.#deployments.want(needed ? [{ ...wanted, project: slimDeployment }] : []);
   }
 
-  /** False also while nobody needs them. */
+  /** False also while Berth does not need them. */
   get synced(): boolean {
     return this.#pools.get(ALL) !== undefined && this.#deployments.get(ALL) !== undefined;
   }
@@ -83,7 +83,7 @@ export class WorkerPoolWatch implements Component {
     return this.#deployments.get(ALL)?.get(key);
   }
 
-  /** Has all pools looked at, once they are known. */
+  /** Enqueues all pools, once they have been read. */
   enqueueAll(): void {
     if (!this.synced) return;
     for (const pool of this.#pools.get(ALL)?.list() ?? []) this.#onPool(keyOf(this.#cluster, pool), true);
@@ -107,7 +107,7 @@ export class WorkerPoolWatch implements Component {
   }
 }
 
-/** The pool that controls it; `undefined`: none does. */
+/** The pool that controls the object; `undefined`: none does. */
 function controllingPool({ metadata }: KubeObject): string | undefined {
   const controller = controllerOf(metadata ?? {});
   if (controller === undefined) return undefined;
@@ -115,7 +115,7 @@ function controllingPool({ metadata }: KubeObject): string | undefined {
   return kind === workerPools.kind && groupOf(apiVersion) === WORKER_POOL_GROUP ? name : undefined;
 }
 
-/** All that the decision reads. Of a Deployment that no pool controls that is hardly more than that it is there. */
+/** Keeps the fields that the decision reads. Of a Deployment that no pool controls it keeps only the identity. */
 export function slimDeployment(deployment: Deployment): Deployment {
   const { metadata = {}, spec, status } = deployment;
   const identity = pick(metadata, ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"]);

@@ -1,4 +1,4 @@
-/** The parts of a running Berth that have to do with WorkerPools: there, and at rest until a document switches them on. */
+/** Wires WorkerPools into a running Berth. They stay off until a document switches them on. */
 import { isSameData } from "@berth/runtime";
 import type { NodeCapability } from "../node/wired.ts";
 import { poolsClean } from "./clean.ts";
@@ -26,7 +26,7 @@ export const workerPool: NodeCapability = {
     let current: WorkerPoolConfig | undefined;
     host.onFiles((settings) => {
       const read = settings.specOf(workerPoolsKind);
-      // Files are read again for each change of any of them.
+      // Berth reads all files again when one of them changes.
       if (isSameData(read, current)) return;
       current = read;
       pools.configure(read);

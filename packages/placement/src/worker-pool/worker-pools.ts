@@ -1,4 +1,4 @@
-/** All that serves WorkerPools on one cluster, to be switched on and off while it runs. */
+/** Serves WorkerPools on one cluster. It can be switched on and off while it runs. */
 import { createObjectController } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import {
@@ -28,7 +28,7 @@ export interface WorkerPools {
   readonly watch: Component;
   /** For the leader: writes. */
   readonly controller: Controller;
-  /** At any time. `undefined`, as it is at first: off, and whatever stands is left as it is. */
+  /** Can be called at any time. `undefined`, as at first: off, and Berth leaves everything as it is. */
   configure(config: WorkerPoolConfig | undefined): void;
 }
 
