@@ -20,7 +20,7 @@ export interface NormalArguments {
   readonly form: "original" | "command";
 }
 
-/** Flags of the original k8s-auto-labeller. Only they start `run` without a subcommand: `berth` alone changes nothing. */
+/** Flags of the original k8s-auto-labeller. Only they start `run` without a subcommand: `berth` alone prints help. */
 const ORIGINAL = /^--(?:label-dir|kubeconfig|master)(?:=|$)/;
 /** Options about the program itself. With them the form is never `original`. */
 const ABOUT: ReadonlySet<string> = new Set(["--help", "-h", "--version", "-V"]);
@@ -30,7 +30,7 @@ const TRUE: ReadonlySet<string> = new Set(["1", "t", "T", "true", "TRUE", "True"
 const FALSE: ReadonlySet<string> = new Set(["0", "f", "F", "false", "FALSE", "False"]);
 
 /**
- * - `-kubeconfig x` and `-kubeconfig=x` become `--kubeconfig …`. This applies only to known long options, so `-o json` stays.
+ * - `-kubeconfig x` and `-kubeconfig=x` become `--kubeconfig …`. Only long options change, so `-o json` stays.
  * - `--leader-elect=false` works, with every spelling of Go's booleans.
  * - Options before the subcommand move behind it.
  * - Without a subcommand, a flag of the original selects `run` in its original form.

@@ -6,8 +6,8 @@ import { commandLineOf, createProgram } from "./program.ts";
 import type { Outside } from "./surroundings.ts";
 
 /**
- * Runs one command line (without the program's name) and resolves with its exit code. Never rejects: prints a failure as
- * one line on standard error.
+ * Runs one command line (without the program's name) and resolves with its exit code. Never rejects: prints a failure
+ * as one line on standard error.
  */
 export async function runCli(given: readonly string[], process: Outside): Promise<ExitCode> {
   const { stdout, stderr } = process;

@@ -156,7 +156,7 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
     installation,
     identity: options.identity ?? "berth",
     grantOf: grantOfNodePatch,
-    // The webhook's Service sends requests only to ready pods. So a problem of one capability must not make a pod unready.
+    // The webhook's Service needs ready pods. So a problem of one capability must not make a pod unready.
     vital: [WEBHOOK],
     kinds: documentKinds,
     traces: {
@@ -179,8 +179,8 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   const informer = runtime.informer<Node>(nodes, {
     project: keepFields(...capabilities.map(({ fields = [] }) => fields)),
     indexes: Object.assign({}, ...capabilities.map(({ indexes }) => indexes)),
-    // Berth decides each node separately, so writing starts while the snapshot arrives. A replica that waits for the lead
-    // has time, and must not lead before it can read.
+    // Berth decides each node separately, so writing starts while the snapshot arrives. With a lease, a replica
+    // waits for the snapshot, because it must not lead before it can read.
     eager: lease === undefined,
   });
   runtime.readyChecks.push(nodesReadCheck(informer));

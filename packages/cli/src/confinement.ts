@@ -1,6 +1,6 @@
 /**
- * Limits the fields of pods, DaemonSets, Deployments and Nodes that Berth's account may write. RBAC cannot limit fields:
- * an account that may patch a pod may also change its image.
+ * Limits the fields of pods, DaemonSets, Deployments and Nodes that Berth's account may write. RBAC cannot limit
+ * fields: an account that may patch a pod may also change its image.
  */
 import type { Container, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "@berth/kube";
 import {
@@ -22,7 +22,7 @@ export interface ConfinementOptions {
   readonly pools?: WorkerPoolConfig | undefined;
 }
 
-/** The object after and before the request. For a creation, and for a deletion, both are the same object. */
+/** The object after and before the request. A creation (see `isPool`) and a deletion (see owners) have only one. */
 const NOW = "variables.now";
 const BEFORE = "variables.before";
 
@@ -181,7 +181,7 @@ export function confinement({
   ];
 }
 
-/** CEL: is it the Deployment of an allowed pool? Its pods may only contain parts of pools, or parts that exist already. */
+/** CEL: is it the Deployment of an allowed pool? Its pods may contain only what pools need, or what they had before. */
 function isPool(config: WorkerPoolConfig | undefined): string {
   const { images = [], namespaces = [], priorityClasses = [] } = config?.allow ?? {};
   if (config === undefined) return "false";

@@ -45,7 +45,7 @@ export interface InstallOptions {
   readonly apiServerCidrs?: readonly string[];
 }
 
-/** Namespaces that Kubernetes creates. Not printed: their pods do not meet the policy that Berth's Namespace enforces. */
+/** Namespaces that Kubernetes creates. Not printed: their pods do not meet the policy of Berth's Namespace. */
 const MADE_BY_KUBERNETES = /^(?:default|kube-(?:system|public|node-lease))$/;
 
 /** A ConfigMap holds at most 1 MiB. This limit leaves room for its metadata. */
@@ -59,9 +59,9 @@ export const DOCUMENTS_PATH = "/etc/berth/config";
 const NON_ROOT = 65_532;
 
 /**
- * All objects that run Berth on a cluster, in the order of creation. Roles hold exactly the rights that Berth uses: a test
- * runs Berth with them. CRDs are separate. They must exist first, several installations may share them, and deleting them
- * deletes all rules.
+ * All objects that run Berth on a cluster, in the order of creation. Roles hold exactly the rights that Berth uses: a
+ * test runs Berth with them. CRDs are separate. They must exist first, several installations may share them, and
+ * deleting them deletes all rules.
  *
  * @throws RangeError when the rules or documents do not fit into a ConfigMap; CommandError for an invalid CIDR.
  */

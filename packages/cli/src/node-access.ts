@@ -4,8 +4,8 @@ import { type Component, type GuardedClient, type Running, whenAborted } from "@
 import { describeRefusal, grantCommand } from "./failure-text.ts";
 
 /**
- * Timeout after which a lost patch is sent again. Repeating is safe because the resourceVersion guards the patch: if the
- * first one did arrive, the server answers with a conflict.
+ * Timeout after which a lost patch is sent again. Repeating is safe because the resourceVersion guards the patch: if
+ * the first one did arrive, the server answers with a conflict.
  */
 const PATCH_TIMEOUT_MS = 10_000;
 

@@ -6,7 +6,7 @@ export type { Output } from "@berth/host";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The environment of a command. Only `main.ts` creates one from the real process. Tests create their own, so every
+ * The process as a command sees it. Only `main.ts` creates one from the real process. Tests create their own, so every
  * command can run inside a test.
  */
 export interface Outside {

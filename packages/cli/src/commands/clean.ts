@@ -52,8 +52,8 @@ const PARALLEL_WRITES = 16;
 
 /**
  * Removes every mark that this installation has recorded, and the record itself. Each node gets one guarded patch with
- * both, so an interruption leaves every node either unchanged or clean. Admission objects are deleted first: then the API
- * server changes no more new nodes and pods. At the end each capability reverts its changes on other objects.
+ * both, so an interruption leaves every node either unchanged or clean. Admission objects are deleted first: then the
+ * API server holds no more new nodes and pods. At the end each capability reverts its changes on other objects.
  */
 export async function clean(options: CleanOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;

@@ -18,8 +18,8 @@ export interface ConfirmOptions extends ConnectionOptions, Pick<RuleOptions, "co
 }
 
 /**
- * Confirms a rule in its current form. In the cluster it sets an annotation, guarded by the version that was read. For a
- * rule in a file it prints the text to add there.
+ * Confirms a rule in its current form. In the cluster it sets an annotation, guarded by the version that was read. For
+ * a rule in a file it prints the text to add there.
  *
  * @throws CommandError when the rule does not exist, has a fault, or was edited meanwhile.
  */

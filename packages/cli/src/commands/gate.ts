@@ -205,7 +205,7 @@ export interface GateTolerateOptions extends ConnectionOptions, Pick<RuleOptions
   readonly yes?: boolean;
 }
 
-/** Adds tolerations for the taints of all gates to the pods of existing DaemonSets. Without `yes` it only shows them. */
+/** Adds tolerations for the taints of all gates to existing DaemonSets. Without `yes` it only shows them. */
 export async function tolerate(options: GateTolerateOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, signal } = surroundings;
   const files = await readRuleFiles(options, surroundings);

@@ -1,4 +1,4 @@
-/** The part of the demo where pods only run on nodes that their images support. Uses three architectures and a registry. */
+/** The part of the demo where pods only run on nodes that their images support. Uses a real registry. */
 import { writeFile } from "node:fs/promises";
 import { isApiError, nodes, type Pod, pods } from "@berth/kube";
 import { aNode, anImage, aPod, type TestRegistry } from "@berth/testcluster";
@@ -29,7 +29,7 @@ spec:
 `;
 }
 
-/** Before Berth starts: creates a node of a third architecture, and images. @returns the names of the images and the node. */
+/** Before Berth starts: creates images, and a node of a third architecture. @returns the names of both. */
 export async function setTheArchitectureStage(
   { client }: Pick<World, "client">,
   registry: TestRegistry,

@@ -36,8 +36,8 @@ export interface NarratorOptions {
 }
 
 /**
- * Prints changes as the cluster reports them: labels and taints of Nodes, the nodes of pods, the spread of DaemonSets, and
- * Events of Berth.
+ * Prints changes as the cluster reports them: labels and taints of Nodes, the nodes of pods, the spread of DaemonSets,
+ * and Events of Berth.
  */
 export async function narrate(options: NarratorOptions): Promise<Narration> {
   const { client, clock, say, style, signal } = options;

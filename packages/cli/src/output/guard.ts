@@ -14,8 +14,8 @@ function escapeHostile(text: string): string {
 }
 
 /**
- * Escapes control and bidi characters as JSON does, also in data for scripts. Sequences that begin with `sequence` pass:
- * they contain a random number, which this function removes.
+ * Escapes control and bidi characters as JSON does, also in data for scripts. Sequences that begin with `sequence`
+ * pass: they contain a random number, which this function removes.
  */
 export function guardOutput(output: Output): Output {
   // Parameters have at most four digits, so that code which measures a text recognizes the sequence.

@@ -31,7 +31,7 @@ export async function hasOthers(client: KubeClient, replica: Replica, signal: Ab
   );
 }
 
-/** The label by which a Deployment tells pods of different templates apart. */
+/** The label with the hash of the pod template. A Deployment sets it. */
 const TEMPLATE = "pod-template-hash";
 
 /** Are there running pods of this installation with another template? The API server may still call them. */

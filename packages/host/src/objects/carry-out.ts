@@ -67,7 +67,7 @@ export interface CarriedOut {
   readonly problem?: string | undefined;
 }
 
-/** What Berth remembers of one object. A restart may lose it. Times are monotonic ms. */
+/** The state that Berth keeps for one object. A restart may lose it. Times are monotonic ms. */
 interface Memory {
   readonly uid: string | undefined;
   /** The reported findings, as reason and `about`. */
