@@ -14,8 +14,8 @@ import {
 } from "@berth/placement";
 
 /**
- * Like the rule in the folder, a LabelRule matches when any line matches, overwrites, and removes at once. Files without
- * a valid rule are faults. So are files without a line, which remove a label from every node.
+ * Like the rule in the folder, a LabelRule matches when any line matches, overwrites, and removes at once. Files
+ * without a valid rule are faults. So are files without a line, which remove a label from every node.
  */
 export async function convertRuleFolder(source: LabelFolderSource): Promise<Conversion> {
   const { parsed, faults } = await readLabelFolder(source);
