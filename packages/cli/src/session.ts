@@ -139,8 +139,8 @@ export async function readOne<T extends KubeObject>(
 const MAX_TRIES = 5;
 
 /**
- * Patches an object as the command read it. If it changed meanwhile, reads it again and retries. The patch names the object
- * version. Rejects with the last `ApiError`.
+ * Patches an object as the command read it. If it changed meanwhile, reads it again and retries. The patch names the
+ * object version. Rejects with the last `ApiError`.
  *
  * @returns whether it was written: not when it is gone, or when there is nothing left to patch.
  */

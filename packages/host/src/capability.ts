@@ -31,9 +31,9 @@ export interface AskedPermissions {
 export interface Permission {
   readonly rule: PolicyRule;
   /**
-     * Suffix of the ClusterRole's name, so that the user can leave a role out. Default: the role of every installation.
-     * `namespace`: a Role only in the namespace of the installation.
-     */
+   * Suffix of the ClusterRole's name, so that the user can leave a role out. Default: the role of every installation.
+   * `namespace`: a Role only in the namespace of the installation.
+   */
   readonly role?: string;
   /** An unusual right, described for the person who installs Berth: `delete jobs (NodeFootprint a)`. */
   readonly unusual?: string;

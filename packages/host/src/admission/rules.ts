@@ -50,9 +50,9 @@ export interface ReviewRules<C> {
   /** `undefined`: the API server does not need to ask. */
   readonly when: (inForce: C, env: AdmissionEnv) => AskedWhen | undefined;
   /**
-     * Answers from memory. Called again when a later rule has patched the object. The second answer only adds what was
-     * not known the first time. If it throws, the failure policy decides.
-     */
+   * Answers from memory. Called again when a later rule has patched the object. The second answer only adds what was
+   * not known the first time. If it throws, the failure policy decides.
+   */
   readonly answer: (
     inForce: C,
     request: AdmissionRequest,
@@ -77,9 +77,9 @@ export interface AdmissionRules<C> {
   readonly effect: "mutate" | "validate";
   readonly reviews: readonly ReviewRules<C>[];
   /**
-     * The same rules in CEL, which the API server evaluates itself. The host uses policies or the webhook, never both.
-     * Rules with policies may adopt a webhook configuration of another product.
-     */
+   * The same rules in CEL, which the API server evaluates itself. The host uses policies or the webhook, never both.
+   * Rules with policies may adopt a webhook configuration of another product.
+   */
   readonly policies?: (inForce: C, env: AdmissionEnv) => readonly PolicyPair[];
   /** `asked` and `byPolicy` say that admission works. `off` says what follows when the API server does not ask. */
   readonly texts: {
@@ -88,9 +88,9 @@ export interface AdmissionRules<C> {
     readonly off: (why: "off" | "homeless") => string;
   };
   /**
-     * Did a new object pass admission? A sentence means no, and says what to check. `undefined`: the object would look
-     * the same either way.
-     */
+   * Did a new object pass admission? A sentence means no, and says what to check. `undefined`: the object would look
+   * the same either way.
+   */
   passed?(this: void, object: KubeObject, inForce: C): true | string | undefined;
 }
 

@@ -12,9 +12,9 @@ export interface AdmissionServerSpec {
   /** Folder with `tls.crt`, `tls.key` and, for `caBundle`, `ca.crt`. Absent: Berth creates and renews its own. */
   readonly certificates?: string | undefined;
   /**
-     * PEM file of the authorities that sign only the client certificates of API servers. Absent: the webhook asks for
-     * no client certificate, and an API server shares its limits with every other client at the same address.
-     */
+   * PEM file of the authorities that sign only the client certificates of API servers. Absent: the webhook asks for
+   * no client certificate, and an API server shares its limits with every other client at the same address.
+   */
   readonly clientCertificateAuthority?: string | undefined;
   /** The Service through which the API server reaches the webhook. Default: Berth's own, in its namespace. */
   readonly service?: { readonly namespace: string; readonly name: string; readonly port: number } | undefined;
@@ -25,9 +25,9 @@ export interface AdmissionServerSpec {
   /** `Ignore` (default) stores a new Node unchanged when Berth does not answer; `Fail` refuses it. */
   readonly failurePolicy: "Ignore" | "Fail";
   /**
-     * The same for a new Pod, where an architecture policy needs admission. `Fail`: while Berth does not answer, no
-     * pod can be created outside kube-system. Default `Ignore`.
-     */
+   * The same for a new Pod, where an architecture policy needs admission. `Fail`: while Berth does not answer, no
+   * pod can be created outside kube-system. Default `Ignore`.
+   */
   readonly podFailurePolicy?: "Ignore" | "Fail" | undefined;
 }
 

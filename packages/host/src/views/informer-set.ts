@@ -50,9 +50,9 @@ export interface InformerSetOptions<T extends KubeObject> {
   /** Called when the projected object changed. Not called for the first snapshot, see `onSynced`. Must not throw. */
   readonly onChange: (change: Change<T>) => void;
   /**
-     * Called for each new version, even if no projected field changed. For controllers that wait for the version after
-     * their own write. Called before `onChange`. Must not throw.
-     */
+   * Called for each new version, even if no projected field changed. For controllers that wait for the version after
+   * their own write. Called before `onChange`. Must not throw.
+   */
   readonly onVersion?: (change: Change<T>) => void;
   /** Called when an informer has its first snapshot. Must not throw. */
   readonly onSynced: () => void;
