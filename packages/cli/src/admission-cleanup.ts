@@ -1,4 +1,4 @@
-/** What `berth clean` deletes as a whole: first what changes new nodes and pods, in the end the state of Berth. */
+/** Finds objects that `berth clean` deletes as a whole: first the admission objects, at the end Berth's own state. */
 import {
   baseName,
   certificateLabels,
@@ -30,7 +30,7 @@ export interface AdmissionObject {
   readonly object: KubeObject;
 }
 
-/** In this order they are deleted: without its binding no policy acts. Earlier versions had a ServiceAccount as well. */
+/** In the order of deletion: without its binding a policy has no effect. Earlier releases had a ServiceAccount too. */
 const RESOURCES: readonly Resource[] = [
   serviceAccounts,
   mutatingAdmissionPolicyBindings,
@@ -38,7 +38,7 @@ const RESOURCES: readonly Resource[] = [
   mutatingWebhookConfigurations,
 ];
 
-/** By the component that their labels name. A review that others are merged into stands under the first of them. */
+/** By component label. A merged review belongs to the component of its first rules. */
 const COMPONENTS: readonly (readonly [string, string, readonly Resource[]])[] = [
   ["startup-gate", GATES, RESOURCES],
   ["direct-binding", GATES, [validatingWebhookConfigurations]],
@@ -46,7 +46,7 @@ const COMPONENTS: readonly (readonly [string, string, readonly Resource[]])[] = 
   ["footprint", FOOTPRINT, [mutatingWebhookConfigurations]],
 ];
 
-/** Those of this installation, for one capability or all. A kind that the server does not have has none; one that may not be read is said. */
+/** Objects of this installation, for one capability or all. The session reports kinds that the user may not read. */
 export async function findAdmission(
   { installation, capability }: { readonly installation: string; readonly capability?: string | undefined },
   session: Session,
@@ -65,8 +65,8 @@ export async function findAdmission(
 }
 
 /**
- * One that is gone already is as good; one made again under its name stays.
- * @returns of each that could not be deleted why, as a line.
+ * Counts an object that is gone as deleted. Keeps a new object with the same name.
+ * @returns for each object that could not be deleted, the reason as one line.
  */
 export async function deleteAdmission(
   found: readonly AdmissionObject[],
@@ -95,7 +95,7 @@ export function admissionName({ resource, object: { metadata } }: AdmissionObjec
   return `${resource.kind.toLowerCase()} ${namespace === undefined ? name : `${namespace}/${name}`}`;
 }
 
-/** The state that Berth keeps for itself in its namespace, and that `berth manifests` does not print. */
+/** Berth's own state in its namespace, which `berth manifests` does not print. */
 export async function findState(namespace: string, run: OneShotRun): Promise<readonly Undo[]> {
   const { installation } = run;
   const kinds: readonly Listing<KubeObject>[] = [

@@ -1,28 +1,28 @@
 /**
- * Command lines as people are used to them. Programs with Go's flag package take `-long` for `--long`, and the
- * original k8s-auto-labeller took its flags without a subcommand; both go on working. Pure: texts in, texts out.
+ * Normalizes command lines. Programs with Go's flag package accept `-long` for `--long`, and the original
+ * k8s-auto-labeller took its flags without a subcommand. Berth accepts both. Pure.
  */
 
-/** What is known about the command line, so that flags, values and commands can be told apart. */
+/** The names of commands and options, to distinguish flags, values and commands. */
 export interface CommandLine {
   /** Names of the subcommands. */
   readonly commands: ReadonlySet<string>;
-  /** Options that take a value, of whichever command: `kubeconfig`, and `o` for `-o`. */
+  /** Options of any command that take a value: `kubeconfig`, and `o` for `-o`. */
   readonly valued: ReadonlySet<string>;
-  /** Long options that are given or not. */
+  /** Long options without a value. */
   readonly flags: ReadonlySet<string>;
 }
 
 export interface NormalArguments {
-  /** For the parser: the subcommand first, long options with two dashes. */
+  /** Arguments for the parser: the subcommand first, long options with two dashes. */
   readonly arguments: readonly string[];
-  /** `original`: a flag of the original and no subcommand, so it is `run` with the defaults of the original. */
+  /** `original`: a flag of the original without a subcommand. It means `run` with the defaults of the original. */
   readonly form: "original" | "command";
 }
 
-/** The flags of the original k8s-auto-labeller. Only they start `run` without a subcommand: a bare `berth` changes nothing. */
+/** Flags of the original k8s-auto-labeller. Only they start `run` without a subcommand: `berth` alone prints help. */
 const ORIGINAL = /^--(?:label-dir|kubeconfig|master)(?:=|$)/;
-/** Options that ask about the program itself and so are no use of the original form. */
+/** Options about the program itself. With them the form is never `original`. */
 const ABOUT: ReadonlySet<string> = new Set(["--help", "-h", "--version", "-V"]);
 
 /** Spellings of Go's `strconv.ParseBool`. */
@@ -30,11 +30,11 @@ const TRUE: ReadonlySet<string> = new Set(["1", "t", "T", "true", "TRUE", "True"
 const FALSE: ReadonlySet<string> = new Set(["0", "f", "F", "false", "FALSE", "False"]);
 
 /**
- * - `-kubeconfig x`, `-kubeconfig=x` become `--kubeconfig …`; only for options that exist, so `-o json` stays.
- * - `--leader-elect=false` and the other spellings of Go's booleans are understood.
+ * - `-kubeconfig x` and `-kubeconfig=x` become `--kubeconfig …`. Only long options change, so `-o json` stays.
+ * - `--leader-elect=false` works, with every spelling of Go's booleans.
  * - Options before the subcommand move behind it.
- * - Without a subcommand, a flag of the original makes it `run` in its original form.
- * - Without any argument it is `--help`. All else is left for the parser to complain about.
+ * - Without a subcommand, a flag of the original selects `run` in its original form.
+ * - An empty command line becomes `--help`. The parser reports all other errors.
  */
 export function normalizeArguments(given: readonly string[], line: CommandLine): NormalArguments {
   const end = given.indexOf("--");
@@ -57,7 +57,7 @@ export function normalizeArguments(given: readonly string[], line: CommandLine):
   return { arguments: ["run", ...words, ...rest], form: "original" };
 }
 
-/** `-name` and `-name=value` with a known long name get their second dash. */
+/** Adds the second dash to `-name` and `-name=value` when the long name is known. */
 function withTwoDashes(word: string, { valued, flags }: CommandLine): string {
   const name = /^-([a-z][a-z0-9-]+)(?:=|$)/.exec(word)?.[1];
   return name !== undefined && (valued.has(name) || flags.has(name)) ? `-${word}` : word;
@@ -69,7 +69,7 @@ function isValue(words: readonly string[], index: number, { valued }: CommandLin
   return before !== undefined && /^--?[a-z]/.test(before) && valued.has(before.replace(/^--?/, ""));
 }
 
-/** The parser knows flags that are there or not: of several the last wins, as in Go. */
+/** The parser knows only flags without a value. When a flag occurs several times, the last one wins, as in Go. */
 function settleBooleans(words: readonly string[], line: CommandLine): readonly string[] {
   let settled: string[] = [];
   for (const word of words) {

@@ -1,4 +1,4 @@
-/** What Berth can do, in the order in which commands show it: a new capability is a line here. */
+/** Berth's capabilities, in the order in which commands show them. To add a capability, add a line here. */
 import {
   architecture,
   derivedLabels,
@@ -13,10 +13,10 @@ import {
   workerPool,
 } from "@berth/placement";
 
-/** What flags and the environment say, each for the capability that asks. */
+/** Settings from flags and the environment, for all capabilities. */
 export type CapabilityFlags = LabelFlags & GateFlags & ImageFlags;
 
-/** What a command gives that looks once. */
+/** Settings that a one-shot command gives to capabilities. */
 export type OnceFlags = GivenRules & ImagesOnce;
 
 export const capabilities: readonly NodeCapability<CapabilityFlags, OnceFlags>[] = [
@@ -27,5 +27,5 @@ export const capabilities: readonly NodeCapability<CapabilityFlags, OnceFlags>[]
   workerPool,
 ];
 
-/** Whose pods `clean --restart-pods` has made anew. */
+/** The capabilities whose pods `clean --restart-pods` restarts. */
 export const RESTARTS_PODS: readonly string[] = [architecture.name];

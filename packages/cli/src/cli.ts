@@ -6,8 +6,8 @@ import { commandLineOf, createProgram } from "./program.ts";
 import type { Outside } from "./surroundings.ts";
 
 /**
- * Runs one command line (without the program's own name) and resolves with its exit code. Never rejects: what fails
- * is one line on standard error.
+ * Runs one command line (without the program's name) and resolves with its exit code. Never rejects: prints a failure
+ * as one line on standard error.
  */
 export async function runCli(given: readonly string[], process: Outside): Promise<ExitCode> {
   const { stdout, stderr } = process;
@@ -21,7 +21,7 @@ export async function runCli(given: readonly string[], process: Outside): Promis
     commandLineOf(createProgram({ outside, originalForm: false, onEnd })),
   );
   const program = createProgram({ outside, originalForm: form === "original", onEnd });
-  // A shell asks while a line is being typed: nothing of it may be taken for options of this process.
+  // The arguments are an unfinished command line, so this process must not read options from it.
   const isCompletion = given[0] === "__complete";
   try {
     await program.parseAsync([...(isCompletion ? ["__complete", "--", ...given.slice(1)] : normal)], {

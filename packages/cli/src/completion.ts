@@ -1,10 +1,10 @@
 import type { Command, Option } from "commander";
 import { collect } from "./declarations/shared-options.ts";
 
-/** What a shell may offer at the cursor. */
+/** The candidates that a shell may offer at the cursor. */
 interface Completion {
   readonly candidates: readonly Candidate[];
-  /** The shell completes names of files itself when there are no candidates. */
+  /** True when the shell may complete file names itself, if there are no candidates. */
   readonly files: boolean;
 }
 
@@ -14,9 +14,9 @@ interface Candidate {
 }
 
 /**
- * Answers a shell: a line about files, then one line for each candidate, a tab before its description.
+ * Answers a shell. The first line is about files. Each other line is a candidate, a tab and its description.
  *
- * @param words of the line but for the program's own name. The last one is being typed, and may be empty.
+ * @param words the command line without the program's name. The user is typing the last word, which may be empty.
  */
 export function complete(root: Command, words: readonly string[]): string {
   const { candidates, files } = completionsFor(root, words);
@@ -24,7 +24,7 @@ export function complete(root: Command, words: readonly string[]): string {
   return [files ? FILES : NO_FILES, ...lines, ""].join("\n");
 }
 
-/** Read from the declarations of the commands themselves, so it cannot lag behind them. */
+/** Reads the commands' own declarations, so it is always up to date. */
 function completionsFor(root: Command, words: readonly string[]): Completion {
   const typed = words.at(-1) ?? "";
   const before = words.slice(0, -1);
@@ -47,7 +47,7 @@ function completionsFor(root: Command, words: readonly string[]): Completion {
 
 interface Place {
   readonly command: Command;
-  /** Positional arguments of the command so far. */
+  /** Number of positional arguments of the command so far. */
   readonly positionals: number;
   /** The option whose value comes next. */
   readonly pending: Option | undefined;
@@ -106,11 +106,11 @@ function matching(candidates: readonly Candidate[], typed: string): Completion {
 
 export type Shell = "bash" | "zsh" | "fish";
 
-/** The first line of an answer: whether files are welcome. */
+/** The first line of an answer: may the shell complete file names? */
 const FILES = ":files";
 const NO_FILES = ":none";
 
-/** What each shell sources. It asks `berth __complete` with the words of the line. */
+/** The script that each shell sources. It calls `berth __complete` with the words of the line. */
 export const SCRIPTS: Readonly<Record<Shell, string>> = {
   bash: `# berth: completion for bash. Load it with: source <(berth completion bash)
 _berth() {

@@ -1,4 +1,4 @@
-/** The composition root: a running Berth is put together here, out of the capabilities in the list. */
+/** The composition root: builds a running Berth from the listed capabilities. */
 import {
   type AdmissionSettings,
   createHost,
@@ -46,36 +46,36 @@ import { readRegistrySettings } from "./registry-settings.ts";
 import { VERSION } from "./version.ts";
 
 export interface BerthOptions extends Partial<Omit<CapabilityFlags, "userAgent">> {
-  /** `:8080`, `127.0.0.1:0`; `0` is off. Default off. */
+  /** `:8080`, `127.0.0.1:0`; `0` turns it off. Default off. */
   readonly metricsBindAddress?: string;
   readonly healthProbeBindAddress?: string;
   readonly client: KubeClient;
-  /** Ends it, in order. Disposing does the same. */
+  /** Stops Berth in order, as disposing does. */
   readonly signal?: AbortSignal;
-  /** Recorded on every node; two Berths on one cluster need different names. Default `berth`. */
+  /** Recorded on every node. Two Berths on one cluster need different names. Default `berth`. */
   readonly installation?: string;
   /** See `FollowerDeps.graceMs`. Default `CRD_GRACE_MS`, ten minutes. */
   readonly crdGraceMs?: number;
-  /** What puts the taints of startup gates on new nodes. Default: nothing does, and they are gated afterwards. */
+  /** Admission settings. Default: none, so Berth puts the taints of startup gates on nodes after their creation. */
   readonly admission?: AdmissionSettings;
-  /** Berth's own, where it keeps facts of images, and whose pods are never held. Absent: there is none. */
+  /** Berth's own namespace, for facts of images. Its pods are never held. Absent: there is none. */
   readonly namespace?: string;
   /** Configuration files and folders, watched. Default none. */
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
-  /** Names this process in Events and in the Lease; unlike that of any other process. Default `berth`. */
+  /** Identifies this process in Events and in the Lease, so it must be unique. Default `berth`. */
   readonly identity?: string;
-  /** What Events about files regard: the pod, or the namespace of its state. Absent: such Events are not written. */
+  /** The object of Events about files: the pod, or the namespace of its state. Absent: no such Events. */
   readonly self?: ObjectReference;
-  /** The Lease to compete for. Absent: this process is the only one. */
+  /** The Lease for leader election. Absent: this process is the only one. */
   readonly lease?: { readonly namespace: string; readonly name: string };
-  /** Default: a registry of its own. Given, to count in it the requests of `client` as well. */
+  /** Pass a registry to count the requests of `client` in it as well. Default: a new registry. */
   readonly metrics?: MetricsRegistry;
   readonly clock?: Clock;
   /** Default: none. */
   readonly log?: Logger;
 }
 
-/** A Berth that runs. */
+/** A running Berth. */
 export interface RunningBerth extends AsyncDisposable {
   readonly nodes: Informer<Node>;
   readonly capabilities: readonly BoundCapability[];
@@ -85,24 +85,24 @@ export interface RunningBerth extends AsyncDisposable {
   readonly healthUrl: string | undefined;
   /** Resolves when everything has stopped, with the reason. Never rejects. */
   readonly ended: Promise<RunEnd>;
-  /** What `/readyz?verbose` says: one line per problem and warning, none when all is well. */
+  /** The output of `/readyz?verbose`: one line for each problem and warning, none without problems. */
   problems(): readonly string[];
 }
 
-/** The cluster a single Berth works on; keys carry it, so that nothing changes when there are many. */
+/** The cluster of a single Berth. Keys contain it, so that nothing changes when there are several clusters. */
 const CLUSTER: ClusterName = clusterName("local");
 
-/** Changes of a node within this time are one write: facts of a fresh node arrive in bursts. */
+/** Changes of a node within this time become one write, ms: facts of a new node arrive in bursts. */
 const COALESCE_MS = 100;
 
-/** The first change of a node after so long is answered at once: by then a fresh node has its facts. */
+/** After this time without a change, Berth handles a change at once, ms: a new node has its facts by then. */
 const QUIET_MS = 60_000;
 
 /**
- * Starts Berth on a cluster and resolves once its servers listen, long before its caches are synced. Touches neither
- * the environment nor signals, so that several can run in one process, one after another or side by side.
+ * Starts Berth on a cluster. Resolves once its servers listen, long before its caches are synced. Uses neither the
+ * environment nor signals, so that several instances can run in one process.
  *
- * @throws what an address that cannot be listened on throws.
+ * @throws the error of an address that it cannot listen on.
  */
 export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
   const stop = new AbortController();
@@ -156,7 +156,7 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
     installation,
     identity: options.identity ?? "berth",
     grantOf: grantOfNodePatch,
-    // The Service of the webhook leads to ready pods: one capability that cannot work must not take the others from it.
+    // The webhook's Service needs ready pods. So a problem of one capability must not make a pod unready.
     vital: [WEBHOOK],
     kinds: documentKinds,
     traces: {
@@ -179,8 +179,8 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   const informer = runtime.informer<Node>(nodes, {
     project: keepFields(...capabilities.map(({ fields = [] }) => fields)),
     indexes: Object.assign({}, ...capabilities.map(({ indexes }) => indexes)),
-    // Each node is decided by itself, so writing begins while the snapshot arrives. Who has yet to be elected has time,
-    // and should not lead before it can read.
+    // Berth decides each node separately, so writing starts while the snapshot arrives. With a lease, a replica
+    // waits for the snapshot, because it must not lead before it can read.
     eager: lease === undefined,
   });
   runtime.readyChecks.push(nodesReadCheck(informer));

@@ -1,6 +1,6 @@
 /**
- * What the API server lets Berth's account write of pods, DaemonSets, Deployments and Nodes. RBAC has no words for fields:
- * who may patch a pod may change its image.
+ * Limits the fields of pods, DaemonSets, Deployments and Nodes that Berth's account may write. RBAC cannot limit
+ * fields: an account that may patch a pod may also change its image.
  */
 import type { Container, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "@berth/kube";
 import {
@@ -12,25 +12,25 @@ import {
 } from "@berth/placement";
 
 export interface ConfinementOptions {
-  /** Of both objects. */
+  /** Metadata of both objects. */
   readonly metadata: NonNullable<ValidatingAdmissionPolicy["metadata"]>;
-  /** Whom the API server confines: `system:serviceaccount:…`. */
+  /** The account that the API server confines: `system:serviceaccount:…`. */
   readonly username: string;
-  /** Kinds of owners that it holds by a finalizer, and kinds of owned objects that it deletes. */
+  /** Kinds of owners that Berth holds with a finalizer, and kinds of owned objects that it deletes. */
   readonly holds: readonly OwnerHold[];
-  /** Of which pools it makes Deployments. Absent: of none. */
+  /** The worker pools for which Berth creates Deployments. Absent: none. */
   readonly pools?: WorkerPoolConfig | undefined;
 }
 
-/** At the creation both are the object, and only `isPool` judges it; at the deletion only whose it is counts. */
+/** The object after and before the request. A creation (see `isPool`) and a deletion (see owners) have only one. */
 const NOW = "variables.now";
 const BEFORE = "variables.before";
 
-/** What the API server fills in where nothing is said. */
+/** Fields that the API server fills in. */
 const POD_DEFAULTS = ["restartPolicy", "terminationGracePeriodSeconds", "dnsPolicy", "schedulerName"];
 const CONTAINER_DEFAULTS = ["imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"];
 
-/** JSON is CEL, where the values of a map are of one type. */
+/** JSON is valid CEL, except that the values of a CEL map have one type: hence `dyn`. */
 function literal(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -39,7 +39,7 @@ function literal(value: unknown): string {
 }
 const field = (of: string, path: string): string => `${of}.?${path.replaceAll(".", ".?")}`;
 
-/** All fields of two maps are the same, apart from those whose key `k` is free. New fields of Kubernetes are among them. */
+/** CEL: both maps have the same fields, except where `free` holds for the key `k`. Also covers future fields. */
 function sameMaps(now: string, before: string, free: string): string {
   return (
     `${now}.all(k, ${free} || k in ${before} && ${now}[k] == ${before}[k]) && ` +
@@ -60,10 +60,10 @@ const TEMPLATE = "spec.template.spec";
 const METADATA =
   "resourceVersion generation managedFields labels annotations finalizers ownerReferences".split(" ");
 
-/** Beside the template of a DaemonSet the API server counts in an annotation. */
+/** The API server also counts template changes of a DaemonSet in an annotation. */
 const OUR_ANNOTATION = 'k.startsWith("berth.dev/") || k == "deprecated.daemonset.template.generation"';
 
-/** A policy and its binding; Kubernetes 1.30 has them. */
+/** A policy and its binding. They need Kubernetes 1.30. */
 export function confinement({
   metadata,
   username,
@@ -181,7 +181,7 @@ export function confinement({
   ];
 }
 
-/** Is it the Deployment of a pool that is allowed, with nothing that runs in its pods but what pools have or others have put there? */
+/** CEL: is it the Deployment of an allowed pool? Its pods may contain only what pools need, or what they had before. */
 function isPool(config: WorkerPoolConfig | undefined): string {
   const { images = [], namespaces = [], priorityClasses = [] } = config?.allow ?? {};
   if (config === undefined) return "false";
@@ -222,7 +222,7 @@ function isPool(config: WorkerPoolConfig | undefined): string {
   ].join(" && ");
 }
 
-/** What it runs is what the container does; resources and defaults may differ, and so may the source of its uid. */
+/** CEL: `c` runs the same as the container. Resources and defaults may differ, and so may the source of its uid. */
 function isLike(container: Container | undefined, hasImage: string): string {
   const { name, command, args, env = [], securityContext, volumeMounts = [] } = container ?? {};
   const exact = Object.entries({ name, command, args, securityContext });

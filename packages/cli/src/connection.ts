@@ -12,14 +12,14 @@ export interface ConnectionOptions {
 }
 
 export interface ClusterChoice extends ResolvedConfig {
-  /** Read from the pod this process runs in. */
+  /** True when read from the pod of this process. */
   readonly inCluster: boolean;
 }
 
 /**
- * Which cluster, in this order: `--kubeconfig`, `KUBECONFIG` (a list is merged, as kubectl does), the pod's service
- * account, `~/.kube/config`. An empty value counts as not given. `--context` asks for a kubeconfig, so the service
- * account is not looked at then.
+ * Chooses the cluster in this order: `--kubeconfig`, `KUBECONFIG` (a list is merged, as in kubectl), the pod's service
+ * account, `~/.kube/config`. An empty value counts as absent. `--context` needs a kubeconfig, so it skips the service
+ * account.
  *
  * @throws CommandError, KubeconfigError
  */

@@ -1,4 +1,4 @@
-/** Lets DaemonSets that are there tolerate the taints of startup gates. */
+/** Adds tolerations for the taints of startup gates to existing DaemonSets. */
 import { type DaemonSet, daemonSets, isApiError, type KubeClient, type Patch } from "@berth/kube";
 import { type Gates, missingTolerations, tolerationPatch } from "@berth/placement";
 import { CommandError } from "./exit-codes.ts";
@@ -11,13 +11,13 @@ interface Work {
 }
 
 export interface FoundDaemonSets {
-  /** Those whose pod template lacks a toleration, in order of namespace and name. */
+  /** DaemonSets whose pod template lacks a toleration, sorted by namespace and name. */
   readonly lacking: readonly DaemonSet[];
-  /** How many were looked at. One that is being deleted is not. */
+  /** Number of DaemonSets, without those that are being deleted. */
   readonly looked: number;
 }
 
-/** @param namespaces none is all. */
+/** @param namespaces empty: all namespaces. */
 export async function findLacking(
   namespaces: readonly string[],
   { client, gates, signal }: Work,
@@ -36,9 +36,9 @@ export async function findLacking(
 }
 
 /**
- * Adds what the DaemonSet lacks, and nothing else; what others add meanwhile is seen and not added again.
+ * Adds only the tolerations that the DaemonSet lacks. Tolerations that other clients add meanwhile are not added again.
  *
- * @returns whether it was written: not when it is gone, or lacks nothing any more.
+ * @returns whether it was written: not when it is gone, or lacks no toleration any more.
  * @throws CommandError when the server refuses the toleration itself.
  */
 export async function addTolerations(daemonSet: DaemonSet, work: Work): Promise<boolean> {

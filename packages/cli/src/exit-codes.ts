@@ -1,4 +1,4 @@
-/** What `berth` ends with. Documented in docs/reference/cli.md, which a test compares with `exitCodeMeanings`. */
+/** Exit codes of `berth`. docs/reference/cli.md lists them, and a test compares it with `exitCodeMeanings`. */
 export const exitCodes = {
   done: 0,
   failed: 1,
@@ -7,7 +7,7 @@ export const exitCodes = {
   cluster: 4,
   changes: 5,
   leaseLost: 6,
-  // 128 and the number of the signal, by convention.
+  // By convention 128 plus the number of the signal.
   interrupted: 130,
   terminated: 143,
 } as const;
@@ -33,7 +33,7 @@ export const exitCodeMeanings: readonly { readonly code: ExitCode; readonly mean
   { code: exitCodes.terminated, meaning: "the same by SIGTERM" },
 ];
 
-/** A failure that was foreseen: one line for the user, what to do next, and the exit code. */
+/** An expected failure: one line for the user with the next step, and the exit code. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly exitCode: ExitCode;

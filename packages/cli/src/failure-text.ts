@@ -3,12 +3,12 @@ import { type ApiError, describeRequest, isApiError, KubeconfigError } from "@be
 import { CommandError, type ExitCode, exitCodes } from "./exit-codes.ts";
 
 export interface FailureText {
-  /** One line: what failed and what to do about it. Never a stack, a header or a token. */
+  /** One line: the failure and the next step. Never a stack, a header or a token. */
   readonly message: string;
   readonly exitCode: ExitCode;
 }
 
-/** Errors of the test cluster that already say what to do; told apart by name, as its package is loaded lazily. */
+/** Errors of the test cluster that already name the next step. Matched by name: the package is loaded on demand. */
 const FORESEEN: ReadonlySet<string> = new Set([
   "BuildFailedError",
   "ClusterExistsError",
@@ -16,7 +16,7 @@ const FORESEEN: ReadonlySet<string> = new Set([
   "MissingAssetsError",
 ]);
 
-/** What to print for an error that ends a command. */
+/** The text to print for an error that ends a command. */
 export function describeFailure(error: unknown): FailureText {
   if (error instanceof CommandError) return { message: error.message, exitCode: error.exitCode };
   if (error instanceof KubeconfigError) return { message: error.message, exitCode: exitCodes.cluster };
@@ -28,7 +28,7 @@ export function describeFailure(error: unknown): FailureText {
   return { message: `this is a fault in berth: ${text}`, exitCode: exitCodes.failed };
 }
 
-/** The error's own sentence, and the next thing to try. */
+/** The message of the error and the next step. */
 export function describeApiError(error: ApiError): string {
   const advice = adviceFor(error);
   return advice === undefined ? error.message : `${error.message}${rootCause(error)}; ${advice}`;
@@ -45,7 +45,7 @@ function adviceFor({ failure: { kind }, request }: ApiError): string | undefined
   return undefined;
 }
 
-/** The system's own words (`connect ECONNREFUSED 127.0.0.1:6443`) where the error's sentence leaves them out. */
+/** The text of the operating system (`connect ECONNREFUSED 127.0.0.1:6443`) if the message does not contain it. */
 function rootCause(error: ApiError): string {
   let cause: unknown = error.cause;
   while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause;
@@ -53,13 +53,13 @@ function rootCause(error: ApiError): string {
   return ` (${cause.message.split("\n", 1)[0] ?? ""})`;
 }
 
-/** For readiness: a kind of request that is refused. */
+/** Describes a refused kind of request, for readiness. */
 export function describeRefusal(error: ApiError): string {
   const { name: _name, ...request } = error.request;
   return `${describeRequest(request)} is forbidden: ${toRule(request)} is missing`;
 }
 
-/** For a shell: grants what was refused, everywhere, to the user that the server names. */
+/** A shell command that grants the refused right in all namespaces to the user in the server's message. */
 export function grantCommand({ message, request: { verb, resource } }: ApiError): string {
   const user = /User "([^"]+)"/.exec(message)?.[1] ?? "NAME";
   const [, account] = /^system:serviceaccount:([-a-z0-9]+:[-.a-z0-9]+)$/.exec(user) ?? [];

@@ -12,18 +12,18 @@ import type { CustomResourceDefinition } from "@berth/kube";
 import { API_GROUP, API_GROUP_VERSION } from "@berth/placement";
 import { capabilities } from "./capabilities.ts";
 
-/** All that configuration files may hold, in the order in which messages name them. */
+/** The kinds that configuration files may contain, in the order of messages. */
 export const documentKinds: KindList = kindsOf(`${API_GROUP}/${API_GROUP_VERSION}`, capabilities, [
   admissionServerKind,
 ]);
 
-/** Those that a cluster may have as well. */
+/** The kinds that a cluster may also have. */
 export const servedKinds: readonly ServedKind[] = documentKinds.kinds.filter(isServed);
 
-/** Kinds of other projects that Berth serves where it is asked to. */
+/** Kinds of other projects that Berth serves on request. */
 export const foreignKinds: readonly CustomKind[] = capabilities.flatMap((it) => it.foreignKinds ?? []);
 
-/** The CRDs of all documents. @param more kinds of other projects, which have installed them where they are used. */
+/** The CRDs of all documents. @param more kinds of other projects. The cluster usually has their CRDs already. */
 export function crds(more: readonly CustomKind[] = []): readonly CustomResourceDefinition[] {
   return [...servedKinds, ...more].map(toCustomResourceDefinition);
 }

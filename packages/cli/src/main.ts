@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The process: its arguments, environment, streams and signals are touched here and nowhere else. */
+/** The process. Only this file uses the real arguments, environment, streams and signals. */
 import { enableCompileCache } from "node:module";
 import { homedir } from "node:os";
 import { runCli } from "./cli.ts";
@@ -7,13 +7,13 @@ import { exitCodes } from "./exit-codes.ts";
 import { createStopSignals } from "./stop-signals.ts";
 import type { Output } from "./surroundings.ts";
 
-/** Compiled code is kept in the user's temporary folder: the next start saves about a third of its time. */
+/** Keeps compiled code in the user's temporary folder, which saves about a third of the next start. */
 enableCompileCache();
 
 const stop = createStopSignals((code) => process.exit(code));
 
 function toOutput(stream: NodeJS.WriteStream): Output {
-  // The reader has gone (`berth plan | head`): nobody is left to write for.
+  // The reader closed the pipe (`berth plan | head`), so more output is useless.
   stream.on("error", () => process.exit(exitCodes.failed));
   return {
     write: (text) => void stream.write(text),
@@ -29,7 +29,7 @@ function toOutput(stream: NodeJS.WriteStream): Output {
 process.on("SIGINT", () => stop.on("SIGINT"));
 process.on("SIGTERM", () => stop.on("SIGTERM"));
 
-// The runtime's timers do not keep a process alive; this does until the command has ended.
+// The timers of the runtime do not keep the process alive. This one does, until the command has ended.
 const alive = setInterval(() => {}, 2 ** 31 - 1);
 
 process.exitCode = await runCli(process.argv.slice(2), {
@@ -42,6 +42,6 @@ process.exitCode = await runCli(process.argv.slice(2), {
   self: process.env["BERTH_COMMAND"] || (process.argv[1] ?? "berth"),
 });
 clearInterval(alive);
-// Whatever still holds the event loop open (a socket closing, a timer) has no work left to do.
+// Other handles (a closing socket, a timer) have no work left.
 await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
 process.exit();

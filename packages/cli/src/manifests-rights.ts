@@ -1,32 +1,32 @@
-/** What Berth may do in a cluster, by role: what every installation has, and what its capabilities ask for. */
+/** Berth's permissions in a cluster, by role: those of every installation, and those of its capabilities. */
 import { type AskedPermissions, type Documents, mergeRules, type Permission, toDocuments } from "@berth/host";
 import type { PolicyRule } from "@berth/kube";
 import { capabilities } from "./capabilities.ts";
 import { documentKinds, servedKinds } from "./kinds.ts";
 
-/** The capabilities that an installation may do without, as `--capabilities` calls them. */
+/** Optional capabilities, by their names in `--capabilities`. */
 export const CAPABILITIES: readonly string[] = capabilities
   .filter(({ foreignKinds }) => foreignKinds === undefined)
   .map(({ name }) => name);
 
-/** What an installation may do beside labelling nodes. Default what all capabilities take, and nothing else. */
+/** Permissions beyond labelling nodes. Default: those that all capabilities need. */
 export interface ExtraRights {
-  /** What is left out here cannot be used. Default all. */
+  /** The capabilities to install; others get no permissions. Default all. */
   readonly capabilities?: readonly string[];
-  /** What is asked for by flag, such as `pullSecrets`. Default nothing. */
+  /** Rights that the user requests by flag, such as `pullSecrets`. Default none. */
   readonly flags?: ReadonlySet<string>;
-  /** The documents take what they ask for. Exactly: one that does not ask for a right does not get it. Default none. */
+  /** Each document adds exactly the rights that it asks for. Default: no documents. */
   readonly documents?: Documents;
 }
 
-/** A ClusterRole; its name is that of the installation with `-` and this. */
+/** A ClusterRole. Its name is the name of the installation, `-` and the suffix. */
 export interface RoleOf {
-  /** Empty: what Berth cannot do without. */
+  /** Empty for the rights that every installation needs. */
   readonly suffix: string;
   readonly rules: readonly PolicyRule[];
 }
 
-/** What the capabilities ask for. @param name of the installation's objects. */
+/** The permissions that the capabilities ask for. @param name of the installation's objects. */
 export function permissionsOf(name: string, rights: ExtraRights): readonly Permission[] {
   const { documents = toDocuments([], documentKinds).documents, flags = new Set() } = rights;
   const asked: AskedPermissions = { name, documents, flags };
@@ -36,7 +36,7 @@ export function permissionsOf(name: string, rights: ExtraRights): readonly Permi
 }
 
 /**
- * In the order in which they are printed. Each has a ClusterRoleBinding of its own, so that one can be left out.
+ * ClusterRoles in the order of printing. Each gets its own ClusterRoleBinding, so that the user can leave a role out.
  *
  * @param name of the installation's objects.
  */
@@ -53,14 +53,14 @@ const IN_NAMESPACE = "namespace";
 
 const clusterRules: readonly PolicyRule[] = [
   { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
-  // Events about Nodes are in the namespace default, those about files in Berth's own.
+  // Events about Nodes are in the namespace default. Events about files are in Berth's own namespace.
   { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
-  // Rules in the cluster. Without their CRDs nothing is there to read, and the rights cost nothing.
+  // Rules in the cluster. Without their CRDs these rights have no effect.
   ...servedKinds.flatMap(({ resource: { group, plural } }): readonly PolicyRule[] => [
     { apiGroups: [group], resources: [plural], verbs: ["list", "watch"] },
     { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] },
   ]),
-  // To tell rules that were deleted from a CRD that was: their labels must not go with it.
+  // To distinguish deleted rules from a deleted CRD: a deleted CRD must not remove their labels.
   {
     apiGroups: ["apiextensions.k8s.io"],
     resources: ["customresourcedefinitions"],
@@ -69,7 +69,7 @@ const clusterRules: readonly PolicyRule[] = [
   },
 ];
 
-/** In its own namespace. */
+/** Rules of the Role in Berth's own namespace. */
 export function namespaceRules(
   { name, namespace }: { readonly name: string; readonly namespace: string },
   rights: ExtraRights,
@@ -77,7 +77,7 @@ export function namespaceRules(
   const asked = permissionsOf(name, rights).filter(({ role }) => role === IN_NAMESPACE);
   return [
     { apiGroups: [""], resources: ["namespaces"], resourceNames: [namespace], verbs: ["get"] },
-    // Creation cannot be limited to a name: the name is not known to authorization then.
+    // RBAC cannot limit `create` to a name, because authorization does not know the name of the new object.
     { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] },
     {
       apiGroups: ["coordination.k8s.io"],
@@ -87,7 +87,7 @@ export function namespaceRules(
     },
     { apiGroups: [""], resources: ["configmaps"], verbs: ["create"] },
     ...mergeRules(asked),
-    // Where it has ever tainted or cordoned nodes.
+    // The places that Berth has ever tainted or cordoned.
     {
       apiGroups: [""],
       resources: ["configmaps"],

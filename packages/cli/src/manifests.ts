@@ -18,7 +18,7 @@ import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-righ
 import { webhookNetworkPolicy } from "./network-policy.ts";
 import { type PodPatch, type PodSpec, patchPod } from "./pod-patch.ts";
 
-/** What a footprint with the preset of agent-substrate holds; it may be made in the cluster later. */
+/** The owners that a footprint with the agent-substrate preset holds. A user may create it in the cluster later. */
 const poolHold: OwnerHold = {
   resource: originalFootprint.owners,
   finalizer: originalFootprint.finalizer,
@@ -33,37 +33,37 @@ export interface InstallOptions {
   readonly replicas: number;
   /** Label rules by label key. */
   readonly rules: ReadonlyMap<string, string>;
-  /** Configuration documents, and certificates that they name, by file. Default none. */
+  /** Configuration documents, and certificates that they name, by file name. Default none. */
   readonly documents?: ReadonlyMap<string, string>;
-  /** Beyond what every installation has. Default none. */
+  /** Rights beyond those of every installation. Default none. */
   readonly rights?: ExtraRights;
-  /** Is its account confined to the fields that it writes? Kubernetes before 1.30 cannot. Default true. */
+  /** Confines Berth's account to the fields that it writes. Needs Kubernetes 1.30. Default true. */
   readonly confinement?: boolean;
-  /** Merged into the pod template. A service account that it names is not made, and gets the roles. Default none. */
+  /** Merged into the pod template. A service account that it names gets the roles and is not printed. Default none. */
   readonly patch?: PodPatch;
-  /** Addresses of the API servers: only they reach the webhook. Default: everybody does, for they are not known. */
+  /** Addresses of the API servers: only they can reach the webhook. Default: every client can. */
   readonly apiServerCidrs?: readonly string[];
 }
 
-/** Kubernetes makes these. They are not printed: their pods do not meet the policy that our Namespace enforces. */
+/** Namespaces that Kubernetes creates. Not printed: their pods do not meet the policy of Berth's Namespace. */
 const MADE_BY_KUBERNETES = /^(?:default|kube-(?:system|public|node-lease))$/;
 
-/** A ConfigMap holds at most 1 MiB; with room for its metadata. */
+/** A ConfigMap holds at most 1 MiB. This limit leaves room for its metadata. */
 const MAX_RULES_BYTES = 1_000_000;
 
-/** Where label rules and configuration documents are in its pods. */
+/** Folders of label rules and of configuration documents in Berth's pods. */
 export const LABELS_PATH = "/labels";
 export const DOCUMENTS_PATH = "/etc/berth/config";
 
-/** Distroless' `nonroot`. */
+/** The user `nonroot` of Distroless images. */
 const NON_ROOT = 65_532;
 
 /**
- * Everything that runs Berth on a cluster, in the order in which it must be created. Roles hold exactly what is used:
- * a test runs Berth with them. The CRDs are not among them: they come first, may be shared by several installations, and
+ * All objects that run Berth on a cluster, in the order of creation. Roles hold exactly the rights that Berth uses: a
+ * test runs Berth with them. CRDs are separate. They must exist first, several installations may share them, and
  * deleting them deletes all rules.
  *
- * @throws RangeError when the rules, or the documents, do not fit into a ConfigMap; CommandError for a CIDR that is none.
+ * @throws RangeError when the rules or documents do not fit into a ConfigMap; CommandError for an invalid CIDR.
  */
 export function installManifests(options: InstallOptions): readonly KubeObject[] {
   const { namespace, installation, rights = {} } = options;
@@ -111,7 +111,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   const access = [
     ...(MADE_BY_KUBERNETES.test(namespace) ? [] : [space]),
     ...(serviceAccountName === undefined ? [account] : []),
-    // Before the rights that it bounds.
+    // Created before the rights that it limits.
     ...(options.confinement === false
       ? []
       : confinement({
@@ -132,7 +132,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   return [...access, ...files, webhookService(own), ...closed, ...spread, deployment(options, own)];
 }
 
-/** One at a time is drained: the webhook answers, and a leader stands by. */
+/** Limits a drain to one pod at a time, so that the webhook answers and another replica can lead. */
 function disruptionBudget({ labels, ...own }: Own): PodDisruptionBudget {
   return {
     apiVersion: "policy/v1",
@@ -142,10 +142,10 @@ function disruptionBudget({ labels, ...own }: Own): PodDisruptionBudget {
   };
 }
 
-/** The pods meet the strictest Pod Security Standard. */
+/** Namespace labels. Berth's pods meet the strictest Pod Security Standard. */
 const policy = { "pod-security.kubernetes.io/enforce": "restricted" };
 
-/** Where the API server finds the webhook: the ports that `run` listens on by default, and that nodetaintshandler had. */
+/** The Service of the webhook. The ports are the defaults of `run`, and those of nodetaintshandler. */
 function webhookService({ name, namespace, labels }: Own): Service {
   return {
     apiVersion: "v1",
@@ -155,7 +155,7 @@ function webhookService({ name, namespace, labels }: Own): Service {
   };
 }
 
-/** Keys of a ConfigMap hold no `/`: the Deployment mounts each under its path. */
+/** ConfigMap keys cannot contain `/`, so the Deployment mounts each key under its path. */
 function filesConfigMap(
   what: "rules" | "documents",
   files: ReadonlyMap<string, string>,
@@ -174,7 +174,7 @@ function filesConfigMap(
   };
 }
 
-/** `accelerators/edgetpu` → `accelerators_edgetpu`; what else is not allowed in a key (`[-._a-zA-Z0-9]`) as its code. */
+/** `accelerators/edgetpu` → `accelerators_edgetpu`. Replaces characters outside `[-._a-zA-Z0-9]` by their code. */
 function toDataKey(path: string): string {
   return path
     .replaceAll("_", "__")
@@ -198,7 +198,7 @@ function deployment(options: InstallOptions, own: Own): Deployment {
     spec: {
       replicas,
       selector: { matchLabels: selector },
-      // With one replica the old one ends before the new one begins; with more the Lease decides.
+      // With one replica, the old pod ends before the new one starts. With several replicas, the Lease decides.
       strategy: replicas === 1 ? { type: "Recreate" } : { type: "RollingUpdate" },
       template: patchPod(selector, podSpec(options, own), patch),
     },
@@ -215,10 +215,10 @@ function podSpec(
   const probe = (path: string) => ({ httpGet: { path, port: "health" }, periodSeconds: 5 });
   return {
     serviceAccountName: name,
-    // It has to run where nothing else may run yet: on fresh, tainted and not ready nodes, its own gates included.
+    // Berth must run where other pods may not run yet: on new, tainted and not ready nodes, also behind its own gates.
     tolerations: [{ operator: "Exists" }],
     nodeSelector: { "kubernetes.io/os": "linux" },
-    // What it gates and marks waits for it: nothing but the cluster itself goes before.
+    // Gated nodes and marked pods wait for Berth, so only components of the cluster itself come first.
     priorityClassName: "system-cluster-critical",
     topologySpreadConstraints: ["kubernetes.io/hostname", "topology.kubernetes.io/zone"].map(
       (topologyKey) => ({

@@ -1,13 +1,13 @@
-/** The NetworkPolicy by which only API servers reach the webhook. */
+/** The NetworkPolicy that allows only API servers to reach the webhook. */
 import { isIP } from "node:net";
 import type { NetworkPolicy, ObjectMeta } from "@berth/kube";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
 /**
- * Metrics and probes stay open to all: a policy without them would also stop those who scrape.
+ * Metrics and probes stay open to all clients: otherwise the policy would block scrapers.
  *
  * @param cidrs of the API servers: `10.0.0.0/28`, `fd00::1/128`.
- * @throws CommandError for what is none.
+ * @throws CommandError for an invalid CIDR.
  */
 export function webhookNetworkPolicy(
   { name = "", namespace = "", labels = {} }: ObjectMeta,

@@ -4,12 +4,12 @@ import { type Component, type GuardedClient, type Running, whenAborted } from "@
 import { describeRefusal, grantCommand } from "./failure-text.ts";
 
 /**
- * A patch that vanishes on its way (dropped packets) is sent again after this long. Safe to repeat: it is guarded by
- * the resourceVersion, so one that did arrive is answered with a conflict and decided again.
+ * Timeout after which a lost patch is sent again. Repeating is safe because the resourceVersion guards the patch: if
+ * the first one did arrive, the server answers with a conflict.
  */
 const PATCH_TIMEOUT_MS = 10_000;
 
-/** The node writer's way to the API server. Readiness names the permission that is missing to write Nodes. */
+/** The node writer's access to the API server. Readiness names a missing permission to write Nodes. */
 export class NodeAccess implements NodeApi, Component {
   readonly name = "node-access";
   readonly #client: Pick<GuardedClient, "get" | "patch" | "whyRefused">;
@@ -37,7 +37,7 @@ export class NodeAccess implements NodeApi, Component {
   }
 }
 
-/** For the log: k8s-auto-labeller's own role lacks this permission, and no label is set without it. */
+/** A hint for the log: the role of k8s-auto-labeller lacks this permission, and Berth cannot set labels without it. */
 export function grantOfNodePatch(refusal: ApiError): string | undefined {
   const { verb, resource } = refusal.request;
   return verb === "patch" && resource === "nodes" ? grantCommand(refusal) : undefined;

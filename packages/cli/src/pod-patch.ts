@@ -1,10 +1,10 @@
-/** What `berth manifests --patch` merges into the pod template of the Deployment. */
+/** The patch that `berth manifests --patch` merges into the pod template of the Deployment. */
 
 import { configReasons, type Fault, faultsOfDocument, readYaml } from "@berth/host";
 import type { PodTemplateSpec } from "@berth/kube";
 import * as z from "zod";
 
-/** By these the Deployment and its Services select pods. */
+/** The Deployment and its Services select pods by these labels. */
 const SELECTED_BY: readonly string[] = ["app.kubernetes.io/name", "app.kubernetes.io/instance"];
 
 const texts = z.record(z.string(), z.string());
@@ -21,7 +21,7 @@ const podLabels = texts.superRefine((given, context) => {
 
 export type PodSpec = NonNullable<PodTemplateSpec["spec"]>;
 
-/** Fields in which installations differ. What else a pod has is for kustomize. */
+/** Fields that often differ between installations. For other fields, users can use kustomize. */
 export interface PodPatch {
   readonly metadata?: Pick<NonNullable<PodTemplateSpec["metadata"]>, "labels" | "annotations">;
   readonly spec?: Pick<
@@ -69,7 +69,7 @@ const schema = z.strictObject({
     .optional(),
 });
 
-/** Total. @returns the patch, or everything that is wrong with it, with its place. */
+/** Total. @returns the patch, or all faults with their places. */
 export function readPodPatch(
   file: string,
   text: string,
@@ -86,12 +86,12 @@ export function readPodPatch(
     };
   }
   const parsed = schema.safeParse(document.value);
-  // The schema leaves out what only the API server checks: the inside of affinity, tolerations and volumes.
+  // Only the API server checks the contents of affinity, tolerations and volumes.
   if (parsed.success) return { patch: parsed.data as PodPatch };
   return { faults: faultsOfDocument(parsed.error, document).map((it) => Object.assign({ file }, it)) };
 }
 
-/** As a strategic merge does: maps by key, lists of named things by name, and other lists as a whole. */
+/** Merges like a strategic merge patch: maps by key, lists of named items by name, other lists as a whole. */
 export function patchPod(
   labels: Readonly<Record<string, string>>,
   spec: PodSpec,

@@ -1,13 +1,13 @@
 import type { Node } from "@berth/kube";
 import { type HealthCheck, type Informer, type MetricsRegistry, problemOf } from "@berth/runtime";
 
-/** Until Berth has reached the API server it cannot know what to answer, whatever it is asked. */
+/** Fails until Berth has read the nodes, or the API server has refused the read. */
 export function nodesReadCheck(nodes: Informer<Node>): HealthCheck {
   const isRead = (): boolean => nodes.synced || nodes.refusal !== undefined;
   return { name: "nodes-read", check: () => (isRead() ? undefined : "the nodes have not been read yet") };
 }
 
-/** Exposes as a gauge which components `/readyz?verbose` reports. */
+/** Declares a gauge of the components that `/readyz?verbose` reports. */
 export function declareProblems(metrics: MetricsRegistry, checks: readonly HealthCheck[]): void {
   metrics.gauge({
     name: "berth_component_problem",

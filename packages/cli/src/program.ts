@@ -1,4 +1,4 @@
-/** The command line. What each command is called and takes is in `declarations/`, what it does in `commands/`. */
+/** The command line. Names and options of commands are in `declarations/`, implementations in `commands/`. */
 import { Command } from "commander";
 import type { CommandLine } from "./arguments.ts";
 import { declareConvert, declareManifests, declareValidate } from "./declarations/documents.ts";
@@ -8,7 +8,7 @@ import type { Declare, ProgramOptions } from "./declarations/shared-options.ts";
 import { declareExplain, declareGate, declareImage } from "./declarations/single-objects.ts";
 import { exitCodeMeanings } from "./exit-codes.ts";
 
-/** In the order in which help shows them. */
+/** In the order of the help text. */
 const DECLARATIONS: readonly Declare[] = [
   declareRun,
   declarePlan,
@@ -27,8 +27,8 @@ const DECLARATIONS: readonly Declare[] = [
 ];
 
 /**
- * The whole command line as data for the parser. The modules that do the work are loaded by the command that needs
- * them, so that `--help` costs nothing else.
+ * The whole command line as data for the parser. Each command loads its implementation on demand, so that `--help` is
+ * fast.
  */
 export function createProgram(options: ProgramOptions): Command {
   const root = new Command("berth")
@@ -56,7 +56,7 @@ export function createProgram(options: ProgramOptions): Command {
   return root;
 }
 
-/** To be looked at: nothing is to be run, and nobody is told anything. @param columns width of its help. */
+/** A program for inspection: it runs nothing and prints nothing. @param columns width of its help. */
 export function createSilentProgram(columns?: number): Command {
   const nowhere = { write: () => undefined, isTerminal: false, columns };
   return createProgram({
@@ -86,12 +86,12 @@ function rootNotes(): string {
   ].join("\n");
 }
 
-/** The root and all commands below it, hidden ones included. */
+/** The root and all commands below it, also hidden ones. */
 export function everyCommand(root: Command): readonly Command[] {
   return [root, ...root.commands.flatMap(everyCommand)];
 }
 
-/** What `normalizeArguments` needs to know, read from the declarations themselves. */
+/** The input of `normalizeArguments`, read from the declarations. */
 export function commandLineOf(root: Command): CommandLine {
   const valued = new Set<string>();
   const flags = new Set<string>();

@@ -1,4 +1,4 @@
-/** Capabilities in a command, which looks once and does not watch. */
+/** Reads capabilities once, for a command that does not watch. */
 import { imageRegistriesKind, type Purpose, type ReadCapability, type ReadOptions } from "@berth/placement";
 import { capabilities } from "./capabilities.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
@@ -6,11 +6,11 @@ import type { RuleFiles } from "./session.ts";
 import { VERSION } from "./version.ts";
 
 export interface NamedCapability extends ReadCapability {
-  /** What `--capability` calls it. */
+  /** Its name in `--capability`. */
   readonly name: string;
 }
 
-/** Reads the documents of the capabilities that do this, one after the other. */
+/** Reads the documents of each capability that supports this purpose, one capability at a time. */
 export async function readCapabilities(
   options: ReadOptions & { readonly files: RuleFiles },
   purpose: Purpose,

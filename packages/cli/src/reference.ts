@@ -1,4 +1,4 @@
-/** docs/reference/cli.md, written from the declarations of the commands: a test compares the two. */
+/** Generates docs/reference/cli.md from the declarations of the commands. A test compares the two. */
 import type { Command } from "commander";
 import { exitCodeMeanings } from "./exit-codes.ts";
 import { createSilentProgram, everyCommand } from "./program.ts";
@@ -7,7 +7,7 @@ const WIDTH = 100;
 
 export function renderReference(): string {
   const root = createSilentProgram(WIDTH);
-  // Those that begin with two underscores are hidden.
+  // Commands that begin with two underscores are hidden.
   const commands = everyCommand(root).filter((it) => it !== root && !it.name().startsWith("__"));
   const sections = commands.map((command) => `## ${pathOf(command)}\n\n${block(command.helpInformation())}`);
   return [INTRODUCTION, block(root.helpInformation()), ORIGINAL, exitCodeTable(), ...sections]
@@ -42,7 +42,7 @@ Events it has not written, and ends with code 6. The kubelet starts it again, an
 const MISSING_PERMISSIONS = `A command that looks at the cluster once names each missing permission once, by verb and resource. It goes on with what it
 may read, and ends with 4 when it may read nothing to go by. \`clean\` ends with 4 whenever something may not be read.`;
 
-/** Padded, as the formatter wants it. */
+/** Padded to match the formatter. */
 function exitCodeTable(): string {
   const rows = [["code", "meaning"], ...exitCodeMeanings.map(({ code, meaning }) => [String(code), meaning])];
   const width = Math.max(...rows.map(([, meaning = ""]) => meaning.length));

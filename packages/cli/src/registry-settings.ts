@@ -1,4 +1,4 @@
-/** The document `ImageRegistries` made ready for use: files that it names are read. */
+/** Prepares the document `ImageRegistries` for use: reads the files that it names. */
 import { readFile } from "node:fs/promises";
 import { durationMs } from "@berth/host";
 import {
@@ -10,7 +10,7 @@ import {
 import { createRegistryClient, type RegistryEndpoint, type RegistryEndpoints } from "@berth/registry";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
-/** @throws CommandError when a file of authorities cannot be read or is of no use, or a registry has no such name. */
+/** @throws CommandError when a file of authorities cannot be read or used, or when a registry name is invalid. */
 export async function readRegistrySettings(
   spec: ImageRegistriesSpec = defaultImageRegistries,
 ): Promise<RegistrySettings> {
@@ -38,14 +38,14 @@ async function toEndpoint({
 }: RegistrySpec): Promise<RegistryEndpoint> {
   const ca = certificateAuthority && (await readAuthorities(registry, certificateAuthority));
   return {
-    // Whoever writes `http://` means it.
+    // A user who writes `http://` asks for plain HTTP.
     mirrors: mirrors.map((url) => ({ url, plainHttp: url.startsWith("http:") })),
     ...(ca !== undefined && ca !== "" && { ca }),
     ...(plainHttp && { plainHttp }),
   };
 }
 
-/** @throws CommandError when the file cannot be read or holds none. @param of what they are for, in that message. */
+/** @throws CommandError when the file cannot be read or has no authority. @param of their purpose, for the message. */
 export async function readAuthorities(of: string, file: string): Promise<string> {
   const read = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => error);
   const why =
@@ -58,7 +58,7 @@ export async function readAuthorities(of: string, file: string): Promise<string>
   throw new CommandError(`the authorities of ${of}: ${file} ${why ?? ""}`, exitCodes.faults);
 }
 
-/** A client opens nothing until it is asked, but says what it cannot work with. */
+/** Creating a client opens no connection, but reports invalid settings. */
 async function tryOut(endpoints: RegistryEndpoints): Promise<void> {
   try {
     await createRegistryClient({ endpoints })[Symbol.asyncDispose]();

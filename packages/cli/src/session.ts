@@ -17,21 +17,21 @@ import { findStateNamespace, type StateNamespace } from "./state-namespace.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { VERSION } from "./version.ts";
 
-/** A connection for one command, which tells at its end what it could not read. */
+/** A connection for one command. At its end it reports what it could not read. */
 export interface Session extends OneShotRun, AsyncDisposable {
   readonly cluster: ClusterChoice;
-  /** Of Berth's own state, be it there or not. */
+  /** The namespace of Berth's own state, whether it exists or not. */
   stateNamespace(): Promise<StateNamespace>;
 }
 
 export interface SessionOptions extends ConnectionOptions {
   /** Default `berth`. */
   readonly installation?: string;
-  /** Of Berth's own state. Default that of a pod, else `berth-system`. */
+  /** Namespace of Berth's own state. Default: that of the pod, else `berth-system`. */
   readonly namespace?: string;
 }
 
-/** Chooses the cluster and connects; nothing is sent yet. */
+/** Chooses the cluster and creates a client. Sends no request yet. */
 export async function openSession(options: SessionOptions, surroundings: Surroundings): Promise<Session> {
   const cluster = await chooseCluster(options, surroundings);
   const { clock, signal, stderr } = surroundings;
@@ -60,26 +60,26 @@ export async function openSession(options: SessionOptions, surroundings: Surroun
   };
 }
 
-/** The error of a command that has nothing to go by: it names what may not be read, or else this message. */
+/** The error of a command without any input. It names the missing permissions, or else says `orElse`. */
 export function nothingToGoBy({ leftOut }: Session, what: string, orElse: string): CommandError {
   if (leftOut.isEmpty) return new CommandError(orElse, exitCodes.usage);
   const message = `${what}: permissions are missing; needed: ${leftOut.take().join(", ")} (berth manifests prints the roles)`;
   return new CommandError(message, exitCodes.cluster);
 }
 
-/** The rules that a command is given in files. */
+/** The rules that the user passes in files. */
 export interface RuleFiles {
   readonly settings: Documents;
   readonly options: LabelOptions;
   readonly folder: ParsedFolder | undefined;
   /** Faults of the rule folder. */
   readonly faults: readonly Fault[];
-  /** There are configuration files, which may hold no rule. */
+  /** True when there are configuration files, even without a rule. */
   readonly hasConfig: boolean;
 }
 
 /**
- * Reads the files that a command is given.
+ * Reads the files that the user passes to a command.
  * @throws CommandError when the configuration cannot be used, or its label folder cannot be read.
  */
 export async function readRuleFiles(
@@ -104,7 +104,7 @@ export async function readRuleFiles(
   return { ...common, folder: parsed, faults };
 }
 
-/** Reads Nodes one page at a time, so that a large cluster is never held as a whole. */
+/** Reads Nodes one page at a time, so that a large cluster is never in memory as a whole. */
 export async function* readNodes(
   { client, stderr, clock, signal }: Session,
   project?: Projection<Node>,
@@ -120,7 +120,7 @@ export async function* readNodes(
 
 export const readNode = (session: Session, name: string): Promise<Node> => readOne(nodes, { name }, session);
 
-/** @throws CommandError when there is none of this name. */
+/** @throws CommandError when no object has this name. */
 export async function readOne<T extends KubeObject>(
   resource: Resource<T>,
   of: { readonly namespace?: string; readonly name: string },
@@ -135,14 +135,14 @@ export async function readOne<T extends KubeObject>(
   }
 }
 
-/** An object that keeps changing under us: read again this often. */
+/** Number of tries on an object that other clients keep changing. */
 const MAX_TRIES = 5;
 
 /**
- * Patches an object as it was read, and reads it again where it has changed meanwhile. The patch names the version that
- * it is for. Rejects with the last `ApiError`.
+ * Patches an object as the command read it. If it changed meanwhile, reads it again and retries. The patch names the
+ * object version. Rejects with the last `ApiError`.
  *
- * @returns whether it was written: not when it is gone, or there is nothing to patch any more.
+ * @returns whether it was written: not when it is gone, or when there is nothing left to patch.
  */
 export async function patchAsRead<T extends KubeObject>(
   resource: Resource<T>,
@@ -161,7 +161,7 @@ export async function patchAsRead<T extends KubeObject>(
       return true;
     } catch (error) {
       if (isApiError(error, "notFound")) return false;
-      // A `test` that does not hold is answered as invalid.
+      // When a `test` fails, the server answers `invalid`.
       if (!isApiError(error, "invalid", "conflict", "uidMismatch") || tries === MAX_TRIES) throw error;
     }
   }

@@ -1,17 +1,17 @@
 import { isApiError, type KubeClient, namespaces } from "@berth/kube";
 import type { ClusterChoice } from "./connection.ts";
 
-/** Where Berth's own state lives: its Lease, and Events about its files. */
+/** The namespace of Berth's own state: its Lease, and Events about its files. */
 export interface StateNamespace {
   readonly name: string;
-  /** False only when the server said so: then state is kept in memory. */
+  /** False only when the server said that it does not exist. Berth then keeps its state in memory. */
   readonly exists: boolean;
   readonly uid?: string;
 }
 
 export const DEFAULT_NAMESPACE = "berth-system";
 
-/** The namespace of `--namespace`, else that of the pod this runs in, else `berth-system`. */
+/** The namespace of `--namespace`, else that of the pod of this process, else `berth-system`. */
 export async function findStateNamespace(
   client: Pick<KubeClient, "get">,
   {

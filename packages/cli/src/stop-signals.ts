@@ -2,11 +2,11 @@ import { type ExitCode, exitCodes } from "./exit-codes.ts";
 
 export type StopSignal = "SIGINT" | "SIGTERM";
 
-/** What the process does about being asked to stop. */
+/** How the process handles stop signals. */
 export interface StopSignals {
-  /** Aborts at the first one: everything ends in order. */
+  /** Aborts at the first stop signal, so that everything ends in order. */
   readonly signal: AbortSignal;
-  /** To be called for each one. The second calls `exit`: the user does not want to wait. */
+  /** To be called for each stop signal. The second one calls `exit`: the user does not want to wait. */
   readonly on: (signal: StopSignal) => void;
 }
 

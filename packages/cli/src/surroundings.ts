@@ -6,12 +6,12 @@ export type { Output } from "@berth/host";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The world as a command sees it. Only `main.ts` makes one of the real process; tests make their own, so every
- * command can run inside a test without touching the process around it.
+ * The process as a command sees it. Only `main.ts` creates one from the real process. Tests create their own, so every
+ * command can run inside a test.
  */
 export interface Outside {
   readonly environment: Environment;
-  /** Relative paths start here. Absolute. */
+  /** Relative paths start in this folder. Absolute. */
   readonly folder: string;
   /** The user's home folder, or `undefined` when there is none. */
   readonly home: string | undefined;
@@ -19,18 +19,18 @@ export interface Outside {
   readonly stderr: Output;
   /** Aborts when the user wants the command to end: SIGINT, SIGTERM. */
   readonly signal: AbortSignal;
-  /** Path of the program that was started: for commands to copy, and to start another one. */
+  /** Path of the running program, for example commands in messages and for child processes. */
   readonly self: string;
-  /** Default: the machine's. */
+  /** Default: the system clock. */
   readonly clock?: Clock;
 }
 
-/** The same with a clock, for the commands that do something: `--help` and completion never load one. */
+/** With a clock, for commands that need one. `--help` and completion never load it. */
 export interface Surroundings extends Outside {
   readonly clock: Clock;
 }
 
-/** @returns the world with the machine's clock unless it has one. */
+/** @returns the same with the system clock, unless it has a clock. */
 export async function withClock(outside: Outside): Promise<Surroundings> {
   const { clock } = outside;
   return { ...outside, clock: clock ?? (await import("@berth/runtime")).systemClock };

@@ -1,2 +1,2 @@
-/** Of this release; a test compares it with package.json. */
+/** The version of this release. A test compares it with package.json. */
 export const VERSION = "0.1.0";

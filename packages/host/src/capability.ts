@@ -1,45 +1,45 @@
-/** A capability as a value: everything about one concern, for a host that knows none of them by name. */
+/** A capability as a value. The host knows no capability by name. */
 import type { PolicyRule } from "@berth/kube";
 import type { Documents } from "./documents/config-files.ts";
 import type { CustomKind, DocumentKind, KindList } from "./documents/document-kind.ts";
 import type { Host } from "./host.ts";
 
-/** `H` is the host that it needs, and `W` what it answers when it is wired. */
+/** `H` is the type of the host, and `W` the result of `wire`. */
 export interface Capability<H = Host, W = unknown> {
-  /** Recorded on what it writes, so it never changes: `startup-gate`. */
+  /** Stored in the objects that it writes, so it must never change: `startup-gate`. */
   readonly name: string;
   /** The kinds of documents that it reads. */
   readonly kinds: readonly DocumentKind[];
-  /** Kinds of other projects that it serves where it is asked to. Default none. */
+  /** Kinds of other projects that it serves on request. Default none. */
   readonly foreignKinds?: readonly CustomKind[];
-  /** Default: none beside those of its kinds. */
+  /** Permissions beyond those for its kinds. Default none. */
   readonly permissions?: (asked: AskedPermissions) => readonly Permission[];
-  /** Adds its parts to the host. Nothing is sent and nothing runs before the host does. */
+  /** Adds its components to the host. No request is sent and no component runs before the host runs. */
   readonly wire: (host: H) => W;
 }
 
-/** What decides on the permissions of an installation. */
+/** Inputs for the permissions of an installation. */
 export interface AskedPermissions {
-  /** Of the objects of the installation in the API server, `berth`. */
+  /** Name of the installation's objects in the API server, `berth`. */
   readonly name: string;
   readonly documents: Documents;
-  /** What is asked for by flag, such as `pullSecrets`. */
+  /** Rights that the user requests by flag, such as `pullSecrets`. */
   readonly flags: ReadonlySet<string>;
 }
 
-/** Something that a capability may do in a cluster. */
+/** A permission that a capability needs in a cluster. */
 export interface Permission {
   readonly rule: PolicyRule;
   /**
-   * The end of the name of its ClusterRole, so that a role can be left out. Default: what everybody has. `namespace`: only in
-   * the namespace of the installation.
+   * Suffix of the ClusterRole's name, so that the user can leave a role out. Default: the role of every installation.
+   * `namespace`: a Role only in the namespace of the installation.
    */
   readonly role?: string;
-  /** What is more than usual, for whoever installs it: `delete jobs (NodeFootprint a)`. */
+  /** An unusual right, described for the person who installs Berth: `delete jobs (NodeFootprint a)`. */
   readonly unusual?: string;
 }
 
-/** Rules without repetition: names of objects with equal rights become one rule. */
+/** Merges rules that differ only in their object names. */
 export function mergeRules(permissions: readonly Permission[]): readonly PolicyRule[] {
   const merged = new Map<string, PolicyRule>();
   for (const { rule } of permissions) {
@@ -51,7 +51,7 @@ export function mergeRules(permissions: readonly Permission[]): readonly PolicyR
   return [...merged.values()];
 }
 
-/** All kinds of documents of these capabilities. @param more kinds that belong to no capability. */
+/** All document kinds of these capabilities. @param more kinds that belong to no capability. */
 export function kindsOf(
   apiVersion: string,
   capabilities: readonly Pick<Capability<never>, "kinds">[],

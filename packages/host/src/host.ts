@@ -1,4 +1,4 @@
-/** What every controller program of capabilities has in common: documents, statuses, admission, faults, one start. */
+/** The common part of every controller program: documents, statuses, admission, faults and start. */
 import type { ObjectReference } from "@berth/kube";
 import {
   type Clock,
@@ -47,44 +47,44 @@ import {
 } from "./status/status-controller.ts";
 
 export interface HostOptions extends Omit<RuntimeOptions, "name"> {
-  /** Names the program. */
+  /** Name of the program. */
   readonly name: string;
-  /** Under which it records what is its own; two on one cluster need different names. Default: the name. */
+  /** Identifies the program's own objects. Two programs on one cluster need different names. Default: `name`. */
   readonly installation?: string;
-  /** All kinds of documents of its capabilities. */
+  /** All document kinds of the program's capabilities. */
   readonly kinds: KindList;
   /** Configuration files and folders, watched. Default none. */
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
-  /** Documents that flags stand for. Default none. */
+  /** Documents that the program builds from flags. Default none. */
   readonly ofFlags?: readonly LocatedDocument[];
   /** See `FollowerDeps.graceMs`. Default `CRD_GRACE_MS`, ten minutes. */
   readonly crdGraceMs?: number;
-  /** How the API server asks. Default: it does not. */
+  /** How the API server calls admission. Default: it does not. */
   readonly admission?: AdmissionSettings | undefined;
-  /** What documents have left on objects. Default: nothing that outlives the process. */
+  /** Marks that documents left on objects. Default: no marks that outlive the process. */
   readonly traces?: DocumentTraces;
-  /** What Events about files regard: the pod, or the namespace of its state. Absent: such Events are not written. */
+  /** The object of Events about files: the pod, or the namespace of its state. Absent: no such Events. */
   readonly self?: ObjectReference | undefined;
 }
 
-/** What `Host.documents` gets. `S` is the spec of one document, `C` what all of them compile to. */
+/** Input of `Host.documents`. `S` is the spec of one document, `C` the compiled form of all of them. */
 export interface HeldKind<S, C, T extends DocumentObject, St extends BaseStatus>
   extends StatusRules<T, St>,
     Pick<FollowedKind<T>, "onKnown" | "onLook"> {
   /** The capability that the traces of these documents are recorded for. Default: the kind. */
   readonly capability?: string;
   readonly rules: DocumentRules<S, C>;
-  /** Documents came into force or ceased to be. Their statuses are looked at afterwards. */
+  /** Called when documents came into force or ceased to be. The host updates their statuses afterwards. */
   readonly onChange: (inForce: C) => void;
 }
 
-/** The documents of one kind: followed, compiled, with their statuses kept. */
+/** The documents of one kind. The host follows and compiles them, and writes their statuses. */
 export interface HeldDocuments<S, C, T extends DocumentObject>
   extends Pick<StatusController, "askRule" | "askAll"> {
   readonly source: DocumentSource<S, C>;
   /** `undefined` until some source has been read. */
   readonly inForce: C | undefined;
-  /** Those of the cluster. */
+  /** The documents of the cluster. */
   readonly objects: Informer<T>;
 }
 
@@ -99,22 +99,22 @@ export interface Host {
   readonly clock: Clock;
   /** Resolves once the configuration files have been read for the first time. */
   readonly filesRead: Promise<void>;
-  /** Logs a fault of a file, and tells it in an Event. */
+  /** Logs a fault of a file and records an Event. */
   onFault(fault: Fault): void;
-  /** Gets all documents of files, each time they were read without an error. */
+  /** Calls the listener with all documents of files, each time they were read without an error. */
   onFiles(listener: (documents: Documents) => void): void;
   documents<S, C, T extends DocumentObject & { readonly status?: St }, St extends BaseStatus>(
     held: HeldKind<S, C, T, St>,
   ): HeldDocuments<S, C, T>;
-  /** Has the API server ask, where the host was given a way. Those that are added first answer first. */
+  /** Adds admission rules, if the host has admission settings. Rules answer in the order in which they are added. */
   review(member: AdmissionMember): AdmissionHandle;
-  /** Adds something that runs. @param stage default `first`. */
+  /** Adds components to run. @param stage default `first`. */
   add(components: readonly Component[], stage?: StartStage): void;
   /** See `Runtime.run`. */
   run(signal: AbortSignal): Promise<RunEnd>;
 }
 
-/** Nothing runs before `run`. */
+/** Creates a host. Nothing runs before `run`. */
 export function createHost(options: HostOptions): Host {
   const { name, installation = name, kinds, config = [], ofFlags, self, admission: settings } = options;
   const { clock = systemClock, log = createSilentLogger(), crdGraceMs: graceMs = CRD_GRACE_MS } = options;

@@ -1,8 +1,8 @@
 import type { ObjectKey, Source } from "@berth/runtime";
 
-/** Keys that are asked for by hand while a controller runs, and all there are when it starts. */
+/** A source of all keys when the controller starts, and of keys that other code asks for while it runs. */
 export interface KeySource extends Source<ObjectKey> {
-  /** Ignored while the controller does not run: a replica that does not lead collects nothing. */
+  /** Ignored while the controller does not run: a replica that does not lead collects no keys. */
   ask(keys: Iterable<ObjectKey>, priority?: "high" | "low"): void;
 }
 

@@ -36,25 +36,24 @@ export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "conf
   readonly installation: string;
   readonly yes?: boolean;
   readonly key?: readonly string[];
-  /** Takes off recorded taints and cordons that no rule of the installation has declared. Default false. */
+  /** Also removes recorded taints and cordons that no rule of the installation has declared. Default false. */
   readonly recorded?: boolean;
-  /** Only what this capability has set. Default all. */
+  /** Removes only the marks of this capability. Default: of all capabilities. */
   readonly capability?: string;
-  /** Of Berth's own state. Default as of `run`. */
+  /** Namespace of Berth's own state. Default as for `run`. */
   readonly namespace?: string;
-  /** Has pods made anew that carry something of the capability. Default false. */
+  /** Restarts pods that carry a change of the capability. Default false. */
   readonly restartPods?: boolean;
   readonly output?: DataFormat;
 }
 
-/** Writes in flight, as many as the controller has. */
+/** Number of concurrent writes, the same as in the controller. */
 const PARALLEL_WRITES = 16;
 
 /**
- * Takes off every mark that this installation has recorded, and its record. Each node is one guarded patch: its marks
- * and their record go together, so an interruption leaves every node either as it was or clean. What changes new nodes and
- * pods in the API server goes first: from then on none is held any more. Then each capability takes back what it has put on
- * other objects.
+ * Removes every mark that this installation has recorded, and the record itself. Each node gets one guarded patch with
+ * both, so an interruption leaves every node either unchanged or clean. Admission objects are deleted first: then the
+ * API server holds no more new nodes and pods. At the end each capability reverts its changes on other objects.
  */
 export async function clean(options: CleanOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;
@@ -79,7 +78,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     const found = await one.clean?.(at);
     if (found === undefined) continue;
     cleaning.push(found);
-    // What a document with a fault has put on objects is not known, and stays.
+    // Berth does not know what a document with a fault put on objects, so those changes stay.
     if (isWanted && found.find !== undefined)
       for (const fault of one.faults) stderr.write(`${formatFault(fault)}\n`);
   }
@@ -121,7 +120,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
         "has declared, above with PlaceNotDeclared. A kubelet can forge it: --recorded takes them off.\n",
     );
   }
-  // What may not be read may still hold marks of ours.
+  // Objects that the user may not read may still have marks.
   const isWhole = session.leftOut.isEmpty;
   const end = isWhole ? exitCodes.done : exitCodes.cluster;
   const written = plans.filter(({ patch }) => patch !== undefined);
@@ -136,14 +135,14 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   }
   const undo = (some: readonly Undo[]): Promise<readonly string[]> =>
     carryOutUndos(some, session, describeApiError);
-  // What could not be done of one keeps nobody from the others.
+  // A failure on one object does not stop the others.
   const failures = [...left.values(), ...(await undo(first)), ...(await cleanNodes(written, session, work))];
   for (const it of beside) failures.push(...(await it.carryOut()));
   if (session.signal.aborted) throw new CommandError("interrupted", exitCodes.interrupted);
   failures.push(...(await undo(later)));
-  // It tells which records to believe when it is run once more.
+  // The state says which records are valid, so it stays for a second run after a failure.
   if (failures.length === 0) failures.push(...(await undo(state)));
-  // The API server goes by its caches for a second or so.
+  // The API server uses its caches for another second.
   if (admission.length > 0)
     stderr.write(
       "Nodes and pods made just now may have got a taint or a gate still: run it once more in a moment.\n",
@@ -159,11 +158,11 @@ interface Work {
 }
 
 interface Undos {
-  /** Before the nodes: without their marks pods of a DaemonSet that asks for them would end. */
+  /** Reverted before the nodes: without the marks of the nodes, a DaemonSet that selects them would lose its pods. */
   readonly first: readonly Undo[];
-  /** After the nodes: with their taints pods without the toleration would not come. */
+  /** Reverted after the nodes: until the taints are gone, pods without the toleration could not start. */
   readonly later: readonly Undo[];
-  /** Berth's own, after all else. */
+  /** Berth's own state, deleted at the end. */
   readonly state: readonly Undo[];
 }
 
@@ -194,7 +193,7 @@ function planOf(node: Node, { options, cleaning, declared }: Work): NodePlan {
   });
 }
 
-/** Returns one line for each node that could not be cleaned, below one that counts them. */
+/** Returns one line for each node that could not be cleaned, after a line with their number. */
 async function cleanNodes(
   plans: readonly NodePlan[],
   session: Session,

@@ -25,7 +25,7 @@ export interface StatusOptions extends ClusterOptions {
   readonly output?: DataFormat;
 }
 
-/** The last line on standard output is the path of the kubeconfig; everything else goes to standard error. */
+/** Prints the path of the kubeconfig as the last line on standard output, and everything else on standard error. */
 export async function start(options: StartOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, clock, signal, environment } = surroundings;
   using progress = new Progress(stderr, clock, "looking for the control plane");
@@ -49,7 +49,7 @@ export async function stop(options: ClusterOptions, { stdout, folder }: Surround
   return exitCodes.done;
 }
 
-/** Ends with 1 unless the cluster runs and is ready, so that scripts can ask. */
+/** Ends with 1 unless the cluster runs and is ready, for use in scripts. */
 export async function status(options: StatusOptions, { stdout, folder }: Surroundings): Promise<ExitCode> {
   const found = await detachedClusterStatus({ dir: path.resolve(folder, options.dir) });
   if (options.output) printData(stdout, found, options.output);
@@ -84,7 +84,7 @@ function toNumber(flag: string, text: string, most: number): number {
   throw new CommandError(`${flag} ${text}: expected a whole number from 0 to ${most}`, exitCodes.usage);
 }
 
-/** What a start is doing, for a person who waits; `berth demo` says the same. */
+/** Describes the current step of a start for the user. `berth demo` prints the same. */
 export function describeProgress(step: DetachedProgress): string {
   if (step.step === "build") {
     const now = step.current === "" ? "" : `, now ${step.current}`;

@@ -18,10 +18,10 @@ export interface ConfirmOptions extends ConnectionOptions, Pick<RuleOptions, "co
 }
 
 /**
- * Lets a rule act as it stands: in the cluster by an annotation, guarded by the version that was read. For a rule of a
- * file it prints what to write there.
+ * Confirms a rule in its current form. In the cluster it sets an annotation, guarded by the version that was read. For
+ * a rule in a file it prints the text to add there.
  *
- * @throws CommandError when there is no such rule, it has a fault, or it was edited meanwhile.
+ * @throws CommandError when the rule does not exist, has a fault, or was edited meanwhile.
  */
 export async function confirm(options: ConfirmOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, clock, signal } = surroundings;

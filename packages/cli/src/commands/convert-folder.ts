@@ -1,4 +1,4 @@
-/** A folder of label rules to LabelRules, one for each file, that do the same. */
+/** Converts a folder of label rules to equivalent LabelRules, one for each file. */
 import path from "node:path";
 import { hasErrors } from "@berth/host";
 import {
@@ -14,8 +14,8 @@ import {
 } from "@berth/placement";
 
 /**
- * Any of the lines, as the folder has it: it overwrites, and removes at once. Files that are no rules are faults, and so
- * are those without a line, which remove a label from every node.
+ * Like the rule in the folder, a LabelRule matches when any line matches, overwrites, and removes at once. Files
+ * without a valid rule are faults. So are files without a line, which remove a label from every node.
  */
 export async function convertRuleFolder(source: LabelFolderSource): Promise<Conversion> {
   const { parsed, faults } = await readLabelFolder(source);

@@ -34,15 +34,15 @@ import type { Surroundings } from "../surroundings.ts";
 import { convertRuleFolder } from "./convert-folder.ts";
 
 export interface ConvertOptions extends DeviceOptions {
-  /** Files with NodeFeatureRules, and folders of label rules. */
+  /** Files with NodeFeatureRules, or folders of label rules. */
   readonly files: readonly string[];
   readonly allowReserved?: readonly string[];
-  /** Print what can be converted when not everything can. */
+  /** Prints the rules that can be converted even if others cannot. */
   readonly skip?: boolean;
   readonly output?: DataFormat;
 }
 
-/** Faults of a rule that was read. Of anything else nobody knows what there is to convert, so nothing is skipped. */
+/** Faults of a rule that was read. After any other fault the content is not known, so nothing is skipped. */
 const SKIPPABLE: ReadonlySet<string> = new Set([
   convertReasons.NotConvertible,
   convertReasons.ConvertedWithNote,
@@ -51,8 +51,8 @@ const SKIPPABLE: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Prints LabelRules that do what the given rules do. What has no equal is a fault with its place; nothing is printed
- * then, unless it is to be skipped: it stands as a comment in the output then.
+ * Prints LabelRules that do the same as the given rules. A part without an equivalent is a fault with its place, and
+ * nothing is printed. With `skip` it becomes a comment in the output.
  */
 export async function convert(options: ConvertOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, folder } = surroundings;
@@ -151,7 +151,7 @@ function indent(line: string): string {
   return `  ${line}`;
 }
 
-/** One line each, whatever the texts hold. */
+/** Makes each line one comment line, even if its text contains line feeds. */
 function comment(lines: readonly string[]): string {
   return lines.map((line) => `# ${line.replaceAll(/[\r\n\u0085\u2028\u2029]+/g, " ")}\n`).join("");
 }

@@ -30,11 +30,11 @@ import type { Surroundings } from "../surroundings.ts";
 import { describeProgress } from "./cluster.ts";
 
 export interface DemoOptions {
-  /** End when all was seen, instead of staying up until Ctrl-C. */
+  /** Ends after the last scene instead of waiting for Ctrl-C. */
   readonly exit: boolean;
 }
 
-/** A real cluster, Berth on it as a process of its own, and things that happen to both. */
+/** Starts a real cluster with Berth as a separate process, and plays scenes on them. */
 export async function demo(options: DemoOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, clock, signal } = surroundings;
   const style = styleFor(stdout);
@@ -136,9 +136,9 @@ async function allReady(cluster: TestCluster, names: readonly string[], signal: 
 }
 
 interface BerthProcess extends AsyncDisposable {
-  /** Aborts when it ends, wanted or not. */
+  /** Aborts when the process ends, for any reason. */
   readonly ended: AbortSignal;
-  /** The end of what it logged. */
+  /** The last part of its log. */
   log(): string;
 }
 
@@ -147,7 +147,7 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
   const child = spawn(surroundings.self, ["run", ...args, ...off], {
     env: surroundings.environment,
     stdio: ["ignore", "pipe", "pipe"],
-    // Ctrl-C reaches the demo only, which then ends this in order.
+    // Ctrl-C then reaches only the demo, which stops this process in order.
     detached: true,
   });
   const ended = new AbortController();
@@ -169,7 +169,7 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
   };
 }
 
-/** @returns what it printed. @throws Error with what it said when it does not end well. */
+/** @returns the standard output. @throws Error with the output when the command fails. */
 async function runBerth({ self, environment }: Surroundings, args: readonly string[]): Promise<string> {
   const { stdout } = await promisify(execFile)(self, args, { env: environment });
   return stdout;

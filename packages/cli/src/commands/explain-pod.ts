@@ -8,7 +8,7 @@ import { openSession, readNodes, readOne, readRuleFiles } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 import type { ExplainOptions } from "./explain.ts";
 
-/** Explains where a pod can run and what holds it, and what it means for nodes. */
+/** Explains where a pod can run, what holds it, and its effect on nodes. */
 export async function explainOnePod(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;
   const [namespace, name] = parseName(options.name);
@@ -35,7 +35,7 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
   return exitCodes.done;
 }
 
-/** `default/web-1`, or `web-1` of the namespace default. */
+/** `default/web-1`; without a namespace, the pod is in the namespace default. */
 function parseName(given: string): readonly [string, string] {
   const [first = "", second, ...rest] = given.split("/");
   if (first === "" || second === "" || rest.length > 0)

@@ -23,12 +23,12 @@ import type { Surroundings } from "../surroundings.ts";
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
   readonly namespace?: string;
-  /** Of the node, or `namespace/name` of the pod. */
+  /** Name of the node, or `namespace/name` of the pod. */
   readonly name: string;
   readonly output?: DataFormat;
 }
 
-/** Explains every mark of a node by one live read, `managedFields` included, and where it stands with each capability. */
+/** Explains every mark of a node from one live read with `managedFields`, and its state in each capability. */
 export async function explain(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, clock } = surroundings;
   const { installation, output, name } = options;
@@ -70,12 +70,12 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
 
 interface Beside {
   readonly sections: readonly NodeSection[];
-  /** The rules of those capabilities were given whose marks others wait for. */
+  /** Did the user pass the rules that set the marks which others wait for? */
   readonly isGiven: boolean;
   readonly installation: string;
 }
 
-/** For people. Without rules, what is wanted cannot be known, and that is said. */
+/** The text for people. Without rules it says that the wanted marks are not known. */
 function formatExplanation(
   { node, marks, findings }: NodeExplanation,
   { sections, isGiven, installation }: Beside,
@@ -98,7 +98,7 @@ function formatExplanation(
   return `${style.heading(`node ${node}`)}\n\n${body}${remarked}${notGiven.length > 0 ? hintOf(notGiven, node, installation) : hint}`;
 }
 
-/** How this command is given the rules of files that the running Berth has. */
+/** Explains how to pass the running Berth's rules in files to this command. */
 function hintOf(rules: readonly string[], node: string, installation: string): string {
   const needs = (source: string): boolean => rules.some((rule) => rule.startsWith(source));
   const flags = [

@@ -1,4 +1,4 @@
-/** `berth gate`: who is held by startup gates, and what a person does about it. */
+/** `berth gate`: shows the nodes that startup gates hold, and lets a user act on them. */
 
 import { formatAge, formatColumns, formatFault, readInForce } from "@berth/host";
 import { isApiError, type Node, nodes } from "@berth/kube";
@@ -45,7 +45,7 @@ export interface GateListOptions extends ConnectionOptions, RuleOptions {
   readonly output?: DataFormat;
 }
 
-/** Lists the nodes that are held, and the first thing that each waits for. */
+/** Lists the held nodes, and the first condition that each gate waits for. */
 export async function list(options: GateListOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, clock } = surroundings;
   const { installation, output } = options;
@@ -74,7 +74,7 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
   return exitCodes.done;
 }
 
-/** Gates that hold the node by its record, and that this command has not read. */
+/** Gates that hold the node by its record, but that this command has not read. */
 function strangersOn(node: Node, { gates }: Gates, installation: string): readonly string[] {
   const known = new Set(gates.map(({ rule }) => rule));
   return [...ownedMarks(recordOf(node), installation)].flatMap(([id, { capability, rule }]) =>
@@ -99,15 +99,15 @@ function formatHeld(held: readonly HeldNode[], now: number): string {
 export interface GateReleaseOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
   readonly installation: string;
   readonly node: string;
-  /** Name of the one gate that lets go. Default all that hold the node. */
+  /** Name of the gate to release. Default: all gates that hold the node. */
   readonly gate?: string;
   readonly reason: string;
 }
 
-/** A node that keeps changing under us, as one that boots does: read and planned again this often. */
+/** Number of tries on a node that other clients keep changing, such as a node that boots. */
 const MAX_TRIES = 20;
 
-/** Lets a node go at once, whatever its signals say, as if the controller had done it; a running Berth keeps to it. */
+/** Releases a node at once, whatever its signals say, as the controller would. A running Berth keeps the release. */
 export async function release(options: GateReleaseOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout } = surroundings;
   const { reason } = options;
@@ -133,7 +133,7 @@ export async function release(options: GateReleaseOptions, surroundings: Surroun
   return exitCodes.done;
 }
 
-/** The gates that have let the node go, and the node as it was before. */
+/** The gates that released the node, and the node as it was before. */
 interface Released {
   readonly released: Gates["gates"];
   readonly node: Node;
@@ -178,7 +178,7 @@ function checked(
   return planned;
 }
 
-/** The Events that a running Berth would write. The node is let go already, so a failure is only said. */
+/** Writes the Events of a running Berth. The node is released already, so a failure is only reported. */
 async function recordEvents(
   { node, released }: Released,
   reason: string,
@@ -200,12 +200,12 @@ async function recordEvents(
 }
 
 export interface GateTolerateOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
-  /** Default all. */
+  /** Default: all namespaces. */
   readonly namespace?: readonly string[];
   readonly yes?: boolean;
 }
 
-/** Lets the pods of DaemonSets that are there tolerate the taints of all gates; shows what it would do unless told to act. */
+/** Adds tolerations for the taints of all gates to existing DaemonSets. Without `yes` it only shows them. */
 export async function tolerate(options: GateTolerateOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, signal } = surroundings;
   const files = await readRuleFiles(options, surroundings);

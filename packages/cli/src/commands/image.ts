@@ -1,4 +1,4 @@
-/** `berth image`: what is known of an image, as a running Berth would find out. */
+/** `berth image`: shows the facts of an image as a running Berth would read them. */
 
 import { counted, formatColumns } from "@berth/host";
 import {
@@ -29,12 +29,12 @@ import { VERSION } from "../version.ts";
 
 export interface ImageInspectOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
   readonly image: string;
-  /** `namespace/name` of Secrets in the cluster. Default none: the cluster is not asked. */
+  /** `namespace/name` of Secrets in the cluster. Default none: the command sends no request to the cluster. */
   readonly pullSecret?: readonly string[];
   readonly output?: DataFormat;
 }
 
-/** Asks the registry of an image which platforms it runs on, and says who answered. */
+/** Asks the registry of an image for its platforms, and prints the registry that answered. */
 export async function inspect(options: ImageInspectOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, folder } = surroundings;
   const access = accessOf(options.pullSecret ?? []);
@@ -62,7 +62,7 @@ function parse(image: string, registries: RegistrySettings): ImageReference {
   }
 }
 
-/** Secrets of several namespaces, each as a pod of that namespace would have them. */
+/** Secrets of several namespaces. Each is used as for a pod of its namespace. */
 function accessOf(pullSecrets: readonly string[]): readonly ImageAccess[] {
   return pullSecrets.map((given) => {
     const [namespace = "", name = "", ...rest] = given.split("/");
@@ -79,7 +79,7 @@ interface Wanted {
   readonly registries: RegistrySettings;
 }
 
-/** Those of the Secrets, then those of the docker config that is for all pods. */
+/** Credentials of the Secrets, then those of the docker config for all pods. */
 async function findCredentials(
   { options, reference, access, registries }: Wanted,
   surroundings: Surroundings,
@@ -104,9 +104,9 @@ async function findCredentials(
 }
 
 interface ReadImage extends ImageFacts {
-  /** Who answered: a mirror, or the registry as it is reached. */
+  /** The registry or mirror that answered. */
   readonly registry: string;
-  /** Sent to whomever, tokens and redirects included. */
+  /** Number of requests to any host, including tokens and redirects. */
   readonly requests: number;
 }
 

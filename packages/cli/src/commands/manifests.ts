@@ -15,9 +15,9 @@ import type { Surroundings } from "../surroundings.ts";
 
 export interface ManifestsOptions {
   readonly what: "install" | "crds" | "runtime-class";
-  /** Of RuntimeClasses. */
+  /** Architectures of RuntimeClasses. */
   readonly architectures: readonly string[];
-  /** Required to install. */
+  /** Required for installation manifests. */
   readonly image?: string;
   /** Required for RuntimeClasses. */
   readonly handler?: string;
@@ -35,12 +35,12 @@ export interface ManifestsOptions {
   /** A file of configuration documents, or a folder of such files. */
   readonly config?: string;
   readonly replicas: string;
-  /** File with what is merged into the pod template. */
+  /** File to merge into the pod template. */
   readonly patch?: string;
   readonly output?: DataFormat;
 }
 
-/** Prints what `kubectl apply -f -` takes: YAML documents, or a List as JSON. */
+/** Prints input for `kubectl apply -f -`: YAML documents, or a List as JSON. */
 export async function manifests(options: ManifestsOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { what, output, architectures } = options;
   if (what !== "runtime-class" && architectures.length > 0) {
@@ -61,7 +61,7 @@ async function objectsOf(
   return options.what === "install" ? installObjects(options, surroundings) : runtimeClassesOf(options);
 }
 
-/** As nodes have it in `kubernetes.io/arch`, and short enough for the name of a class. */
+/** A value of the node label `kubernetes.io/arch` that is short enough for the name of a class. */
 const ARCHITECTURE = /^[a-z0-9](?:[-a-z0-9.]{0,55}[a-z0-9])?$/;
 
 function runtimeClassesOf({
@@ -125,7 +125,7 @@ async function installObjects(
   return installManifests({ ...common, apiServerCidrs, replicas: Number(replicas), rules });
 }
 
-/** @throws CommandError for a name that is none. */
+/** @throws CommandError for an unknown name. */
 function capabilitiesOf(text: string): readonly string[] {
   const given = new Set(text.split(","));
   const found = CAPABILITIES.filter((it) => given.has(it));
@@ -136,7 +136,7 @@ function capabilitiesOf(text: string): readonly string[] {
   );
 }
 
-/** @throws CommandError when it cannot be read, with all faults of it. */
+/** @throws CommandError when the file cannot be read, or with all its faults. */
 async function readPatch(shown: string, folder: string): Promise<PodPatch> {
   const text = await readFile(path.resolve(folder, shown), "utf8").catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(`--patch ${shown}: ${error.message}`, exitCodes.faults);
@@ -163,7 +163,7 @@ async function readInForce(shown: string, folder: string): Promise<GivenDocument
   return { path: absolute, shown, snapshot };
 }
 
-/** @throws CommandError with all faults: with them the documents would not be in force. */
+/** @throws CommandError with all faults: Berth would not put such documents in force. */
 function documentsOf({ snapshot, ...given }: GivenDocuments): Documents {
   const files = new Map([...snapshot.files].filter(([file]) => isConfigFile(file)));
   const read = [{ ...given, snapshot: { ...snapshot, files } }];
@@ -177,12 +177,12 @@ function documentsOf({ snapshot, ...given }: GivenDocuments): Documents {
   return settings;
 }
 
-/** Documents, and the certificates that they name. Not what else there is: a docker config has credentials. */
+/** A document, or a certificate that it names. Excludes other files: a docker config contains credentials. */
 function isDocument(file: string): boolean {
   return /\.(?:ya?ml|pem|crt)$/i.test(file) && isRuleFile(file);
 }
 
-/** @throws CommandError when not all of it can be read. */
+/** @throws CommandError when a part of it cannot be read. */
 async function readWhole(folder: string, include: (file: string) => boolean): Promise<FolderSnapshot> {
   const snapshot = await readFolder(folder, { include });
   const { root, problems } = snapshot;

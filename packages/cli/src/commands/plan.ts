@@ -29,12 +29,12 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly namespace?: string;
   readonly nodes: readonly string[];
   readonly exitCode?: boolean;
-  /** Files of documents that stand in for those of the same kind and name in the cluster. */
+  /** Files with documents that replace those of the same kind and name in the cluster. */
   readonly try?: readonly string[];
   readonly output?: DataFormat;
 }
 
-/** Shows what `run` would write, and writes nothing. */
+/** Shows the writes of `run` without making them. */
 export async function plan(options: PlanOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;
   const files = await readRuleFiles(options, surroundings);
@@ -82,7 +82,7 @@ interface Deciding {
   readonly session: Session;
 }
 
-/** @param wanted names of nodes. Empty: all. */
+/** @param wanted names of nodes. Empty: all nodes. */
 async function planNodes(
   wanted: readonly string[],
   { capabilities, declared, session }: Deciding,
@@ -94,7 +94,7 @@ async function planNodes(
     const { name = "" } = node.metadata ?? {};
     if (wanted.length > 0 && !wanted.includes(name)) continue;
     missing.delete(name);
-    // A list of pods for each node of a large cluster is too much to ask.
+    // Listing the pods of each node would be too much load in a large cluster.
     if (wanted.length > 0) for (const { lookUp } of capabilities) await lookUp?.(node);
     const planned = planOne(node, { capabilities, declared, session });
     forecast.add(planned.plan, planned.policies);
@@ -102,7 +102,7 @@ async function planNodes(
       const contribution = planned.contributions[at];
       if (contribution !== undefined) add?.(planned.plan, contribution);
     }
-    // Only the name is shown: thousands of whole nodes are not kept for it.
+    // Only the name is shown, so the command does not keep thousands of whole nodes in memory.
     plans.push({ ...planned.plan, node: { metadata: { name } } });
   }
   if (missing.size > 0) throw new CommandError(`there is no node ${[...missing].join(", ")}`);
@@ -115,7 +115,7 @@ async function planNodes(
 }
 
 interface Planned extends Pick<ReturnType<typeof mergeContributions>, "policies"> {
-  /** Each change with what on the node made it wanted. */
+  /** Each change, with the inputs from the node that caused it. */
   readonly plan: NodePlan;
   /** In the order of the capabilities. */
   readonly contributions: readonly Contribution[];

@@ -35,11 +35,11 @@ export interface RunOptions extends ConnectionOptions, RuleOptions {
   readonly leaderElect?: boolean;
   readonly crdGrace: string;
   readonly logLevel: LogLevel;
-  /** There was no subcommand: the label folder defaults to that of the original. */
+  /** True without a subcommand: the label folder defaults to that of the original. */
   readonly originalForm: boolean;
 }
 
-/** Runs until it is told to stop, or cannot go on. */
+/** Runs until the user stops it, or until it cannot continue. */
 export async function run(given: RunOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { folder, stdout, signal } = surroundings;
   const options = await withDefaultFolder(given, folder);
@@ -106,19 +106,19 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
   );
 }
 
-/** @throws CommandError when it is no duration. */
+/** @throws CommandError when the text is not a duration. */
 function graceMsOf({ crdGrace }: RunOptions): number {
   const parsed = duration.safeParse(crdGrace);
   if (parsed.success) return durationMs(parsed.data);
   throw new CommandError(`--crd-grace ${crdGrace}: ${parsed.error.issues[0]?.message}`, exitCodes.usage);
 }
 
-/** Where the image of k8s-auto-labeller kept its rules: a container that mounts them there needs no arguments. */
+/** Rule folder in the image of k8s-auto-labeller: a container that mounts its rules there needs no arguments. */
 const IMAGE_FOLDER = "/labels";
 
 /**
- * The label folder where neither it nor a document is given. The original form ends without a folder, as the original
- * did.
+ * Sets the default label folder when the user passes neither a folder nor a document. The original form fails without a
+ * folder, as the original did.
  */
 async function withDefaultFolder(options: RunOptions, folder: string): Promise<RunOptions> {
   if (options.labelDir || (options.config ?? []).length > 0) return options;
@@ -132,8 +132,8 @@ async function withDefaultFolder(options: RunOptions, folder: string): Promise<R
 }
 
 /**
- * Asks once whether this is a cluster that will talk to us. A person wants to be told; a pod may start before its API
- * server is reachable, and goes on trying.
+ * Checks once that the API server answers. Outside a cluster a failure ends the command. A pod may start before its API
+ * server is reachable, so it continues.
  */
 async function meetCluster(
   client: KubeClient,
@@ -152,7 +152,7 @@ async function meetCluster(
   }
 }
 
-/** @throws CommandError when leader election is asked for and has no place. */
+/** @throws CommandError when the user asks for leader election, and its namespace does not exist. */
 function sayWhatIsMissing(options: RunOptions, { name, exists }: StateNamespace, log: Logger): void {
   if (!options.labelDir && (options.config ?? []).length === 0) {
     log.info(
@@ -171,7 +171,7 @@ function sayWhatIsMissing(options: RunOptions, { name, exists }: StateNamespace,
   );
 }
 
-/** What Events about files regard: `POD_NAME` and `POD_UID` come from the Deployment that `berth manifests` prints. */
+/** The object of Events about files. The Deployment of `berth manifests` sets `POD_NAME` and `POD_UID`. */
 function selfOf({ environment }: Surroundings, { name: namespace, uid }: StateNamespace): ObjectReference {
   const { POD_NAME: pod, POD_UID: podUid } = environment;
   if (pod) return { apiVersion: "v1", kind: "Pod", name: pod, namespace, ...(podUid ? { uid: podUid } : {}) };

@@ -32,7 +32,7 @@ export interface ValidateOptions {
   readonly output?: DataFormat;
 }
 
-/** Checks files without a cluster. All faults are listed, those of all files together. */
+/** Checks files without a cluster. Lists all faults of all files. */
 export async function validate(
   options: ValidateOptions,
   { folder, stdout }: Surroundings,
@@ -50,7 +50,7 @@ export async function validate(
   return valid ? exitCodes.done : exitCodes.faults;
 }
 
-/** What the path is decides how it is read: configuration by its ending, a folder by what is in it, else a rule. */
+/** The path decides how it is read: configuration by its extension, a folder by its contents, else a rule. */
 async function checkOne(given: string, source: LabelFolderSource, folder: string): Promise<readonly Fault[]> {
   const found = await stat(source.path).catch((error: NodeJS.ErrnoException) => error);
   if (found instanceof Error) return [unreadable(given, found)];
@@ -61,7 +61,7 @@ async function checkOne(given: string, source: LabelFolderSource, folder: string
   return isConfig ? checkConfig(given, source, folder) : (await readLabelFolder(source)).faults;
 }
 
-/** Configuration, the label folder that it names, and its rules together. */
+/** Checks configuration, the label folder that it names, and the rules there. */
 async function checkConfig(
   given: string,
   { options }: LabelFolderSource,
@@ -75,7 +75,7 @@ async function checkConfig(
   return (await readCapabilities({ files, waiting: "act" }, "nodes")).flatMap((it) => it.faults);
 }
 
-/** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */
+/** Checks one rule file. Its label key is the last two parts of its path, as in a label folder. */
 async function checkRule({ path: file, options, shown }: LabelFolderSource): Promise<readonly Fault[]> {
   const { files } = await readFolder(file);
   const [content] = files.values();

@@ -1,4 +1,4 @@
-/** From flags and configuration files to what Berth does. Everything wrong is told at once. */
+/** Converts flags and configuration files to settings. Reports all faults at once. */
 import path from "node:path";
 import {
   configReasons,
@@ -17,7 +17,7 @@ import {
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
 
-/** The options with which a command is given rules. */
+/** The options with which a user passes rules to a command. */
 export interface RuleOptions {
   readonly labelDir?: string;
   readonly config?: readonly string[];
@@ -26,7 +26,7 @@ export interface RuleOptions {
   readonly labelFormat?: "plain" | "extended";
 }
 
-/** What flags say about rules. @throws CommandError when a flag cannot be right whatever the files say. */
+/** Label options from flags. @throws CommandError when a flag is wrong regardless of the files. */
 export function labelOptionsOfFlags(options: RuleOptions): LabelOptions {
   const format = options.labelFormat === "extended" ? "Extended" : "Plain";
   const parsed = labelOptionsSchema.safeParse({ allowReserved: options.allowReserved ?? [], format });
@@ -38,18 +38,18 @@ export function labelOptionsOfFlags(options: RuleOptions): LabelOptions {
   return parsed.data;
 }
 
-/** @throws CommandError when a flag cannot be right whatever the files say. */
+/** @throws CommandError when a flag is wrong regardless of the files. */
 export function labelFolderOfFlags(given: RuleOptions, folder: string): LabelFolderSource | undefined {
   const source = labelFolderAt(given.labelDir ?? "", given, folder);
   return given.labelDir ? source : undefined;
 }
 
-/** @throws CommandError when a flag cannot be right whatever the files say. */
+/** @throws CommandError when a flag is wrong regardless of the files. */
 export function labelFolderAt(shown: string, flags: RuleOptions, folder: string): LabelFolderSource {
   return { path: path.resolve(folder, shown), shown, options: labelOptionsOfFlags(flags) };
 }
 
-/** Everything that a one-shot command needs. @throws CommandError with all faults when something is wrong. */
+/** Reads the settings of a one-shot command. @throws CommandError with all faults. */
 export async function loadSettings(options: RuleOptions, folder: string): Promise<Documents> {
   const labelFolder = labelFolderOfFlags(options, folder);
   const ofFlags = labelFolder === undefined ? [] : [documentOfFlag(labelFolderKind, labelFolder)];
@@ -59,7 +59,7 @@ export async function loadSettings(options: RuleOptions, folder: string): Promis
   return documents;
 }
 
-/** @throws CommandError that says everything that is wrong. */
+/** @throws CommandError with all errors among the faults. */
 export function refuseFaults(faults: readonly Fault[]): void {
   const errors = faults.filter(({ severity }) => severity === "error");
   const lines = errors.map(({ file, line, column, message }) =>
@@ -74,7 +74,7 @@ export function refuseFaults(faults: readonly Fault[]): void {
   throw new CommandError(more.length === 0 ? first : all, exitCodes.faults);
 }
 
-/** What commands say of a path that they cannot read. */
+/** The fault for a path that a command cannot read. */
 export function unreadable(file: string, { code, message }: NodeJS.ErrnoException): Fault {
   const why = code === "ENOENT" ? "there is no such file or folder" : `cannot be read: ${code ?? message}`;
   return { file, severity: "error", reason: configReasons.FileUnreadable, message: why };

@@ -1,4 +1,4 @@
-/** Commands about this machine: a cluster on it to try things, the program itself, its shells. */
+/** Commands for this machine: a local test cluster, the program itself, and shells. */
 import { Argument, type Command } from "commander";
 import type { Shell } from "../completion.ts";
 import { does, type ProgramOptions, prints } from "./shared-options.ts";

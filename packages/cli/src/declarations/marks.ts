@@ -1,4 +1,4 @@
-/** Commands about all that Berth has to do with: keep marks, show them beforehand, take them away. */
+/** Commands about all marks of Berth: maintain, preview and remove them. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { exitCodes } from "../exit-codes.ts";
 import {

@@ -1,23 +1,23 @@
-/** Options that several commands have, each in the same words everywhere. */
+/** Options that several commands share, with the same text in each. */
 import { type Command, Option } from "commander";
 import type { ExitCode } from "../exit-codes.ts";
 import { type Outside, type Surroundings, withClock } from "../surroundings.ts";
 
-/** What all commands get. */
+/** Input of all commands. */
 export interface ProgramOptions {
   readonly outside: Outside;
-  /** There was no subcommand: the label folder defaults to `labels`. */
+  /** True without a subcommand: the label folder defaults to `labels`. */
   readonly originalForm: boolean;
-  /** Gets the exit code of the command that ran. */
+  /** Called with the exit code of the command. */
   readonly onEnd: (code: ExitCode) => void;
 }
 
-/** Adds a command to `parent`. What it does is loaded when it is run. */
+/** Adds a command to `parent`. The command loads its implementation when it runs. */
 export type Declare = (parent: Command, program: ProgramOptions) => void;
 
 type Act<O> = (options: O, surroundings: Surroundings) => Promise<ExitCode>;
 
-/** What the command does is loaded when it is run. It gets the options, and the arguments by their names. */
+/** Sets the action of a command. It gets the options, and the arguments by name. The module is loaded on demand. */
 export function does<O>(
   command: Command,
   { outside, onEnd }: ProgramOptions,
@@ -36,7 +36,7 @@ export function collect(value: string, earlier: readonly string[] | undefined): 
   return [...(earlier ?? []), value];
 }
 
-/** Which cluster, and as whom. */
+/** Adds the options for the cluster and the identity of the user. */
 export function takesCluster(command: Command): Command {
   return command
     .option("--kubeconfig <file>", "kubeconfig file; default KUBECONFIG, the pod's own, ~/.kube/config")
@@ -44,7 +44,7 @@ export function takesCluster(command: Command): Command {
     .addOption(new Option("--master <url>", "server to use instead of the kubeconfig's").hideHelp());
 }
 
-/** Which Berth, where one cluster has several. */
+/** Adds the option for the installation, where one cluster has several. */
 export function takesInstallation(command: Command): Command {
   return command.option(
     "--installation <name>",
@@ -53,7 +53,7 @@ export function takesInstallation(command: Command): Command {
   );
 }
 
-/** Where Berth's own state is. */
+/** Adds the option for the namespace of Berth's own state. */
 export function takesNamespace(command: Command): Command {
   return command.option(
     "-n, --namespace <name>",
@@ -61,7 +61,7 @@ export function takesNamespace(command: Command): Command {
   );
 }
 
-/** All files that say what Berth is to do. */
+/** Adds the options for all files with rules. */
 export function takesRules(command: Command): Command {
   return takesRuleOptions(
     takesConfig(
@@ -73,12 +73,12 @@ export function takesRules(command: Command): Command {
   );
 }
 
-/** The documents among these files. */
+/** Adds the option for configuration documents. */
 export function takesConfig(command: Command): Command {
   return command.option("--config <path>", "file or folder of configuration documents; repeatable", collect);
 }
 
-/** How label rules are read. */
+/** Adds the options for reading label rules. */
 export function takesRuleOptions(command: Command): Command {
   return command
     .option(
@@ -96,7 +96,7 @@ export function takesRuleOptions(command: Command): Command {
     );
 }
 
-/** Print data instead of text for people. */
+/** Adds the option to print data instead of text for people. */
 export function prints(command: Command): Command {
   return command.addOption(
     new Option("-o, --output <format>", "print data for scripts").choices(["json", "yaml"]),

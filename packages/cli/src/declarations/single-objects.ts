@@ -1,4 +1,4 @@
-/** Commands about one thing at a time: a node or pod, startup gates, an image. */
+/** Commands about one object: a node or pod, startup gates, an image. */
 import { Argument, type Command } from "commander";
 import type { ExplainOptions } from "../commands/explain.ts";
 import {

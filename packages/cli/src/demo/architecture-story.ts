@@ -1,4 +1,4 @@
-/** The part of the demo in which pods land only where their images run: on three architectures, from a real registry. */
+/** The part of the demo where pods only run on nodes that their images support. Uses a real registry. */
 import { writeFile } from "node:fs/promises";
 import { isApiError, nodes, type Pod, pods } from "@berth/kube";
 import { aNode, anImage, aPod, type TestRegistry } from "@berth/testcluster";
@@ -7,7 +7,7 @@ import { type Images, makePod, type Scene, type World } from "./story.ts";
 const GATE = "berth.dev/architecture";
 const TAINT = "supported-arch";
 
-/** How the API server reaches Berth, which is a process of this machine here, and no pod. */
+/** The address of Berth for the API server. In the demo Berth is a process on this machine, not a pod. */
 export function admissionServer(port: number): string {
   return `apiVersion: berth.dev/v1alpha1
 kind: AdmissionServer
@@ -29,7 +29,7 @@ spec:
 `;
 }
 
-/** Before Berth starts: a node of a third architecture, and images. @returns their names, and that of the node. */
+/** Before Berth starts: creates images, and a node of a third architecture. @returns the names of both. */
 export async function setTheArchitectureStage(
   { client }: Pick<World, "client">,
   registry: TestRegistry,
@@ -46,7 +46,7 @@ export async function setTheArchitectureStage(
   return { images, node };
 }
 
-/** Without it Berth asks no host of this machine. */
+/** Allows Berth to use the registry of this machine, which it does not do by default. */
 export const listed = ({ host }: Pick<TestRegistry, "host">): string => `apiVersion: berth.dev/v1alpha1
 kind: ImageRegistries
 metadata:
@@ -135,7 +135,7 @@ function isGated({ spec }: Pod): boolean {
   return spec?.schedulingGates?.some(({ name }) => name === GATE) === true;
 }
 
-/** What the user of the pod is told. @throws Error when it is not refused, or both containers are not named. */
+/** Returns the message for the user. @throws Error when the pod is not refused, or the message lacks a container. */
 async function refusalOf(creation: Promise<Pod>): Promise<string> {
   const refusal = await creation.then(
     () => "",

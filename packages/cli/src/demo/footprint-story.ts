@@ -1,4 +1,4 @@
-/** The part of the demo in which an agent runs only beside the pods that need it: a real DaemonSet spreads and withdraws. */
+/** The part of the demo where an agent runs only on nodes with pods that need it. Uses a real DaemonSet. */
 import { writeFile } from "node:fs/promises";
 import { type DaemonSet, type Deployment, daemonSets, deployments, nodes, pods } from "@berth/kube";
 import type { Scene, World } from "./story.ts";
@@ -6,7 +6,7 @@ import type { Scene, World } from "./story.ts";
 const NAMESPACE = "kube-system";
 const AGENT = "apm-agent";
 const LABEL = `footprint.berth.dev/${AGENT}`;
-/** What pods say that want to be observed. */
+/** The label of pods that the agent observes. */
 const OBSERVED = { "example.com/apm": "true" };
 const SHOP = { namespace: "default", name: "shop" };
 const SHOPS = 3;
@@ -132,7 +132,7 @@ async function scale(replicas: number, { client }: World): Promise<undefined> {
   await client.patch(deployments, SHOP, { type: "merge", body: { spec: { replicas } } });
 }
 
-/** Exactly these pods of the shop are there, and the agent runs where they do. */
+/** Throws unless the shop has this number of pods, and the agent runs on exactly their nodes. */
 async function expectBesideShop(count: number, world: World): Promise<void> {
   const shops = await placesOf(SHOP.namespace, SHOP.name, world);
   if (shops.length !== count) throw new Error(`the shop runs on ${shops.join(", ") || "no node"}`);
@@ -145,7 +145,7 @@ async function expectAgentOn(wanted: readonly string[], world: World): Promise<v
     throw new Error(`the agent runs on ${found.join(", ") || "no node"}`);
 }
 
-/** Nodes of the pods with this label `app`, one for each pod. @throws Error when one of them does not run. */
+/** The node of each pod with this label `app`. @throws Error when a pod does not run. */
 async function placesOf(namespace: string, app: string, { client }: World): Promise<readonly string[]> {
   const { items } = await client.list(pods, { namespace, labelSelector: `app=${app}` });
   return items.map(({ metadata, spec, status }) => {

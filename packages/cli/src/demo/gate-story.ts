@@ -1,15 +1,15 @@
-/** The part of the demo in which fresh nodes are held until they are ready. */
+/** The part of the demo where Berth holds new nodes until they are ready. */
 import { daemonSets, events, type Node, namespaces, nodes, pods } from "@berth/kube";
 import { aNode, aPod, eventually } from "@berth/testcluster";
 import { makePod, type Scene, type World } from "./story.ts";
 
-/** Which nodes the gate is about, and what says that their images are there. */
+/** The label of the nodes that the gate selects. The annotation below says that a node has its images. */
 const POOL = { "example.com/pool": "fresh" };
 const IMAGES = "example.com/images";
 const TAINT = "startup.k8s.io/initializing";
 const AGENT = { namespace: "kube-system", name: "network-agent" };
 
-/** Berth's own namespace: without one new nodes are gated after their creation. */
+/** Berth's own namespace. Without it, Berth could only gate nodes after their creation. */
 export const NAMESPACE = "berth-system";
 
 export const GATE: string = `apiVersion: berth.dev/v1alpha1
@@ -32,7 +32,7 @@ spec:
     notReady: 4s
 `;
 
-/** Before Berth starts: its namespace, and the agent that every node of the pool runs. */
+/** Before Berth starts: creates its namespace, and the agent of every node in the pool. */
 export async function setTheGateStage({ client }: Pick<World, "client">): Promise<void> {
   await client.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } });
   const labels = { app: AGENT.name };
@@ -109,7 +109,7 @@ export const GATE_SCENES: readonly Scene[] = [
   },
 ];
 
-/** The API server takes a second or two to take a policy up. A node made only for show says whether it has. */
+/** Waits until the API server applies the policy, which takes a second or two. Checks it with dry-run creations. */
 async function whenGated(client: World["client"], signal: AbortSignal): Promise<void> {
   const joining = aNode("joining").labelled(POOL).build();
   await eventually(

@@ -23,7 +23,7 @@ import {
 
 export interface Narration {
   readonly nodes: Informer<Node>;
-  /** Stops telling. */
+  /** Resolves when the narration has stopped. */
   readonly ended: Promise<unknown>;
 }
 
@@ -36,8 +36,8 @@ export interface NarratorOptions {
 }
 
 /**
- * Tells, as the cluster shows it, which labels change on Nodes, where pods go, on how many nodes DaemonSets run, and what
- * Berth says about it in Events.
+ * Prints changes as the cluster reports them: labels and taints of Nodes, the nodes of pods, the spread of DaemonSets,
+ * and Events of Berth.
  */
 export async function narrate(options: NarratorOptions): Promise<Narration> {
   const { client, clock, say, style, signal } = options;
@@ -65,7 +65,7 @@ function markLines(change: Change<Node>, style: Style): readonly string[] {
   if (change.type === "deleted" || (change.type === "added" && change.initial)) return [];
   const { object } = change;
   const name = object.metadata?.name ?? "";
-  // Of a new node only the taints are news.
+  // For a new node only taints are printed.
   const before = new Set(change.type === "updated" ? marksOf(change.old) : labelsOf(object));
   const after = new Set(marksOf(object));
   return [
@@ -80,14 +80,14 @@ function labelsOf({ metadata }: Node): readonly string[] {
   return Object.entries(metadata?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
 }
 
-/** Labels and taints, but for those of the control plane. */
+/** Labels and taints, without the taints of the control plane. */
 function marksOf(node: Node): readonly string[] {
   const taints = (node.spec?.taints ?? []).filter(({ key }) => !key.startsWith("node.kubernetes.io/"));
   const texts = taints.map(({ key, value = "", effect }) => `taint ${key}=${value}:${effect}`);
   return [...labelsOf(node), ...texts];
 }
 
-/** The rule that Berth has recorded on the node for this label; nothing for labels of others. */
+/** The recorded rule of this label on the node. Empty for labels of other owners. */
 function because(node: Node, text: string): string {
   const read = recordOf(node);
   const key = text.endsWith("=true") ? text.slice(0, -"=true".length) : "";
@@ -95,7 +95,7 @@ function because(node: Node, text: string): string {
   return mark === undefined ? "" : `  (berth: rule ${mark.rule})`;
 }
 
-/** On how many nodes a DaemonSet is ready, when that differs. */
+/** The number of nodes where a DaemonSet is ready, when it changed. */
 function spreadLines(change: Change<DaemonSet>): readonly string[] {
   if (change.type !== "updated") return [];
   const readyOf = ({ status }: DaemonSet): number => status?.numberReady ?? 0;
@@ -104,7 +104,7 @@ function spreadLines(change: Change<DaemonSet>): readonly string[] {
   return [`  DaemonSet ${change.object.metadata?.name}: ready on ${counted(ready, "node")}`];
 }
 
-/** What Berth says, and where the scheduler puts pods of users. */
+/** Events of Berth, and the nodes that the scheduler chooses for pods of users. */
 function eventLines({ type, object }: Change<KubeEvent>, style: Style): readonly string[] {
   const { reason, reportingController = "", regarding, note = "" } = object;
   if (type === "deleted") return [];

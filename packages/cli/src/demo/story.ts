@@ -20,34 +20,34 @@ const PCI_DEVICE = "feature.node.kubernetes.io/pci-0880_1ac1.present";
 
 export interface World {
   readonly client: KubeClient;
-  /** The folder given to Berth as `--label-dir`. */
+  /** The folder of `--label-dir` in the demo. */
   readonly rules: string;
   /** The latest state of a node, from a watch. */
   readonly node: (name: string) => Node | undefined;
-  /** Runs a command of berth on the cluster, and gives what it printed. */
+  /** Runs a command of berth on the cluster and returns its output. */
   readonly berth: (args: readonly string[]) => Promise<string>;
   readonly images: Images;
-  /** What is saved there Berth takes up. */
+  /** Berth reads this file when it is saved. */
   readonly policyFile: string;
-  /** This as well. */
+  /** Berth reads this file when it is saved. */
   readonly footprintFile: string;
-  /** For what else is to be shown. */
+  /** Prints a further line. */
   readonly say: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** One thing that happens, and what is then to be seen. */
+/** One action, and its expected effect. */
 export interface Scene {
   readonly title: string;
-  /** Where it gives a Node that it changed, what is seen before that version arrives does not count. */
+  /** If it returns a changed Node, only the state from that version on counts. */
   readonly act: (world: World) => Promise<unknown>;
-  /** What follows, in words, for the message when it does not. */
+  /** The expected effect, for the error message. */
   readonly expected: string;
-  /** Throws while it is not yet so. */
+  /** Throws until the effect is visible. */
   readonly seen: (world: World) => unknown;
 }
 
-/** Before Berth starts: four nodes that kwok plays, and the first rule. */
+/** Before Berth starts: creates four nodes that kwok simulates, and the first rule. */
 export async function setTheStage({
   client,
   rules,
@@ -101,7 +101,7 @@ export const SCENES: readonly Scene[] = [
   },
 ];
 
-/** Plays one scene. @throws NotEventuallyError when what should follow does not within 30 s. */
+/** Plays one scene. @throws NotEventuallyError without the expected effect within 30 s. */
 export async function play(scene: Scene, world: World): Promise<void> {
   const changed = Object(await scene.act(world)) as Node;
   await eventually(
@@ -121,7 +121,7 @@ function expectArrived(seen: Node | undefined, changed: Node): void {
   if (order === undefined || order < 0) throw new Error("the change has not come over the watch yet");
 }
 
-/** As a careful editor saves: whole, under another name, then renamed. */
+/** Saves like a careful editor: writes the whole file under another name, then renames it. */
 async function saveRule(rules: string, keys: readonly string[]): Promise<void> {
   const path = join(rules, DERIVED);
   await mkdir(dirname(path), { recursive: true });
@@ -134,7 +134,7 @@ function setLabel(key: string, value: string | null): { readonly type: "merge"; 
   return { type: "merge", body: { metadata: { labels: { [key]: value } } } };
 }
 
-/** In the namespace default. */
+/** Creates a pod in the namespace default. */
 export function makePod({ client }: Pick<World, "client">, pod: ReturnType<typeof aPod>): Promise<Pod> {
   return client.create(pods, pod.build(), { namespace: "default" });
 }

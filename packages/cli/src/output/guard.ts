@@ -1,8 +1,8 @@
-/** The one way of texts to people: what others have named reaches no terminal as a command to it. */
+/** All text for the user passes this guard, so that names from other users cannot control the terminal. */
 import { randomInt } from "node:crypto";
 import type { Output } from "../surroundings.ts";
 
-/** C0 but the line feed and the tabulator, DEL, C1, separators of lines, and what turns the direction of text (bidi). */
+/** C0 except line feed and tab, DEL, C1, line separators, and characters that change the text direction (bidi). */
 const HOSTILE = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
 export function isHostile(text: string): boolean {
@@ -14,17 +14,17 @@ function escapeHostile(text: string): string {
 }
 
 /**
- * Escapes control and bidi characters as JSON does, in data for scripts as well, but for the sequences that begin with
- * `sequence`: these hold a number that nobody else knows, and lose it here.
+ * Escapes control and bidi characters as JSON does, also in data for scripts. Sequences that begin with `sequence`
+ * pass: they contain a random number, which this function removes.
  */
 export function guardOutput(output: Output): Output {
-  // Parameters have four digits at most, so that whoever measures a text takes this for the sequence that it is.
+  // Parameters have at most four digits, so that code which measures a text recognizes the sequence.
   const mark = Array.from({ length: 3 }, () => `${randomInt(1000, 10_000)};`).join("");
   const own = new RegExp(`(\\r?\\x1b\\[)${mark}(\\d*[mK])`);
   return {
     write(text) {
       const parts = text.split(own);
-      // Text, then the two groups of a sequence, and so on.
+      // The parts repeat: text, then the two groups of a sequence.
       output.write(parts.map((part, at) => (at % 3 === 0 ? escapeHostile(part) : part)).join(""));
     },
     sequence: `\x1b[${mark}`,

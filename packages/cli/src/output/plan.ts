@@ -1,10 +1,10 @@
 import { counted, displayWidth, oneLine, type Style } from "@berth/host";
 import type { Finding, NodeDiff, PlanDiff, StayingMark } from "@berth/placement";
 
-/** A change, and what on the node made it wanted. */
+/** A change, and the inputs from the node that caused it. */
 type PlannedChange = NodeDiff["changes"][number] & { readonly inputs?: readonly string[] };
 
-/** One line of the diff: its sign, what it is about, and why. */
+/** One line of the diff: its sign, its subject and its reason. */
 interface Line {
   readonly sign: "+" | "-" | "=" | " " | "!";
   readonly text: string;
@@ -12,8 +12,8 @@ interface Line {
 }
 
 /**
- * The plan as a diff: a heading for each node, `+` for what will stand, `-` for what will go, both for a value that is
- * replaced, `=` for what only enters the record, and after each line its reason and rule, aligned.
+ * Formats the plan as a diff with a heading for each node. `+` marks an addition, `-` a removal, and both a new value.
+ * `=` marks a change of only the record. The reason and the rule follow in aligned columns.
  */
 export function formatPlan(diff: PlanDiff, style: Style, verb: "would" | "will" = "would"): string {
   const lines = diff.nodes.map(({ changes, stays, findings }) => [

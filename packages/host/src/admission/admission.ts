@@ -1,4 +1,4 @@
-/** Admission of all rules: one webhook server, the objects that lead to it, and whether that works. */
+/** Admission of all rules: one webhook server, the objects that make the API server call it, and their state. */
 import type { KubeObject } from "@berth/kube";
 import {
   type Change,
@@ -19,9 +19,9 @@ import type { AdmissionSettings } from "./settings.ts";
 
 export interface AdmissionMember {
   readonly rules: BoundRules;
-  /** `state` may say something else. */
+  /** Called when `state` may return another value. */
   readonly onChange: () => void;
-  /** Objects that tell whether they have passed, unless they are told by `seen`. */
+  /** Objects that show whether admission changed them. Absent: the capability passes them to `seen`. */
   readonly arrivals?: Subscribable<KubeObject>;
 }
 
@@ -32,30 +32,30 @@ export interface AdmissionOptions extends KeeperOptions {
   readonly lease?: { readonly namespace: string; readonly name: string };
 }
 
-/** One set of rules. */
+/** The admission of one set of rules. */
 export interface AdmissionHandle {
-  /** `undefined` while it is not known, or nothing is wanted. */
+  /** `undefined` while the state is not known, or while the documents ask for nothing. */
   state(): AdmissionState | undefined;
-  /** Other documents are in force. */
+  /** To be called when other documents came into force. */
   changed(): void;
   seen(change: Change<KubeObject>): void;
 }
 
 export interface Admission {
-  /** By the name of the rules. */
+  /** Finds the handle by the name of the rules. */
   readonly of: (name: string) => AdmissionHandle | undefined;
-  /** What every replica runs. */
+  /** Components that every replica runs. */
   readonly always: readonly Component[];
-  /** What the leader runs. */
+  /** Components that only the leader runs. */
   readonly elected: readonly Component[];
 }
 
-/** How often states are looked at: they also change with time, and with what the API server refuses or accepts. Milliseconds. */
+/** Interval between two checks of the states, ms. A state also changes with time and with answers of the API server. */
 const LOOK_MS = 3000;
 
 /**
- * Reviews that are merged move from one configuration to another as documents come and go. What takes over is written first; what
- * asks for nothing any more goes when that has stood for a look, and no replica of another version answers: it may not answer for both.
+ * When documents change, a merged review can move to another configuration. Berth writes the new carrier first. It
+ * removes an empty configuration one check later, and only when no replica with another pod template runs.
  */
 export function createAdmission(
   settings: AdmissionSettings,
@@ -65,11 +65,11 @@ export function createAdmission(
   const { spec, namespace, podName } = settings;
   const env: AdmissionEnv = { installation, spec, ...(namespace !== undefined && { namespace }) };
   let merged: ReadonlyMap<string, readonly MergedReview[]> = new Map();
-  /** Those whose configuration stood at the last look, and has been wanted as it is since. */
+  /** Rules whose configuration was settled at the last check, and has not changed since. */
   let calm: ReadonlySet<KeptRules> = new Set();
   let mayBeOlder = namespace !== undefined && podName !== undefined;
   const reviewsOf = ({ name }: BoundRules): readonly MergedReview[] => merged.get(name) ?? [];
-  /** Others with which one call is shared when both want to be asked. */
+  /** Other rules that share a call with these when both have reviews. */
   const rivalsOf = (rules: BoundRules): readonly KeptRules[] =>
     kept.filter((other) =>
       rules.reviews.some((review) =>
@@ -81,7 +81,7 @@ export function createAdmission(
         ),
       ),
     );
-  /** Another configuration asks for what its own would ask. */
+  /** Is its configuration empty because another configuration asks for its reviews? */
   const isAbsorbed = ({ rules, isNeeded }: KeptRules): boolean => isNeeded && reviewsOf(rules).length === 0;
   const merging: Merging = {
     reviewsOf,

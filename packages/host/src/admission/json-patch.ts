@@ -1,8 +1,8 @@
-/** RFC 6902 as far as admission uses it: `test`, `add`, `replace` and `remove`, of values that JSON can hold. */
+/** The operations of RFC 6902 that admission uses: `test`, `add`, `replace` and `remove`, on JSON values. */
 import { isDeepStrictEqual } from "node:util";
 import type { JsonPatchOperation } from "@berth/kube";
 
-/** The document after the patch, as a new value. @throws Error where the API server would refuse the patch. */
+/** Returns the patched document as a new value. @throws Error where the API server would refuse the patch. */
 export function applyPatch(document: unknown, patch: readonly JsonPatchOperation[]): unknown {
   const root = { "": structuredClone(document) };
   for (const operation of patch) applyTo(root, operation);

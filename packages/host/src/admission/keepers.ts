@@ -1,4 +1,4 @@
-/** The objects of one set of rules in the API server, kept as they should be. */
+/** Creates, updates and deletes the admission objects of one set of rules in the API server. */
 import {
   type KubeClient,
   type KubeObject,
@@ -34,17 +34,17 @@ export interface KeeperOptions {
 
 export type Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration;
 
-/** Keepers seen as one. */
+/** The state of one or several keepers. */
 export type KeptObjects = Pick<ObjectKeeper<never>, "problem" | "refusal" | "settled">;
 
 export interface AdmissionKeepers {
   readonly policies: KeptObjects;
   readonly webhooks: KeptObjects;
-  /** What sees and what writes; the first is to be started first. */
+  /** Pairs of an informer and a writer. Start the informer first. */
   pairs(withPolicies: boolean): readonly (readonly [Component, Component])[];
-  /** Are there objects of ours? */
+  /** Does the API server have objects of an earlier process? */
   hasLeftovers(withPolicies: boolean, signal: AbortSignal): Promise<boolean>;
-  /** `undefined` leaves what stands as it is. */
+  /** @param webhooks `undefined`: the configurations in the API server stay as they are. */
   want(policies: readonly PolicyPair[], webhooks: readonly Configuration[] | undefined): void;
   /** Deletes all bindings, so that no policy acts. Rejects with `ApiError`. */
   turnPoliciesOff(signal: AbortSignal): Promise<void>;
@@ -99,7 +99,7 @@ export function createAdmissionKeepers(
       policies.setDesired(pairs.map(({ policy }) => policy));
       bindings.setDesired(pairs.map(({ binding }) => binding));
       foreign?.setDesired(wanted);
-      // With a configuration of somebody else, one of ours is left from before.
+      // Berth uses the configuration of the user, so its own configuration can only be from an earlier run.
       webhooks.setDesired(foreign === undefined ? wanted : []);
     },
     turnPoliciesOff: (signal) => bindings.release(signal),

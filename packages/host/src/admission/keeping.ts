@@ -1,14 +1,14 @@
-/** Objects of admission are watched and written only once somebody needs that: who has no policies needs no rights. */
+/** Watches and writes admission objects only when a document needs them: without policies Berth needs no rights. */
 import { type Clock, type Component, type Logger, sleep, whenAborted } from "@berth/runtime";
 
-/** How soon a question to the server that failed is asked again. Milliseconds. */
+/** Interval between two tries of a failed request to the API server, ms. */
 export const RETRY_MS = 5000;
-/** How long setting up may take before it counts as failed. Milliseconds. */
+/** How long the set-up may take before it counts as failed, ms. */
 export const EARLY_MS = 10_000;
-/** How soon leftovers that may not be looked at are looked for again, while nothing is wanted. Milliseconds. */
+/** Interval between two tries to find leftovers, ms, after an error and while no document needs admission. */
 const LEFTOVERS_MS = 300_000;
 
-/** Whether there is anything to keep; it is never taken back. */
+/** Records that a document needs admission. A `Demand` never ends. */
 export class Demand {
   readonly #first = Promise.withResolvers<void>();
   #isThere = false;
@@ -30,17 +30,17 @@ export class Demand {
 
 export interface Keeping<T> {
   readonly demand: Demand;
-  /** What has to be known of the server first. What it throws is followed by another try. */
+  /** Reads what the other steps need from the server. After an error Berth tries again. */
   readonly prepare: (signal: AbortSignal) => Promise<T>;
-  /** Has an earlier process left objects? */
+  /** Are there objects of an earlier process? */
   readonly hasLeftovers: (prepared: T, signal: AbortSignal) => Promise<boolean>;
-  /** What sees, and what writes. */
+  /** Pairs of an informer and a writer. */
   readonly pairs: (prepared: T) => readonly (readonly [Component, Component])[];
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Until `signal` aborts. Nothing is watched before something is wanted, or was left. */
+/** Runs until `signal` aborts. Watches nothing before there is a demand or a leftover. */
 export async function keepOnceNeeded<T>(keeping: Keeping<T>, signal: AbortSignal): Promise<void> {
   let needed: { readonly prepared: T } | undefined;
   while (!signal.aborted && needed === undefined) needed = await whenNeeded(keeping, signal);
@@ -53,7 +53,7 @@ export async function keepOnceNeeded<T>(keeping: Keeping<T>, signal: AbortSignal
   );
 }
 
-/** `undefined` when it is to be asked again. */
+/** Returns `undefined` after an error: the caller asks again. */
 async function whenNeeded<T>(
   { demand, prepare, hasLeftovers, clock, log }: Keeping<T>,
   signal: AbortSignal,
@@ -66,7 +66,7 @@ async function whenNeeded<T>(
   } catch (error) {
     if (signal.aborted) return undefined;
     log.debug("what is left in admission could not be looked at", { error: String(error) });
-    // Without the right to look there may be nothing to do at all: then it stays at looking.
+    // Berth may lack the right to read leftovers. While no document needs admission, it tries again only at times.
     if (demand.isThere) await sleep(clock, RETRY_MS, signal);
     else await Promise.race([demand.first, sleep(clock, LEFTOVERS_MS, signal)]);
     return undefined;

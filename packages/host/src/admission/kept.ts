@@ -1,4 +1,4 @@
-/** One set of rules: whether policies or a webhook serve it, what stands for it in the API server, and whether that works. */
+/** One set of rules: its mode (policy or webhook), its objects in the API server, and its state. */
 import { isApiError, mutatingWebhookConfigurations } from "@berth/kube";
 import { type Component, createLoopComponent, type Running, sleep, whenAborted } from "@berth/runtime";
 import {
@@ -19,22 +19,22 @@ import type { AdmissionEnv, BoundRules } from "./rules.ts";
 import type { WebhookServer } from "./server.ts";
 import { type AdmissionSettings, whyUnasked } from "./settings.ts";
 
-/** Whether the API server asks, or acts by itself: for conditions. */
+/** Whether the API server calls Berth, or applies policies itself. Conditions show it. */
 export interface AdmissionState {
   readonly ready: boolean;
   readonly reason: "AdmissionByPolicy" | "AdmissionByWebhook" | "AdmissionFailed" | "AdmissionOff";
   readonly message: string;
 }
 
-/** What the webhooks of all rules together say about one set. */
+/** How the webhooks of all rules are merged, seen from one set of rules. */
 export interface Merging {
-  /** What its own configuration asks for. */
+  /** The reviews in its own configuration. */
   readonly reviewsOf: (rules: BoundRules) => readonly MergedReview[];
-  /** Those whose configurations ask for its reviews. */
+  /** The rules whose configurations contain its reviews. */
   readonly carriersOf: (rules: BoundRules) => readonly KeptRules[];
-  /** Have the documents been read, as far as they can be, that may add to its configuration? */
+  /** Have all documents been read that can add reviews to its configuration? */
   readonly isKnown: (rules: BoundRules) => boolean;
-  /** May a configuration that asks for nothing any more go? Another one may have yet to take over. */
+  /** May an empty configuration be deleted? Not while another configuration has yet to take over its reviews. */
   readonly mayRemove: (rules: BoundRules) => boolean;
 }
 
@@ -48,33 +48,33 @@ export interface KeptOptions extends KeeperOptions {
 
 type Mode = "Policy" | "Webhook" | "Off";
 
-/** How soon a policy that is refused, or accepted again, changes the mode. Milliseconds. */
+/** Delay until the mode follows a policy that the API server refuses, or accepts again, ms. */
 const LOOK_MS = 3000;
-/** The webhook stays this long after the policies were accepted: the API server takes a moment to act on them. */
+/** How long the webhook stays after the API server accepted the policies, ms. The server needs time to apply them. */
 const TAKEOVER_MS = 3000;
 
 export class KeptRules {
   readonly rules: BoundRules;
   readonly passed: PassedWatch;
-  /** What every replica runs. */
+  /** Components that every replica runs. */
   readonly always: readonly Component[];
-  /** What the leader runs. The last replica to go turns the policies off, so that no object is held for ever. */
+  /** Runs on the leader. The last replica deletes the bindings when it ends, so that no object is held for ever. */
   readonly elected: Component;
   readonly #options: KeptOptions;
   readonly #keepers: AdmissionKeepers;
   readonly #unasked: "off" | "homeless" | undefined;
   readonly #demand = new Demand();
-  /** What `Auto` stands for, as far as the API server serves policies; otherwise what was asked for. */
+  /** The mode that `Auto` selects by the API server's support of policies; otherwise the mode in the settings. */
   #chosen: Mode | undefined;
-  /** The mode whose objects are in force. */
+  /** The mode whose objects Berth writes now. */
   #entered: Mode | undefined;
-  /** When a policy was last seen to be refused. */
+  /** Time of the last check that found a refused policy, monotonic ms. */
   #refusedMs = Number.NEGATIVE_INFINITY;
-  /** A webhook configuration that stands is left alone until the policies are stored. */
+  /** True: an existing webhook configuration stays until the policies are stored. */
   #mayKeepWebhook = false;
-  /** When other documents, or another mode, were last to be put in force. */
+  /** Time of the last change of documents or of the mode, monotonic ms. */
   #changedMs = 0;
-  /** Do the documents want the API server to ask? */
+  /** Do the documents need admission? */
   #isWanted = false;
   #isWaiting = false;
   #isWarned = false;
@@ -87,7 +87,7 @@ export class KeptRules {
     this.#options = options;
     const adopted = policies && spec.configuration?.name;
     this.#keepers = createAdmissionKeepers(rules, { ...env, adopted }, options);
-    // Policies need a namespace as well: the last replica that ends is found there.
+    // Policies need a namespace too: the last replica finds the other pods there when it ends.
     const isAlone = policies !== undefined && spec.mode === "Auto" && namespace === undefined;
     this.#unasked = isAlone ? "homeless" : whyUnasked(settings);
     if (this.#unasked !== undefined) this.#chosen = "Off";
@@ -111,17 +111,17 @@ export class KeptRules {
     };
   }
 
-  /** Do the documents want the API server to ask, and may it? */
+  /** Do the documents need admission, and do the settings allow it? */
   get isNeeded(): boolean {
     return this.#unasked === undefined && this.#isWanted;
   }
 
-  /** May its configuration not be removed yet? */
+  /** Does an empty configuration stay for now? */
   get isWaiting(): boolean {
     return this.#isWaiting;
   }
 
-  /** Does its configuration stand, or is it told why not? */
+  /** Is the configuration written, or is there a known problem? */
   get isCalm(): boolean {
     return this.#keepers.webhooks.settled() || this.#keepers.webhooks.problem() !== undefined;
   }
@@ -130,7 +130,7 @@ export class KeptRules {
     return this.#keepers.webhooks;
   }
 
-  /** Other documents are in force. */
+  /** To be called when other documents came into force. */
   changed(): void {
     const { clock, env } = this.#options;
     if (this.rules.policies || !this.isNeeded) this.#changedMs = clock.monotonic();
@@ -148,7 +148,7 @@ export class KeptRules {
     return missed === undefined ? base : failed(missed);
   }
 
-  /** As far as objects and the server tell; `undefined` while that is not known, or nothing is wanted. */
+  /** The state without `passed`. `undefined` while it is not known, or while the documents need no admission. */
   base(): AdmissionState | undefined {
     const mode = this.#mode;
     const { texts } = this.rules;
@@ -156,7 +156,7 @@ export class KeptRules {
     if (mode === "Off")
       return { ready: false, reason: "AdmissionOff", message: texts.off(this.#unasked ?? "off") };
     const why = this.problem() ?? (this.#objects?.settled() ? undefined : unwritten[mode]);
-    // Certificates are made and objects written within moments: until then nothing has failed.
+    // Certificates and objects need a moment at the start. Until then a missing object is no failure.
     if (why !== undefined)
       return this.#options.clock.monotonic() - this.#changedMs < EARLY_MS ? undefined : failed(why);
     if (mode === "Policy" && texts.byPolicy !== undefined)
@@ -177,7 +177,7 @@ export class KeptRules {
     return this.#objects?.problem();
   }
 
-  /** Puts in force what the documents, the server and the other rules say. */
+  /** Writes the objects that follow from the documents, the API server and the other rules. */
   refresh(): void {
     const { env, webhook } = this.#options;
     const { isNeeded, rules } = this;
@@ -185,37 +185,37 @@ export class KeptRules {
       this.#demand.note();
       if (this.#entered === "Webhook") webhook.demand(rules);
     }
-    // Objects of documents that are yet to be read must not be taken for left over.
+    // Before all documents are read, Berth must not delete their objects as leftovers.
     if (rules.read() !== "read") return;
     const chosen = this.#chosen;
-    // Without documents there is nothing to choose, and whatever is left of earlier ones has to go.
+    // Without documents the mode does not matter: Berth deletes the objects of earlier documents.
     if (chosen === undefined && isNeeded) return;
     const pairs = (chosen === "Policy" && rules.policies?.(env)) || [];
-    // A leader before this one may have fallen back to the webhook.
+    // An earlier leader may have switched to the webhook: keep its configuration until the policies are stored.
     this.#mayKeepWebhook =
       pairs.length > 0 && this.#entered !== "Webhook" && !this.#keepers.policies.settled();
     this.#keepers.want(pairs, this.#mayKeepWebhook ? undefined : this.#configurations());
   }
 
-  /** Why `Auto` does not rely on policies though the API server serves them. */
+  /** Why `Auto` does not use policies, although the API server serves them. */
   get #refusal(): string | undefined {
     if (this.#options.settings.spec.mode !== "Auto" || this.#chosen !== "Policy") return undefined;
     return this.#keepers.policies.refusal();
   }
 
-  /** `Auto` is a webhook while the API server refuses a policy. The policies are tried again meanwhile. */
+  /** `Auto` uses the webhook while the API server refuses a policy. Berth keeps trying to write the policies. */
   get #mode(): Mode | undefined {
     return this.#refusal === undefined ? this.#chosen : "Webhook";
   }
 
-  /** Those that have the API server ask, or act. */
+  /** The objects that put the current mode into effect. */
   get #objects(): KeptObjects | undefined {
     if (this.#mode === "Policy") return this.#keepers.policies;
     const carriers = this.#mode === "Webhook" ? this.#options.merging.carriersOf(this.rules) : [];
     return carriers.length === 0 ? undefined : together(carriers.map(({ webhooks }) => webhooks));
   }
 
-  /** `undefined` while it is not known which authority the API server has to trust, or what is to be asked. */
+  /** `undefined` while Berth does not know the certificate authority, or the reviews. */
   #configurations(): readonly Configuration[] | undefined {
     const { settings, env, webhook, merging } = this.#options;
     const { rules } = this;
@@ -233,7 +233,7 @@ export class KeptRules {
     return [toConfiguration(rules, reviews, at)];
   }
 
-  /** Finds out what to do once a document asks for it, and follows what the API server accepts. */
+  /** Waits for the first demand and selects the mode. Then follows what the API server accepts or refuses. */
   async #run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     await Promise.race([this.#demand.first, whenAborted(signal)]);
@@ -247,7 +247,7 @@ export class KeptRules {
     } while (await sleep(clock, LOOK_MS, signal));
   }
 
-  /** `undefined`: the server would not say. */
+  /** `undefined`: the API server did not answer the question. */
   async #choose(signal: AbortSignal): Promise<Mode | undefined> {
     const { client, log, settings } = this.#options;
     if (settings.spec.mode !== "Auto") return settings.spec.mode;
@@ -270,7 +270,7 @@ export class KeptRules {
     if (this.#refusal !== undefined) this.#refusedMs = nowMs;
     if (mode === undefined || mode === this.#entered) return;
     if (mode === "Policy" && nowMs - this.#refusedMs < TAKEOVER_MS) return;
-    // A request that failed for another reason is no acceptance: the webhook goes once the policies stand.
+    // A write that failed for another reason is no acceptance. The webhook goes once the policies are stored.
     if (this.#entered === "Webhook" && !this.#keepers.policies.settled()) return;
     this.#entered = mode;
     this.#changedMs = nowMs;
@@ -292,7 +292,7 @@ export class KeptRules {
     });
   }
 
-  /** The leader alone knows that a policy is refused. Its webhook configuration leads to all replicas. */
+  /** Only the leader knows that a policy is refused. Its webhook configuration can send requests to every replica. */
   async #followLeader(signal: AbortSignal): Promise<void> {
     const { client, settings, env, webhook } = this.#options;
     if (settings.spec.mode !== "Auto") return;
@@ -345,7 +345,7 @@ function failed(message: string): AdmissionState {
   return { ready: false, reason: "AdmissionFailed", message };
 }
 
-/** Applied to what is there: the fields that are required stand already. */
+/** For server-side apply on the user's object: required fields are already there. */
 function caBundleOf(
   { name, webhook }: { readonly name: string; readonly webhook: string },
   ca: string,

@@ -6,22 +6,22 @@ export interface LeaseGuardOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly lease: { readonly namespace: string; readonly name: string };
-  /** Are there policies at all? */
+  /** Does Berth use policies? */
   readonly isUsed: () => boolean;
-  /** A leader renews the lease. Called at each look; may reject with `ApiError`, as `onStale`. */
+  /** A leader renews the lease. Called at each check. May reject with `ApiError`, like `onStale`. */
   readonly onLed: (signal: AbortSignal) => Promise<void>;
-  /** No replica renews the lease any more. Called at each look. */
+  /** No replica renews the lease any more. Called at each check. */
   readonly onStale: (signal: AbortSignal) => Promise<void>;
 }
 
-/** How often it looks whether anybody leads. Milliseconds. */
+/** Interval between two checks of the lease, ms. */
 const LOOK_MS = 15_000;
-/** Lease durations without a renewal after which nobody leads, and nobody is going to soon. */
+/** After this many lease durations without a renewal, no replica leads and none is expected to. */
 const STALE_LEASES = 4;
 
 /**
- * Tells when no replica renews the lease and none takes it over: then the policies must be turned off, or new nodes would
- * be held for ever. Every replica runs it; the next leader turns the policies on again.
+ * Detects that no replica renews the lease. Then the policies must be off, or new nodes would be held for ever. Every
+ * replica runs the guard. The next leader turns the policies on again.
  */
 export function createLeaseGuard(options: LeaseGuardOptions): Component {
   const { client, clock, lease, log, isUsed } = options;
@@ -37,7 +37,7 @@ export function createLeaseGuard(options: LeaseGuardOptions): Component {
           renewal = spec?.renewTime;
           seenMs = nowMs;
         }
-        // Without a holder the lead was given up in order, and the last replica to end has turned the policies off.
+        // Without a holder the leader stepped down in order. The last replica then turned the policies off itself.
         const limitMs = (spec?.leaseDurationSeconds ?? 15) * 1000 * STALE_LEASES;
         const isStale = Boolean(spec?.holderIdentity) && nowMs - seenMs >= limitMs;
         if (isStale)

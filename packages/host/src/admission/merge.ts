@@ -1,4 +1,4 @@
-/** Which webhooks stand for which reviews: reviews of one resource become one webhook, so that one object costs one call. Pure. */
+/** Merges reviews of the same resource into one webhook: the API server then makes one call for each object. Pure. */
 import type {
   LabelSelector,
   LabelSelectorRequirement,
@@ -10,21 +10,21 @@ import { clientConfig, ownedMetadata, type WebhookClient } from "./objects.ts";
 import type { AdmissionEnv, AskedWhen, BoundReview, BoundRules } from "./rules.ts";
 
 /**
- * The parser of the API server refuses expressions beyond 100,000 characters, and what takes too many steps counts as
- * undecided. Rules decide the same by themselves: conditions only spare questions.
+ * The API server refuses expressions of more than 100,000 characters. An evaluation with too many steps has no result.
+ * Rules check the conditions themselves: match conditions only save calls.
  */
 const MAX_EXPRESSION = 50_000;
 
-/** Reviews that one webhook asks for: the first, whose path and name it has, and others that are answered with it. */
+/** The reviews of one webhook. The webhook has the path and name of the first review. */
 export interface MergedReview {
   readonly review: BoundReview;
   readonly when: AskedWhen;
   readonly failurePolicy: "Ignore" | "Fail";
-  /** Names of the rules that are answered. */
+  /** Names of the rules that answer. */
   readonly of: readonly string[];
 }
 
-/** Are these answered together, as far as the API server lets them fail together? */
+/** Does one call answer both? The caller compares their failure policies. */
 export function areTogether(
   [{ effect }, a]: readonly [BoundRules, BoundReview],
   [other, b]: readonly [BoundRules, BoundReview],
@@ -34,7 +34,7 @@ export function areTogether(
   return JSON.stringify(a.rule) === JSON.stringify(b.rule);
 }
 
-/** By the name of the rules whose configuration has them: the first in the list that wants a review carries the others. */
+/** Merged reviews by the name of the rules. The first rules in the list that want a review carry it for the others. */
 export function mergeReviews(
   all: readonly BoundRules[],
   env: AdmissionEnv,
@@ -65,7 +65,7 @@ export function mergeReviews(
   );
 }
 
-/** The configuration by which the API server asks for these reviews; without any it has no webhooks. */
+/** The webhook configuration for these reviews. Without reviews it has no webhooks. */
 export function toConfiguration(
   { name, effect }: Pick<BoundRules, "name" | "effect">,
   reviews: readonly MergedReview[],
@@ -89,7 +89,7 @@ export function toConfiguration(
   return { metadata: ownedMetadata(at.installation, name), webhooks };
 }
 
-/** When at least one is asked. One selector cannot say "this or that", so selectors come down to what they have in common. */
+/** Matches when at least one of the two matches. Selectors have no "or", so only their common requirements remain. */
 function either(a: AskedWhen, b: AskedWhen): AskedWhen {
   const namespaceSelector = commonSelector(a.namespaceSelector, b.namespaceSelector);
   return {
@@ -114,7 +114,7 @@ function commonSelector(
   };
 }
 
-/** What both exclude. */
+/** The requirements that both have. */
 function commonOf(
   a: LabelSelectorRequirement,
   b: LabelSelectorRequirement,
@@ -125,7 +125,7 @@ function commonOf(
   return values.length === 0 ? [] : [{ ...a, values }];
 }
 
-/** Conditions that both have stay as they are; of the others one side has to hold. */
+/** Keeps the conditions that both have. All other conditions of at least one side must hold. */
 function eitherCondition(
   a: readonly MatchCondition[],
   b: readonly MatchCondition[],

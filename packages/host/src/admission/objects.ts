@@ -1,4 +1,4 @@
-/** Parts of which rules make the objects that stand in the API server. Pure. */
+/** Names, labels and selectors that rules use in their admission objects. Pure. */
 import type {
   LabelSelectorRequirement,
   MatchCondition,
@@ -9,12 +9,12 @@ import type {
 import type { SelectorRequirement } from "../documents/selector.ts";
 import type { AdmissionEnv } from "./rules.ts";
 
-/** What an installation calls things after: `berth`, and any other than that `berth-<name>`. */
+/** The prefix of object names: `berth`, or `berth-<installation>` for any other installation. */
 export function baseName(installation: string): string {
   return installation === "berth" ? "berth" : `berth-${installation}`;
 }
 
-/** Labels of all admission objects of a component: what has them, and is not made any more, is to be deleted. */
+/** Labels of all admission objects of a component. Berth deletes objects with these labels that it no longer needs. */
 export function ownerLabels(installation: string, component: string): Readonly<Record<string, string>> {
   return {
     "app.kubernetes.io/name": "berth",
@@ -23,7 +23,7 @@ export function ownerLabels(installation: string, component: string): Readonly<R
   };
 }
 
-/** `berth-<name>`, or `berth-<installation>-<name>`, with the labels of its owner; `name` is by default that of the component. */
+/** `berth-<name>` or `berth-<installation>-<name>`, with the owner labels. `name` defaults to the component. */
 export function ownedMetadata(
   installation: string,
   component: string,
@@ -32,12 +32,12 @@ export function ownedMetadata(
   return { name: `${baseName(installation)}-${name}`, labels: ownerLabels(installation, component) };
 }
 
-/** How the API server reaches the webhook: by way of a Service, or at a URL without a path. */
+/** The address of the webhook for the API server: a Service, or a URL without a path. */
 export type WebhookAddress =
   | { readonly service: { readonly namespace: string; readonly name: string; readonly port?: number } }
   | { readonly url: string };
 
-/** The address, and PEM of the authorities that the certificate there is checked against. */
+/** The address, and the PEM authorities with which the API server checks the certificate there. */
 export interface WebhookClient {
   readonly client: WebhookAddress;
   readonly ca: string;
@@ -49,28 +49,28 @@ export function clientConfig({ client, ca }: WebhookClient, path: string): Webho
   return { service: { ...client.service, path }, caBundle };
 }
 
-/** Whatever documents select, the API server never asks about pods of these: they keep the cluster alive. */
+/** The API server never asks about pods in these namespaces, whatever documents select: they keep the cluster alive. */
 export const SYSTEM_NAMESPACES: readonly string[] = ["kube-node-lease", "kube-public", "kube-system"];
 
-/** The name of a namespace, as a label that the API server itself keeps right (`NamespaceDefaultLabelName`). */
+/** The label with the name of a namespace. The API server itself sets it (`NamespaceDefaultLabelName`). */
 const NAMESPACE_NAME = "kubernetes.io/metadata.name";
 
-/** Any namespace but these. */
+/** Selects every namespace except these. */
 export function notNamed(names: readonly string[]): LabelSelectorRequirement {
   return { key: NAMESPACE_NAME, operator: "NotIn", values: [...new Set(names)].sort() };
 }
 
-/** Namespaces whose pods have to start while no replica answers. */
+/** Namespaces whose pods must be able to start while no replica of Berth answers. */
 export function sparedNamespaces({ namespace }: Pick<AdmissionEnv, "namespace">): readonly string[] {
   return [...SYSTEM_NAMESPACES, ...(namespace === undefined ? [] : [namespace])];
 }
 
-/** Of a document, as the API takes it. */
+/** Converts a requirement of a document to the API type. */
 export function toRequirement({ key, operator, values }: SelectorRequirement): LabelSelectorRequirement {
   return { key, operator, ...(values !== undefined && { values }) };
 }
 
-/** Pods as they are made. */
+/** The creation of pods. */
 export const newPods: NamedRuleWithOperations = {
   apiGroups: [""],
   apiVersions: ["v1"],
@@ -85,7 +85,7 @@ export const daemonSetRule: NamedRuleWithOperations = {
   resources: ["daemonsets"],
 };
 
-/** A DaemonSet that is new, or whose pods are made anew anyway. */
+/** A new DaemonSet, or one whose pod template changes: its pods are created again in any case. */
 export const rollsOut: MatchCondition = {
   name: "rolls-out",
   expression: 'request.operation == "CREATE" || object.spec.template != oldObject.spec.template',

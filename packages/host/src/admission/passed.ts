@@ -1,23 +1,23 @@
-/** Objects that came without admission, though everything said that it works. */
+/** Detects new objects that were stored without admission, although admission is reported as working. */
 import type { KubeObject } from "@berth/kube";
 import type { Change, Clock } from "@berth/runtime";
 import type { BoundRules } from "./rules.ts";
 
 export interface PassedWatch {
-  /** What leads to admission has changed: for a while nothing can be told. */
+  /** The admission set-up has changed. For a while the watch draws no conclusion from new objects. */
   changed(): void;
-  /** @returns whether `problem` says something else. */
+  /** @returns whether `problem` changed. */
   seen(change: Change<KubeObject>): boolean;
-  /** In words; `undefined` when the last object that tells had come through. */
+  /** A sentence. `undefined` when the last conclusive object had passed admission. */
   problem(): string | undefined;
 }
 
-/** API servers take a change over within about a second, and clocks differ. Milliseconds. */
+/** API servers apply a change within about a second, and clocks differ. Milliseconds. */
 const RELIED_AFTER_MS = 10_000;
 
 /**
- * An API server that cannot reach a webhook tells nobody but its log, and a policy may be switched off with its feature. An
- * object without what admission gives tells, until one comes with it.
+ * When the API server cannot reach a webhook, only its own log says so. A policy can also be disabled with its feature.
+ * So a new object that admission did not change is a problem, until a later object was changed.
  */
 export function createPassedWatch(
   { passed }: Pick<BoundRules, "passed">,
@@ -33,7 +33,7 @@ export function createPassedWatch(
     seen({ type, object, ...change }) {
       const reliedAt = changedAt + RELIED_AFTER_MS;
       if (type !== "added" || ("initial" in change && change.initial) || clock.now() < reliedAt) return false;
-      // Not of an older one, which is only seen late.
+      // The object was created earlier, and the watch only shows it now.
       if (Date.parse(object.metadata?.creationTimestamp ?? "") < reliedAt) return false;
       const said = passed?.(object);
       if (said === undefined || (said === true && missed === undefined) || !works()) return false;

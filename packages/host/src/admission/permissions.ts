@@ -1,11 +1,11 @@
-/** What keeping the objects of admission takes. */
+/** Permissions that Berth needs to manage its admission objects. */
 import type { AskedPermissions, Permission } from "../capability.ts";
 import type { AdmissionRules } from "./rules.ts";
 import { admissionServerKind } from "./settings.ts";
 
 const VERBS = ["create", "patch", "delete"];
 
-/** For the objects of these rules; those that are found by their labels cannot be named to RBAC. */
+/** Permissions for the objects of these rules. RBAC cannot name objects that Berth finds by their labels. */
 export function admissionPermissions(
   { name: component, effect, policies }: Pick<AdmissionRules<never>, "name" | "effect" | "policies">,
   { name, documents }: AskedPermissions,
@@ -23,9 +23,9 @@ export function admissionPermissions(
     ...(policies === undefined
       ? []
       : [
-          // A replica that stands by asks whether the leader has fallen back to the webhook.
+          // A standby replica checks whether the leader has switched to the webhook.
           { rule: { ...group, resources, resourceNames: [own], verbs: ["get"] } },
-          // Documents name them.
+          // Documents determine the names of these objects, so the rule cannot list them.
           {
             rule: {
               ...group,

@@ -1,4 +1,4 @@
-/** What has to be asked before and after new nodes are gated: can the API server do it itself, and is anybody left? */
+/** Questions to the API server: does it serve policies, and which other pods of this installation run? */
 import { isApiError, type KubeClient, mutatingAdmissionPolicies, type Pod, pods } from "@berth/kube";
 
 /** Does the API server have MutatingAdmissionPolicies (`v1`, from 1.36)? */
@@ -21,7 +21,7 @@ export interface Replica {
   readonly podName: string;
 }
 
-/** Are there other pods of this installation that are not about to end? */
+/** Are there other pods of this installation that run and are not being deleted? */
 export async function hasOthers(client: KubeClient, replica: Replica, signal: AbortSignal): Promise<boolean> {
   return (await podsOf(client, replica, signal)).some(
     ({ metadata, status }) =>
@@ -31,10 +31,10 @@ export async function hasOthers(client: KubeClient, replica: Replica, signal: Ab
   );
 }
 
-/** The label by which a Deployment tells pods of different templates apart. */
+/** The label with the hash of the pod template. A Deployment sets it. */
 const TEMPLATE = "pod-template-hash";
 
-/** Are there pods of this installation that run another template, and may still be asked? */
+/** Are there running pods of this installation with another template? The API server may still call them. */
 export async function hasOlder(client: KubeClient, replica: Replica, signal: AbortSignal): Promise<boolean> {
   const found = await podsOf(client, replica, signal);
   const own = found.find(({ metadata }) => metadata?.name === replica.podName)?.metadata?.labels?.[TEMPLATE];

@@ -1,4 +1,4 @@
-/** One answer of all rules that a review concerns. */
+/** Builds one answer to an admission review from the answers of all rules that it concerns. */
 import { isApiError, type JsonPatchOperation, type KubeClient, namespaces } from "@berth/kube";
 import type {
   AdmissionAnswer,
@@ -17,12 +17,12 @@ export interface ReviewOptions {
   readonly log: Logger;
 }
 
-/** How long a namespace is waited for: the API server waits 5 s for the answer. Milliseconds. */
+/** Timeout of reading a namespace, ms. The API server waits 5 s for the whole answer. */
 const NAMESPACE_MS = 2_000;
 
 /**
- * By path. Every path of a resource answers with all rules that want to be asked, whichever webhook asks, except those that
- * are `alone`: so a configuration that another replica has written, merged or not, gets whole answers.
+ * Handlers by path. A path answers for all rules that share its resource and want to be asked, except `alone` reviews.
+ * So the answer is complete whichever replica wrote the configuration, and whether it is merged or not.
  */
 export function reviewHandlers(
   all: readonly BoundRules[],
@@ -31,7 +31,7 @@ export function reviewHandlers(
   const pairs = all.flatMap((rules) => rules.reviews.map((review) => [rules, review] as const));
   const handlers = pairs.map(([rules, review]): [string, AdmissionHandler] => {
     const together = pairs.filter((pair) => areTogether([rules, review], pair)).map(([, it]) => it);
-    // Several questions at one path have one answer.
+    // Reviews with the same path share one answer.
     const asked = [...new Map(together.map((it) => [it.path, it])).values()];
     return [
       review.path,
@@ -59,8 +59,8 @@ function answer(
 }
 
 /**
- * Each answers on the object as patched so far. Once a later one has patched it, the earlier ones are asked again, as the API server
- * does with `reinvocationPolicy: IfNeeded`. One that fails with `Ignore` takes no answer from the others.
+ * Each review gets the object as patched so far. When a later review patches it, the earlier ones are asked once more,
+ * as with `reinvocationPolicy: IfNeeded`. When a review with `Ignore` fails, the answers of the others count.
  */
 async function answerAll(
   asked: readonly BoundReview[],
@@ -72,7 +72,7 @@ async function answerAll(
   const failures = new Map<BoundReview, unknown>();
   let { object } = request;
   let lastPatched = -1;
-  /** @returns a denial. */
+  /** @returns the answer if it is a denial. */
   const ask = async (at: number, review: BoundReview): Promise<AdmissionAnswer | undefined> => {
     try {
       const said = review.answer({ ...request, object }, io);
@@ -102,7 +102,7 @@ async function answerAll(
   return { allowed: true, patch };
 }
 
-/** By list: there is no right to get one. */
+/** Reads a namespace with a list request: Berth has no permission to `get` one. */
 function createIo({ client, signal }: Answering): ReviewIo {
   return {
     async namespaceLabels(name) {

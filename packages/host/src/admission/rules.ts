@@ -1,4 +1,4 @@
-/** What a capability declares about admission: which objects the API server asks about, and the answers. */
+/** The admission rules of a capability: the objects that the API server asks about, and the answers. */
 import type {
   KubeObject,
   LabelSelector,
@@ -10,48 +10,48 @@ import type {
 import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
 import type { AdmissionServerSpec } from "./settings.ts";
 
-/** What becomes of an object that nobody can be asked about: it is let in as it is, or refused. */
+/** When Berth does not answer: `Ignore` stores the object unchanged, `Fail` refuses it. */
 export type FailurePolicy = "Ignore" | "Fail";
 
-/** What rules may know of the installation. */
+/** The facts of the installation that rules may use. */
 export interface AdmissionEnv {
   /** Part of the names and labels of objects. */
   readonly installation: string;
-  /** Of the installation itself, whose pods have to start while no replica answers. Absent outside of a cluster. */
+  /** The installation's own namespace, whose pods must start while no replica answers. Absent outside a cluster. */
   readonly namespace?: string;
   readonly spec: Pick<AdmissionServerSpec, "failurePolicy" | "podFailurePolicy">;
 }
 
-/** When the API server asks. All of it only spares questions, unless the review is `alone`. */
+/** When the API server asks. Unless the review is `alone`, these conditions only save calls. */
 export interface AskedWhen {
-  /** How long an object is held up by a replica that takes the connection and does not answer. */
+  /** How long the API server waits for a replica that accepts the connection but does not answer. */
   readonly timeoutSeconds: number;
   readonly namespaceSelector?: LabelSelector;
   readonly matchConditions?: readonly MatchCondition[];
 }
 
-/** What an answer may read. */
+/** Read access for an answer. */
 export interface ReviewIo {
-  /** The labels of a namespace that no watch has shown yet, within 2 s. `undefined`: it is not there, or was not read. */
+  /** Labels of a namespace that no watch has shown yet. Takes up to 2 s. `undefined`: not found or not read. */
   namespaceLabels(name: string): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
-/** One question of the API server. `C` is what the documents compile to. */
+/** One question of the API server. `C` is the compiled form of the documents. */
 export interface ReviewRules<C> {
-  /** Of its webhook: `pods` becomes `pods.<name of the rules>.berth.dev`. */
+  /** Part of the webhook's name: `pods` becomes `pods.<name of the rules>.berth.dev`. */
   readonly name: string;
   readonly path: string;
-  /** Reviews with equal rules and failure policies become one webhook. */
+  /** Berth merges reviews with equal rules and failure policies into one webhook. */
   readonly rule: NamedRuleWithOperations;
   /** The answer relies on the selectors of `when`, so the review is never merged with another. Default false. */
   readonly alone?: true;
   /** Default `Ignore`. */
   readonly failurePolicy?: (env: AdmissionEnv) => FailurePolicy;
-  /** `undefined`: the API server is not to ask. */
+  /** `undefined`: the API server does not need to ask. */
   readonly when: (inForce: C, env: AdmissionEnv) => AskedWhen | undefined;
   /**
-   * From memory. Asked again after a later rule has patched the object; the second answer only adds what the first could
-   * not know. What it throws is settled by the failure policy.
+   * Answers from memory. Called again when a later rule has patched the object. The second answer only adds what was
+   * not known the first time. If it throws, the failure policy decides.
    */
   readonly answer: (
     inForce: C,
@@ -70,39 +70,39 @@ export interface PolicyPair {
   readonly binding: MutatingAdmissionPolicyBinding;
 }
 
-/** Reviews of one capability that stand, and fail, together. */
+/** Reviews of one capability that share a configuration. */
 export interface AdmissionRules<C> {
-  /** Of the configuration, `berth-<name>`, and the label `app.kubernetes.io/component` of all its objects. */
+  /** Name of the configuration, `berth-<name>`, and the `app.kubernetes.io/component` label of all its objects. */
   readonly name: string;
   readonly effect: "mutate" | "validate";
   readonly reviews: readonly ReviewRules<C>[];
   /**
-   * The same in CEL, which the API server evaluates by itself. The host uses policies or the webhook, never both. With them, a
-   * webhook configuration of another product may be adopted.
+   * The same rules in CEL, which the API server evaluates itself. The host uses policies or the webhook, never both.
+   * Rules with policies may adopt a webhook configuration of another product.
    */
   readonly policies?: (inForce: C, env: AdmissionEnv) => readonly PolicyPair[];
-  /** `asked` and `byPolicy` say that it works, `off` what follows where the API server does not ask. */
+  /** `asked` and `byPolicy` say that admission works. `off` says what follows when the API server does not ask. */
   readonly texts: {
     readonly asked: string;
     readonly byPolicy?: string;
     readonly off: (why: "off" | "homeless") => string;
   };
   /**
-   * Did an object come through admission? A sentence: no, and what to look at. `undefined`: it would look the same either
-   * way. Asked only about objects that have just been made.
+   * Did a new object pass admission? A sentence means no, and says what to check. `undefined`: the object would look
+   * the same either way.
    */
   passed?(this: void, object: KubeObject, inForce: C): true | string | undefined;
 }
 
-/** What compiled documents say of themselves. */
+/** The state of the compiled documents. */
 export interface InForce {
-  /** What stands may be for documents that are yet to be read, within a moment or with a CRD that comes back. */
+  /** `isReading`: a source is still being read. `isUndecided`: existing objects may belong to missing documents. */
   readonly policy: { readonly isUndecided?: true; readonly isReading?: true };
 }
 
-/** Rules with the documents in force: what they say now. */
+/** Rules bound to the documents in force. */
 export interface BoundRules extends Pick<AdmissionRules<never>, "name" | "effect" | "texts"> {
-  /** `unread`: no documents at all; `reading`: soon; `undecided`: what stands is not to be changed. */
+  /** `unread`: no document yet. `reading`: not complete yet. `undecided`: existing objects must not be changed. */
   readonly read: () => "unread" | "reading" | "undecided" | "read";
   readonly reviews: readonly BoundReview[];
   readonly policies?: (env: AdmissionEnv) => readonly PolicyPair[];
@@ -124,7 +124,7 @@ export function bindAdmission<C extends InForce>(
     const found = inForce();
     return found && use(found);
   };
-  /** Each review asks, so an answer is kept while the documents are the same. */
+  /** Caches the result of `when` while the documents are the same: every review needs it. */
   const once = (when: ReviewRules<C>["when"]): BoundReview["when"] => {
     let last:
       | { readonly of: C; readonly env: AdmissionEnv; readonly when: AskedWhen | undefined }

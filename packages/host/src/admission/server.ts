@@ -1,4 +1,4 @@
-/** The HTTPS server that the API server asks about new objects: one for all rules, there once one needs it. */
+/** The HTTPS server for admission reviews. All rules share one, and it starts when the first rules need it. */
 import type { KubeClient } from "@berth/kube";
 import {
   CertificateKeeper,
@@ -20,33 +20,33 @@ import type { AdmissionSettings } from "./settings.ts";
 export interface WebhookServerOptions {
   readonly client: KubeClient;
   readonly env: AdmissionEnv;
-  /** All that answer. No two of them have one path, unless they are answered together. */
+  /** All rules that answer. Reviews share a path only if one call answers them together. */
   readonly rules: readonly BoundRules[];
-  /** `problem`, `caBundle` or both may say something else. */
+  /** Called when `problem` or `caBundle` may return another value. */
   readonly onChange: () => void;
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
 }
 
-/** The name of its component. */
+/** Name of the component. */
 export const WEBHOOK = "webhook";
 
-/** Of the Secret with the certificates. */
+/** The component label of the Secret with the certificates. */
 const CERTIFICATES = "startup-gate";
 
 /**
- * Every replica has one. It does not listen before the first `demand`, and from then on does to its end: whoever needs it
- * no more takes the configuration away that leads there.
+ * Every replica has one. It starts to listen at the first `demand` and listens until the process ends. Rules that no
+ * longer need it remove their webhook configuration instead.
  */
 export interface WebhookServer {
   readonly component: Component;
   readonly address: WebhookAddress;
-  /** These rules need it; again is the same as once. */
+  /** Records that these rules need the server. Repeated calls have no effect. */
   demand(rules: BoundRules): void;
-  /** PEM of the authorities that its certificate is checked against; `undefined` while they are not known. */
+  /** PEM of the authorities with which clients check its certificate. `undefined` while they are not known. */
   caBundle(): string | undefined;
-  /** Why it cannot answer, for those who need it. */
+  /** Why the server cannot answer. */
   problem(): string | undefined;
 }
 
@@ -87,7 +87,7 @@ export function createWebhookServer(
       return "a webhook needs Berth's namespace, which does not exist, or a folder of certificates";
     return certificates.problem?.() ?? (isServing ? undefined : "the webhook does not listen yet");
   };
-  /** Why no rules can be answered: an old certificate still does when it cannot be renewed. */
+  /** Why no rules get an answer. An old certificate still serves while its renewal fails. */
   const mute = (): string | undefined => {
     const answers = isServing && certificates?.current() !== undefined;
     return demanded.size === 0 || answers ? undefined : problem();
@@ -123,7 +123,7 @@ export function certificateLabels(installation: string): Readonly<Record<string,
   return { ...ownerLabels(installation, CERTIFICATES), "app.kubernetes.io/managed-by": "berth" };
 }
 
-/** Of a folder where one is named, else made and kept in a Secret. `undefined`: there can be none, or none is needed. */
+/** From the configured folder, else from a Secret that Berth creates. `undefined`: mode `Off`, or no namespace. */
 function createCertificates(
   settings: AdmissionSettings,
   { client, env: { installation }, clock, log, onChange }: WebhookServerOptions,

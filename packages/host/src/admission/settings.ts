@@ -1,32 +1,32 @@
-/** `AdmissionServer`: how new objects are changed before they are stored. A document of files only; at most one. */
+/** The document `AdmissionServer`: how Berth changes new objects before they are stored. Files hold at most one. */
 import path from "node:path";
 import { parseBindAddress } from "@berth/runtime";
 import * as z from "zod";
 import { type DocumentKind, onlyOne } from "../documents/document-kind.ts";
 
 export interface AdmissionServerSpec {
-  /** `Auto` takes policies where the API server has them, and a webhook elsewhere. Default. */
+  /** `Auto` (default) uses policies where the API server serves them, and a webhook elsewhere. */
   readonly mode: "Auto" | "Policy" | "Webhook" | "Off";
   /** Where the webhook listens, with TLS. Default `:8443`. */
   readonly bindAddress: string;
-  /** Folder with `tls.crt`, `tls.key` and, to keep `caBundle` right, `ca.crt`. Absent: Berth makes its own and keeps them. */
+  /** Folder with `tls.crt`, `tls.key` and, for `caBundle`, `ca.crt`. Absent: Berth creates and renews its own. */
   readonly certificates?: string | undefined;
   /**
-   * PEM file of the authorities that sign the client certificates of API servers, and of nothing else. Absent: no API server
-   * is asked for one, and all share the webhook with whoever is at their address.
+   * PEM file of the authorities that sign only the client certificates of API servers. Absent: the webhook asks for
+   * no client certificate, and an API server shares its limits with every other client at the same address.
    */
   readonly clientCertificateAuthority?: string | undefined;
-  /** The Service by which the API server finds the webhook. Default: Berth's own, in its namespace. */
+  /** The Service through which the API server reaches the webhook. Default: Berth's own, in its namespace. */
   readonly service?: { readonly namespace: string; readonly name: string; readonly port: number } | undefined;
-  /** Where the API server finds it instead of by a Service: `https://berth.example:8443`. */
+  /** The URL of the webhook, used instead of a Service: `https://berth.example:8443`. */
   readonly url?: string | undefined;
-  /** A webhook configuration that is there: only its caBundle is kept right. Absent: Berth makes its own. */
+  /** An existing webhook configuration: Berth only updates its caBundle. Absent: Berth creates its own. */
   readonly configuration?: { readonly name: string; readonly webhook: string } | undefined;
-  /** What becomes of a new Node that nobody can be asked about. Default `Ignore`. */
+  /** `Ignore` (default) stores a new Node unchanged when Berth does not answer; `Fail` refuses it. */
   readonly failurePolicy: "Ignore" | "Fail";
   /**
-   * The same of a new Pod, where an architecture policy has Berth asked about it. `Fail`: outside of kube-system no pod can
-   * be made while Berth is away. Default `Ignore`.
+   * The same for a new Pod, where an architecture policy needs admission. `Fail`: while Berth does not answer, no
+   * pod can be created outside kube-system. Default `Ignore`.
    */
   readonly podFailurePolicy?: "Ignore" | "Fail" | undefined;
 }
@@ -77,22 +77,22 @@ export const admissionServerKind: DocumentKind<AdmissionServerSpec> = {
   tooMany: onlyOne("AdmissionServer"),
 };
 
-/** What holds without a document. */
+/** The settings without a document. */
 export const defaultAdmissionServer: AdmissionServerSpec = admissionServerSpec.parse({});
 
 export interface AdmissionSettings {
   readonly spec: AdmissionServerSpec;
-  /** Where the certificates are; absent: there is no such namespace, and Berth makes none. */
+  /** Namespace of the certificates. Absent: it does not exist, and Berth creates no certificates. */
   readonly namespace?: string;
-  /** PEM of `spec.clientCertificateAuthority`. */
+  /** Contents of `spec.clientCertificateAuthority`, PEM. */
   readonly clientAuthority?: string;
-  /** Of this replica, to tell the others from it. Absent: it is no pod, and alone. */
+  /** Name of this replica's pod, to distinguish it from others. Absent: it is no pod, and the only replica. */
   readonly podName?: string;
 }
 
 /**
- * Why the API server does not ask about anything; `undefined` when it may. A Berth without a namespace has nowhere to keep
- * certificates: it is run from a terminal, and not asked.
+ * Why the API server does not ask; `undefined` when it may. Without a namespace Berth cannot store certificates: the
+ * user runs it from a terminal, and the API server does not call it.
  */
 export function whyUnasked({ spec, namespace }: AdmissionSettings): "off" | "homeless" | undefined {
   if (spec.mode === "Off") return "off";

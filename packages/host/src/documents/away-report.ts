@@ -1,4 +1,4 @@
-/** Says that the CRD of a kind is away: in a metric, an Event and the log. The readiness text says it by itself. */
+/** Reports in a metric, an Event and the log that the CRD of a kind is not served. Readiness reports it separately. */
 import type { ObjectReference } from "@berth/kube";
 import type { EventRecorder, Logger, MetricsRegistry } from "@berth/runtime";
 import { isServed, type KindList } from "./document-kind.ts";
@@ -8,11 +8,11 @@ export interface AwayReportOptions {
   readonly metrics: MetricsRegistry;
   readonly events: Pick<EventRecorder, "record">;
   readonly log: Logger;
-  /** What Events regard: the objects are gone with their CRD. Absent: no Events. */
+  /** The object of the Events: the documents are gone with their CRD. Absent: no Events. */
   readonly self: ObjectReference | undefined;
 }
 
-/** Gets what is to be said of a kind when it changes; `undefined` when its CRD is served again. */
+/** The result takes the new message for a kind; `undefined` when its CRD is served again. */
 export function createAwayReport({
   kinds,
   metrics,

@@ -1,38 +1,38 @@
-/** Configuration files and folders, read once, and the documents in them by kind. */
+/** Reads configuration files and folders once, and sorts their documents by kind. */
 import path from "node:path";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import type { DocumentKind, KindList } from "./document-kind.ts";
 import { type Fault, inOrder } from "./fault.ts";
 import { configReasons, type LocatedDocument, readDocuments } from "./read-documents.ts";
 
-/** One configuration path and what was found there. */
+/** One configuration path and its contents. */
 export interface ConfigSnapshot {
   /** Absolute. */
   readonly path: string;
-  /** As given. */
+  /** As the user wrote it. */
   readonly shown: string;
   readonly snapshot: FolderSnapshot;
 }
 
 /** Documents of files by kind. */
 export interface Documents {
-  /** In the order of files and of documents in them; no name stands twice. */
+  /** In the order of the files, and of the documents in a file. Names are unique. */
   documentsOf<S>(kind: DocumentKind<S>): readonly LocatedDocument<S>[];
-  /** Of the first one; `undefined` when there is none. */
+  /** The spec of the first document; `undefined` when there is none. */
   specOf<S>(kind: DocumentKind<S>): S | undefined;
 }
 
-/** Kubelet's own entries of a mounted ConfigMap begin with two dots. */
+/** The kubelet's own entries in a mounted ConfigMap begin with two dots. */
 export function isEntryOfKubelet(file: string): boolean {
   return file.split("/").some((part) => part.startsWith(".."));
 }
 
-/** Files of a configuration folder; of a mounted ConfigMap without kubelet's own entries. A file given is one. */
+/** Is it a YAML or JSON file, and not an entry of the kubelet in a mounted ConfigMap? */
 export function isConfigFile(file: string): boolean {
   return /\.(?:ya?ml|json)$/i.test(file) && !isEntryOfKubelet(file);
 }
 
-/** A file given by name counts whatever its name. */
+/** A file that the user names is read whatever its name. A folder is filtered. */
 export function includeFor(given: string): (file: string) => boolean {
   return (file) => file === path.basename(given) || isConfigFile(file);
 }
@@ -51,15 +51,15 @@ export function readConfigFiles(
   );
 }
 
-/** A document that a flag stands for. */
+/** Builds a document from a flag. It has no place in a file. */
 export function documentOfFlag<S>(kind: DocumentKind<S>, spec: S): LocatedDocument<S> {
   const place = { line: 0, column: 0 };
   return { kind, name: "", annotations: {}, spec, file: "", ...place, positionOf: () => place };
 }
 
 /**
- * All documents of files. Total: a file with a fault is reported, and the others count.
- * @param ofFlags go before those of files.
+ * All documents in files. Total: reports each file with a fault, and uses the others.
+ * @param ofFlags documents that come before those in files.
  */
 export function toDocuments(
   files: readonly ConfigSnapshot[],
@@ -117,7 +117,7 @@ function readAll(files: readonly ConfigSnapshot[], list: KindList) {
   return { documents, faults };
 }
 
-/** The path of a file as a user in the same folder would write it. */
+/** The path as a user in the same folder would write it. */
 function shownPath(given: string, root: string, file: string): string {
   return file === "" || file === path.basename(root) ? given : path.join(given, file);
 }

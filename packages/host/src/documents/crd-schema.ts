@@ -1,12 +1,12 @@
 /**
- * From a zod schema to the structural schema of a CRD, the subset of OpenAPI 3.0 that the API server takes
- * (kubernetes.io/docs, "Specifying a structural schema"). A zod feature without an equal there is an exception, seen by
- * the test that renders all kinds, and never left out in silence: the two schemas would no longer accept the same.
+ * Converts a zod schema to the structural schema of a CRD, a subset of OpenAPI 3.0 (kubernetes.io/docs,
+ * "Specifying a structural schema"). A zod feature without an equivalent throws, and the test that
+ * renders all kinds finds it. Leaving it out would make the two schemas accept different documents.
  */
 import type { JSONSchemaProps } from "@berth/kube";
 import * as z from "zod";
 
-/** Keywords that mean the same in both; in the order in which they are printed. */
+/** Keywords with the same meaning in both schemas, in the order of printing. */
 const KEPT = [
   "description",
   "type",
@@ -32,14 +32,14 @@ const KEPT = [
   "x-kubernetes-validations",
 ] as const;
 
-/** Handled one by one below, or without a meaning in a CRD: `readOnly` says there nothing that TypeScript says. */
+/** Keywords that the code below converts, or that a CRD does not need: `readOnly` only serves TypeScript. */
 const HANDLED = ["$schema", "id", "readOnly", "const", "items", "properties", "additionalProperties"];
 
 const KNOWN: ReadonlySet<string> = new Set([...KEPT, ...HANDLED]);
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** @throws TypeError naming the path when the schema says something that a CRD cannot say. */
+/** @throws TypeError that names the path when a CRD cannot express the schema. */
 export function toStructuralSchema(schema: z.ZodType): JSONSchemaProps {
   const json = z.toJSONSchema(schema, { target: "openapi-3.0", io: "input", reused: "inline" });
   return convert(json, "");
@@ -62,7 +62,7 @@ function enumOf(json: Json): JSONSchemaProps {
   return Object.hasOwn(json, "const") ? { enum: [json["const"]] } : {};
 }
 
-/** zod bounds every integer by what a double holds exactly; 64 bits are a format of their own here. */
+/** zod bounds every integer to the exact range of a double. Here a format marks 64-bit integers instead. */
 function safeBounds({ type, minimum, maximum, ...json }: Json): JSONSchemaProps {
   if (type !== "integer") return {};
   const bounds = Object.entries({ minimum, maximum }).filter(
@@ -75,7 +75,7 @@ function safeBounds({ type, minimum, maximum, ...json }: Json): JSONSchemaProps 
   };
 }
 
-/** Lists are replaced as a whole by server-side apply unless their schema says otherwise. */
+/** Server-side apply replaces a list as a whole unless the schema says otherwise. */
 function arrayOf(json: Json, path: string): JSONSchemaProps {
   if (json["type"] !== "array") return {};
   return {
@@ -84,7 +84,7 @@ function arrayOf(json: Json, path: string): JSONSchemaProps {
   };
 }
 
-/** `additionalProperties: false` cannot stand beside `properties`: the API server drops or refuses unknown fields itself. */
+/** A CRD allows no `additionalProperties: false` with `properties`: the API server handles unknown fields itself. */
 function objectOf(json: Json, path: string): JSONSchemaProps {
   const { properties, additionalProperties: others } = json;
   if (properties !== undefined) {

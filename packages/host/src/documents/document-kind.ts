@@ -1,4 +1,4 @@
-/** What there is to know of a kind of document: how files and the cluster say it, and how it is read. */
+/** Describes a kind of document: its form in files and in the cluster, and how Berth reads it. */
 
 import {
   apiVersionOf,
@@ -13,41 +13,41 @@ import {
 import type * as z from "zod";
 import { toStructuralSchema } from "./crd-schema.ts";
 
-/** A kind that a CRD adds to the API: all that the CRD is made of. */
+/** A kind that a CRD adds to the API, with the contents of the CRD. */
 export interface CustomKind {
   readonly resource: Resource;
   readonly singular: string;
   readonly shortNames: readonly string[];
-  /** Default: what `kubectl get berth` shows. */
+  /** Default: the category of `kubectl get berth`. */
   readonly categories?: readonly string[];
-  /** First words of `kubectl explain`. */
+  /** First words of the output of `kubectl explain`. */
   readonly description: string;
-  /** Parses what users write, defaults included. */
+  /** Parses the spec as users write it, and fills in defaults. */
   readonly spec: z.ZodType;
   readonly status: z.ZodType;
-  /** What `kubectl get` shows; those with priority 1 only with `-o wide`. */
+  /** Columns of `kubectl get`. Those with priority 1 appear only with `-o wide`. */
   readonly columns: readonly CustomResourceColumnDefinition[];
-  /** Where `kubectl scale` and autoscalers write and read. Default: they cannot. */
+  /** Paths that `kubectl scale` and autoscalers use. Default: the kind cannot be scaled. */
   readonly scale?: CustomResourceSubresourceScale;
 }
 
-/** A document as an object of a cluster. Its spec may be of another release. */
+/** A document as an object of a cluster. Another release of Berth may have written its spec. */
 export type DocumentObject = KubeObject & { readonly spec?: unknown };
 
-/** A kind of document that files may hold. `S` is the spec as the schema gives it. */
+/** A kind of document that files may contain. `S` is the parsed spec. */
 export interface DocumentKind<S = unknown> {
   readonly kind: string;
   readonly spec: z.ZodType<S>;
-  /** There can be one document of the kind. Gives what is wrong with a second one. Default: any number. */
+  /** Defined when only one document of the kind may exist. Returns the fault of a second one. Default: any number. */
   tooMany?(first: { readonly spec: S; readonly file: string }): {
     readonly reason: string;
     readonly message: string;
   };
-  /** The spec with its relative paths resolved. Default: as it is. */
+  /** Returns the spec with its relative paths resolved. Default: the spec as it is. */
   placed?(spec: S, place: FilePlace): S;
 }
 
-/** Where a document stands: relative paths in it start at `folder`. */
+/** The place of a document. Relative paths in it start at `folder`. */
 export interface FilePlace {
   /** Absolute: the folder of its file. */
   readonly folder: string;
@@ -55,20 +55,20 @@ export interface FilePlace {
   readonly file: string;
 }
 
-/** A kind of document that is in the API of a cluster as well. */
+/** A kind of document that the API of a cluster serves as well. */
 export interface ServedKind<S = unknown> extends DocumentKind<S>, CustomKind {
   readonly resource: Resource<DocumentObject>;
   readonly spec: z.ZodType<S>;
   /**
-   * What a CRD means that stays away for longer than the grace period. `keep`: marks stay as they stand. `release`: all
-   * objects count as deleted.
+   * What happens when the CRD is not served for longer than the grace period. `keep`: marks stay as they are.
+   * `release`: all objects count as deleted.
    */
   readonly whenAway: "keep" | "release";
-  /** Annotations that are read: a change of any other is no change. Default none. */
+  /** Annotations that Berth reads. A change of another annotation is ignored. Default none. */
   readonly annotations?: readonly string[];
 }
 
-/** All kinds that files may hold, of one `apiVersion`. */
+/** All kinds that files may contain, with their common `apiVersion`. */
 export interface KindList {
   readonly apiVersion: string;
   readonly kinds: readonly DocumentKind[];
@@ -78,7 +78,7 @@ export function isServed(kind: DocumentKind): kind is ServedKind {
   return "resource" in kind;
 }
 
-/** For `DocumentKind.tooMany`. */
+/** A value for `DocumentKind.tooMany`. */
 export function onlyOne(kind: string): NonNullable<DocumentKind<never>["tooMany"]> {
   return ({ file }) => ({
     reason: "DuplicateDocument",
@@ -86,7 +86,7 @@ export function onlyOne(kind: string): NonNullable<DocumentKind<never>["tooMany"
   });
 }
 
-/** @throws TypeError when a schema says something that a CRD cannot say. */
+/** @throws TypeError when a CRD cannot express a schema. */
 export function toCustomResourceDefinition(kind: CustomKind): CustomResourceDefinition {
   const { resource, singular, shortNames, categories = ["berth"], description, columns, scale } = kind;
   const { group, version, plural, namespaced } = resource;

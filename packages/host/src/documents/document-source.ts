@@ -15,41 +15,41 @@ import {
   type Unsettled,
 } from "./sources.ts";
 
-/** What is known of the documents of one kind. */
+/** The input of compiling the documents of one kind. */
 export interface KnownDocuments<S, T> {
-  /** Those that were read. Files come first and win over the cluster. */
+  /** The sources that were read. Files come first, and win over the cluster. */
   readonly sources: readonly SourceDocuments<Document<S>>[];
   readonly cluster: ClusterDocuments<S> | undefined;
-  /** Documents may be missing: those that are not known to be deleted are not taken for deleted. */
+  /** Set when documents may be missing. A missing document then counts as deleted only if it is known to be deleted. */
   readonly unsettled: Unsettled | undefined;
-  /** What was in force until now. */
+  /** The last result. */
   readonly before: T | undefined;
 }
 
-/** How the documents of one kind come into force. `S` is the spec of one, `T` what all of them make. */
+/** How the documents of one kind come into force. `S` is the spec of one, `T` the compiled form of all. */
 export interface DocumentRules<S, T> {
   readonly kind: ServedKind<S>;
-  /** Total: a document with a fault is reported, and the others are in force. */
+  /** Total: reports each document with a fault, and puts the others in force. */
   readonly compile: (known: KnownDocuments<S, T>) => T;
   readonly faultsOf: (inForce: T) => readonly DocumentFault[];
-  /** What became of a document of the cluster without a fault; `undefined` while it is not known. */
+  /** The result of a document of the cluster without a fault; `undefined` while it is not known. */
   readonly resultOf: (document: Document<S>, inForce: T) => DocumentResult | undefined;
-  /** There is something in force without any document. Default: there is not. */
+  /** Can something be in force without any document? Default: no. */
   readonly hasMore?: () => boolean;
-  /** The text of a fault in a file. Default: with the field. */
+  /** The message of a fault in a file. Default: the field and the message. */
   readonly describe?: (fault: DocumentFault) => string;
 }
 
-/** The documents of one kind by source; `undefined` is a source that has not been read, which is never an empty one. */
+/** The documents of one kind by source. `undefined`: the source was not read, which differs from an empty source. */
 export interface SourcesRead<S> {
   readonly config: readonly LocatedDocument<S>[] | undefined;
   readonly cluster: ClusterDocuments<S> | undefined;
   readonly unsettled?: Unsettled | undefined;
-  /** Those of the cluster are not known because their CRD is away: Berth goes on without. Default false. */
+  /** True when the CRD is not served, so Berth continues without the cluster's documents. Default false. */
   readonly isAway?: boolean;
 }
 
-/** What all documents make. `undefined` while no source has been read. */
+/** Compiles all documents. Returns `undefined` while no source has been read. */
 export function compileDocuments<S, T>(
   { compile, hasMore }: DocumentRules<S, T>,
   { config, cluster, unsettled, isAway = false }: SourcesRead<S>,
@@ -63,8 +63,8 @@ export function compileDocuments<S, T>(
 }
 
 /**
- * Puts the documents of one kind of files and of the cluster together, and gives the result of each. Until those of the
- * cluster have been read, or `settle` says that they will not be, one that is in no file is not taken for deleted.
+ * Combines the documents of one kind from files and from the cluster, and keeps the result of each. A document that
+ * is in no file counts as deleted only after the cluster was read, or after `settle`.
  */
 export class DocumentSource<S, T> {
   readonly #rules: DocumentRules<S, T>;
@@ -72,7 +72,7 @@ export class DocumentSource<S, T> {
   #read: SourcesRead<S> = { config: undefined, cluster: undefined, unsettled: "reading" };
   #inForce: T | undefined;
 
-  /** @param onChange documents came into force or ceased to be. */
+  /** @param onChange called when documents came into force or ceased to be. */
   constructor(rules: DocumentRules<S, T>, onChange: (inForce: T) => void) {
     this.#rules = rules;
     this.#onChange = onChange;
@@ -83,7 +83,7 @@ export class DocumentSource<S, T> {
     return this.#inForce;
   }
 
-  /** The documents of the cluster are known. */
+  /** Have the documents of the cluster been read? */
   get clusterRead(): boolean {
     return this.#read.cluster !== undefined;
   }
@@ -93,7 +93,7 @@ export class DocumentSource<S, T> {
     this.refresh();
   }
 
-  /** `undefined`: their CRD is away, and it is not known which there should be. */
+  /** @param read `undefined`: the CRD is not served, so the objects are not known. */
   setCluster(read: ClusterObjects | undefined): void {
     this.#read = {
       config: this.#read.config,
@@ -104,13 +104,13 @@ export class DocumentSource<S, T> {
     this.refresh();
   }
 
-  /** Berth goes on without those of the cluster, or with what was read of them. */
+  /** Berth stops waiting for the documents of the cluster, and continues with what it has read. */
   settle(): void {
     this.#read = { ...this.#read, unsettled: undefined };
     this.refresh();
   }
 
-  /** Compiles the same documents again without `onChange`: something else that they depend on has changed. */
+  /** Compiles the same documents again without `onChange`. For a change of other inputs of the compilation. */
   renew(): void {
     this.#inForce = compileDocuments(this.#rules, this.#read, this.#inForce);
   }
@@ -120,18 +120,18 @@ export class DocumentSource<S, T> {
     if (this.#inForce !== undefined) this.#onChange(this.#inForce);
   }
 
-  /** Names of the documents of files. */
+  /** Names of the documents in files. */
   get files(): readonly string[] {
     return (this.#read.config ?? []).map(({ name }) => name);
   }
 
-  /** What became of a document of files; `undefined` until it was compiled, and of one that is not there. */
+  /** The result of a document in a file; `undefined` before it was compiled, or when it does not exist. */
   resultOfFile(name: string): DocumentResult | undefined {
     const document = this.#read.config?.find((it) => it.name === name);
     return document && this.#resultOf("config", document);
   }
 
-  /** What became of this version of a document of the cluster; `undefined` until it was compiled. */
+  /** The result of this version of a document of the cluster; `undefined` before it was compiled. */
   resultOf(name: string, { uid, generation }: DocumentVersion): DocumentResult | undefined {
     const { cluster } = this.#read;
     const { metadata } = cluster?.objects.get(name) ?? {};
@@ -140,7 +140,7 @@ export class DocumentSource<S, T> {
     return this.#resultOf("cluster", cluster?.documents.find((it) => it.name === name) ?? { name });
   }
 
-  /** @param document with its name alone when it does not fit the schema, which is a fault. */
+  /** @param document only the name when the document does not fit the schema. That is a fault. */
   #resultOf(source: SourceName, document: Document<S> | Pick<Document, "name">): DocumentResult | undefined {
     const { name } = document;
     const fault = this.#faults().find((it) => it.source === source && it.name === name && isError(it));
@@ -148,7 +148,7 @@ export class DocumentSource<S, T> {
     return this.#inForce && "spec" in document ? this.#rules.resultOf(document, this.#inForce) : undefined;
   }
 
-  /** Faults of documents of files, each with its place. */
+  /** Faults of documents in files, each with its place. */
   configFaults(): readonly Fault[] {
     return fileFaults(this.#read.config ?? [], this.#faults(), this.#rules.describe);
   }

@@ -2,7 +2,7 @@ import type { ObjectReference } from "@berth/kube";
 import type { EventInput } from "@berth/runtime";
 import type { Fault } from "./fault.ts";
 
-/** The Event for a fault of a file: where, and what follows from it. */
+/** The Event for a fault in a file. It says where the fault is and what follows from it. */
 export function faultEvent(
   { file, line, column, reason, message }: Fault,
   regarding: ObjectReference,

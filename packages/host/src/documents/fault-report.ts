@@ -1,6 +1,6 @@
 import type { Fault } from "./fault.ts";
 
-/** Tells each fault when it appears, and again only after it was gone. */
+/** Reports each fault when it appears. Reports it again only if it was gone in between. */
 export class FaultReport {
   readonly #onFault: (fault: Fault) => void;
   readonly #standing = new Map<string, ReadonlySet<string>>();
@@ -9,9 +9,9 @@ export class FaultReport {
     this.#onFault = onFault;
   }
 
-  /** All faults that there are now about one thing. */
+  /** @param faults all current faults of `about`. */
   report(about: string, faults: readonly Fault[]): void {
-    // A message that only counts differently is about the same fault.
+    // A fault whose message differs only in a count is the same fault.
     const nameOf = ({ file, line, message }: Fault): string =>
       `${file}:${line ?? 0}: ${message.replaceAll(/\d+ (?=of|nodes|%)/g, "")}`;
     const before = this.#standing.get(about);

@@ -1,4 +1,4 @@
-/** Follows the documents of one kind in the cluster, and tells their deletion from that of their CRD. */
+/** Follows the documents of one kind in the cluster. Distinguishes deleted documents from a deleted CRD. */
 import { customResourceDefinitions, isApiError, type KubeClient, nameOfResource } from "@berth/kube";
 import {
   type Clock,
@@ -11,75 +11,75 @@ import {
 import type { DocumentObject, ServedKind } from "./document-kind.ts";
 import { ruleName } from "./sources.ts";
 
-/** The objects of one kind that are to be in force. */
+/** The objects of one kind that Berth puts in force. */
 export interface ClusterObjects<T = DocumentObject> {
   readonly objects: readonly T[];
-  /** Objects may be missing: only these rules (`cluster/<name>`) are known to be deleted on purpose. */
+  /** Set when objects may be missing: only these rules (`cluster/<name>`) are known to be deleted on purpose. */
   readonly unsettled?: { readonly deleted: ReadonlySet<string> };
 }
 
-/** What the followers of all kinds have in common. */
+/** Dependencies that the followers of all kinds share. */
 export interface FollowerDeps {
   readonly client: Pick<KubeClient, "get">;
   readonly traces: DocumentTraces;
   readonly clock: Clock;
-  /** How long a CRD may be away, or young, before objects that it does not have count as deleted. Milliseconds. */
+  /** How long a CRD may be missing, or new, before missing objects count as deleted. Milliseconds. */
   readonly graceMs: number;
-  /** Says that the CRD of a kind is away and what follows; `undefined` when it is not, or not any more. */
+  /** Called with the consequences when the CRD of a kind is not served; with `undefined` when it is served again. */
   readonly onAway: (kind: string, message: string | undefined) => void;
 }
 
-/** What documents have left on the objects that they are about. */
+/** The marks that documents put on objects. */
 export interface DocumentTraces {
-  /** Resolves once all of these objects are known: `false` when it was aborted before. */
+  /** Resolves with `true` once all objects that may have marks are known; with `false` if `signal` aborts first. */
   whenKnown(signal: AbortSignal): Promise<boolean>;
-  /** Documents of the cluster of this capability have left something, with this process or one before. */
+  /** Did documents of the cluster put marks for this capability, in this process or an earlier one? */
   of(capability: string): boolean;
 }
 
 export interface FollowedKind<T extends DocumentObject> {
   readonly kind: Pick<ServedKind, "resource" | "whenAway" | "annotations">;
   readonly documents: Informer<T>;
-  /** The capability that the traces of these documents are recorded for. */
+  /** The capability in whose name these documents put marks. */
   readonly capability: string;
-  /** Where the documents go; see `DocumentSource`. */
+  /** Receives the documents; see `DocumentSource`. */
   readonly source: {
-    /** `undefined`: the CRD is away, and it is not known which objects there should be. */
+    /** `undefined`: the CRD is not served, so the objects are not known. */
     setCluster(read: ClusterObjects<T> | undefined): void;
-    /** The objects could not be read within `PATIENCE_MS`, and Berth goes on without them. */
+    /** Called when the objects could not be read within `PATIENCE_MS`. Berth continues without them. */
     settle(): void;
   };
-  /** All traces are known. */
+  /** Called once all marks are known. */
   readonly onKnown?: () => void;
-  /** Every `LOOK_MS`. */
+  /** Called every `LOOK_MS`. */
   readonly onLook?: () => void;
 }
 
 /** Creates the follower of one kind; see `DocumentFollower`. */
 export type Follow = <T extends DocumentObject>(followed: FollowedKind<T>) => Component;
 
-/** Edits of several objects within this time are one change. Milliseconds. */
+/** Changes of several objects within this time are handled together. Milliseconds. */
 const COALESCE_MS = 50;
-/** How often the follower looks whether the CRD is served. Milliseconds. */
+/** Interval between two checks of whether the CRD is served. Milliseconds. */
 export const LOOK_MS = 5000;
-/** How long the follower waits for objects that the API server does not let it read. Milliseconds. */
+/** How long the follower waits for objects that it may not read. Milliseconds. */
 export const PATIENCE_MS = 30_000;
-/** Whoever installs a CRD again applies the objects after it. */
+/** Ten minutes: a user who installs a CRD again needs time to apply the objects after it. */
 export const CRD_GRACE_MS: number = 10 * 60_000;
 
 const ADVICE = "Install it (`berth manifests crds`) and apply its objects again.";
 
 /** A CRD that is served. */
 interface ServedCrd {
-  /** Another one: the CRD was deleted and created again. */
+  /** Changes when the CRD is deleted and created again. */
   readonly uid: string;
   readonly createdAt: number;
 }
 
-/** Without the permission to read CRDs, a deleted CRD is told by all its objects being gone. */
+/** Without the permission to read CRDs, the CRD counts as deleted when all its objects are gone. */
 const unreadableCrd: ServedCrd = { uid: "", createdAt: Number.NEGATIVE_INFINITY };
 
-/** Refused, as everything is by an API server that has just started: objects that are missing do not count as deleted. */
+/** A refused read, which a starting API server gives for every request. Missing objects do not count as deleted. */
 const refusedCrd: ServedCrd = { uid: "", createdAt: Number.POSITIVE_INFINITY };
 
 export function createDocumentFollower<T extends DocumentObject>(
@@ -99,35 +99,35 @@ export function createDocumentFollower<T extends DocumentObject>(
 }
 
 /**
- * Deleting an object takes its marks off the nodes; deleting the CRD deletes all objects, and nobody meant that. So:
+ * Deleting an object removes its marks from the nodes. Deleting the CRD also deletes all objects, often by mistake:
  *
- * - While the CRD is not served, the objects stay in force as they were, for the grace period. After it the source
- *   counts as not read (`keep`), or all objects as deleted (`release`).
- * - A CRD that is back may not have got all its objects yet. Until it is older than the grace period, only objects
- *   that were deleted while it was served count as deleted.
- * - A process that starts while the CRD is away knows no objects: nothing is removed until the grace period is over.
+ * - While the CRD is not served, the objects stay in force for the grace period. After it the source counts as not read
+ *   (`keep`), or all objects count as deleted (`release`).
+ * - A restored CRD may not have all its objects yet. Until it is older than the grace period, only objects that were
+ *   deleted while it was served count as deleted.
+ * - A process that starts without the CRD knows no objects: it removes nothing until the grace period is over.
  */
 class DocumentFollower<T extends DocumentObject> {
   readonly #followed: FollowedKind<T>;
   readonly #deps: FollowerDeps;
   /** By name. */
   readonly #inForce = new Map<string, T>();
-  /** Those in force that went together with their CRD. */
+  /** Objects in force that disappeared together with their CRD. */
   readonly #carried = new Set<string>();
-  /** Rules of objects that were deleted on purpose. */
+  /** Rules of objects that a user deleted on purpose. */
   readonly #deleted = new Set<string>();
-  /** The one that the objects were last read from. */
+  /** The CRD at the last read of the objects. */
   #crd: ServedCrd | undefined;
   #awaySinceMs: number | undefined;
-  /** It may be served: all its objects are gone, and Berth may not read it. */
+  /** The CRD may be served, but Berth may not read it, and all its objects are gone. */
   #isHidden = false;
-  /** The API server has not let Berth read the CRD since, monotonic ms. */
+  /** When the API server first refused to let Berth read the CRD, monotonic ms. */
   #refusedSinceMs: number | undefined;
   #told: ClusterObjects<T> | "nothing" | undefined;
   #isAsked = false;
   #work: Promise<void> = Promise.resolve();
   readonly #firstLook = Promise.withResolvers<void>();
-  /** Objects were in force, by this process or by one before: that the CRD is away is worth a message. */
+  /** True if objects were in force, in this process or an earlier one. Only then a missing CRD needs a message. */
   #isMissed = false;
   message: string | undefined;
 
@@ -175,7 +175,7 @@ class DocumentFollower<T extends DocumentObject> {
     this.#report();
   }
 
-  /** One after the other: the API server may be slow to answer. One that has not begun yet serves all who ask. */
+  /** Runs one check at a time: the API server may be slow. A check that has not started serves all callers. */
   #look(signal: AbortSignal): Promise<void> {
     if (this.#isAsked) return this.#work;
     this.#isAsked = true;
@@ -188,10 +188,10 @@ class DocumentFollower<T extends DocumentObject> {
 
   async #lookOnce(signal: AbortSignal): Promise<void> {
     const { documents } = this.#followed;
-    // An informer may also be absent because it may not read; then nothing is known of the CRD.
+    // The informer can also be absent because Berth may not read the objects. Then the state of the CRD is not known.
     const isServed = !documents.absent;
     if (signal.aborted || (isServed ? !documents.synced : documents.refusal !== undefined)) return;
-    // Read before the CRD: an object that is missing from it did not go with a CRD that is served afterwards.
+    // Objects are read before the CRD. So a CRD that is served afterwards did not take a missing object with it.
     const present = new Map(Array.from(documents.list(), (one) => [one.metadata?.name ?? "", one]));
     const lost = this.#inForce.keys().some((name) => !present.has(name) && !this.#carried.has(name));
     const isRead = this.#crd !== undefined && this.#crd !== refusedCrd;
@@ -227,7 +227,7 @@ class DocumentFollower<T extends DocumentObject> {
     this.#crd = crd;
     this.#awaySinceMs = undefined;
     this.#isMissed = this.#inForce.size > 0;
-    // Once the CRD has settled, whatever is missing is deleted: no names need to be kept.
+    // From now on every missing object counts as deleted, so names are not needed.
     if (isSettled) this.#deleted.clear();
     this.#tell(this.#objects(isSettled));
   }
@@ -256,7 +256,7 @@ class DocumentFollower<T extends DocumentObject> {
     return isSettled ? { objects } : { objects, unsettled: { deleted: new Set(this.#deleted) } };
   }
 
-  /** Only what differs from what was told last. */
+  /** Passes on the documents only if they differ from the last ones. */
   #tell(read: ClusterObjects<T> | undefined): void {
     const last = this.#told;
     if (last !== undefined && (last === "nothing" ? read === undefined : read && isEqual(last, read))) return;
@@ -273,7 +273,7 @@ class DocumentFollower<T extends DocumentObject> {
     );
   }
 
-  /** @param present How many objects there are. */
+  /** @param present number of objects in the cluster. */
   async #readCrd(present: number, signal: AbortSignal): Promise<ServedCrd | "gone" | "unknown"> {
     const { clock } = this.#deps;
     const name = nameOfResource(this.#followed.kind.resource);

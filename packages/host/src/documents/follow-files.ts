@@ -13,22 +13,22 @@ import { FaultReport } from "./fault-report.ts";
 import type { LocatedDocument } from "./read-documents.ts";
 
 export interface ConfigFollowerOptions {
-  /** Configuration files and folders, each watched. Without any, nothing is told. */
+  /** Configuration files and folders, each watched. Default none: the follower reports nothing. */
   readonly config: readonly { readonly path: string; readonly shown: string }[];
   readonly kinds: KindList;
-  /** Stay in force whatever the files say. */
+  /** Documents that stay in force whatever the files contain. */
   readonly ofFlags?: readonly LocatedDocument[];
   readonly clock: Clock;
   readonly log: Logger;
-  /** Gets all documents, each time the files were read without an error. */
+  /** Called with all documents each time the files were read without an error. */
   readonly onDocuments: (documents: Documents) => void;
-  /** Gets each fault when it appears, and again only after it was gone. */
+  /** Called with each fault when it appears, and again only if it was gone in between. */
   readonly onFault: (fault: Fault) => void;
 }
 
 /**
- * Follows configuration files, live. Files with errors never replace what worked: the errors are reported, and the last
- * good documents stay in force. Started once all files were read for the first time, with or without errors.
+ * Watches configuration files. After a change with errors it reports them, and the last good documents stay in force.
+ * It counts as started once all files were read for the first time, with or without errors.
  */
 export function createConfigFollower(
   options: ConfigFollowerOptions,

@@ -1,24 +1,24 @@
-/** Documents out of texts: all faults at once, each with its place. */
+/** Reads documents from text. Reports all faults at once, each with its place. */
 
 import * as z from "zod";
 import { type DocumentKind, isServed, type KindList } from "./document-kind.ts";
 import type { Fault } from "./fault.ts";
 import { type Position, readYaml, type YamlDocument } from "./yaml.ts";
 
-/** A document whose `spec` has passed the schema. What is wrong beyond that is found when it is compiled. */
+/** A document whose `spec` fits the schema. The compilation finds other faults. */
 export interface Document<S = unknown> {
   readonly name: string;
-  /** Of its metadata. */
+  /** Annotations of the metadata. */
   readonly annotations: Readonly<Record<string, string>>;
   readonly spec: S;
 }
 
-/** A document of a file, with its place. */
+/** A document in a file, with its place. */
 export interface LocatedDocument<S = unknown> extends Document<S>, Position {
   readonly kind: DocumentKind<S>;
-  /** As the user named it. */
+  /** As the user wrote it. */
   readonly file: string;
-  /** The place of the value at this path inside `spec`; of a missing value, where the nearest map around it begins. */
+  /** The place of this path in `spec`. For a missing value: the start of the nearest map that contains it. */
   readonly positionOf: (path: readonly PropertyKey[]) => Position;
 }
 
@@ -36,10 +36,10 @@ export const configReasons = {
   FileUnreadable: "FileUnreadable",
 } as const;
 
-/** Of one file: a file that is no YAML has a problem at nearly every character. */
+/** Limit for one file: a file that is not YAML has a problem at nearly every character. */
 const MAX_PROBLEMS = 20;
 
-/** Reads all documents of one file, and those in its lists as `kubectl get -o yaml` prints them. Total. */
+/** Reads all documents of one file, also those in lists as `kubectl get -o yaml` prints them. Total. */
 export function readDocuments(file: string, text: string, list: KindList): ReadDocuments {
   const { documents: parsed, problems } = readYaml(text);
   const documents: LocatedDocument[] = [];
@@ -62,7 +62,7 @@ export function readDocuments(file: string, text: string, list: KindList): ReadD
   return { documents, faults };
 }
 
-/** The items of a list, else the document itself. */
+/** The items of a list, or the document itself. */
 export function itemsOf(yaml: YamlDocument, list: KindList): readonly YamlDocument[] {
   if (!isMap(yaml.value)) return [yaml];
   const { apiVersion, kind, items } = yaml.value;
@@ -101,7 +101,7 @@ function readDocument(yaml: YamlDocument, list: KindList): ReadOne {
 
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** What is read of `metadata`. The rest, such as what the API server adds, is allowed and left alone. */
+/** The fields of `metadata` that Berth reads. It allows and ignores others, such as those that the API server adds. */
 interface Metadata {
   readonly name: string;
   readonly annotations?: Document["annotations"] | undefined;
@@ -109,13 +109,13 @@ interface Metadata {
 
 const localMetadata: z.ZodType<Metadata> = z.looseObject({ name: z.string().min(1) });
 
-/** As the API server has it for cluster-scoped objects (`NameIsDNSSubdomain`). */
+/** The API server's rules for names of cluster-scoped objects (`NameIsDNSSubdomain`). */
 const servedMetadata: z.ZodType<Metadata> = z.looseObject({
   name: z.string().max(253).regex(SUBDOMAIN, "must be a DNS subdomain: lower-case letters, digits, - and ."),
   annotations: z.record(z.string(), z.string()).optional(),
 });
 
-/** The whole document of a kind. One that the API server has as well may come from `kubectl get -o yaml`. */
+/** The schema of a whole document. If the API server has the kind, the text may come from `kubectl get -o yaml`. */
 export function documentSchema(
   kind: DocumentKind,
   apiVersion: string,
@@ -129,7 +129,7 @@ export function documentSchema(
   });
 }
 
-/** The API server takes a field that is null for one that is not there (structural schemas, without `nullable`). */
+/** The API server treats a null field as absent (structural schemas, without `nullable`). */
 function parseWithoutNulls<T>(schema: z.ZodType<T>, given: unknown): z.ZodSafeParseResult<T> {
   const value = structuredClone(given);
   for (;;) {
@@ -163,7 +163,7 @@ function unknownKind(
   };
 }
 
-/** Everything that a schema finds wrong with a document, each with its place. */
+/** All faults that a schema finds in a document, each with its place. */
 export function faultsOfDocument(error: z.ZodError, yaml: YamlDocument): readonly Unplaced[] {
   return error.issues.flatMap((issue) => toFaults(issue, yaml));
 }
@@ -183,7 +183,7 @@ function toSentence(issue: z.core.$ZodIssue): string {
   if (issue.code === "invalid_type" && issue.input === undefined && issue.message.includes("undefined")) {
     return "is required";
   }
-  // Our own messages begin as they have to: with the name of an operator, for example.
+  // Berth's own messages keep their first letter: they may begin with the name of an operator.
   if (issue.code === "custom") return issue.message;
   return issue.message.charAt(0).toLowerCase() + issue.message.slice(1);
 }

@@ -1,19 +1,19 @@
-/** What the schemas of all our kinds have in common. */
+/** Helpers for the schemas of all kinds. */
 import * as z from "zod";
 
-/** A rule that concerns several fields of an object: one sentence, checked by the API server and by us alike. */
+/** A rule about several fields of an object. The API server and Berth both check it, with the same message. */
 export interface ObjectRule<T> {
-  /** In CEL over `self`, for the API server. */
+  /** The rule in CEL over `self`, for the API server. */
   readonly cel: string;
-  /** The same, for files. */
+  /** The same rule for files. */
   readonly holds: (value: T) => boolean;
-  /** What is wrong when it does not hold, in words. */
+  /** The fault as a sentence. */
   readonly message: string;
-  /** The field to point at; default the object itself. */
+  /** The field of the fault. Default: the object itself. */
   readonly field?: string;
 }
 
-/** The schema with these rules: in files through `superRefine`, in the CRD as `x-kubernetes-validations`. */
+/** Adds rules to a schema: in files with `superRefine`, in the CRD as `x-kubernetes-validations`. */
 export function withRules<T>(schema: z.ZodType<T>, rules: readonly ObjectRule<T>[]): z.ZodType<T> {
   const validations = rules.map(({ cel, message, field }) => ({
     rule: cel,
@@ -31,7 +31,7 @@ export function withRules<T>(schema: z.ZodType<T>, rules: readonly ObjectRule<T>
     .meta({ "x-kubernetes-validations": validations });
 }
 
-/** How long a text may be, in characters as the API server counts them: code points, and not UTF-16 units. */
+/** A text with limits in code points, as the API server counts them, not in UTF-16 units. */
 export function text({ min = 0, max }: { readonly min?: number; readonly max: number }): z.ZodString {
   return z
     .string()
@@ -47,13 +47,13 @@ const LABEL_NAME = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
 const SUBDOMAIN = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:[.][a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*";
 
 /**
- * The same as patterns, which cost the API server nothing: CEL inside of lists of lists is over its budget. That the
- * part before `/` has at most 253 characters is checked when the document is taken up.
+ * The same rules as patterns. They do not use the API server's CEL budget, which CEL in nested lists exceeds. The
+ * compilation checks that the part before `/` has at most 253 characters.
  */
 export const labelKeyPattern: RegExp = new RegExp(`^(?:${SUBDOMAIN}/)?${LABEL_NAME}$`);
 export const labelValuePattern: RegExp = new RegExp(`^(?:${LABEL_NAME})?$`);
 
-/** `x-kubernetes-validations` that accept what `labelKeyProblem` finds nothing wrong with. */
+/** `x-kubernetes-validations` with the same result as `labelKeyProblem`. */
 export const labelKeyValidations: readonly { readonly rule: string; readonly message: string }[] = [
   {
     rule: `self.matches("^(?:${SUBDOMAIN}/)?${LABEL_NAME}$")`,
@@ -62,7 +62,7 @@ export const labelKeyValidations: readonly { readonly rule: string; readonly mes
   { rule: 'self.indexOf("/") <= 253', message: "the part before / has more than 253 characters" },
 ];
 
-/** `x-kubernetes-validations` that accept what `labelValueProblem` finds nothing wrong with. */
+/** `x-kubernetes-validations` with the same result as `labelValueProblem`. */
 export const labelValueValidations: readonly { readonly rule: string; readonly message: string }[] = [
   {
     rule: `self.matches("^(?:${LABEL_NAME})?$")`,

@@ -1,4 +1,4 @@
-/** Label selectors as Kubernetes has them (`metav1.LabelSelector`), for the schemas of our kinds. */
+/** Label selectors of Kubernetes (`metav1.LabelSelector`) for the schemas of all kinds. */
 import * as z from "zod";
 import { labelKeyPattern, labelValuePattern, text, withRules } from "./schema.ts";
 
@@ -8,11 +8,11 @@ export const selectorOperators = ["In", "NotIn", "Exists", "DoesNotExist"] as co
 export interface SelectorRequirement {
   readonly key: string;
   readonly operator: (typeof selectorOperators)[number];
-  /** Some for `In` and `NotIn`, none otherwise. */
+  /** Required for `In` and `NotIn`, not allowed otherwise. */
   readonly values?: readonly string[] | undefined;
 }
 
-/** All of it has to hold. Empty: everything. */
+/** All requirements have to hold. An empty selector matches everything. */
 export interface Selector {
   readonly matchLabels?: Readonly<Record<string, string>> | undefined;
   readonly matchExpressions?: readonly SelectorRequirement[] | undefined;
@@ -54,7 +54,7 @@ const requirement: z.ZodType<SelectorRequirement> = withRules<SelectorRequiremen
   ],
 );
 
-/** Keys and values of `matchLabels` are checked when the document is taken up: a CRD cannot check the keys of a map. */
+/** The compilation checks keys and values of `matchLabels`: a CRD cannot check the keys of a map. */
 export const selector: z.ZodType<Selector> = z.strictObject({
   matchLabels: z.record(z.string(), labelValue).optional().describe("Labels with these values."),
   matchExpressions: z

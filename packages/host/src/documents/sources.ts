@@ -1,4 +1,4 @@
-/** Where documents come from, what of the cluster was read, and what is wrong with single documents. */
+/** The sources of documents, the documents read from them, and the faults of single documents. */
 
 import type { ObjectMeta } from "@berth/kube";
 import type * as z from "zod";
@@ -6,15 +6,15 @@ import type { DocumentObject } from "./document-kind.ts";
 import type { Fault } from "./fault.ts";
 import type { Document, LocatedDocument } from "./read-documents.ts";
 
-/** The sources of documents, as rules are recorded with them. */
+/** The sources of documents, as records on nodes name them. */
 export type SourceName = "config" | "cluster";
 
-/** The name of the rule that a document makes: `cluster/gpu`. */
+/** The name of the rule from a document: `cluster/gpu`. */
 export function ruleName(source: SourceName, name: string): string {
   return `${source}/${name}`;
 }
 
-/** The document of a rule; `undefined` when the rule does not come from this source. */
+/** The name of the rule's document; `undefined` when the rule comes from another source. */
 export function documentName(rule: string, source: SourceName): string | undefined {
   const prefix = ruleName(source, "");
   return rule.startsWith(prefix) ? rule.slice(prefix.length) : undefined;
@@ -24,17 +24,17 @@ export function documentName(rule: string, source: SourceName): string | undefin
 export interface SourceDocuments<D> {
   readonly source: SourceName;
   readonly documents: readonly D[];
-  /** Documents whose `spec` does not pass the schema: name, and why. */
+  /** Documents whose `spec` does not fit the schema, with the reason. */
   readonly unreadable?: readonly { readonly name: string; readonly message: string }[];
 }
 
 /**
- * Why documents may be missing. `reading`: a source has yet to be read, and what is in none of the others may be there.
- * Otherwise the cluster may not have got all of its objects; only those in `deleted` are known to be deleted.
+ * Why documents may be missing. `reading`: a source is not read yet, and it may contain a document that no other source
+ * has. Otherwise the cluster may not have all its objects yet. Only those in `deleted` are known to be deleted.
  */
 export type Unsettled = "reading" | { readonly deleted: ReadonlySet<string> };
 
-/** What is wrong with a document beyond its schema. */
+/** A fault of a document whose `spec` fits the schema. */
 export interface DocumentFault<R extends string = string> {
   /** Name of the document. */
   readonly name: string;
@@ -43,11 +43,11 @@ export interface DocumentFault<R extends string = string> {
   readonly path: readonly (string | number)[];
   readonly reason: R;
   readonly message: string;
-  /** `warning`: the document is in force all the same. Default `error`. */
+  /** `warning`: the document is in force anyway. Default `error`. */
   readonly severity?: Fault["severity"];
 }
 
-/** The objects of one kind in a cluster, read. */
+/** All objects of one kind in a cluster, parsed. */
 export interface ClusterDocuments<S> extends SourceDocuments<Document<S>> {
   readonly source: "cluster";
   readonly unreadable: readonly { readonly name: string; readonly message: string }[];
@@ -55,7 +55,7 @@ export interface ClusterDocuments<S> extends SourceDocuments<Document<S>> {
   readonly objects: ReadonlyMap<string, DocumentObject>;
 }
 
-/** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
+/** Parses objects again: the CRD in the server may be of another release of Berth. Total. */
 export function readClusterDocuments<S>(
   { spec: schema }: { readonly spec: z.ZodType<S> },
   found: Iterable<DocumentObject>,
@@ -78,17 +78,17 @@ export function readClusterDocuments<S>(
   return { source: "cluster", documents, unreadable, objects };
 }
 
-/** Which version of a document: the same name may come to stand for another object. */
+/** Identifies a version of a document: a new object can have the same name. */
 export type DocumentVersion = Pick<ObjectMeta, "uid" | "generation">;
 
-/** What became of one version of a document. */
+/** The result of compiling one version of a document. */
 export interface DocumentResult {
   readonly ready: boolean;
   readonly reason: string;
   readonly message: string;
 }
 
-/** Faults of documents of files, each with its place. @param located all documents of files. */
+/** Faults of documents in files, each with its place. @param located all documents in files. */
 export function fileFaults(
   located: readonly LocatedDocument[],
   faults: readonly DocumentFault[],
@@ -107,7 +107,7 @@ export function fileFaults(
   });
 }
 
-/** Faults of documents of the cluster, for a command that shows them on the terminal. @param kind in lower case. */
+/** Faults of documents of the cluster, for the terminal. @param kind in lower case. */
 export function clusterFaults(kind: string, faults: readonly DocumentFault[]): readonly Fault[] {
   return faultsOf("cluster", faults).map((fault) => {
     const { name, reason, severity = "error" } = fault;
@@ -119,7 +119,7 @@ function faultsOf(source: SourceName, faults: readonly DocumentFault[]): readonl
   return faults.filter((fault) => fault.source === source);
 }
 
-/** The fault with its field. */
+/** The message with the path of the field. */
 export function textOf({ path, message }: DocumentFault): string {
   return path.length === 0 ? message : `spec.${path.join(".")}: ${message}`;
 }

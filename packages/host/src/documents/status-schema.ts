@@ -1,7 +1,7 @@
-/** What the status of all our kinds has in common. */
+/** Schemas for the status fields that all kinds share. */
 import * as z from "zod";
 
-/** One of `status.conditions`, with the bounds of `metav1.Condition` (apimachinery `pkg/apis/meta/v1/types.go`). */
+/** One of `status.conditions`, with the limits of `metav1.Condition` (apimachinery `pkg/apis/meta/v1/types.go`). */
 const condition: z.ZodType = z
   .strictObject({
     type: z
@@ -31,7 +31,7 @@ const condition: z.ZodType = z
   })
   .describe("One aspect of the state of the object.");
 
-/** `status.conditions`: a list in which each type stands once. */
+/** `status.conditions`: a list with unique types. */
 export const conditions: z.ZodType = z
   .array(condition)
   .optional()
@@ -41,7 +41,6 @@ export const conditions: z.ZodType = z
     "x-kubernetes-list-map-keys": ["type"],
   });
 
-/** `status.observedGeneration`. */
 export const observedGeneration: z.ZodType = z
   .int()
   .min(0)

@@ -1,21 +1,21 @@
 /**
- * YAML as kubectl reads it. Kubernetes' YAML library is one of YAML 1.1 (`yes` and `on` are true, `0777` is octal),
- * but without its timestamps and base-60 numbers, and with the `0o777` of YAML 1.2.
+ * Reads YAML as kubectl does. The YAML library of Kubernetes reads YAML 1.1: `yes` and `on` are true, `0777` is octal.
+ * It has no timestamps and base-60 numbers, but reads the `0o777` of YAML 1.2.
  */
 import { type Document, isMap, isScalar, LineCounter, type Node, parseAllDocuments, type Tags } from "yaml";
 
-/** A place in a text, both from 1; columns in UTF-16 units. */
+/** A place in a text. Lines and columns start at 1; columns count UTF-16 units. */
 export interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** One document of a file, as plain data, with the way back to its text. */
+/** One document of a file, as plain data, with the places of its values. */
 export interface YamlDocument {
   readonly value: unknown;
-  /** Where the value at this path stands; of what is missing, where the nearest map around it begins. */
+  /** The place of the value at this path. For a missing value: the start of the nearest map that contains it. */
   positionOf(path: readonly PropertyKey[]): Position;
-  /** Where the key itself stands. */
+  /** The place of the key itself. */
   positionOfKey(path: readonly PropertyKey[], key: string): Position;
 }
 
@@ -24,7 +24,7 @@ export interface YamlProblem extends Position {
 }
 
 export interface YamlFile {
-  /** Those that could be read; empty ones are left out, as kubectl does. */
+  /** The documents without errors. Like kubectl, it skips empty documents. */
   readonly documents: readonly YamlDocument[];
   readonly problems: readonly YamlProblem[];
 }
@@ -46,7 +46,7 @@ function asKubectl(tags: Tags): Tags {
   return [OCTAL_1_2, ...kept];
 }
 
-/** Total: whatever the text, it answers with what could be read and everything that is wrong. */
+/** Total: returns the documents that it could read, and all problems. */
 export function readYaml(text: string): YamlFile {
   const lines = new LineCounter();
   const documents: YamlDocument[] = [];
@@ -65,7 +65,7 @@ export function readYaml(text: string): YamlFile {
       const value: unknown = document.toJS();
       if (value !== null && value !== undefined) documents.push(toYamlDocument(document, value, lines));
     } catch (error) {
-      // Too many aliases: a text of a few hundred bytes can stand for gigabytes.
+      // Too many aliases: a text of a few hundred bytes can expand to gigabytes.
       const message = error instanceof Error ? error.message : String(error);
       problems.push({ ...place(lines, document.range[0]), message });
     }

@@ -1,4 +1,4 @@
-/** Sends what was decided, and makes of the server's answers the same for all objects. */
+/** Sends the intents of a decision, and handles the API server's answers in the same way for all objects. */
 import {
   type ApiError,
   compareResourceVersions,
@@ -20,77 +20,77 @@ import {
 import { type Contest, contestOf, noContest, noteGiven } from "./contest.ts";
 import { givenBy, type Intent } from "./intent.ts";
 
-/** How long an answer of the server is believed against an older cache, ms; and where the cache has yet to show a new object. */
+/** How long Berth waits for the cache to show its write, ms. The second limit is for a new object. */
 const AWAIT_MS = 30_000;
 const AWAIT_NEW_MS = 2_000;
-/** How soon it is looked again when the server has a newer version, ms, and how often one version is taken for outdated. */
+/** Delay before Berth tries again on a version conflict, ms, and the number of such tries for one version. */
 const BEHIND_MS = 1_000;
 const MAX_MISSES = 3;
-/** What the server refuses, or drops without a word, is not sent again for so long, ms. */
+/** How long Berth does not repeat a change that the server refused or dropped, ms. */
 export const REST_MS = 30_000;
-/** A missing permission is told of after this, ms: the API server refuses all for a moment after a restart. */
+/** Delay before Berth reports a missing permission, ms: shortly after a restart the API server refuses all requests. */
 const TELL_DENIED_MS = 10_000;
 
 export interface CarryOutOptions<T extends KubeObject = KubeObject> {
   readonly client: Pick<KubeClient, "patch" | "apply" | "delete">;
   readonly clock: Pick<Clock, "monotonic">;
-  /** An `EventRecorder` is one. */
+  /** Usually an `EventRecorder`. */
   readonly events?: { record(event: EventInput): void } | undefined;
-  /** What Events are about, `PlacePod`. */
+  /** The `action` of Events, such as `PlacePod`. */
   readonly action: string;
-  /** Reason of the warning that the server refuses a change. Default `WriteRefused`. */
+  /** Reason of the warning Event when the server refuses a change. Default `WriteRefused`. */
   readonly refusedAs?: string;
-  /** An intent was carried out. @param stored the object that was changed, as it is then. */
+  /** Called after an intent was carried out. @param stored the changed object as the server returned it. */
   done?(object: T, intent: Intent, stored: KubeObject | undefined): void;
-  /** An intent is not sent now, since it is refused or contested. Told on each look. */
+  /** Called on each pass while an intent is not sent because it is refused or contested. */
   withheld?(object: T, why: Finding): void;
 }
 
-/** The object that was decided about. */
+/** The object of the decision. */
 export interface Subject<T extends KubeObject = KubeObject> {
   readonly resource: Resource<T>;
   readonly object: T;
 }
 
-/** What a person should see. */
+/** A problem that Berth reports to people. */
 export interface Finding {
   readonly reason: string;
   readonly message: string;
-  /** Each reason is told once about one of these. Default: once. */
+  /** Berth reports each reason once for each value of `about`. Default: once for each object. */
   readonly about?: string;
 }
 
 export interface CarriedOut {
-  /** When to look again, ms, if no event will say so. */
+  /** Delay until the next pass, ms. Absent: an event will start it. */
   readonly recheckAfterMs?: number | undefined;
-  /** Why something is not done. */
+  /** Why a change is not made. */
   readonly problem?: string | undefined;
 }
 
-/** What is remembered of one object that was decided about: plain data, which a restart can do without. Monotonic ms. */
+/** The state that Berth keeps for one object. A restart may lose it. Times are monotonic ms. */
 interface Memory {
   readonly uid: string | undefined;
-  /** What was told of it: reasons, with what they are about. */
+  /** The reported findings, as reason and `about`. */
   readonly told: Set<string>;
-  /** By object: the version that was written last, and the one that came of it. */
+  /** The last write to each object: the version before it, and the version after it. */
   readonly written: Map<string, { from: string | undefined; to: string | undefined; atMs: number }>;
   /** By object and subresource. */
   readonly places: Map<string, Place>;
 }
 
 interface Place extends Contest {
-  /** The object that was written to: what is made anew begins anew. */
+  /** UID of the object that Berth wrote to. A new object with the same name starts afresh. */
   uid: string | undefined;
-  /** How often one version met a newer one. */
+  /** How many writes on one version met a newer version. */
   misses: number;
   missedAt?: string | undefined;
-  /** Since when the permission is missing. */
+  /** When the permission was first missing. */
   deniedSince?: number | undefined;
-  /** What was given when the server refused it: it rests until then. */
+  /** Refused changes by their `gives`. Berth sends none of them again before `untilMs`. */
   readonly rests: Map<string, { readonly untilMs: number; readonly why?: string | undefined }>;
 }
 
-/** One intent on its way. */
+/** One intent with its target. */
 interface Sending<T extends KubeObject = KubeObject> {
   readonly subject: Subject<T>;
   readonly memory: Memory;
@@ -102,12 +102,12 @@ interface Sending<T extends KubeObject = KubeObject> {
 }
 
 /**
- * - An object that is gone is done with.
- * - What meets a newer version, or was written on the one that is seen, waits for the newer one.
- * - What validation or admission refuses is told once and rests for 30 s; another content is sent at once.
- * - What others undo three times within ten minutes is left alone for a while, which doubles. A status and a finalizer are
- *   nobody else's, and are put back each time.
- * - Every other failure rejects when all has been tried: a missing permission too, which is told once it lasts.
+ * - When the object is gone, there is nothing to do.
+ * - After a version conflict, or after its own write, Berth waits until the cache shows the newer version.
+ * - When validation or admission refuses a change, Berth reports it once and waits 30 s. Other content is sent at once.
+ * - When others undo a change three times in ten minutes, Berth waits before the next write. Each next wait is longer.
+ *   Berth owns statuses and finalizers, so it restores them each time.
+ * - Any other failure rejects after all intents were tried. Berth reports a missing permission once, after ten seconds.
  */
 export class CarryOut<T extends KubeObject = KubeObject> {
   readonly #options: CarryOutOptions<T>;
@@ -125,7 +125,7 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     for (const finding of findings) this.#tell(this.#memoryOf(key, subject), subject, finding);
   }
 
-  /** In order; a failure of one keeps none of the others back. @throws ApiError the first. */
+  /** Sends all intents in order, also after a failure. @throws ApiError the first failure. */
   async send(
     key: string,
     subject: Subject<T>,
@@ -231,7 +231,7 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     memory.written.set(objectOf(sending), { from, to, atMs });
     noteGiven(place, given, atMs);
     Object.assign(place, { misses: 0, deniedSince: undefined, uid: stored?.metadata?.uid ?? place.uid });
-    // What replaced a change that is refused ends nothing.
+    // A fallback succeeded, but the refused change is still refused: keep its report.
     if (place.rests.size === 0)
       for (const reason of [this.#refusedAs, "Contested"]) memory.told.delete(reason);
     const { do: action, reason, message, announce } = intent;
@@ -240,7 +240,7 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     if (announce !== undefined) this.#record(subject, announce, { reason, message });
     this.#options.done?.(subject.object, intent, stored);
     if (to === undefined || to !== from) return {};
-    // Something has undone it before it was stored.
+    // Another component, such as an admission webhook, undid the change before the server stored it.
     place.rests.set(given.join(), { untilMs: atMs + REST_MS });
     return { recheckAfterMs: REST_MS };
   }
@@ -301,7 +301,7 @@ function both(a: CarriedOut, b: CarriedOut): CarriedOut {
   return { recheckAfterMs, problem: a.problem ?? b.problem };
 }
 
-/** Of two times from now, either of which may be none. */
+/** The earlier of two delays; `undefined` means no delay. */
 export function earliest(a: number | undefined, b: number | undefined): number | undefined {
   return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
@@ -316,12 +316,12 @@ function placeOf(sending: Sending): Place {
   const uid = seen?.metadata?.uid;
   const place: Place = memory.places.get(text) ?? { ...noContest(), uid, misses: 0, rests: new Map() };
   memory.places.set(text, place);
-  // Of an object that is new nobody has changed anything.
+  // No other client has changed a new object yet.
   if (uid === undefined || place.uid !== uid) Object.assign(place, noContest(), { uid });
   return place;
 }
 
-/** How long to wait for the cache to show what was written, ms. */
+/** How long to wait for the cache to show Berth's last write, ms. */
 function behindFor(sending: Sending, nowMs: number): number {
   const written = sending.memory.written.get(objectOf(sending));
   const seen = sending.seen?.metadata?.resourceVersion;
@@ -332,12 +332,12 @@ function behindFor(sending: Sending, nowMs: number): number {
   return isOlder ? atMs + AWAIT_MS - nowMs : 0;
 }
 
-/** Has anybody else a right to what it changes? */
+/** May other clients also write what this intent changes? */
 function isForAll(intent: Intent): boolean {
   return intent.do === "apply" || (intent.do === "patch" && intent.subresource === undefined);
 }
 
-/** A `test` of a JSON patch that does not hold is answered as invalid, and names no field. */
+/** When a `test` in a JSON patch fails, the server answers `invalid` and names no field. */
 function mayBeOutdated(intent: Intent, { failure }: ApiError): boolean {
   if (failure.kind !== "invalid") return failure.kind === "conflict";
   const isJson = intent.do === "patch" && intent.patch.type === "json";

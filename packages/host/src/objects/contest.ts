@@ -1,21 +1,21 @@
-/** Who keeps undoing what is written: found out, and left alone for a while. */
+/** Detects that another client keeps undoing Berth's writes, and pauses them. */
 
-/** Times in which reverts are counted, ms: what reverts an object looks every few minutes (Argo CD: three). */
+/** Period in which Berth counts repeated writes, ms. Controllers that revert run every few minutes (Argo CD: three). */
 export const REVERT_WINDOW_MS = 600_000;
-/** Writes of the same within that time after which the next need counts as a fight. */
+/** After this many equal writes in the period, one more needed write counts as a contest. */
 export const REVERTS = 3;
-/** How long a contested object is left alone, ms: doubled each time that it is lost again, up to an hour. */
+/** First pause on a contested object, ms. Each lost retry doubles it, up to an hour. */
 export const CONTESTED_MS = 300_000;
 const MAX_CONTESTED_MS = 3_600_000;
 
 /** Plain data. Times are monotonic ms. */
 export interface Contest {
-  /** What was given, as texts. */
+  /** The texts of what Berth wrote; see `givenBy`. */
   given: ReadonlySet<string>;
-  /** When it was: oldest first, at most `REVERTS`. */
+  /** Times of the writes: oldest first, at most `REVERTS`. */
   writes: readonly number[];
   heldUntil: number | undefined;
-  /** How often it was contested without a break. */
+  /** Number of contests in a row. */
   contests: number;
 }
 
@@ -23,13 +23,13 @@ export function noContest(): Contest {
   return { given: new Set(), writes: [], heldUntil: undefined, contests: 0 };
 }
 
-/** How long to write nothing, after three times and then each time that it was tried again and lost. `started`: from now on. */
+/** The pause that is left; `undefined`: Berth may write. `started`: the pause begins now. */
 export function contestOf(
   contest: Contest,
   wanted: readonly string[],
   nowMs: number,
 ): { readonly leftMs: number; readonly started: boolean } | undefined {
-  // What was never given was not taken off.
+  // Berth never wrote these texts, so no other client removed them.
   if (!wanted.some((one) => contest.given.has(one))) return undefined;
   const { heldUntil, writes } = contest;
   if (heldUntil !== undefined && nowMs < heldUntil) return { leftMs: heldUntil - nowMs, started: false };
@@ -46,7 +46,7 @@ export function contestOf(
   return { leftMs, started: true };
 }
 
-/** The server has taken it. What was never given before begins a new count. */
+/** Records a successful write. A write with only new texts restarts the count. */
 export function noteGiven(contest: Contest, texts: readonly string[], nowMs: number): void {
   const given = new Set(texts);
   if (given.isDisjointFrom(contest.given)) Object.assign(contest, noContest(), { given, writes: [nowMs] });

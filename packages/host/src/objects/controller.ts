@@ -1,4 +1,4 @@
-/** A controller of objects of one kind: what is decided about each of them is carried out. */
+/** A controller for the objects of one kind: decides about each object and carries out the decision. */
 import type { KubeObject, Resource } from "@berth/kube";
 import {
   type Clock,
@@ -17,24 +17,24 @@ import {
 import { CarryOut, type CarryOutOptions, earliest, type Finding } from "./carry-out.ts";
 import type { Intent } from "./intent.ts";
 
-/** What an object needs. Nothing in it: settled. */
+/** What an object needs. An empty decision means that the object is settled. */
 export interface ObjectDecision {
-  /** Carried out in order. What follows on one object waits for the version that the first has made. */
+  /** Sent in order. A second intent for an object waits for the version that the first one made. */
   readonly intents?: readonly Intent[];
-  /** Told as Events, each once for its reason and what it is about. */
+  /** Reported as Events, each reason once for each `about`. */
   readonly findings?: readonly Finding[];
   readonly recheckAfterMs?: number | undefined;
 }
 
-/** How objects of one kind are decided about. `P` is what is remembered of one from look to look; a restart loses it. */
+/** Rules for the objects of one kind. `P` is the state that Berth keeps for one object; a restart loses it. */
 export interface ObjectRules<T extends KubeObject, P = unknown, D extends ObjectDecision = ObjectDecision>
   extends Omit<CarryOutOptions<T>, "client" | "clock" | "events"> {
   readonly resource: Resource<T>;
-  /** @param past changed in place; empty at first. @returns `undefined`: it cannot be told yet, or there is nothing to say. */
+  /** @param past changed in place; empty at first. @returns `undefined`: not known yet, or nothing to report. */
   decide(object: T, past: Partial<P>, key: ObjectKey): D | undefined;
-  /** What was found, on each look. */
+  /** Called with each decision. */
   decided?(object: T, decision: D): void;
-  /** There is no such object, or no longer. */
+  /** Called when the object does not exist. */
   gone?(key: ObjectKey): void;
 }
 
@@ -45,7 +45,7 @@ export interface ObjectReconcilerOptions<T extends KubeObject, P, D extends Obje
   readonly clock: Clock;
 }
 
-/** Level-based: what each object lacks now. Memory is as large as the number of objects, and goes with them. */
+/** Level-based: looks at the current object only. Keeps memory for each object until the object is gone. */
 export function createObjectReconciler<T extends KubeObject, P, D extends ObjectDecision>(
   options: ObjectReconcilerOptions<T, P, D>,
 ): Reconcile<ObjectKey> {
@@ -83,7 +83,7 @@ export type ObjectControllerOptions<T extends KubeObject, P, D extends ObjectDec
   Omit<ControllerOptions, "reconcile"> &
   (
     | { readonly informer: Informer<T>; readonly cluster: ClusterName }
-    /** What tells of objects is among the sources. */
+    /** The caller adds a source that reports changes of the objects. */
     | { readonly objects: Pick<Lister<T>, "get"> }
   );
 

@@ -1,9 +1,9 @@
-/** What is to be done to an object, as a decision says it. */
+/** The changes that a decision can ask for on an object. */
 import type { KubeObject, Patch, Resource } from "@berth/kube";
 
 export type Intent = About & Change;
 
-/** Each is bound to the version of the object that was looked at; operations of a JSON patch have to `test` it themselves. */
+/** Each change applies only to the observed version of the object. A JSON patch must `test` the version itself. */
 export type Change =
   | {
       readonly do: "patch";
@@ -12,42 +12,42 @@ export type Change =
       /** Field manager. Default `berth`. */
       readonly manager?: string;
     }
-  /** Server-side apply: fields that others own are taken from them. What was deleted meanwhile is not made anew. */
+  /** Server-side apply that takes fields from other managers. Does not create an object again that was deleted. */
   | { readonly do: "apply"; readonly body: KubeObject; readonly manager: string }
   | { readonly do: "delete"; readonly propagation: "Orphan" | "Background" | "Foreground" }
   | { readonly do: "addFinalizer" | "removeFinalizer"; readonly finalizer: string };
 
 export interface About {
-  /** A reason constant: why. */
+  /** A reason constant. */
   readonly reason: string;
-  /** What is done and why, for people. */
+  /** What Berth does and why, as text for people. */
   readonly message: string;
-  /** Tells it as an Event of this type once it is done. Default: the log tells it. */
+  /** Records an Event of this type after the change. Absent: only the log reports it. */
   readonly announce?: "Normal" | "Warning";
-  /** Default: the object that was decided about. */
+  /** Default: the object of the decision. */
   readonly on?: Target;
-  /** What it gives, as texts that are equal for the same. Who takes one of them away is in a fight. Default: its body. */
+  /** Texts that identify the content. Berth detects contests by them. Default: the body. */
   readonly gives?: readonly string[];
-  /** What is changed, `its pod template`. Default `it`. */
+  /** The changed thing as a noun for messages, such as `its pod template`. Default `it`. */
   readonly what?: string;
-  /** What a person can do when it is refused: `allow Berth to patch it`. */
+  /** Advice to the user when the server refuses the change: `allow Berth to patch it`. */
   readonly advice?: string;
-  /** What is told of a fight. Default `somebody keeps changing it: it is left alone for a while`. */
+  /** Message for a contest. Default `somebody keeps changing it: it is left alone for a while`. */
   readonly contested?: string;
-  /** Asked right before it is sent. Answers why it must not be sent now. */
+  /** Called right before the request. Returns a reason not to send it now. */
   readonly unless?: (signal: AbortSignal) => Promise<string | undefined>;
-  /** Tried when the server refuses this one. */
+  /** The fallback when the server refuses this intent. */
   readonly orElse?: Intent;
 }
 
-/** Another object than the one that was decided about. */
+/** A target other than the object of the decision. */
 export interface Target {
   readonly resource: Resource;
-  /** As it was looked at; only its metadata counts. `undefined`: there is none, and it is named by what is applied. */
+  /** The observed object; only its metadata counts. `undefined`: it does not exist, and the applied body names it. */
   readonly seen: KubeObject | undefined;
 }
 
-/** What its `gives` say, or its body without the versions it is bound to. */
+/** The `gives` of the intent, or its body without the object version. */
 export function givenBy(intent: Intent): readonly string[] {
   if (intent.gives !== undefined) return intent.gives;
   if (intent.do === "apply") return [JSON.stringify(intent.body)];

@@ -1,11 +1,11 @@
 import { stripVTControlCharacters } from "node:util";
 
-/** Between two columns, as kubectl has it. */
+/** Spaces between two columns, as in kubectl. */
 const GAP = 3;
 
 /**
- * Rows with their columns aligned, kubectl's way: the heading in capitals, no lines, nothing after the last column.
- * Texts may hold colours; wide characters (CJK, emoji) count two columns.
+ * Aligns columns as kubectl does: headings in capitals, no lines, no spaces after the last column. Texts may contain
+ * colours. Wide characters (CJK, emoji) count as two columns.
  */
 export function formatColumns(given: readonly (readonly string[])[], indent = ""): string {
   const rows = given.map((row) => row.map(oneLine));
@@ -24,12 +24,12 @@ function formatRow(row: readonly string[], widths: readonly number[]): string {
     .join("");
 }
 
-/** Names hold line feeds as well: one that is printed in a line of its own could pass for another row. */
+/** Names can contain line feeds: the rest of such a name would look like another row. */
 export function oneLine(text: string): string {
   return text.replaceAll("\n", "\\n");
 }
 
-/** Columns that the text takes on a terminal. */
+/** Number of terminal columns of the text. */
 export function displayWidth(text: string): number {
   const plain = stripVTControlCharacters(text);
   let width = 0;

@@ -1,4 +1,4 @@
-/** Documents of one kind as a command reads them, once. */
+/** Reads the documents of one kind once, for a command. */
 
 import type { Documents } from "../documents/config-files.ts";
 import { compileDocuments, type DocumentRules } from "../documents/document-source.ts";
@@ -12,16 +12,16 @@ import {
 import { listObjects } from "./listing.ts";
 import type { OneShotRun } from "./run.ts";
 
-/** What a command was given in files. */
+/** Documents that the user passed in files. */
 export interface DocumentFiles {
   readonly settings: Documents;
-  /** There are configuration files, which may hold no document of a kind. */
+  /** True when there are configuration files, even without a document of the kind. */
   readonly hasConfig: boolean;
 }
 
 /**
- * Those of the cluster; `undefined` when it does not have the CRD. Without the right to read them it goes on without, and
- * says so.
+ * Documents of the cluster; `undefined` when it does not have the CRD. Without the permission to read them the command
+ * continues, and reports it.
  */
 async function fetchClusterDocuments<S, T>(
   { kind }: Pick<DocumentRules<S, T>, "kind">,
@@ -31,14 +31,14 @@ async function fetchClusterDocuments<S, T>(
   return found && readClusterDocuments(kind, found);
 }
 
-/** What documents make, with what is wrong with single ones; the others are in force. */
+/** The compiled documents, and the faults of single documents. Documents without an error are in force. */
 export interface InForceOnce<T> {
-  /** `undefined` when there is no source of such documents at all. */
+  /** `undefined` when no source of these documents was read. */
   readonly inForce: T | undefined;
   readonly faults: readonly Fault[];
 }
 
-/** Documents of files and of the cluster together. @param before what was in force: one with a fault goes on by it. */
+/** Compiles documents of files and of the cluster. @param before the last result, which documents with a fault keep. */
 export function assembleReadDocuments<S, T>(
   rules: DocumentRules<S, T>,
   { settings, hasConfig }: DocumentFiles,
@@ -53,7 +53,7 @@ export function assembleReadDocuments<S, T>(
   return { inForce, faults };
 }
 
-/** Both, read now. Without the right to read those of the cluster it goes on without, and says so. */
+/** Reads and compiles both. Without the permission to read the cluster's documents it continues, and reports it. */
 export async function readInForce<S, T>(
   rules: DocumentRules<S, T>,
   files: DocumentFiles,

@@ -1,10 +1,10 @@
-/** What one command could not read because permissions are missing. */
+/** Collects what a command could not read because permissions are missing. */
 import { type ApiError, describeRequest, type RequestInfo } from "@berth/kube";
 import type { Output } from "./output.ts";
 
-/** Names each missing permission once, however often it was asked for. */
+/** Reports each missing permission once. */
 export class LeftOut {
-  /** Lines by the permission that they lack. */
+  /** Messages by the missing permission. */
   readonly #lines = new Map<string, string>();
 
   /** @param consequence the end of a sentence. */
@@ -19,7 +19,7 @@ export class LeftOut {
     return this.#lines.size === 0;
   }
 
-  /** The permissions, for an error that names them itself: `tell` does not name them again. */
+  /** Returns and removes the permissions: the caller names them in its own error, and `tell` does not repeat them. */
   take(): readonly string[] {
     const rules = [...this.#lines.keys()];
     this.#lines.clear();
@@ -31,7 +31,7 @@ export class LeftOut {
   }
 }
 
-/** `verb "list" on "nodes"`: what an administrator has to grant. */
+/** `verb "list" on "nodes"`: the permission that an administrator has to grant. */
 export function toRule({ verb, resource, subresource, namespace }: RequestInfo): string {
   const what = subresource === undefined ? resource : `${resource}/${subresource}`;
   return `verb "${verb}" on "${what}"${namespace ? ` in namespace "${namespace}"` : ""}`;

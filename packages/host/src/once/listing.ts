@@ -1,20 +1,20 @@
-/** Whole lists for one command, from whatever may be read. */
+/** Lists objects for a command, as far as the permissions allow. */
 import { isApiError, type KubeObject, type ListOptions, type Resource } from "@berth/kube";
 import type { OneShotRun } from "./run.ts";
 
 export interface Listing<T extends KubeObject>
   extends Pick<ListOptions<T>, "fieldSelector" | "labelSelector" | "metadataOnly" | "namespace" | "project"> {
   readonly resource: Resource<T>;
-  /** What follows where it may not be read, as the end of a sentence. Default none is named. */
+  /** What follows when the user may not read the resource, as the end of a sentence. Default: none. */
   readonly consequence?: string;
 }
 
 type Reading = Pick<OneShotRun, "client" | "leftOut" | "signal">;
 
 /**
- * One object after the other, a page held at a time.
- * @returns false where the server does not have the resource, or it may not be read, which the run notes. Rejects with
- *   every other `ApiError`.
+ * Calls `take` for each object. Holds one page in memory.
+ * @returns false where the server does not have the resource, or forbids the read, which `leftOut` records. Rejects
+ *   with every other `ApiError`.
  */
 export async function eachObject<T extends KubeObject>(
   { resource, consequence, ...options }: Listing<T>,
@@ -34,7 +34,7 @@ export async function eachObject<T extends KubeObject>(
   }
 }
 
-/** All of them; `undefined` where `eachObject` answers false. */
+/** All objects; `undefined` where `eachObject` returns false. */
 export async function listObjects<T extends KubeObject>(
   listing: Listing<T>,
   run: Reading,
@@ -46,7 +46,7 @@ export async function listObjects<T extends KubeObject>(
   return isRead ? found : undefined;
 }
 
-/** `undefined` without the permission to read them, which the run notes. @param consequence the end of a sentence. */
+/** `undefined` when the read is forbidden, which `leftOut` records. @param consequence the end of a sentence. */
 export async function unlessForbidden<T>(
   what: string,
   { leftOut }: Pick<OneShotRun, "leftOut">,
@@ -62,7 +62,7 @@ export async function unlessForbidden<T>(
   }
 }
 
-/** `NetworkPolicies`; of a kind whose name is not known `workerpools`. */
+/** `NetworkPolicies`; the plural resource name, such as `workerpools`, when the kind is not known. */
 function kindsOf({ kind, plural }: Resource): string {
   return kind === "" ? plural : `${kind.replace(/y$/, "ie")}s`;
 }

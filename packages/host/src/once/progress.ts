@@ -1,15 +1,15 @@
 import type { Clock } from "@berth/runtime";
 import type { Output } from "./output.ts";
 
-/** Work that takes less is not talked about. */
+/** Commands report no progress for shorter work. */
 const QUIET_MS = 2000;
-/** On a terminal the line is drawn again this often; elsewhere a line is written when the text changed, more rarely. */
+/** Interval between two redraws on a terminal. Elsewhere a changed text is written less often. */
 const REDRAW_MS = 200;
 const REPEAT_MS = 10_000;
 
 /**
- * Tells what a command is waiting for, on standard error, once it has taken over two seconds: one line that is
- * redrawn on a terminal, a line now and then elsewhere. Dispose to clear it.
+ * Reports on standard error what a command waits for, after two seconds. On a terminal it redraws one line. Elsewhere
+ * it writes a line now and then. Dispose to clear it.
  */
 export class Progress implements Disposable {
   readonly #output: Output;
@@ -28,7 +28,7 @@ export class Progress implements Disposable {
     this.#timer = clock.schedule(QUIET_MS, () => this.#draw());
   }
 
-  /** What is being done now, without the time it takes. */
+  /** @param text the current step, without the elapsed time. */
   update(text: string): void {
     this.#text = text;
   }

@@ -1,4 +1,4 @@
-/** What a one-shot run gives the capabilities: a command that looks at a cluster once and does not watch. */
+/** The input of capabilities in a one-shot run: a command that reads a cluster once and does not watch it. */
 import type { KubeClient } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import type { LeftOut } from "./left-out.ts";
@@ -11,20 +11,20 @@ export interface OneShotRun {
   readonly clock: Clock;
   /** Aborts when the user wants the command to end. */
   readonly signal: AbortSignal;
-  /** For remarks: what a command prints for scripts goes elsewhere. */
+  /** For remarks. Data for scripts goes to another stream. */
   readonly stderr: Output;
-  /** Told when the command ends. */
+  /** The command reports it at its end. */
   readonly leftOut: LeftOut;
-  /** Whose marks are ours. */
+  /** The installation whose marks the command reads or changes. */
   readonly installation: string;
-  /** Where the program keeps its own state; `undefined` where the cluster does not have the namespace. */
+  /** The namespace of the program's own state; `undefined` where the cluster does not have it. */
   ownNamespace(): Promise<string | undefined>;
 }
 
-/** What a capability says of its own: data for scripts, and the same in blocks of text for people. */
+/** The output of one capability: data for scripts, and the same as text for people. */
 export interface Section {
-  /** Becomes a part of the data that the command prints. */
+  /** Merged into the data that the command prints. */
   readonly data: Readonly<Record<string, unknown>>;
-  /** Each ends with a line feed. An empty line is put between two. */
+  /** Each block ends with a line feed. The command prints an empty line between two. */
   readonly blocks: (style: Style) => readonly string[];
 }

@@ -1,6 +1,6 @@
 import type { Output } from "./output.ts";
 
-/** Colours that mean something: an addition, a removal, a thing to look at, a side remark, a heading. */
+/** Colours by meaning: addition, removal, warning, remark, heading. */
 export interface Style {
   added(text: string): string;
   removed(text: string): string;

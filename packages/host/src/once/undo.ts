@@ -1,4 +1,4 @@
-/** What a command takes back on single objects: data that it shows first, and carries out when it is told to. */
+/** Changes that a command reverts on single objects. The command shows them first and carries them out on request. */
 import {
   type ApiError,
   isApiError,
@@ -11,31 +11,31 @@ import {
 import { sleep } from "@berth/runtime";
 import type { OneShotRun } from "./run.ts";
 
-/** Something of ours on one object. */
+/** One change by Berth on one object. */
 export interface Undo {
   readonly resource: Resource;
-  /** As it was read; of its metadata alone is made use. */
+  /** As the command read it. Only its metadata is used. */
   readonly object: KubeObject;
-  /** `its tolerations`. */
+  /** What is removed, such as `its tolerations`. */
   readonly what: string;
   readonly how: UndoHow;
 }
 
 export type UndoHow =
-  /** The whole object is ours. */
+  /** Berth owns the whole object. */
   | { readonly do: "delete" }
-  /** The patch itself names the version that it is for. */
+  /** The patch itself names the object version. */
   | { readonly do: "patch"; readonly patch: Patch }
-  /** An apply of nothing removes what this field manager has applied. */
+  /** An empty apply removes every field that this field manager applied. */
   | { readonly do: "unapply"; readonly manager: string }
   | { readonly do: "edit"; readonly edit: Edit };
 
-/** What removes it from the object as it is read anew. `undefined`: nothing of it is left. */
+/** Returns the operations that remove the change from the object as it is now. `undefined`: nothing is left of it. */
 export type Edit = (object: never) => readonly JsonPatchOperation[] | undefined;
 
-/** An object that keeps changing under us, as its status does in a roll-out: read again this often. */
+/** Number of tries on an object that other clients keep changing, such as its status during a roll-out. */
 const MAX_TRIES = 10;
-/** The API server compiles its admission policies anew once a second. Milliseconds. */
+/** Interval in which the API server compiles its admission policies again, ms. */
 const POLICY_MS = 1000;
 
 /** `workerpools.ate.dev default/pool`. */
@@ -44,12 +44,12 @@ function textOf({ resource, object: { metadata } }: Undo): string {
   return `${nameOfResource(resource)} ${namespace === undefined ? name : `${namespace}/${name}`}`;
 }
 
-/** For data. */
+/** As data for scripts. */
 export function describeUndos(work: readonly Undo[]): readonly object[] {
   return work.map((one) => ({ object: textOf(one), what: one.what }));
 }
 
-/** For people: a line each. */
+/** As text for people, one line each. */
 export function formatUndos(work: readonly Undo[], verb: "will" | "would"): string {
   return work
     .map((one) => `${textOf(one)}: ${one.what}: ${verb} be ${isWhole(one) ? "deleted" : "taken off"}\n`)
@@ -61,10 +61,10 @@ function isWhole({ how }: Undo): boolean {
 }
 
 /**
- * One after the other. One that is gone is as good.
+ * Carries out the changes in order. An object that is gone counts as done.
  *
  * @param describe the error in one line.
- * @returns one line for each that was left as it is: it changed since it was read, or may not be written.
+ * @returns one line for each object that stays as it is: it changed since it was read, or the user may not write it.
  */
 export async function carryOutUndos(
   work: readonly Undo[],
@@ -109,7 +109,7 @@ async function takeOff(
   edit: Edit,
   { client, clock, signal }: OneShotRun,
 ): Promise<void> {
-  // Whoever made the undo has read the object from this resource.
+  // The creator of the undo read the object from this resource, so its type fits.
   const changesOf = (object: KubeObject): ReturnType<Edit> => edit(object as never);
   for (let tries = 1; ; tries++) {
     const object = await client.get(resource, of, { signal });
@@ -120,12 +120,12 @@ async function takeOff(
     try {
       const patched = await client.patch(resource, of, { type: "json", body }, { signal });
       if (changesOf(patched) === undefined) return;
-      // The API server goes by a deleted policy for a second more, and has put it back in the same request.
+      // The API server applies a deleted policy for another second. It can restore the change within the same request.
       if (tries === MAX_TRIES)
         throw new Error(`${of.namespace ?? ""}/${of.name}: admission puts back what was removed`);
       await sleep(clock, POLICY_MS, signal);
     } catch (error) {
-      // A `test` that does not hold is answered as invalid.
+      // When a `test` fails, the server answers `invalid`.
       if (!isApiError(error, "invalid", "conflict") || tries === MAX_TRIES) throw error;
     }
   }

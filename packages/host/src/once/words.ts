@@ -1,6 +1,6 @@
-/** Numbers, names and times as sentences have them. */
+/** Formats numbers, names and times for sentences. */
 
-/** Names in one line, and remarks in one list. */
+/** Most names in one line, and most remarks in one list. */
 const MOST_NAMED = 5;
 export const MOST_LISTED = 20;
 
@@ -14,7 +14,7 @@ export function firstOf(names: readonly string[]): string {
   return `${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`;
 }
 
-/** `2 (a, b)`: how many, and the first of them. */
+/** `2 (a, b)`: the number of names, and the first of them. */
 export function countedNames(names: readonly string[]): string {
   return `${names.length} (${firstOf(names)})`;
 }

@@ -1,19 +1,19 @@
-/** Logs what conditions say of documents of files, which have no status of their own. */
+/** Logs the conditions of documents in files, which have no status of their own. */
 import type { Condition } from "@berth/kube";
 import type { Logger } from "@berth/runtime";
 
-/** What a condition says. */
+/** The part of a condition that the log reports. */
 export type Said = Pick<Condition, "type" | "status" | "reason" | "message">;
 
 export interface ConditionLogOptions {
-  /** What the log calls the document: `label rule`. */
+  /** Name of the document kind in the log: `label rule`. */
   readonly noun: string;
-  /** Does it say that all is well? The others are warnings. */
+  /** True for a condition that reports success. The log reports the others as warnings. */
   readonly isGood: (condition: Said) => boolean;
   readonly log: Logger;
 }
 
-/** One line for each condition when it is first said, and when its status or its reason is another. */
+/** Writes one line for each new condition, and for each change of its status or reason. */
 export class ConditionLog {
   readonly #options: ConditionLogOptions;
   readonly #said = new Map<string, readonly Condition[]>();
@@ -22,7 +22,7 @@ export class ConditionLog {
     this.#options = options;
   }
 
-  /** What was last said of this document. @param rule `config/<name>`. */
+  /** The last conditions of this document. @param rule `config/<name>`. */
   of(rule: string): readonly Condition[] | undefined {
     return this.#said.get(rule);
   }
@@ -40,7 +40,7 @@ export class ConditionLog {
     }
   }
 
-  /** Those of other documents are forgotten: what is made anew begins anew. */
+  /** Forgets all other documents, so that a new document with the same name starts afresh. */
   keep(rules: readonly string[]): void {
     for (const rule of this.#said.keys()) if (!rules.includes(rule)) this.#said.delete(rule);
   }

@@ -1,31 +1,31 @@
-/** What a document says about itself, put together the same way for each kind. */
+/** Builds the status of a document in the same way for each kind. */
 import type { Condition, KubeObject } from "@berth/kube";
 import { type DesiredCondition, isSameData, mergeConditions, withoutConditions } from "@berth/runtime";
 import type { DocumentResult } from "../documents/sources.ts";
 
-/** A status as all kinds have it. */
+/** The part of a status that all kinds have. */
 export interface BaseStatus {
   readonly observedGeneration?: number | undefined;
   readonly conditions?: readonly Condition[] | undefined;
 }
 
-/** What a kind decides about one of its documents. `S` is its status. */
+/** The status of one document as its kind decides it. `S` is the type of the status. */
 export interface StatusParts<S extends BaseStatus> {
   readonly conditions: readonly DesiredCondition[];
-  /** Conditions of which there is nothing to say any more. */
+  /** Types of conditions that no longer apply. */
   readonly ended?: readonly string[];
-  /** The status beside its conditions. What is left out ends. */
+  /** The status without its conditions. A field that is left out is removed. */
   readonly rest: Omit<S, keyof BaseStatus>;
-  /** Does this change of a condition deserve an Event? @param present as it was said before. */
+  /** Does this change of a condition deserve an Event? @param present the previous condition. */
   readonly isNews: (condition: DesiredCondition, present: Condition | undefined) => boolean;
 }
 
 export interface StatusDecision<S> {
-  /** The whole status; `undefined` when it stands already. */
+  /** The whole status; `undefined` when the document has it already. */
   readonly status: S | undefined;
-  /** The merge patch that makes it: `null` takes away what was said before. */
+  /** The merge patch to that status. `null` removes a field. */
   readonly patch: object;
-  /** Conditions that began to hold, or to fail, and deserve an Event. */
+  /** Changed conditions that deserve an Event. */
   readonly news: readonly DesiredCondition[];
 }
 
@@ -48,12 +48,12 @@ export function decideStatus<S extends BaseStatus>(
   return { status: isSame ? undefined : (next as S), patch: toPatch(current ?? {}, next), news };
 }
 
-/** The condition that a result makes. */
+/** Converts a result to a condition. */
 export function toCondition(type: string, { ready, reason, message }: DocumentResult): DesiredCondition {
   return { type, status: ready ? "True" : "False", reason, message };
 }
 
-/** A merge patch keeps what it does not name. */
+/** A merge patch keeps the fields that it does not name, so removed fields become `null`. */
 function toPatch(current: object, next: object): object {
   const before = new Map<string, unknown>(Object.entries(current));
   const ended = [...before.keys()].filter((key) => !(key in next)).map((key) => [key, null] as const);

@@ -1,4 +1,4 @@
-/** Keeps the status of documents of one kind true: one guarded patch when it differs, else nothing. */
+/** Keeps the status of documents of one kind up to date, with one guarded patch when it differs. */
 import { isApiError, type KubeClient, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
 import {
   type Clock,
@@ -20,15 +20,15 @@ import { createKeySource } from "../key-source.ts";
 import { ConditionLog, type Said } from "./condition-log.ts";
 import { type BaseStatus, decideStatus, type StatusParts, toCondition } from "./decide-status.ts";
 
-/** What a kind says of its documents. `S` is their status. */
+/** How a kind builds the status of its documents. `S` is the type of the status. */
 export interface StatusRules<T extends KubeObject, S extends BaseStatus> {
-  /** Asked once it is known what became of this version. Default: the condition Ready alone. @param rule `cluster/<name>`. */
+  /** Called once this version has a result. Default: only the condition Ready. @param rule `cluster/<name>`. */
   readonly decide?: (object: T, result: DocumentResult, rule: string) => StatusParts<S>;
-  /** Is this news that nobody has to act on? Default: what is True. */
+  /** True for news that needs no action. Default: conditions with status True. */
   readonly isGood?: (news: Said) => boolean;
-  /** What is said of documents of files is logged. Default: nothing is. */
+  /** Logs the conditions of documents in files. Default: no log. */
   readonly logsFiles?: true;
-  /** What Events are about. Default `Keep` and the kind. */
+  /** The `action` of Events. Default `Keep` and the kind. */
   readonly action?: string;
 }
 
@@ -36,10 +36,10 @@ export interface StatusControllerOptions<T extends KubeObject, S extends BaseSta
   extends StatusRules<T, S> {
   readonly resource: Resource<T>;
   readonly objects: Informer<T>;
-  /** What became of documents; see `DocumentSource`. */
+  /** The results of documents; see `DocumentSource`. */
   readonly source: {
     readonly files: readonly string[];
-    /** `undefined`: this version has not been looked at. */
+    /** `undefined`: this version was not compiled yet. */
     resultOf(name: string, version: ObjectMeta): DocumentResult | undefined;
     resultOfFile(name: string): DocumentResult | undefined;
   };
@@ -53,19 +53,19 @@ export interface StatusControllerOptions<T extends KubeObject, S extends BaseSta
 
 export interface StatusController {
   readonly controller: Controller;
-  /** Look at the document of this rule, `cluster/<name>`. */
+  /** Checks the document of this rule, `cluster/<name>`. */
   readonly askRule: (rule: string) => void;
   readonly askAll: () => void;
 }
 
-/** Counts change with every node or pod: a status says it at most this often. Milliseconds. */
+/** Interval between two status updates, ms: counts change with every node or pod. */
 const COALESCE_MS = 1000;
 
 function readyOnly(_: unknown, result: DocumentResult): StatusParts<never> {
   return { conditions: [toCondition("Ready", result)], rest: {}, isNews: () => true };
 }
 
-/** Asking is ignored while it does not run: it looks at all objects when it starts. */
+/** Requests while it does not run are ignored: it checks all objects when it starts. */
 export function createStatusController<T extends KubeObject & { readonly status?: S }, S extends BaseStatus>(
   options: StatusControllerOptions<T, S>,
 ): StatusController {
@@ -76,7 +76,7 @@ export function createStatusController<T extends KubeObject & { readonly status?
   const noun = resource.kind.replaceAll(/\B[A-Z]/g, " $&").toLowerCase();
   const said = new ConditionLog({ noun, isGood, log });
   const keyNamed = (name: string): ObjectKey => keyOf(cluster, { metadata: { name } });
-  /** No object has a name with `/`. */
+  /** The keys of documents in files contain `/`, so they differ from every object name. */
   const files = (): readonly string[] =>
     options.logsFiles ? source.files.map((name) => ruleName("config", name)) : [];
   const asked = createKeySource(() => files().map(keyNamed));
@@ -112,7 +112,7 @@ export function createStatusController<T extends KubeObject & { readonly status?
       const { signal } = context;
       await client.patch(resource, { name }, { type: "merge", body }, { signal, subresource: "status" });
     } catch (error) {
-      // A newer version is on its way, or the object is gone: its event brings the key back.
+      // A newer version arrives soon, or the object is gone. Its event queues the key again.
       if (isApiError(error, "conflict", "uidMismatch", "notFound")) return undefined;
       throw error;
     }

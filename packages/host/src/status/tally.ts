@@ -1,22 +1,22 @@
-/** Counts over all nodes, or all workloads, what rules do to them. */
+/** Counts the effects of rules over all nodes or workloads. */
 
-/** What one key has to do with one rule. */
+/** The effect of one rule on one key. */
 export interface Stake<P extends string> {
   readonly rule: string;
-  /** Each once. Share the array between keys: there is one for each node. */
+  /** Without duplicates. Share the array between keys to save memory: there may be one for each node. */
   readonly phases: readonly P[];
-  /** What else is to be known of it. A change of it is a change of the counts. */
+  /** Further information. A change of it counts as a change of the counts. */
   readonly detail?: string;
 }
 
 export interface TallyOptions {
-  /** The counts of a rule have changed. Called often and at once: collect the calls. */
+  /** Called synchronously and often when the counts of a rule change: collect the calls. */
   readonly onChange: (rule: string) => void;
 }
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Costs a few set operations for each change of a key, and nothing for a key that no rule concerns. */
+/** A change of a key costs a few set operations. A key without rules costs nothing. */
 export class Tally<P extends string> {
   readonly #onChange: TallyOptions["onChange"];
   readonly #stakes = new Map<string, readonly Stake<P>[]>();
@@ -27,7 +27,7 @@ export class Tally<P extends string> {
     this.#onChange = onChange;
   }
 
-  /** The keys of a rule in this phase, in the order in which they came. */
+  /** The keys of a rule in this phase, in the order of their arrival. */
   of(rule: string, phase: P): ReadonlySet<string> {
     return this.#rules.get(rule)?.get(phase) ?? NONE;
   }
@@ -42,7 +42,7 @@ export class Tally<P extends string> {
     return this.#stakes.get(key)?.find((stake) => stake.rule === rule);
   }
 
-  /** @param stakes all of this key; at most one for each rule. */
+  /** @param stakes all stakes of this key; at most one for each rule. */
   put(key: string, stakes: readonly Stake<P>[]): void {
     const before = this.#stakes.get(key) ?? [];
     if (stakes.length > 0) this.#stakes.set(key, stakes);

@@ -27,7 +27,7 @@ import {
 
 /** One informer of the set. */
 export interface WantedInformer<T extends KubeObject> {
-  /** The same key is the same informer: what else is given must be the same as well. */
+  /** The identity of the informer. Two requests with one key must have equal options. */
   readonly key: string;
   readonly scope: CollectionScope;
   readonly project: Projection<T>;
@@ -39,7 +39,7 @@ export interface WantedInformer<T extends KubeObject> {
 }
 
 export interface InformerSetOptions<T extends KubeObject> {
-  /** What they are for, `gate-pods`: tells them in metrics from other informers of the resource. */
+  /** Purpose of the informers, `gate-pods`: in metrics it separates them from other informers of the resource. */
   readonly name: string;
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly cluster: ClusterName;
@@ -47,32 +47,32 @@ export interface InformerSetOptions<T extends KubeObject> {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics?: MetricsRegistry;
-  /** A change of what is kept of an object. Not told of the first snapshot: that is `onSynced`. Must not throw. */
+  /** Called when the projected object changed. Not called for the first snapshot, see `onSynced`. Must not throw. */
   readonly onChange: (change: Change<T>) => void;
   /**
-   * Each change, also of what is not kept: for those who write objects and wait for the version after their own. Told
-   * before `onChange`. Must not throw.
+   * Called for each new version, even if no projected field changed. For controllers that wait for the version after
+   * their own write. Called before `onChange`. Must not throw.
    */
   readonly onVersion?: (change: Change<T>) => void;
-  /** An informer has its first snapshot. Must not throw. */
+  /** Called when an informer has its first snapshot. Must not throw. */
   readonly onSynced: () => void;
   /** See `isMissing`. Must not throw. */
   readonly onMissing?: () => void;
 }
 
-/** A resource that was never readable is a problem only after this long: it may have been wanted just now. Milliseconds. */
+/** An informer that never read its resource reports a problem only after this time, ms: it may have just started. */
 const FIRST_READ_MS = 60_000;
 
 /**
- * Informers of one resource that come and go while the process runs, as documents ask for them.
+ * Informers of one resource that start and stop while the process runs, as documents need them.
  *
- * Guarantees: after `want`, exactly the wanted ones run; one that stays wanted is neither restarted nor read again;
- * nothing is told of one that is no longer wanted; after the signal aborts none is left.
+ * Guarantees: after `want`, exactly the wanted informers run. An informer that stays wanted is not restarted. An
+ * informer that is no longer wanted reports nothing. After the signal aborts, none runs.
  */
 export class InformerSet<T extends KubeObject> {
   readonly #options: InformerSetOptions<T>;
   readonly #members = new Map<string, Member<T>>();
-  /** Of the members, and of those that are coming to rest. */
+  /** Of the members, and of informers that are still stopping. */
   readonly #runs = new Set<Promise<void>>();
   readonly #failed = Promise.withResolvers<never>();
   #signal: AbortSignal | undefined;
@@ -80,7 +80,7 @@ export class InformerSet<T extends KubeObject> {
   constructor(options: InformerSetOptions<T>) {
     const { metrics } = options;
     this.#options = metrics === undefined ? options : { ...options, metrics: countersOf(metrics) };
-    // For all of them: gauges of each would outlive it.
+    // One gauge for the whole set: a gauge of a single informer would stay after the informer stopped.
     if (metrics !== undefined)
       declareInformerGauges(
         metrics,
@@ -89,7 +89,7 @@ export class InformerSet<T extends KubeObject> {
       );
   }
 
-  /** At any time, also before `start`; ignored after the end. */
+  /** May be called at any time, also before `start`; ignored after the end. */
   want(wanted: readonly WantedInformer<T>[]): void {
     if (this.#signal?.aborted) return;
     const keys = new Set(wanted.map(({ key }) => key));
@@ -106,13 +106,13 @@ export class InformerSet<T extends KubeObject> {
     }
   }
 
-  /** `undefined` while it is not wanted, or has not been read. */
+  /** `undefined` while the informer is not wanted or has no snapshot. */
   get(key: string): Informer<T> | undefined {
     const informer = this.#members.get(key)?.informer;
     return informer?.synced ? informer : undefined;
   }
 
-  /** Has the server said, when last asked, that it has no such resource? It may have lost it since it was read. */
+  /** Did the server last answer that it does not have the resource? It may have had it before. */
   isMissing(key: string): boolean {
     return this.#members.get(key)?.isMissing ?? false;
   }
@@ -121,17 +121,17 @@ export class InformerSet<T extends KubeObject> {
     return this.#options.name;
   }
 
-  /** Has each of them been read? */
+  /** Do all informers have a snapshot? */
   get synced(): boolean {
     return this.#members.values().every(({ informer }) => informer.synced);
   }
 
-  /** Objects held by all of them. */
+  /** Number of objects in all informers. */
   get size(): number {
     return this.#members.values().reduce((sum, { informer }) => sum + informer.size, 0);
   }
 
-  /** Does not wait for a snapshot: what is wanted may not be readable. Call once. */
+  /** Does not wait for a snapshot: some resources may not be readable. Call once. */
   start(signal: AbortSignal): Promise<Running> {
     this.#signal = signal;
     const end = async (): Promise<void> => {
@@ -144,7 +144,7 @@ export class InformerSet<T extends KubeObject> {
     return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
   }
 
-  /** The first that cannot be relied on, with why. */
+  /** The first problem of any informer. */
   problem(): string | undefined {
     for (const member of this.#members.values()) {
       const problem = member.problem();
@@ -168,7 +168,7 @@ class Member<T extends KubeObject> {
   readonly #options: InformerSetOptions<T>;
   readonly #abort = new AbortController();
   readonly #since: number;
-  /** The refused requests, by verb: one right can be there without the other. */
+  /** The last refusal by verb: Berth may have one permission without the other. */
   readonly #refused = new Map<string, ApiError>();
   #isMissing = false;
 
@@ -193,11 +193,11 @@ class Member<T extends KubeObject> {
     });
   }
 
-  /** Until `stop`. */
+  /** Runs until `stop`. */
   async run(): Promise<void> {
     const { signal } = this.#abort;
     const running = await this.informer.start(signal);
-    // Only from here on, so that the first snapshot is told once and as a whole.
+    // Subscribes only now, so that the first snapshot is reported once and as a whole.
     using _subscription = this.#subscribe(signal);
     if (!signal.aborted) this.#options.onSynced();
     await running.ended;
@@ -245,7 +245,7 @@ class Member<T extends KubeObject> {
     return subscription;
   }
 
-  /** The client, with its refusals noted. A watch that is accepted is all that an informer needs. */
+  /** Wraps the client to record refusals. An accepted watch is enough for an informer. */
   #listenTo(client: InformerSetOptions<T>["client"]): InformerSetOptions<T>["client"] {
     const noted = async <R>(request: Promise<R>, granted: () => void): Promise<R> => {
       try {
@@ -266,12 +266,12 @@ class Member<T extends KubeObject> {
   }
 }
 
-/** What an administrator has to grant. */
+/** The permission that an administrator has to grant. */
 function toRule({ verb, resource, namespace }: RequestInfo): string {
   return `verb "${verb}" on "${resource}"${namespace ? ` in namespace "${namespace}"` : ""}`;
 }
 
-/** Another version that says the same, of what is kept: nobody has to look. */
+/** Do two versions differ only in fields that the projection drops? */
 function isSameContent(a: KubeObject, b: KubeObject): boolean {
   const unversioned = (object: KubeObject): KubeObject => ({
     ...object,
@@ -280,7 +280,7 @@ function isSameContent(a: KubeObject, b: KubeObject): boolean {
   return isDeepStrictEqual(unversioned(a), unversioned(b));
 }
 
-/** Counters of the informers add up. */
+/** All informers share counters. Their gauges do nothing. */
 function countersOf(metrics: MetricsRegistry): MetricsRegistry {
   return {
     counter: (options) => metrics.counter(options),
@@ -290,7 +290,7 @@ function countersOf(metrics: MetricsRegistry): MetricsRegistry {
   };
 }
 
-/** These fields, as far as they are there: for projections. */
+/** Copies these fields where they are defined. For projections. */
 export function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
   const picked: Partial<Pick<T, K>> = {};
   for (const key of keys) if (from[key] !== undefined) picked[key] = from[key];

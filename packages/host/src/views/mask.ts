@@ -1,12 +1,12 @@
 import type { KubeObject, Projection } from "@berth/kube";
 
 /**
- * What is kept of an object, as data: paths such as `metadata.labels` and `status.conditions[].type`. A path keeps all
- * that is below it; `[]` is every element of a list. Several masks of one resource merge by listing them together.
+ * Paths of the fields to keep, such as `metadata.labels` and `status.conditions[].type`. A path keeps everything below
+ * it. `[]` means every element of a list. Concatenate several masks of one resource to merge them.
  */
 export type FieldMask = readonly string[];
 
-/** What a cache, an Event and a guarded write need of every object. */
+/** Fields of every object that caches, Events and guarded writes need. */
 const IDENTITY: FieldMask = [
   "apiVersion",
   "kind",
@@ -16,17 +16,17 @@ const IDENTITY: FieldMask = [
   "metadata.resourceVersion",
 ];
 
-/** Texts that are remembered: this many, and as many again from before. */
+/** Number of texts in each of the two generations of shared texts. */
 const SHARED_TEXTS = 2048;
-/** Longer ones are seldom alike, and would let the memory grow. Characters. */
+/** Longer texts seldom repeat and would only take memory. Characters. */
 const LONGEST_SHARED = 128;
 
-/** By field, what is kept of it. */
+/** What to keep, by field. */
 type Fields = { [field: string]: Fields | "all" };
 
 /**
- * Turns masks into the projection that an informer applies to each object as it is decoded: a new object with the
- * fields of any of them, its identity always. Texts that many objects have in common are kept once.
+ * Builds the projection that an informer applies to each decoded object: a new object with the fields of any mask, and
+ * always its identity. Equal texts of many objects share memory.
  *
  * @throws TypeError when a path is empty or has an empty part.
  */
@@ -55,7 +55,7 @@ function select(value: unknown, wanted: Fields | "all", texts: SharedTexts): unk
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map((element) => select(element, wanted, texts));
   const from = value as Record<string, unknown>;
-  // What is kept whole stays as the parser made it, which is smaller than a copy.
+  // A value that is kept whole stays the parser's object, which is smaller than a copy.
   const kept = wanted === "all" ? from : {};
   for (const key in wanted === "all" ? from : wanted) {
     const below = wanted === "all" ? wanted : wanted[key];
@@ -64,7 +64,7 @@ function select(value: unknown, wanted: Fields | "all", texts: SharedTexts): unk
   return kept;
 }
 
-/** The texts met last: one met again is given as it was first. Bounded: what has not been met for long is forgotten. */
+/** Returns the first instance of an equal text. Bounded: texts that did not occur for long are forgotten. */
 class SharedTexts {
   #recent = new Map<string, string>();
   #before = new Map<string, string>();

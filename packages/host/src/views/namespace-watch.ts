@@ -3,7 +3,7 @@ import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } 
 import { InformerSet, pick } from "./informer-set.ts";
 
 export interface NamespaceWatchOptions {
-  /** Of the component, and in metrics of its informer: others of the process read namespaces as well. */
+  /** Name of the component and of its informer in metrics: other informers of the process read namespaces too. */
   readonly name: string;
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly cluster: ClusterName;
@@ -12,13 +12,13 @@ export interface NamespaceWatchOptions {
   readonly metrics?: MetricsRegistry;
   /** A namespace is new, is gone, or has other labels. Must not throw. */
   readonly onChange: (namespace: string) => void;
-  /** They have become known. Must not throw. */
+  /** The labels are known now. Must not throw. */
   readonly onSynced: () => void;
 }
 
 const ALL = "all";
 
-/** The labels of the namespaces, read while somebody needs them. */
+/** The labels of all namespaces, read while they are needed. */
 export class NamespaceWatch implements Component {
   readonly name: string;
   readonly #cluster: ClusterName;
@@ -34,12 +34,12 @@ export class NamespaceWatch implements Component {
     });
   }
 
-  /** At any time, also before `start`. */
+  /** May be called at any time, also before `start`. */
   want(needed: boolean): void {
     this.#informers.want(needed ? [{ key: ALL, scope: {}, metadataOnly: true, project: slimNamespace }] : []);
   }
 
-  /** `null`: there is none of this name. `undefined` while they are not known. */
+  /** `null`: no namespace has this name. `undefined` while the labels are not known. */
   namespaceLabels(name: string): Readonly<Record<string, string>> | null | undefined {
     const informer = this.#informers.get(ALL);
     if (informer === undefined) return undefined;
@@ -47,7 +47,7 @@ export class NamespaceWatch implements Component {
     return found === undefined ? null : (found.metadata?.labels ?? {});
   }
 
-  /** Namespaces held. */
+  /** Number of namespaces in memory. */
   get size(): number {
     return this.#informers.size;
   }
@@ -56,7 +56,7 @@ export class NamespaceWatch implements Component {
     return this.#informers.start(signal);
   }
 
-  /** Why they cannot be read. A lost connection is no problem for a minute. */
+  /** Why the labels cannot be read. A lost connection counts only after a minute. */
   problem(): string | undefined {
     return this.#informers.problem();
   }
