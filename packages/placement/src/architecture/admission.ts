@@ -44,8 +44,8 @@ type PolicyList = Pick<ArchitecturePolicies, "policies">;
 
 /**
  * `berth-architecture`. The API server asks about new pods, and about DaemonSets only while a policy relies on taints.
- * Answers come from memory and cause no request, because any client that reaches the port may ask. If Berth misses a
- * pod, it may land where it cannot run, unless a taint keeps it off. With `Fail`, users can create no pod then.
+ * Answers come from memory and cause no request, because any client that reaches the port may ask. Without an answer, a
+ * pod may land where it cannot run, unless a taint keeps it off. With `Fail`, users cannot create pods then.
  */
 export function architectureAdmission(answers: ArchitectureAnswers): AdmissionRules<PolicyList> {
   const { onPod, now, ...known } = answers;

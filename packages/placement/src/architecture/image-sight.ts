@@ -10,7 +10,7 @@ import type { Instant } from "../node/capability.ts";
 export interface ImageQuestion {
   /** As it stands in the pod. */
   readonly image: string;
-  /** How fresh the answer has to be, as for kubelet. */
+  /** How fresh the answer has to be, as for the kubelet. */
   readonly pull: "Always" | "IfNotPresent" | "Never";
   readonly access: ImageAccess;
 }

@@ -16,8 +16,8 @@ const MAX_NAME = 63;
 
 /**
  * In the order of the pod: containers, init containers (restartable ones are among them), ephemeral containers, image
- * volumes. Leaves out a use without an image: Berth looks again once another controller sets it. The same image twice
- * gives two uses with equal questions.
+ * volumes. Leaves out a use without an image: Berth looks again once a client sets it. The same image twice gives two
+ * uses with equal questions.
  */
 export function imageUses(spec: PodSpec, namespace: string): readonly ImageUse[] {
   const access = accessOf(spec, namespace);
