@@ -1,4 +1,4 @@
-/** What a replica sees in a pod that has just been stored: whether Berth was asked about it, and what is to be looked up. Pure. */
+/** Tells from a new stored pod if the API server asked Berth about it, and which images Berth has to look up. Pure. */
 import type { Pod } from "@berth/kube";
 import type { ArchitectureAdmission } from "./admit.ts";
 import { narrowedTo } from "./affinity.ts";
@@ -11,11 +11,11 @@ import { gateIndex, narrow } from "./pod-patch.ts";
 import { judge } from "./verdict.ts";
 
 /**
- * `asked`: it has our gate, or the affinity that its images need. `missed`: it has neither, though its policy narrows it.
- * `undefined`: it would look the same either way, or cannot be judged.
+ * `asked`: the pod has our gate, or the affinity that its images need. `missed`: it has neither, though its policy
+ * narrows it. `undefined`: the pod would look the same in both cases, or Berth cannot decide.
  *
- * Only of a pod that has just been made, by policies that have been in force for a while: later its gate has been lifted,
- * or its verdict is another one.
+ * Call this only for a new pod, with policies that have been in force for a while. Later, Berth may have lifted the
+ * gate, or the verdict may have changed.
  */
 export function traceOfAdmission(context: ArchitectureAdmission, pod: Pod): "asked" | "missed" | undefined {
   const { metadata, spec } = pod;
@@ -29,17 +29,17 @@ export function traceOfAdmission(context: ArchitectureAdmission, pod: Pod): "ask
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now });
   if (verdict.kind === "any") return undefined;
   if (verdict.kind === "fits") return narrow(spec, verdict, []).length === 0 ? "asked" : "missed";
-  // What was known when it was made may have been forgotten since.
+  // Berth may have lost facts that it had when the pod was created.
   return namesArchitecture(spec) ? undefined : "missed";
 }
 
-/** Images to be looked up for the pod, as its controller wants them; none while it is not known who governs it. */
+/** Images that Berth looks up for the pod, as `decidePod` wants them. Empty while the namespace labels are unknown. */
 export function wantedFor(context: ArchitectureAdmission, pod: Pod): readonly ImageQuestion[] {
   const { namespace = "", labels = {} } = pod.metadata ?? {};
   const namespaceLabels = context.namespaceLabels(namespace);
   if (namespaceLabels === undefined || !isUnscheduled(pod)) return [];
   const keys = taintKeys(context);
-  // Nothing of ours waits for facts then, whoever governs it.
+  // Without taint keys and without our gate, Berth needs no facts about the pod.
   if (keys.length === 0 && gateIndex(pod.spec) < 0) return [];
   const policy = governing(context, { namespace, namespaceLabels, labels });
   const { sight, now } = context;

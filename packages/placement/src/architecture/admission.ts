@@ -1,6 +1,6 @@
 /**
- * The objects by which the API server asks Berth about new pods, and about DaemonSets whose pods are made anew. Pure: the
- * same policies and options, the same objects.
+ * Builds the webhooks by which the API server asks Berth about new pods, and about DaemonSets that start a roll-out.
+ * Pure: the same policies and options give the same objects.
  */
 import {
   type AdmissionEnv,
@@ -23,29 +23,29 @@ import { ARCHITECTURE_LABEL } from "./document.ts";
 import type { PodAdmission } from "./metrics.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 
-/** What answers are made of, beside policies. */
+/** What Berth needs for an answer, beside the policies. */
 export interface ArchitectureAnswers
   extends Pick<ArchitectureAdmission, "namespaceLabels" | "ownNamespace" | "sight"> {
   readonly now: () => ArchitectureAdmission["now"];
-  /** What became of a pod that was asked about. */
+  /** Called with the result for each pod that the API server asks about. */
   readonly onPod: (result: PodAdmission) => void;
 }
 
 /**
- * Seconds. Berth answers in milliseconds from what it knows, and never waits for a registry: this is how long a pod is
- * held up by a Berth that takes the connection and does not answer.
+ * Seconds. Berth answers from memory in milliseconds and never waits for a registry. The API server waits this long for
+ * a Berth that accepts the connection and does not answer.
  */
 const TIMEOUT_SECONDS = 5;
 
-/** The most namespaces by which questions are spared; what is left out is decided by Berth itself. */
+/** The selector excludes at most this many namespaces. Berth itself decides about the pods of the others. */
 const MAX_NAMESPACES = 100;
 
 type PolicyList = Pick<ArchitecturePolicies, "policies">;
 
 /**
- * `berth-architecture`. Pods are asked about when they are made; DaemonSets only while a policy counts on taints. Answers from
- * memory, and causes no request: whoever reaches the port may ask about anything. A pod that cannot be asked about may land
- * where it cannot run, while taints still keep it off; with `Fail` none can be made while Berth is away.
+ * `berth-architecture`. The API server asks about new pods, and about DaemonSets only while a policy relies on taints.
+ * Answers come from memory and cause no request, because any client that reaches the port may ask. Without an answer, a
+ * pod may land where it cannot run, unless a taint keeps it off. With `Fail`, users cannot create pods then.
  */
 export function architectureAdmission(answers: ArchitectureAnswers): AdmissionRules<PolicyList> {
   const { onPod, now, ...known } = answers;
@@ -112,8 +112,8 @@ function whenPods(list: PolicyList, env: AdmissionEnv): AskedWhen | undefined {
 }
 
 /**
- * While a policy counts on taints, pods of every namespace have to tolerate them, opted out or not. Otherwise pods that no
- * policy can govern are not asked about, as far as one selector can say which.
+ * While a policy relies on taints, pods of every namespace have to tolerate them, even opted-out pods. Otherwise the
+ * selector excludes pods that no policy can govern, as far as one selector can express that.
  */
 function namespacesOfPods(list: PolicyList, env: AdmissionEnv): LabelSelector {
   const { policies } = list;
@@ -136,8 +136,8 @@ function namespacesOfPods(list: PolicyList, env: AdmissionEnv): LabelSelector {
 }
 
 /**
- * A pod with a node, as every mirror of a static pod has it, or of a DaemonSet, which has chosen the node for it, is past
- * what could be decided here.
+ * Excludes pods that have a node already; mirror pods of static pods always have one. Excludes pods of DaemonSets,
+ * because the DaemonSet controller has chosen their node.
  */
 function podConditions(list: PolicyList): readonly MatchCondition[] {
   const isTainting = taintKeys(list).length > 0;
@@ -153,7 +153,7 @@ function podConditions(list: PolicyList): readonly MatchCondition[] {
   ];
 }
 
-/** Of all namespaces but Berth's own: those that keep the cluster alive are who would be kept off tainted nodes first. */
+/** All namespaces but Berth's own: taints would first keep off the DaemonSets that keep the cluster alive. */
 function whenDaemonSets(list: PolicyList, { namespace }: AdmissionEnv): AskedWhen | undefined {
   const keys = taintKeys(list);
   if (keys.length === 0) return undefined;
@@ -167,7 +167,7 @@ function whenDaemonSets(list: PolicyList, { namespace }: AdmissionEnv): AskedWhe
   };
 }
 
-/** Whether the pods of the DaemonSet tolerate the key at every value: then there is nothing to add. */
+/** CEL: do the pods of the DaemonSet tolerate the key with every value? Then Berth has nothing to add. */
 function anyValueToleratedCel(key: string): string {
   return (
     `${podTolerations}.exists(it, it.?operator.orValue("") == "Exists" && ` +

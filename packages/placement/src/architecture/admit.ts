@@ -1,8 +1,8 @@
 /**
- * What the webhooks of architecture placement answer: JSON patches, and refusals of pods that can run nowhere. Pure and
- * total: the objects are whatever somebody sent, and one that cannot be read is let through as it is. Whoever reaches the
- * port may ask, so an answer only reads what is known: images are looked up for pods that are stored. Asked twice about one
- * pod (`reinvocationPolicy: IfNeeded`), the second answer only adds what the first could not know.
+ * Builds the answers of the architecture webhooks: JSON patches, and refusals of pods that can run nowhere. Pure and
+ * total: Berth admits an object that it cannot read unchanged. Any client that reaches the port may ask, so an answer
+ * only reads facts in memory. Berth looks up images for stored pods only. The API server may ask twice about a pod
+ * (`reinvocationPolicy: IfNeeded`). The second answer only adds what the first lacked.
  */
 import type { JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
@@ -30,7 +30,7 @@ export interface ArchitectureAdmission extends GovernContext {
 }
 
 export interface ArchitectureQuestion extends AdmissionQuestion {
-  /** Of the request: the object itself may not say it yet. */
+  /** From the request: the object itself may not have its namespace yet. */
   readonly namespace?: string | undefined;
   readonly subResource?: string | undefined;
 }
@@ -41,18 +41,18 @@ export type ArchitectureAnswer =
 
 const UNCHANGED: ArchitectureAnswer = Object.freeze({ allowed: true, patch: [] });
 
-/** A pod as it was sent, taken apart. */
+/** The fields of a pod as the client sent it. */
 interface SentPod {
   readonly namespace: string;
   readonly metadata: unknown;
   readonly spec: PodSpec;
-  /** Of it only what can be read. */
+  /** Only the entries that Berth can read. */
   readonly tolerations: readonly Toleration[];
 }
 
 /**
- * `/mutate-pod`. When all is known, tolerations and affinity in one patch. When it is not, the scheduling gate, where a
- * policy narrows: the controller does the rest. A pod that has its node is left alone.
+ * `/mutate-pod`. With all facts, one patch adds tolerations and affinity. Without them, it adds the scheduling gate
+ * where a policy narrows, and the controller does the rest. A pod that has a node stays unchanged.
  */
 export function admitPod(context: ArchitectureAdmission, question: ArchitectureQuestion): ArchitectureAnswer {
   const { kind, operation, object, subResource = "" } = question;
@@ -65,7 +65,7 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
   const { policy } = judged;
   let { verdict } = judged;
   if (verdict.kind === "impossible" && policy !== undefined && isOrdinary(pod) && refusesImpossible(policy)) {
-    // Nobody looks up the images of a pod that is refused: with facts that may be old it is stored, and they are looked up.
+    // Berth looks up no images of a refused pod. If facts may be old, it admits the pod and looks them up.
     const sight: ImageSight = { look: (image) => context.sight.look(freshly(image)) };
     verdict = (judgeSent({ ...context, sight }, pod) ?? judged).verdict;
     const how = `architecture policy ${policy.name}; the annotation ${ARCHITECTURES_ANNOTATION} of the pod overrides it`;
@@ -82,9 +82,8 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
 }
 
 /**
- * `/mutate-daemonset-architecture`. A DaemonSet is changed only when it is made, or its pod template changes anyway, so
- * that Berth never starts a roll-out here; and a client that sends the template as it keeps it does not take our
- * tolerations off.
+ * `/mutate-daemonset-architecture`. Changes a DaemonSet only on creation, or when its pod template changes anyway, so
+ * it never starts a roll-out. A client that sends its own copy of the template does not remove our tolerations.
  */
 export function admitDaemonSet(
   context: ArchitectureAdmission,
@@ -104,7 +103,7 @@ export function admitDaemonSet(
       ? kept
       : coverOf(template.tolerations, taintKeys(context), judged.verdict).missing;
   const metadata = field(object, "metadata");
-  // Without annotations that can be read it has none.
+  // Annotations that are not a map count as absent.
   const hasAnnotations = isRecord(field(metadata, "annotations"));
   const annotations = hasAnnotations ? textMapField(metadata, "annotations") : undefined;
   const patch = [
@@ -115,8 +114,8 @@ export function admitDaemonSet(
 }
 
 /**
- * Without all facts a template keeps what it tolerated before with the same images: this replica may have yet to learn
- * what the one that gave it knew, and to take it off and give it again would be two roll-outs.
+ * Without all facts, a template with the same images keeps its tolerations. Another replica may have added them with
+ * facts that this replica lacks. Removing and adding them again would cause two roll-outs.
  */
 function keptFrom(context: ArchitectureAdmission, oldObject: unknown, template: SentPod): Toleration[] {
   const old = readPod(templateOf(oldObject), template.namespace);
@@ -131,7 +130,7 @@ function imagesOf({ spec, namespace }: SentPod): string {
     .join("\n");
 }
 
-/** @returns `undefined` while the namespace is not known: then nobody can say who governs the pod. */
+/** @returns `undefined` while the namespace is unknown: Berth cannot tell then which policy governs the pod. */
 function judgeSent(
   context: ArchitectureAdmission,
   { namespace, metadata, spec }: SentPod,
@@ -145,14 +144,14 @@ function judgeSent(
   return { policy, verdict };
 }
 
-/** Held if it may turn out to be governed by a policy that narrows: the controller lifts the gate if it is not. */
+/** Holds the pod if a policy that narrows may govern it. The controller lifts the gate if none does. */
 function admitUnknown({ policies }: ArchitectureAdmission, pod: SentPod): ArchitectureAnswer {
   const labels = textMapField(pod.metadata, "labels");
   const mayHold = policies.some((policy) => mayBeHeldFor(policy, pod, labels));
   return mayHold ? { allowed: true, patch: addGate(pod.spec) } : UNCHANGED;
 }
 
-/** The API server writes both in the same order of fields. */
+/** Comparing text works because the API server writes both templates with the same field order. */
 function hasSameTemplate(a: unknown, b: unknown): boolean {
   return JSON.stringify(templateOf(a)) === JSON.stringify(templateOf(b));
 }

@@ -1,7 +1,7 @@
 /**
- * Narrows the required node affinity of a pod. Terms are alternatives: what is added to each of them narrows, and one
- * more term would widen. The API server takes the same changes of a pod that is gated, and no others
- * (`validateNodeAffinityMutation`, pkg/apis/core/validation, v1.36).
+ * Narrows the required node affinity of a pod. Terms are alternatives: a requirement added to each term narrows, and
+ * another term would widen. The API server allows exactly these changes to a gated pod (`validateNodeAffinityMutation`,
+ * pkg/apis/core/validation, v1.36).
  */
 import type { JsonPatchOperation, PodSpec } from "@berth/kube";
 import { field, listField, textField } from "../node/untrusted-json.ts";
@@ -29,13 +29,13 @@ const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /**
- * The smallest patch after which the pod runs only where it could before and where `narrowing` allows. What the node
- * selector (that of a RuntimeClass is merged into it before webhooks are asked) or a term says already is not said
- * again. A term without requirements selects nothing, and filled it would select something: it stays empty.
+ * The smallest patch that keeps the pod to nodes that it allowed before and that `narrowing` allows. It repeats no
+ * requirement of a term or of the node selector. The API server merges the selector of a RuntimeClass before it calls
+ * webhooks. An empty term selects no node, so it stays empty.
  *
  * @param narrowing absent: the required affinity stays as it is.
  * @param preferences appended where at least two architectures remain and the pod has no preference of its own.
- * @returns nothing when it all stands.
+ * @returns an empty patch when the pod has all of it.
  */
 export function narrowAffinity(
   spec: Placed,
@@ -64,7 +64,7 @@ export function narrowAffinity(
   return [...narrowed, ...addPreferences(nodeAffinity, preferred)];
 }
 
-/** The architectures to which `narrowAffinity` has kept a pod; none where a term leaves them, or the system, open. */
+/** The architectures that the required affinity allows. Empty if a term leaves the architecture or the system open. */
 export function narrowedTo({ affinity }: Pick<PodSpec, "affinity">): readonly string[] {
   const found: string[] = [];
   for (const term of listField(field(field(affinity, "nodeAffinity"), REQUIRED), "nodeSelectorTerms")) {
@@ -117,7 +117,7 @@ interface Preference {
   readonly preference: { readonly matchExpressions: readonly Requirement[] };
 }
 
-/** None where the pod prefers an architecture itself: beside its own weight one of ours could overrule it. */
+/** Empty where the pod prefers an architecture itself, because one of our weights could overrule its own. */
 function missingPreferences(
   spec: Placed,
   narrowing: Narrowing | undefined,

@@ -1,4 +1,4 @@
-/** When a policy may begin to taint nodes: what would be kept away from them must not be surprised. */
+/** Decides when a policy may begin to taint nodes, so that a new taint keeps off no workload by surprise. */
 import { counted } from "@berth/host";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { taintId } from "../node/mark.ts";
@@ -12,8 +12,8 @@ export interface BootstrapInput {
   /** `undefined` until every unscheduled pod and every DaemonSet of the cluster has been looked at. */
   readonly uncovered: Uncovered | undefined;
   /**
-   * Does some node that the policy selects carry the taint as ours, or as it should be at the original key? `undefined`
-   * until every node has been looked at, or one was found.
+   * Does a node that the policy selects carry the taint as Berth's own, or with the right value at the original key?
+   * `undefined` until Berth has found such a node, or has checked every node.
    */
   readonly standing: boolean | undefined;
 }
@@ -26,9 +26,9 @@ export interface BootstrapState {
 }
 
 /**
- * Pure. A bootstrap ends once everything is covered, and confirmed where the policy asks for it. It is over from the
- * beginning where a node carries the taint already: of an earlier process, or of the controller that did this before, whose
- * pods tolerate it. As long as one does it does not begin again, whatever is uncovered later.
+ * Pure. A bootstrap ends once all workloads are covered and, if the policy asks for it, the user has confirmed. It does
+ * not begin while a node carries the taint, even if workloads become uncovered later. An earlier process, or the
+ * controller that did this before, set that taint, and its pods tolerate it.
  */
 export function phaseOf({ policy, uncovered, standing }: BootstrapInput): BootstrapState {
   if (!taints(policy)) {
@@ -71,13 +71,13 @@ interface BootstrapSources {
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly workloads: Pick<ArchitectureTally, "uncovered">;
   readonly nodes: Pick<ArchitectureNodeTally, "isStanding">;
-  /** Has every unscheduled pod and every DaemonSet been decided about by the policies as they are now: `WorkloadPass`. */
+  /** Has Berth decided about every unscheduled pod and DaemonSet by the current policies? From `WorkloadPass`. */
   readonly workloadsLooked: () => boolean;
-  /** Has every node been decided about since the start: `FirstPass`? */
+  /** Has Berth decided about every node since the start? From `FirstPass`. */
   readonly nodesLooked: () => boolean;
 }
 
-/** Where the bootstrap of each policy is, as of what has been counted; `undefined` for one that is not in force. */
+/** The bootstrap state of each policy, from the counts. `undefined` for a policy that is not in force. */
 export function createBootstraps(sources: BootstrapSources): {
   state(rule: string): BootstrapState | undefined;
   tainting(rule: string): boolean;
@@ -87,7 +87,7 @@ export function createBootstraps(sources: BootstrapSources): {
     if (policy === undefined) return undefined;
     const { key } = policy.spec.taint;
     const uncovered = sources.workloadsLooked() ? sources.workloads.uncovered(key) : undefined;
-    // What nodes carry of a key that the policy had before says nothing about this one.
+    // A taint with a former key of the policy says nothing about the current key.
     const isStanding = sources.nodes.isStanding(rule, taintId(key, "NoSchedule"));
     return phaseOf({
       policy,

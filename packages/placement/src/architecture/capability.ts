@@ -1,4 +1,4 @@
-/** Architectures as a capability of the node writer: the taint of each node, and nothing else. */
+/** The architecture capability of the node writer: it sets the taint of each node, and nothing else. */
 
 import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
@@ -21,19 +21,19 @@ import { ARCHITECTURE, type ArchitecturePolicies, type ArchitecturePolicyInForce
 export const architectureFields: FieldMask = [...markFields, "status.nodeInfo.architecture"];
 
 /**
- * Where a node stands with a policy that selects it. `Tainted`: the taint stands as ours, or as it should be at the
- * original key, which is nobody else's. `TaintedByOthers`: it stands, and is of somebody else. `Untainted`: it does not.
+ * The state of a node for a policy that selects it. `Tainted`: Berth set the taint, or the original key has the right
+ * value; no other controller owns that key. `TaintedByOthers`: Berth did not set it. `Untainted`: the node lacks it.
  */
 export type ArchitecturePhase = "Tainted" | "TaintedByOthers" | "Untainted";
 
 /**
- * Taints of architecture policies. Watches: Nodes. Owns: `taint/<key>:NoSchedule` for each key of a policy that taints,
- * and with the original key the taints of every effect. No node is spared: of the control plane, cordoned, not ready.
+ * Taints of architecture policies. Watches: Nodes. Owns: `taint/<key>:NoSchedule` for each key of a policy that taints;
+ * for the original key, taints with any effect. Control-plane, cordoned and not-ready nodes get taints too.
  */
 export function bindArchitecture(binding: {
   /** The policies in force; `undefined` until some source has been read. */
   readonly policies: () => ArchitecturePolicies | undefined;
-  /** Is the bootstrap of the policy with this rule over? `bootstrap.ts` says so. */
+  /** Is the bootstrap of the policy with this rule over? From `bootstrap.ts`. */
   readonly tainting: (rule: string) => boolean;
 }): BoundCapability {
   const { policies: current, tainting } = binding;
@@ -54,7 +54,7 @@ export function bindArchitecture(binding: {
   };
 }
 
-/** Pure and total. Of several policies with one key the first that taints the node owns the mark. */
+/** Pure and total. If several policies use one key, the first that taints the node owns the mark. */
 function decideArchitecture(
   { node, owned }: NodeView,
   policies: readonly ArchitecturePolicyInForce[],
@@ -89,7 +89,7 @@ function decideArchitecture(
   };
 }
 
-/** A node says its architecture once its kubelet has registered it. */
+/** `undefined` until the kubelet has registered the node. */
 function architectureOf(node: Node): string | undefined {
   const architecture: unknown = node.status?.nodeInfo?.architecture;
   return typeof architecture === "string" && architecture !== "" ? architecture : undefined;
@@ -102,7 +102,7 @@ function phaseAt(id: MarkId, { node, owned }: NodeView): ArchitecturePhase {
   return isExclusivePlace(id) && value === architectureOf(node) ? "Tainted" : "TaintedByOthers";
 }
 
-/** What stands at these places stays, and at the original key whatever its effect: it is pruned only once ours is put on. */
+/** Marks at these places stay, at the original key with any effect. Berth prunes them only when it sets its own. */
 function keptWhile(
   waiting: ReadonlyMap<MarkId, string>,
   why: Reason,

@@ -1,18 +1,18 @@
-/** Which pods `berth clean --restart-pods` has made anew, so that they come back without a toleration of ours. Pure. */
+/** Decides which pods `berth clean --restart-pods` restarts, so that they lose our tolerations. Pure. */
 import type { Pod, Toleration } from "@berth/kube";
 import { pathOf } from "../node/once.ts";
 import { isMirrorPod } from "../node/pod-kind.ts";
 
 export interface PodRestarts {
-  /** To be evicted, so that disruption budgets count. In order of namespace and name. */
+  /** Pods to evict: the API server enforces disruption budgets on evictions. Sorted by namespace and name. */
   readonly evict: readonly Pod[];
-  /** Pods with a toleration of ours that stay, and why; what it permits is nothing without the taint. */
+  /** Pods that keep a toleration of ours, and why. Without the taint the toleration has no effect. */
   readonly left: readonly { readonly pod: Pod; readonly why: string }[];
 }
 
 /**
- * Of pods that carry a toleration as Berth gives it, with one of the keys, those that a controller makes anew. Others are
- * not mentioned. Pods of DaemonSets would come back with it, for Berth gives it to their templates.
+ * Considers pods with a toleration for one of the keys, in the form that Berth writes, and ignores others. Evicts those
+ * that a controller creates again. Pods of DaemonSets stay, because their template has the toleration.
  */
 export function planPodRestarts(pods: Iterable<Pod>, keys: readonly string[]): PodRestarts {
   const declared = new Set(keys);
@@ -27,7 +27,7 @@ export function planPodRestarts(pods: Iterable<Pod>, keys: readonly string[]): P
   return { evict: evict.sort(byName), left: left.sort((a, b) => byName(a.pod, b.pod)) };
 }
 
-/** As Berth and archaware-controller write it: with an effect, and with a value and no operator or for every value. */
+/** The form that Berth and archaware-controller write: `NoSchedule`, with a value and no operator, or `Exists`. */
 function isOurs(
   { key = "", operator, value = "", effect, tolerationSeconds }: Toleration,
   keys: ReadonlySet<string>,

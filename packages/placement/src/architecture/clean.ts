@@ -1,4 +1,4 @@
-/** What `clean` does about pods: lets those go that a scheduling gate of ours holds, and restarts others if asked to. */
+/** What `clean` does with pods: it lifts our scheduling gate and, if the user asks for it, restarts other pods. */
 import { counted, firstOf, keepFields, listObjects, type OneShotRun } from "@berth/host";
 import { isApiError, type KubeObject, type Pod, pods } from "@berth/kube";
 import { sleep } from "@berth/runtime";
@@ -16,15 +16,15 @@ import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 import { isKeptPending } from "./watches.ts";
 
 interface PodWork extends PodRestarts {
-  /** Pods that Berth keeps pending, by its gate or without a toleration. */
+  /** Pods that Berth keeps pending: they have our gate or our condition. */
   readonly letGo: readonly Pod[];
 }
 
-/** A pod that a disruption budget protects is asked about again after this. Milliseconds. */
+/** Pause before Berth retries an eviction that a disruption budget refuses. Milliseconds. */
 const BUDGET_MS = 5000;
-/** How long disruption budgets are waited for, over all pods. Milliseconds. */
+/** How long Berth waits for disruption budgets, for all pods together. Milliseconds. */
 const PATIENCE_MS = 120_000;
-/** Evictions in flight. */
+/** Pods that Berth changes at the same time. */
 const PARALLEL = 8;
 const MAX_TRIES = 5;
 const MOST_NAMED = 5;
@@ -40,7 +40,7 @@ export const architectureClean: CleanOnce<ArchitecturePolicies> = {
     const why = left.map((it) => ({ pod: pathOf(it.pod), why: it.why }));
     return {
       ...(policies?.policy.places && { declared: policies.policy.places }),
-      // The contract gives the original key to whoever keeps to it, whatever value and effect stand there.
+      // By the contract of archaware-controller, Berth owns the original key with any value and effect.
       ...(at.isOnly && { keysOn: () => ORIGINAL_TAINTS }),
       ...(at.isWanted && {
         templates: [
@@ -128,7 +128,7 @@ async function carryOut({ letGo, evict }: PodWork, run: OneShotRun): Promise<rea
   return [];
 }
 
-/** As a running Berth lets a pod go that no policy governs; there is no policy on its way that would be worth waiting for. */
+/** Decides as a running Berth does for a pod without a policy. The maximum as `now` means: do not wait for a policy. */
 function liftDecision(pod: Pod): PodDecision {
   const now = Number.MAX_SAFE_INTEGER;
   return decidePod({ pod, policy: undefined, keys: [], sight: unreadImages, now });
@@ -150,14 +150,14 @@ async function lift(first: Pod, { client, signal }: OneShotRun): Promise<void> {
       return;
     } catch (error) {
       if (isApiError(error, "notFound")) return;
-      // A `test` that does not hold is answered as invalid.
+      // The API server answers a failed `test` as invalid.
       if (!isApiError(error, "conflict", "invalid") || tries === MAX_TRIES) throw error;
       pod = await client.get(pods, { namespace, name }, { signal });
     }
   }
 }
 
-/** Waits while a disruption budget does not allow it. One that was made anew since under the same name stays. */
+/** Waits while a disruption budget refuses the eviction. A newer pod with the same name stays: the UID must match. */
 async function evictOne(
   { metadata }: Pod,
   { client, signal, clock }: OneShotRun,

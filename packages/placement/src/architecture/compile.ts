@@ -16,13 +16,13 @@ type ArchitectureRules = DocumentRules<ArchitecturePolicySpec, ArchitecturePolic
 
 type Known = Parameters<ArchitectureRules["compile"]>[0];
 
-/** Whatever its effect: the contract gives all taints with the original key to whoever keeps to it. */
+/** Any effect: by the contract, all taints with the original key belong to the controller that implements it. */
 const ORIGINAL_PREFIX = `taint/${ORIGINAL_ARCHITECTURE_KEY}:`;
 
 /**
- * Total: a document with a fault is reported, and the others are in force. Of two with one name the first is. One that has
- * got a fault goes on as it was: to drop it would let new pods wait for ever on nodes that are tainted, and to take the
- * taints off would let pods go where they cannot run.
+ * Total: reports each document with a fault, and puts the others in force. Of two documents with one name, the first is
+ * in force. A policy that gets a fault stays in force as before. Without the policy, new pods would wait forever for
+ * tainted nodes. Without its taints, pods could land where they cannot run.
  */
 export function compileArchitecture(
   known: Pick<Known, "sources"> & Partial<Pick<Known, "before" | "unsettled">>,
@@ -78,13 +78,13 @@ function checkSpec(spec: ArchitecturePolicySpec): readonly Found[] {
   return found;
 }
 
-/** Where it taints nodes; `undefined` for one that does not, or leaves that to somebody else. */
+/** The mark by which it taints nodes. `undefined` if it does not taint, or leaves that to another controller. */
 export function placeOf(policy: Pick<ArchitecturePolicyInForce, "spec">): MarkId | undefined {
   const { key, nodes } = policy.spec.taint;
   return taints(policy) && nodes === "Taint" ? taintId(key, "NoSchedule") : undefined;
 }
 
-/** The original key belongs to this capability alone while a policy taints with it, whatever stands there. */
+/** While a policy taints with the original key, this capability alone owns every taint with that key. */
 export function isExclusivePlace(id: MarkId): boolean {
   return id.startsWith(ORIGINAL_PREFIX);
 }
@@ -105,7 +105,7 @@ function policyOf(
   return {
     ...policySources(sources, unsettled, new Set(policies.map(({ rule }) => rule))),
     declared,
-    // The document names the key: that of GKE is `kubernetes.io/arch`.
+    // The user named the key in the document, so a protected key is allowed. GKE's is `kubernetes.io/arch`.
     allowedProtected: declared,
     exclusive: { ids: new Set(), prefixes },
     places,

@@ -12,12 +12,12 @@ import type { ArchitecturePolicies } from "./policy.ts";
 import { lacksFacts } from "./verdict.ts";
 
 export interface DaemonSetRulesOptions {
-  /** `undefined` while the namespaces have not been read, `null` when none of this name has been told of: it is new. */
+  /** `undefined` until Berth has read the namespaces. `null` if it has seen none of this name yet: it is new. */
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | null | undefined;
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly sight: ImageSight;
   readonly demand: ImageDemand;
-  /** Are nodes tainted with any of these keys, or about to be? Until then images are waited for more patiently. */
+  /** Does Berth taint nodes with any of these keys now? Until then a DaemonSet waits longer for its images. */
   readonly isTainting: (keys: readonly string[]) => boolean;
   readonly observer: WorkloadObserver;
   readonly clock: Clock;
@@ -25,26 +25,26 @@ export interface DaemonSetRulesOptions {
   readonly ownNamespace?: string | undefined;
 }
 
-/** Of one DaemonSet: its images, and since when they are waited for. Others are waited for anew. */
+/** Kept for one DaemonSet: its images, and since when Berth waits for them. New images restart the wait. */
 interface DaemonSetPast {
   images: string;
   heldSince: number | undefined;
 }
 
 /**
- * How long a DaemonSet waits for its images while no node is tainted, ms. What is given for want of better knowledge is
- * never taken back, and nothing suffers meanwhile; but a bootstrap has to end some time.
+ * How long a DaemonSet waits for its images while no node is tainted, ms. Berth never removes a toleration that it gave
+ * without facts, and without taints the wait does no harm. The limit lets the bootstrap end.
  */
 export const BOOTSTRAP_PATIENCE_MS = 600_000;
-/** How soon it is looked again whether policies and namespaces have been read, ms. */
+/** Pause before Berth checks again if policies and namespaces have been read, ms. */
 const UNREAD_MS = 1_000;
 
 type Decision = ObjectDecision & { readonly outcome?: WorkloadOutcome };
 
 /**
- * One patch, and so one roll-out, for each verdict that asks for more than the template tolerates. Objects have to keep
- * metadata, and of the template its labels and annotations and all of its `spec` that says where a pod runs and what of:
- * containers, volumes, tolerations, node selector, operating system, service account, pull secrets.
+ * Makes one patch, and so one roll-out, for each verdict that needs more than the template tolerates. The cache must
+ * keep metadata, and the template's labels and annotations. It must keep all placement and image fields of the
+ * template's `spec`: containers, volumes, tolerations, node selector, operating system, service account, pull secrets.
  */
 export function daemonSetRules(
   options: DaemonSetRulesOptions,
@@ -54,16 +54,16 @@ export function daemonSetRules(
     resource: daemonSets,
     action: "TolerateArchitectures",
     decide(daemonSet, past) {
-      // One that is being deleted is still there, may be for long, and keeps nobody waiting.
+      // A DaemonSet that is being deleted may exist for long, but it must not hold up the bootstrap.
       if (daemonSet.metadata?.deletionTimestamp !== undefined) return { outcome: nothingOpen };
       const first = look(daemonSet, past, options);
       if (!("verdict" in first)) return first;
       for (const question of first.wants) options.demand.want(question);
-      // A failure whose time is over counts on while it is asked about again, and not as if nothing were known of it.
+      // Second look: while Berth asks the registry again, an expired failure still counts and is not `unknown`.
       const decision = look(daemonSet, past, options);
       if (!("verdict" in decision)) return decision;
       const { kind, reason, message } = decision.verdict;
-      // Of images that are only slow nobody is told.
+      // Slow images are no failure, so they make no finding.
       const isFailure = decision.isConcerned && (kind === "impossible" || kind === "unresolvable");
       const { outcome, recheckAfterMs } = decision;
       const findings = isFailure ? [{ reason, message, about: past.images ?? "" }] : [];
@@ -75,7 +75,7 @@ export function daemonSetRules(
   };
 }
 
-/** When to look again while it cannot be told who governs it: policies of some source, or its namespace, are still to be read. */
+/** Without policies or namespace labels it only says when to look again: Berth cannot know the policy. */
 function look(
   daemonSet: DaemonSet,
   past: Partial<DaemonSetPast>,
@@ -110,7 +110,7 @@ function look(
   return decision;
 }
 
-/** Since when these images are waited for; `undefined` when they are others than before. */
+/** Since when Berth waits for these images; `undefined` when they differ from before. */
 function heldFrom({ metadata, spec }: DaemonSet, past: Partial<DaemonSetPast>): number | undefined {
   const template = (spec?.template.spec ?? { containers: [] }) satisfies PodSpec;
   const uses = imageUses(template, metadata?.namespace ?? "");

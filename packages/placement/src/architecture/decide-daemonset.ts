@@ -1,4 +1,4 @@
-/** What the pod template of a DaemonSet has to tolerate, and the patch that makes it so. Pure. */
+/** Decides what the pod template of a DaemonSet has to tolerate, and makes the patch. Pure. */
 import type { DaemonSet, JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
 import type { Instant } from "../node/capability.ts";
 import { recordTolerations } from "../node/given-tolerations.ts";
@@ -13,7 +13,7 @@ import { judge, recheckAfter, wantsOf } from "./verdict.ts";
 /** Where the tolerations of a pod template are. */
 export const TEMPLATE_TOLERATIONS = "/spec/template/spec/tolerations";
 
-/** Everything by which a DaemonSet is decided. */
+/** The input for the decision about a DaemonSet. */
 export interface DaemonSetView extends GovernContext {
   readonly daemonSet: DaemonSet;
   readonly namespaceLabels: Readonly<Record<string, string>> | undefined;
@@ -21,7 +21,7 @@ export interface DaemonSetView extends GovernContext {
   readonly keys: readonly string[];
   readonly sight: ImageSight;
   readonly now: Instant;
-  /** Since when its images are waited for; absent: they may be waited for without end. */
+  /** Since when Berth waits for its images. Absent: it may wait without end. */
   readonly heldSince?: Instant | undefined;
 }
 
@@ -29,15 +29,15 @@ export interface DaemonSetDecision
   extends Pick<PodDecision, "verdict" | "outcome" | "wants" | "recheckAfterMs"> {
   /** What the template lacks. */
   readonly missing: readonly Toleration[];
-  /** Adds that, and fails when the DaemonSet has changed since it was read. It starts a roll-out. */
+  /** Adds `missing`. Fails if the DaemonSet has changed since Berth read it. Starts a roll-out. */
   readonly patch?: readonly JsonPatchOperation[];
   /** Is there any key in force that it could have to tolerate? */
   readonly isConcerned: boolean;
 }
 
 /**
- * The DaemonSet controller asks the template, and not the pods, whether a node with a taint gets one: without the
- * toleration there, nodes that come later would stay without network, storage or logs. Its affinity is left alone.
+ * The DaemonSet controller checks the tolerations of the template, not of the pods. Without the toleration there, new
+ * tainted nodes would stay without network, storage or logs. Berth leaves the affinity alone.
  */
 export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
   const { daemonSet, namespaceLabels, keys, sight, now, heldSince } = view;
@@ -62,7 +62,7 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
       patch: [
         { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
         ...additions,
-        // A stored DaemonSet has annotations, also where the cache keeps none of them.
+        // A stored DaemonSet always has annotations, even if the cache keeps none of them.
         ...recordTolerations(ARCHITECTURE, daemonSet.metadata?.annotations ?? {}, missing),
       ],
     }),

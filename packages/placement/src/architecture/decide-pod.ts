@@ -1,4 +1,4 @@
-/** What becomes of a stored pod that has no node yet: tolerations, and the gate lifted with the affinity narrowed. Pure. */
+/** Decides about a stored pod without a node: adds tolerations, narrows the affinity and lifts the gate. Pure. */
 import type { JsonPatchOperation, Pod } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, Instant } from "../node/capability.ts";
@@ -13,53 +13,53 @@ import type { ArchitecturePolicyInForce } from "./policy.ts";
 import { appendTolerations, coverOf, POD_TOLERATIONS } from "./tolerations.ts";
 import { isSettled, judge, recheckAfter, wantsOf } from "./verdict.ts";
 
-/** Everything by which a pod is decided. */
+/** The input for the decision about a pod. */
 export interface PodView {
   readonly pod: Pod;
-  /** That governs it. */
+  /** The governing policy. `undefined`: no policy governs the pod. */
   readonly policy: ArchitecturePolicyInForce | undefined;
-  /** Of taints in force, whatever governs the pod: `taintKeys`. */
+  /** Taint keys of all policies in force, from `taintKeys`. They count even if no policy governs the pod. */
   readonly keys: readonly string[];
   readonly sight: ImageSight;
   readonly now: Instant;
   /** Since when this process has seen the pod under this policy. */
   readonly seenSince?: Instant | undefined;
-  /** Since when its images are these, where they have been changed: pods may get others while they are pending. */
+  /** When its images last changed: a user may change them while the pod is pending. Absent: they have not changed. */
   readonly imagesSince?: Instant | undefined;
-  /** What the API server said when it refused to change the pod. */
+  /** The message with which the API server refused to change the pod. */
   readonly refusal?: string | undefined;
 }
 
 export interface PodDecision {
   readonly verdict: PodVerdict;
-  /** Bound to the version that was looked at. Absent: nothing is missing, or cannot be told yet. */
+  /** Bound to the version that Berth read. Absent: nothing is missing, or Berth cannot decide yet. */
   readonly patch?: readonly JsonPatchOperation[];
-  /** Of its status, and to be written before `patch`: a pod that is let go may leave our view. Absent: it stands right. */
+  /** Write it before `patch`: Berth may not watch the pod any more once it is released. Absent: no change. */
   readonly condition?: PodStatusPatch;
   /** Does the patch lift our gate? */
   readonly isLifted: boolean;
-  /** A failure that the user of the pod should hear of. */
+  /** A failure to report to the user of the pod. */
   readonly finding?: Finding;
-  /** Images whose facts have to come. */
+  /** Images that Berth has to look up. */
   readonly wants: readonly ImageQuestion[];
   readonly outcome: WorkloadOutcome;
-  /** When the verdict changes by itself. */
+  /** When the verdict may change without an event, ms from now. */
   readonly recheckAfterMs?: number;
 }
 
 /**
- * A process that has just come up asks for facts before it lets a pod go whose time is over, ms. So that pods which
- * were held while nobody was there to decide do not all go anywhere.
+ * After a start, Berth waits this long for facts before it releases a pod whose `maxHold` is over, ms. Otherwise a
+ * restart would release all pods that waited during the outage, without facts.
  */
 export const FIRST_LOOK_MS = 5000;
 
 /**
- * A gate that nothing here asks for stays for so long after the pod was made, ms: who has put it on knows of a policy, and
- * with several replicas that may be on its way to this one still. A pod that is let go cannot be narrowed any more.
+ * Berth keeps a gate that no known policy asks for this long after pod creation, ms. Another replica may have added it
+ * for a policy that this replica has not read yet. Berth cannot narrow a released pod.
  */
 export const UNEXPLAINED_GATE_MS = 2000;
 
-/** Reasons that tell of no failure. */
+/** Reasons that are no failure. */
 const QUIET: ReadonlySet<Reason> = new Set<Reason>([
   reasons.ArchitectureOptedOut,
   reasons.ArchitecturesGiven,
@@ -74,15 +74,15 @@ export function podName({ metadata }: Pod): string {
   return `Pod ${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
-/** Is it still to be scheduled? Whatever else there is stays as it is. */
+/** Does the scheduler still have to place the pod? Berth changes no other pods. */
 export function isUnscheduled({ metadata, spec, status }: Pod): boolean {
   const { phase = "Pending" } = status ?? {};
   return metadata?.deletionTimestamp === undefined && !spec?.nodeName && phase === "Pending";
 }
 
 /**
- * Does the pod itself show what admission has decided: kept to architectures, not held, and tolerating these keys for each
- * of the architectures? Then nothing is left to decide.
+ * Does the pod show that admission has placed it? Its affinity names architectures, no gate holds it, and it tolerates
+ * these keys for each architecture. Then Berth has nothing to decide.
  */
 export function isPlaced(pod: Pod, keys: readonly string[]): boolean {
   const { spec = { containers: [] } } = pod;
@@ -95,10 +95,10 @@ export function isPlaced(pod: Pod, keys: readonly string[]): boolean {
 }
 
 /**
- * A pod gets the tolerations that its verdict gives, whatever governs it. Our gate goes with a verdict that lets it run,
- * with `maxHold`, or where nothing holds the pod any more; in the same patch its affinity is narrowed. After a refusal
- * only the gate goes: admission that judges every change of a pod (pod security, security context constraints) knows
- * that one.
+ * Gives a pod the tolerations of its verdict, whichever policy governs it. Lifts our gate when the verdict lets the pod
+ * run, when `maxHold` ends, or when no policy holds the pod. The same patch narrows the affinity. After a refusal Berth
+ * only lifts the gate. Admission plugins that check every change of a pod (pod security, security context constraints)
+ * allow that.
  */
 export function decidePod(view: PodView): PodDecision {
   const { pod, policy, keys, sight, now, refusal } = view;
@@ -111,7 +111,7 @@ export function decidePod(view: PodView): PodDecision {
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
   const { missing, uncovered, phase } = coverOf(spec.tolerations, keys, verdict);
   if (unexplainedMs > 0) {
-    // Nothing is given to it either: tolerations cannot be taken off again.
+    // Berth adds no tolerations either, because it cannot remove them later.
     const outcome = { rule: policy?.rule, uncovered, phase: "waiting" } as const;
     return { verdict, isLifted: false, wants: wantsOf(verdict), outcome, recheckAfterMs: unexplainedMs };
   }
@@ -124,7 +124,7 @@ export function decidePod(view: PodView): PodDecision {
   const sent = refusal === undefined ? changes : lift;
   const { resourceVersion } = metadata;
   const isOpen = isGated || keys.length > 0;
-  // A pod that nothing of ours keeps pending gets a node, and leaves our view with whatever was said of it.
+  // Without our gate or taints, the scheduler places the pod, and Berth could not update the condition later.
   const isImpossible = verdict.kind === "impossible";
   const condition = conditionPatch(pod, isOpen && isImpossible ? verdict : undefined, now);
   const isTold = isOpen || isImpossible;
@@ -138,14 +138,14 @@ export function decidePod(view: PodView): PodDecision {
     ...(sent.length > 0 &&
       resourceVersion !== undefined && { patch: [...guards(resourceVersion, spec), ...sent] }),
     ...(finding && { finding }),
-    // Nobody is asked about the images of a pod that the verdict can do nothing for.
+    // Without our gate or taints, facts would change nothing, so Berth asks for none.
     wants: isOpen ? wantsOf(verdict) : [],
     outcome: { rule: policy?.rule, uncovered, phase: isTold ? phase : "settled" },
     ...(recheckAfterMs !== undefined && { recheckAfterMs }),
   };
 }
 
-/** How much younger than `UNEXPLAINED_GATE_MS` it is, ms. A clock of the API server that is ahead makes it no younger. */
+/** Time until the pod is `UNEXPLAINED_GATE_MS` old, ms. An API server clock that is ahead does not extend it. */
 function ageLeft({ pod, now, seenSince = now }: PodView): number {
   const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
   if (Number.isNaN(createdAt)) return 0;
@@ -153,8 +153,8 @@ function ageLeft({ pod, now, seenSince = now }: PodView): number {
 }
 
 /**
- * A gated pod waits since its creation, whoever was there to see it, and `FIRST_LOOK_MS` at least; one without the gate
- * since it was first seen, as nothing has held it before. Other images are waited for anew.
+ * The hold of a gated pod starts at its creation, but ends at least `FIRST_LOOK_MS` after this process first saw it.
+ * Without the gate, it starts when this process first saw the pod: nothing held it before. New images restart the hold.
  */
 function heldFrom(view: PodView, isGated: boolean): Instant | undefined {
   const { pod, policy, now, seenSince = now, imagesSince = Number.NEGATIVE_INFINITY } = view;
@@ -162,7 +162,7 @@ function heldFrom(view: PodView, isGated: boolean): Instant | undefined {
   const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
   if (!isGated || Number.isNaN(createdAt)) return Math.max(seenSince, imagesSince);
   const firstLook = seenSince + Math.min(FIRST_LOOK_MS - policy.maxHoldMs, 0);
-  // A clock of the API server that is ahead holds nobody longer.
+  // An API server clock that is ahead does not extend the hold.
   return Math.max(Math.min(createdAt, seenSince), firstLook, imagesSince);
 }
 

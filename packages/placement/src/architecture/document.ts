@@ -3,17 +3,17 @@
 import { duration, labelKey, type Selector, selector, withRules } from "@berth/host";
 import * as z from "zod";
 
-/** The taint key of archaware-controller, whose clusters are served unchanged: `./README.md`. */
+/** The taint key of archaware-controller. Berth takes over its clusters unchanged: see `./README.md`. */
 export const ORIGINAL_ARCHITECTURE_KEY = "supported-arch";
-/** The scheduling gate of a pod whose images are still looked up. */
+/** The scheduling gate that holds a pod while Berth looks up its images. */
 export const ARCHITECTURE_GATE = "berth.dev/architecture";
-/** Condition of a pod that Berth keeps pending since it can run nowhere. It stands only that long, with status `False`. */
+/** Pod condition, always `False`: Berth keeps the pod pending because it can run nowhere. Berth removes it later. */
 export const ARCHITECTURE_CONDITION = "berth.dev/ArchitectureFits";
 /** On a pod: the architectures it runs on (`amd64,arm64`), whatever its images say. `*` is any. */
 export const ARCHITECTURES_ANNOTATION = "berth.dev/architectures";
 /** On a namespace, with the value `ignore`: its pods are opted out. */
 export const ARCHITECTURE_LABEL = "berth.dev/architecture";
-/** On a policy, with the value `true`: its nodes may be tainted (`bootstrap: Confirm`). */
+/** On a policy, with the value `true`: Berth may taint its nodes (`bootstrap: Confirm`). */
 export const BOOTSTRAP_ANNOTATION = "berth.dev/bootstrap-confirmed";
 
 export interface ArchitectureTaint {
@@ -25,7 +25,7 @@ export interface ArchitectureTaint {
 
 /** What an image runs on, without asking a registry. */
 export interface ImageOverride {
-  /** A whole name, or one that ends with `*`; short names are made whole. The longest that fits counts. */
+  /** A full name, or a prefix that ends with `*`. Berth expands short names. The longest match wins. */
   readonly image: string;
   readonly architectures: readonly string[];
 }
@@ -36,7 +36,7 @@ export interface ArchitecturePreference {
   readonly weight: number;
 }
 
-/** What fields mean, and their defaults: `architecturePolicySpec`. */
+/** `architecturePolicySpec` describes the fields and their defaults. */
 export interface ArchitecturePolicySpec {
   readonly mode: "Taint" | "Affinity" | "Both";
   readonly preset?: "multiarch-tuning-operator" | undefined;
@@ -172,7 +172,7 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
   ],
 ).describe("Which pods, and how they come to nodes that all their images run on.");
 
-/** What Berth reports about a policy: counts and first names, never a list of all pods. `resource.ts` says what each is. */
+/** What Berth reports about a policy: counts and a few names, never all pods. `resource.ts` describes the fields. */
 export interface ArchitecturePolicyStatus {
   readonly observedGeneration?: number;
   readonly phase?: "Bootstrapping" | "Tainting" | "Narrowing";

@@ -1,4 +1,4 @@
-/** Why a pod runs, or does not run, where it does: which image excludes which architecture. Plain data, for `explain`. */
+/** Explains on which nodes a pod can run: which image excludes which architecture. Plain data, for `explain`. */
 import { pick, REST_MS } from "@berth/host";
 import type { Node, Pod, PodSpec, Toleration } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
@@ -19,14 +19,14 @@ import { missingTolerations } from "./tolerations.ts";
 export interface ImageExplanation {
   /** `container app`, `image volume model`. */
   readonly where: string;
-  /** In full. */
+  /** The full name. */
   readonly image: string;
-  /** What it runs on; absent when it does not restrict, or is not known. */
+  /** What it runs on. Absent if the image does not restrict the pod, or Berth does not know. */
   readonly architectures?: readonly string[];
   /** Architectures that nodes of the cluster have and this image does not run on. */
   readonly excludes: readonly string[];
   readonly source: ImageAllowance["source"];
-  /** Why it is not known. */
+  /** Why Berth has no facts about it. */
   readonly problem?: { readonly reason: Reason; readonly message: string };
 }
 
@@ -35,22 +35,22 @@ export interface ArchitectureNodes {
   /** `linux/arm64`; `unknown` for nodes that do not say theirs. */
   readonly platform: string;
   readonly nodes: number;
-  /** Nodes that the pod can still go to, as far as architecture, selectors, affinity and taints say. */
+  /** Nodes that architecture, selectors, affinity and taints allow for the pod. */
   readonly left: number;
   /** The first of them by name. */
   readonly first: readonly string[];
-  /** Why the others are not, each with the number of nodes that it is the first reason for. */
+  /** Why the pod cannot run on the others. Each node counts once, for the first reason. */
   readonly because: readonly { readonly why: string; readonly nodes: number }[];
 }
 
 export interface PodExplanation {
   /** `default/web-1` */
   readonly pod: string;
-  /** It has its node, and is not changed any more. */
+  /** The node of the pod. Berth no longer changes a pod that has one. */
   readonly node?: string;
-  /** Why that node is not one where its images run; absent where it is, or that is not known. */
+  /** Why its images do not run on that node. Absent if they do, or if Berth does not know. */
   readonly misplaced?: string;
-  /** `cluster/default`; absent: none governs it. */
+  /** `cluster/default`. Absent: no policy governs the pod. */
   readonly policy?: string;
   readonly verdict: PodVerdict["kind"];
   readonly reason: Reason;
@@ -62,16 +62,16 @@ export interface PodExplanation {
     /** RFC 3339. */
     readonly since: string;
     readonly forMs: number;
-    /** Then the policy decides without its images; absent where no policy governs it. */
+    /** After this time the policy decides without facts. Absent: no policy governs the pod. */
     readonly maxHoldMs?: number;
   };
-  /** Other scheduling gates, which are not ours to lift. */
+  /** Scheduling gates of other controllers. Berth does not lift them. */
   readonly otherGates: readonly string[];
-  /** What it lacks of tolerating the taints of all policies. */
+  /** Tolerations that it lacks for the taints of all policies. */
   readonly missingTolerations: readonly Toleration[];
-  /** What the next write does. */
+  /** What Berth's next write does. */
   readonly next?: "change" | "release";
-  /** A refused write is sent again after this long at most. */
+  /** Berth repeats a refused write after this time at the latest. */
   readonly retryMs?: number;
   readonly nodes: readonly ArchitectureNodes[];
 }
@@ -96,7 +96,7 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
   const policies = known?.policies ?? [];
   const policy = governing({ policies, ownNamespace }, { namespace, namespaceLabels, labels });
   const keys = taintKeys({ policies });
-  // Whoever runs has seen it since it was made.
+  // Assume that a running Berth has seen the pod since its creation.
   const madeAt = Date.parse(since) || now;
   const decision = decidePod({ pod, policy, keys, sight, now, seenSince: madeAt });
   const { verdict } = decision;
@@ -143,13 +143,13 @@ function explainImage(
     ...(architectures && { architectures }),
     excludes: [...new Set(present)].filter(isExcluded).toSorted(),
     source,
-    // What the registry says does not matter where the policy has its own word.
+    // The registry's failure does not matter where the policy overrides the image.
     ...(source !== "policy" &&
       knowledge.state === "failed" && { problem: pick(knowledge, ["reason", "message"]) }),
   };
 }
 
-/** @param spec with the tolerations that it is about to get. */
+/** @param spec with the tolerations that Berth is about to add. */
 function summarize(nodes: readonly Node[], spec: PodSpec, verdict: PodVerdict): readonly ArchitectureNodes[] {
   const found = new Map<string, { nodes: number; left: string[]; because: Map<string, number> }>();
   for (const node of nodes) {
@@ -185,7 +185,7 @@ function whyNotByImages({ metadata, status }: Node, verdict: PodVerdict): string
   return os !== undefined && os !== verdict.os ? `its images do not run on ${os}` : undefined;
 }
 
-/** The first reason, in the order in which a person would look for it. */
+/** The first reason, in the order in which a user would check. */
 function whyNot(node: Node, spec: PodSpec, verdict: PodVerdict): string | undefined {
   const byImages = whyNotByImages(node, verdict);
   if (byImages !== undefined) return byImages;

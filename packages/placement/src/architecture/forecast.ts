@@ -1,4 +1,4 @@
-/** What a plan over the whole cluster means for architecture policies: who would not tolerate a taint, and what changes. */
+/** Forecasts the effect of architecture policies on the cluster, for `plan`: uncovered workloads, and changes. */
 import type { DaemonSet, Pod } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
@@ -12,7 +12,7 @@ import type { PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 import { summaryOf } from "./tally.ts";
 
-/** A pod or DaemonSet, and why it is named. */
+/** A pod or DaemonSet, and why the forecast names it. */
 export interface WorkloadRemark {
   /** `Pod default/web-1`, `DaemonSet kube-system/cni`. */
   readonly workload: string;
@@ -25,16 +25,16 @@ export interface ArchitectureForecast {
     /** `cluster/default`. */
     readonly policy: string;
     readonly mode: "Taint" | "Affinity" | "Both";
-    /** Where it would be once what is decided now is written. */
+    /** The bootstrap state after Berth has written its current decisions. */
     readonly bootstrap: BootstrapState;
   }[];
-  /** Unscheduled pods and DaemonSets that were looked at. */
+  /** Number of unscheduled pods and DaemonSets in the forecast. */
   readonly looked: number;
-  /** Pods that would get tolerations, or be let go. */
+  /** Pods that would get tolerations, or that Berth would release. */
   readonly pods: readonly string[];
   /** DaemonSets whose pod template would get tolerations: each starts a roll-out. */
   readonly daemonSets: readonly string[];
-  /** What keeps nodes from being tainted, and why. */
+  /** Workloads that keep Berth from tainting nodes, and why. */
   readonly uncovered: readonly WorkloadRemark[];
   /** Pods and DaemonSets that can run nowhere, or stay pending by policy. */
   readonly stuck: readonly WorkloadRemark[];
@@ -44,15 +44,15 @@ interface ArchitectureForecastInput extends Pick<GovernContext, "ownNamespace"> 
   readonly policies: ArchitecturePolicies;
   readonly pods: Iterable<Pod>;
   readonly daemonSets: Iterable<DaemonSet>;
-  /** `undefined` for a namespace that is not there. */
+  /** `undefined` for a namespace that does not exist. */
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
   readonly sight: ImageSight;
-  /** Does some node carry the taint of this policy already, as ours or as it should be? */
+  /** Does a node carry the taint of this policy already, as Berth's own or with the right value? */
   readonly standing: (rule: string) => boolean;
   readonly now: Instant;
 }
 
-/** Pure. What a verdict covers counts as covered: Berth would write it before it taints. */
+/** Pure. A workload with a verdict counts as covered: Berth writes its tolerations before it taints nodes. */
 export function forecastArchitecture(input: ArchitectureForecastInput): ArchitectureForecast {
   const { policies, namespaceLabels, sight, now, ownNamespace } = input;
   const context = { policies: policies.policies, ownNamespace };

@@ -1,4 +1,4 @@
-/** Which policy governs a pod, and what it says itself about images. */
+/** Decides which policy governs a pod, and finds what that policy itself says about images. */
 import { SYSTEM_NAMESPACES } from "@berth/host";
 import { ownValue } from "../node/mark.ts";
 import { isDaemonSetPod } from "../node/pod-kind.ts";
@@ -11,7 +11,7 @@ type Labels = Readonly<Record<string, string>> | undefined;
 export interface GovernContext {
   /** By falling priority, then by name, as in `ArchitecturePolicies`. */
   readonly policies: readonly ArchitecturePolicyInForce[];
-  /** That of Berth itself, whose pods are always opted out: it has to come up to let others run. */
+  /** Berth's own namespace. Its pods are always opted out, because Berth must start before other pods can run. */
   readonly ownNamespace?: string | undefined;
 }
 
@@ -31,18 +31,18 @@ export function governing(
   );
 }
 
-/** What of a pod decides whether it may be held. Its metadata is whatever somebody sent. */
+/** The parts of a pod that decide if Berth may hold it. A client may send any metadata. */
 interface PodKind {
   readonly namespace: string;
   readonly metadata: unknown;
 }
 
-/** May pods like this be narrowed, held and refused, where their policy wants it? Others would only be made again. */
+/** May a policy narrow, hold or refuse pods like this? Controllers would only create the others again. */
 export function isOrdinary({ namespace, metadata }: PodKind): boolean {
   return !SYSTEM_NAMESPACES.includes(namespace) && !isDaemonSetPod(metadata);
 }
 
-/** Is the pod narrowed, and held until it can be? */
+/** Does Berth narrow the pod, and hold it until it can? */
 export function isHeldFor(
   policy: ArchitecturePolicyInForce | undefined,
   pod: PodKind,
@@ -50,7 +50,7 @@ export function isHeldFor(
   return policy !== undefined && narrows(policy) && isOrdinary(pod);
 }
 
-/** Could the policy hold a pod of whose namespace nothing but the name is known? */
+/** Could the policy hold this pod, when Berth knows only the name of its namespace? */
 export function mayBeHeldFor(policy: ArchitecturePolicyInForce, pod: PodKind, labels: Labels): boolean {
   const { excludedNamespaces, podSelector } = policy.spec;
   return (
@@ -61,10 +61,10 @@ export function mayBeHeldFor(policy: ArchitecturePolicyInForce, pod: PodKind, la
 }
 
 /**
- * What the policy itself says about an image, by its name in full (`docker.io/library/nginx:1`). An override is read as
- * it stands and as image names are made whole: `nginx` is also `docker.io/library/nginx:latest`, `bitnami/*` is also
- * `docker.io/bitnami/*`. One that ends with `*` is for all names that begin so; one without a digest is for its name
- * with whichever digest. The longest that fits counts, and a whole name before a beginning of the same length.
+ * Finds the override of the policy for an image, by its full name (`docker.io/library/nginx:1`). Berth reads each
+ * override as written and in its expanded form. `nginx` is also `docker.io/library/nginx:latest`, `bitnami/*` is also
+ * `docker.io/bitnami/*`. A trailing `*` matches each name with that prefix. An override without a digest matches any
+ * digest. The longest match wins, and a full name wins over a prefix of the same length.
  */
 export function overrideOf(
   { spec }: Pick<ArchitecturePolicyInForce, "spec">,
@@ -79,13 +79,13 @@ export function overrideOf(
   return best;
 }
 
-/** 0: it does not fit. Half a character decides between `abc` and `abc*`. */
+/** 0: no match. The half puts `abc` before `abc*`. */
 function weightOf(pattern: string, name: string, tagged: string): number {
   if (pattern.endsWith("*")) return name.startsWith(pattern.slice(0, -1)) ? pattern.length : 0;
   return pattern === name || pattern === tagged ? pattern.length + 1.5 : 0;
 }
 
-/** What the pattern can stand for: without a registry it is of Docker Hub, without a tag or digest `latest`. */
+/** All forms of the pattern. The default registry is Docker Hub, the default tag is `latest`. */
 function readingsOf(pattern: string): readonly string[] {
   const slash = pattern.indexOf("/");
   const first = slash < 0 ? "" : pattern.slice(0, slash);

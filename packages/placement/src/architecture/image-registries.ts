@@ -1,35 +1,35 @@
-/** `ImageRegistries`: how registries are reached, and how long what they said counts. A document of files only; at most one. */
+/** `ImageRegistries`: how Berth reaches registries, and how long their answers count. Only in files; at most one. */
 import path from "node:path";
 import { type DocumentKind, duration, durationMs, onlyOne } from "@berth/host";
 import { parseReference } from "@berth/registry";
 import * as z from "zod";
 
-/** How one registry is reached. Whatever is not listed is reached by https, with the authorities of the system. */
+/** How Berth reaches one registry. It reaches all others by https, with the certificate authorities of the system. */
 export interface RegistrySpec {
   /**
-   * As image names have it: `docker.io`, `registry.example:5000`. A host that is listed may be at any address, this machine's
-   * included. List token and storage servers in the same way.
+   * As in image names: `docker.io`, `registry.example:5000`. A listed host may have any address, even one of this
+   * machine. List token and storage servers in the same way.
    */
   readonly registry: string;
   /**
-   * Asked before it, in this order: `https://mirror.example`, with a path that is put before repositories or without.
-   * They get no credentials. Default none.
+   * Berth asks these first, in this order: `https://mirror.example`, optionally with a path that it puts before
+   * repositories. Mirrors get no credentials. Default none.
    */
   readonly mirrors: readonly string[];
-  /** PEM file of the authorities that it and its mirrors are trusted by, beside those of the system. */
+  /** PEM file of certificate authorities for it and its mirrors, in addition to those of the system. */
   readonly certificateAuthority?: string | undefined;
-  /** It speaks http and not https. Default false; registries of this machine's loopback may speak either. */
+  /** The registry uses http, not https. Default false; registries on the loopback of this machine may use either. */
   readonly plainHttp: boolean;
 }
 
 export interface ImageRegistriesSpec {
   /** Default none. */
   readonly registries: readonly RegistrySpec[];
-  /** Images are looked up only of these: `ghcr.io`, `*.example.com`, `docker.io/library`. Default all. */
+  /** Berth looks up images only from these: `ghcr.io`, `*.example.com`, `docker.io/library`. Default all. */
   readonly allowedRegistries?: readonly string[] | undefined;
-  /** A docker config whose credentials are for all pods, as those of a node are. Read again when it changes. Default none. */
+  /** A docker config with credentials for all pods, as a node has. Berth reloads it on changes. Default none. */
   readonly dockerConfig?: string | undefined;
-  /** How long a tag stands for what it was found to stand for. Default `6h`. */
+  /** How long Berth trusts what a registry said about a tag. Default `6h`. */
   readonly tagTtl: string;
   /** The same for `imagePullPolicy: Always`. Default `5m`. */
   readonly alwaysTtl: string;
@@ -55,12 +55,12 @@ function isMirror(text: string): boolean {
   return url.username === "" && url.password === "" && !/[?#]/.test(text) && url.hostname !== "";
 }
 
-/** Whether images are of it by that name: those of `index.docker.io/a/b` and of `hub/a/b` are of `docker.io`. */
+/** Do full image names use this registry name? `index.docker.io/a/b` and `hub/a/b` are images of `docker.io`. */
 function isNamed(text: string): boolean {
   try {
     return parseReference(`${text}/name/of-image`).registry === text;
   } catch {
-    // What is no registry at all is reported already.
+    // The regular expression has already reported a text that is no registry.
     return true;
   }
 }
@@ -132,5 +132,5 @@ export const imageRegistriesKind: DocumentKind<ImageRegistriesSpec> = {
   tooMany: onlyOne("ImageRegistries"),
 };
 
-/** What holds without a document. */
+/** The settings without a document. */
 export const defaultImageRegistries: ImageRegistriesSpec = spec.parse({});

@@ -1,6 +1,6 @@
 /**
- * What is known of images, as it is handed to this capability: rules never speak to a registry. The reader that stands
- * behind it asks, remembers and gives up; here it is only looked at.
+ * The facts about images that this capability reads. Its rules never send a request to a registry. The reader behind
+ * this interface sends requests, caches the answers and gives up on failures.
  */
 import type { Platform } from "@berth/registry";
 import type { Reason } from "../api/reasons.ts";
@@ -10,15 +10,15 @@ import type { Instant } from "../node/capability.ts";
 export interface ImageQuestion {
   /** As it stands in the pod. */
   readonly image: string;
-  /** How fresh the answer has to be, as for kubelet. */
+  /** How fresh the answer has to be, as for the kubelet. */
   readonly pull: "Always" | "IfNotPresent" | "Never";
   readonly access: ImageAccess;
 }
 
-/** With whose rights an image is read. */
+/** The credentials with which Berth reads an image. */
 export interface ImageAccess {
   readonly namespace: string;
-  /** Asked for its own pull secrets where `secrets` is empty, as the admission of pods does. */
+  /** Berth uses its pull secrets if `secrets` is empty, as the ServiceAccount admission plugin does. */
   readonly serviceAccount: string;
   /** Names of Secrets in the namespace. */
   readonly secrets: readonly string[];
@@ -29,13 +29,13 @@ export type ImageKnowledge =
       readonly state: "known";
       /** In full: `docker.io/library/nginx:latest`. */
       readonly name: string;
-      /** Empty: an artifact, or an image that names no platform. It can be mounted, and not be run. */
+      /** Empty: an artifact, or an image that names no platform. A pod can mount it, but cannot run it. */
       readonly platforms: readonly Platform[];
       /** An operator bundle: manifests without a program, so its platforms do not restrict the pod. */
       readonly isBundle?: true;
       readonly digest?: string;
     }
-  /** Nobody has looked yet, or is looking. */
+  /** Berth has not looked it up yet, or is doing so. */
   | { readonly state: "unknown"; readonly name: string }
   | {
       readonly state: "failed";
@@ -44,22 +44,20 @@ export type ImageKnowledge =
       readonly reason: Reason;
       /** Which image, which registry, why, and what to do: a sentence for the user of the pod. */
       readonly message: string;
-      /** When it is worth another look; absent: never, without a change of the pod. */
+      /** When Berth should look again. Absent: only after a change of the pod. */
       readonly retryAt?: Instant;
     };
 
-/** Facts as they are now. Quick and without effect: `ImageDemand` is what makes them come. */
+/** Current facts, from memory and without side effects. `ImageDemand` requests new facts. */
 export interface ImageSight {
   look(question: ImageQuestion): ImageKnowledge;
 }
 
-/** Who has the facts come. */
+/** Requests facts about images. */
 export interface ImageDemand {
-  /**
-   * Sees to it that `look` says something about this, soon. Again and again is the same as once. Never throws.
-   */
+  /** Makes `look` return facts about this image soon. Repeated calls have the effect of one. Never throws. */
   want(question: ImageQuestion): void;
 }
 
-/** Nothing is known. */
+/** Knows no facts. */
 export const unreadImages: ImageSight = { look: ({ image }) => ({ state: "unknown", name: image }) };

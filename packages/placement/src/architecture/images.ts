@@ -1,4 +1,4 @@
-/** Everywhere that a pod names an image, and how kubelet would come by it. Total: a spec may be whatever somebody sent. */
+/** Lists where a pod names images, and how the kubelet would pull them. Total: a client may send any spec. */
 import type { PodSpec } from "@berth/kube";
 import { field, listField, textField } from "../node/untrusted-json.ts";
 import type { ImageAccess, ImageQuestion } from "./image-sight.ts";
@@ -11,13 +11,13 @@ const CONTAINERS = [
 ] as const;
 const VOLUME = "image volume";
 
-/** Names in a valid pod are no longer than this; others are only ever shown. */
+/** Names in a valid pod are no longer than this. Berth cuts longer names for messages. */
 const MAX_NAME = 63;
 
 /**
  * In the order of the pod: containers, init containers (restartable ones are among them), ephemeral containers, image
- * volumes. A use without an image is left out: whoever fills it in is followed by another look. The same image twice is
- * two uses with equal questions.
+ * volumes. Leaves out a use without an image: Berth looks again once a client sets it. The same image twice gives two
+ * uses with equal questions.
  */
 export function imageUses(spec: PodSpec, namespace: string): readonly ImageUse[] {
   const access = accessOf(spec, namespace);
@@ -38,7 +38,7 @@ export function imageUses(spec: PodSpec, namespace: string): readonly ImageUse[]
   return uses;
 }
 
-/** Unless given, as the API server fills it in (`SetDefaults_Container`, pkg/apis/core/v1/defaults.go, v1.36). */
+/** The default is that of the API server (`SetDefaults_Container`, pkg/apis/core/v1/defaults.go, v1.36). */
 function pullOf(given: string, image: string): ImageQuestion["pull"] {
   if (given === "Always" || given === "IfNotPresent" || given === "Never") return given;
   return isLatest(image) ? "Always" : "IfNotPresent";

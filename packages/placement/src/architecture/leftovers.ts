@@ -1,4 +1,4 @@
-/** Pods that are held by the gate of a policy that is gone: nobody else would ever let them go. */
+/** Releases pods that still have our gate after the last policy is gone: no other controller would. */
 import { isApiError, type KubeClient, type Pod, pods } from "@berth/kube";
 import {
   type Clock,
@@ -16,35 +16,35 @@ interface LeftoverOptions {
   readonly client: Pick<KubeClient, "pages">;
   /** No policy is in force, and all sources have been read. */
   readonly isIdle: () => boolean;
-  /** Pods that Berth keeps pending, as of the watch; `undefined` while they are not watched or not known. */
+  /** Pods that Berth keeps pending, from the watch. `undefined` while Berth does not watch or has not read them. */
   readonly gated: () => readonly Pod[] | undefined;
-  /** Unscheduled pods are to be watched though there is no policy, or no longer. */
+  /** True: Berth has to watch unscheduled pods without a policy. False: it no longer has to. */
   readonly onLinger: (needed: boolean) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** How often it is looked whether the last pod has been let go. Milliseconds. */
+/** How often Berth checks if it has released the last pod. Milliseconds. */
 const LOOK_MS = 5000;
 /**
- * How long after the last policy pods may still come with the gate: other replicas answer the API server until they have
- * heard of it as well, and the API server asks for a second or so longer. Milliseconds.
+ * How long pods may still get the gate after the last policy is gone. Milliseconds. Other replicas add it until they
+ * see the change, and the API server calls the webhook for about a second longer.
  */
 const LINGER_MS = 60_000;
-/** How soon a look that failed is repeated, unless the client knows. Milliseconds. */
+/** Pause before Berth repeats a failed list, unless the API server asks for another pause. Milliseconds. */
 const RETRY_MS = 30_000;
-/** A permission that is missing for longer is not granted: to no one who has never had a policy. Milliseconds. */
+/** After this time without permission Berth gives up: a cluster without policies may not grant it. Milliseconds. */
 const DENIED_MS = 300_000;
 
-/** Runs where this replica leads. Without policies it costs one list of the unscheduled pods, at the start. */
+/** Runs on the leader. Without policies it costs one list of the unscheduled pods, at the start. */
 export function createLeftovers(options: LeftoverOptions): {
   readonly component: Component;
-  /** Policies came into force, or ceased to be: so many are. */
+  /** Call it after each change, with the number of policies in force. */
   policiesChanged(inForce: number): void;
 } {
   const { isIdle, clock } = options;
   let changed = Promise.withResolvers<void>();
-  /** Policies were in force since it was last looked: there may be pods that they hold. */
+  /** Policies were in force since the last check, so pods may have the gate. */
   let hasWatched = false;
   const run = async (signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
@@ -60,7 +60,7 @@ export function createLeftovers(options: LeftoverOptions): {
   return {
     component: createLoopComponent({ name: "architecture-leftovers", run }),
     policiesChanged(inForce) {
-      // Not while the first sources are read: nothing was held then, and one list tells what others have left.
+      // Not before the first policy: this process has gated no pod yet, and one list finds older gates.
       if (inForce > 0) hasWatched = true;
       changed.resolve();
     },

@@ -1,10 +1,10 @@
 import type { MetricsRegistry } from "@berth/runtime";
 import type { PodReport } from "./pod-reconciler.ts";
 
-/** What became of a request to create a pod. */
+/** The result of a request to create a pod. */
 export type PodAdmission = "unchanged" | "placed" | "held" | "refused";
 
-/** What architecture placement reports about itself. No label grows with the cluster, and no image is named. */
+/** Metrics of architecture placement. No label grows with the cluster or names an image. */
 interface ArchitectureMetrics extends PodReport {
   /** Policies in force, and documents with a fault. */
   taken(policies: number, faults: number): void;
@@ -13,7 +13,7 @@ interface ArchitectureMetrics extends PodReport {
   counts(of: Readonly<Record<"waiting" | "impossible" | "uncovered" | "tainted", () => number>>): void;
 }
 
-/** Seconds that a pod may be held: from a registry next door to the longest `maxHold` that anybody would want. */
+/** Hold times, seconds: from a registry nearby to the longest useful `maxHold`. */
 const BUCKETS = [0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 900];
 
 const UNCOVERED = "Unscheduled pods and DaemonSets that do not tolerate a taint and have no verdict.";

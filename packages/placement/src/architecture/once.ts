@@ -1,4 +1,4 @@
-/** Architecture policies in a command, which looks once and does not watch. */
+/** Architecture policies in a command, which reads once and does not watch. */
 import { eachObject, listObjects, type OneShotRun, unlessForbidden } from "@berth/host";
 import { type DaemonSet, isApiError, namespaces, nodes, type Pod, pods } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
@@ -69,7 +69,7 @@ export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolic
   };
 }
 
-/** By whom the pods are governed. */
+/** The input that decides which policy governs a pod. */
 interface Governing {
   readonly policies: ArchitecturePolicies | undefined;
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
@@ -77,7 +77,7 @@ interface Governing {
 
 type Looking = Pick<LookAt, "run" | "owned">;
 
-/** As a running Berth does, it asks nobody where the policy or the pod has its own word, or no policy governs. */
+/** Like a running Berth, asks no registry if the policy or pod gives the architectures, or no policy governs it. */
 async function viewImages(
   specs: readonly Pick<Pod, "metadata" | "spec">[],
   { policies, namespaceLabels }: Governing,
@@ -95,7 +95,7 @@ async function viewImages(
   return readImages([...wanted.values()], images, { run, owned });
 }
 
-/** Goes by what the statuses of the policies say, and asks nobody about images. */
+/** Uses the statuses of the policies, and asks no registry. */
 function standOf(
   policies: ArchitecturePolicies | undefined,
   { node, run, statusOf }: ExplainAt,
@@ -128,8 +128,8 @@ type PolicyStatus = NonNullable<ArchitecturePolicy["status"]>;
 const UNKNOWN = "what depends on them is unknown";
 
 /**
- * Reads the unscheduled pods, DaemonSets and namespaces of the cluster, and what their images run on. `undefined` without
- * policies, or when these may not be read.
+ * Reads the unscheduled pods, DaemonSets and namespaces of the cluster, and the facts about their images. `undefined`
+ * without policies, or without permission to read one of these.
  */
 async function forecastOf(
   policies: ArchitecturePolicies | undefined,
@@ -157,7 +157,7 @@ async function forecastOf(
   });
 }
 
-/** What the template of a DaemonSet makes. */
+/** The pod that the template of a DaemonSet describes. */
 function asPod({ metadata, spec }: DaemonSet): Pick<Pod, "metadata" | "spec"> {
   const { namespace = "" } = metadata ?? {};
   const { metadata: made, spec: template } = spec?.template ?? {};
@@ -172,7 +172,7 @@ function slimPod({ metadata, spec }: Pod): Pod {
   };
 }
 
-/** Policies whose taint stands on some node as theirs: their bootstrap is over. */
+/** Policies whose taint a node carries as theirs. Their bootstrap is over. */
 async function standingRules(policies: ArchitecturePolicies, run: OneShotRun): Promise<ReadonlySet<string>> {
   const capability = bindArchitecture({ policies: () => policies, tainting: () => false });
   const standing = new Set<string>();
@@ -184,7 +184,7 @@ async function standingRules(policies: ArchitecturePolicies, run: OneShotRun): P
   return standing;
 }
 
-/** `undefined` when they may not be read, which the run notes. */
+/** `undefined` without permission to read them. The run reports that. */
 async function readNamespaceLabels(
   name: string,
   run: OneShotRun,

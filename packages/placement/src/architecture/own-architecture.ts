@@ -1,4 +1,4 @@
-/** What a pod itself requires of the architecture of its node. Total on whatever a client sent. */
+/** Reads which node architectures a pod itself requires. Total on any object that a client sends. */
 import type { LabelSelector, PodSpec } from "@berth/kube";
 import { isEmptySelector, matchesSelector, selectorText } from "../node/selector.ts";
 import { field, listField, textField } from "../node/untrusted-json.ts";
@@ -12,7 +12,7 @@ const MAX_TEXT = 300;
 /** More than fit into that text; a pod may have thousands. */
 const MAX_ALTERNATIVES = 100;
 
-/** Of the expressions of a node selector term those about the architecture. */
+/** The expressions of a node selector term that are about the architecture. */
 export function architectureExpressions(term: unknown): NonNullable<LabelSelector["matchExpressions"]> {
   return listField(term, "matchExpressions")
     .filter((expression) => LABELS.includes(textField(expression, "key")))
@@ -23,7 +23,7 @@ export function architectureExpressions(term: unknown): NonNullable<LabelSelecto
     }));
 }
 
-/** Of its required node affinity. A term without requirements selects no node and is left out. */
+/** Terms of the required node affinity. Leaves out a term without requirements: it selects no node. */
 export function requiredTerms(affinity: unknown): readonly unknown[] {
   const required = field(field(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
   return listField(required, "nodeSelectorTerms").filter(
@@ -31,7 +31,7 @@ export function requiredTerms(affinity: unknown): readonly unknown[] {
   );
 }
 
-/** Alternatives: its node selector with each of these terms, as far as they are about the architecture. */
+/** Combines the node selector with each required term, and keeps only architecture requirements. */
 function alternativesOf({ affinity, nodeSelector }: Placement): readonly LabelSelector[] {
   const selected = LABELS.map((label) => [label, textField(nodeSelector, label)] as const);
   const matchLabels = Object.fromEntries(selected.filter(([, value]) => value !== ""));
@@ -40,23 +40,23 @@ function alternativesOf({ affinity, nodeSelector }: Placement): readonly LabelSe
   return terms.map((term) => ({ matchLabels, matchExpressions: architectureExpressions(term) }));
 }
 
-/** Could the pod go to a node of this architecture, as far as it says itself? */
+/** Does the pod's own spec allow a node of this architecture? */
 export function allowsArchitecture(spec: Placement, architecture: string): boolean {
-  // Almost all pods say nothing.
+  // Most pods require nothing.
   if (spec.affinity === undefined && spec.nodeSelector === undefined) return true;
   const labels = Object.fromEntries(LABELS.map((label) => [label, architecture]));
   return alternativesOf(spec).some((selector) => matchesSelector(selector, labels));
 }
 
 /**
- * Does the pod say in each alternative which architecture it requires? As `isNodeSelectorConfiguredForArchitecture` of
+ * Does each alternative of the pod require an architecture? As `isNodeSelectorConfiguredForArchitecture` of
  * multiarch-tuning-operator (controller/podplacement/pod_model.go), which leaves such pods alone.
  */
 export function statesArchitecture(spec: Placement): boolean {
   return alternativesOf(spec).every((selector) => !isEmptySelector(selector));
 }
 
-/** Does it say so in some alternative? */
+/** Does at least one alternative require an architecture? */
 export function namesArchitecture(spec: Placement): boolean {
   return alternativesOf(spec).some((selector) => !isEmptySelector(selector));
 }

@@ -3,20 +3,20 @@ import { patchesDaemonSets, readsNamespaces, readsPods } from "../node/permissio
 import { MAX_SHARDS } from "./images/fact-shards.ts";
 import { ARCHITECTURE } from "./policy.ts";
 
-/** Whoever has no architecture policy can leave the role out. Beside it the webhook has to be reached. */
+/** Users without architecture policies can leave the role out. The API server also has to reach the webhook. */
 export function architecturePermissions(asked: AskedPermissions): readonly Permission[] {
   const role = ARCHITECTURE;
   return [
     ...readsPods,
     ...admissionPermissions({ name: ARCHITECTURE, effect: "mutate" }, asked),
-    // Pods that wait for a node get tolerations, or are let go with their affinity narrowed.
+    // Berth adds tolerations to pods without a node, narrows their affinity and lifts its gate.
     { role, rule: { apiGroups: [""], resources: ["pods"], verbs: ["patch"] } },
-    // One that can run nowhere gets a condition that says why.
+    // Berth sets a condition on a pod that can run nowhere.
     { role, rule: { apiGroups: [""], resources: ["pods/status"], verbs: ["patch"] } },
-    // Their templates get tolerations, without which their pods would not come to tainted nodes.
+    // Berth adds tolerations to templates. Without them, tainted nodes would get no pod of the DaemonSet.
     patchesDaemonSets(role),
     readsNamespaces(role),
-    // What is known of images, found by its label.
+    // Image facts. Berth finds their ConfigMaps by the label.
     { role: "namespace", rule: { apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch"] } },
     {
       role: "namespace",
@@ -27,7 +27,7 @@ export function architecturePermissions(asked: AskedPermissions): readonly Permi
         verbs: ["patch"],
       },
     },
-    // Each by its name, and only those that a pod names, or its service account. RBAC has no words for that.
+    // Berth reads by name only those that a pod or its service account names. RBAC cannot express that limit.
     ...(asked.flags.has("pullSecrets")
       ? [
           {

@@ -1,10 +1,10 @@
-/** The condition of a pod that Berth keeps pending since it can run nowhere. Pure. */
+/** The condition of a pod that Berth keeps pending because it can run nowhere. Pure. */
 import type { Pod, PodCondition } from "@berth/kube";
 import type { Instant } from "../node/capability.ts";
 import { ARCHITECTURE_CONDITION } from "./document.ts";
 import type { PodVerdict } from "./pod-view.ts";
 
-/** A strategic merge patch of the status, bound to the pod that was looked at. */
+/** A strategic merge patch of the status, bound to the UID of the pod. */
 export interface PodStatusPatch {
   readonly metadata: { readonly uid: string };
   readonly status: { readonly conditions: readonly [object] };
@@ -14,7 +14,7 @@ export function standingCondition({ status }: Pod): PodCondition | undefined {
   return status?.conditions?.find(({ type }) => type === ARCHITECTURE_CONDITION);
 }
 
-/** @param why absent: no condition is to stand. @returns nothing when it is so already. */
+/** @param why absent: remove the condition. @returns `undefined` if there is nothing to change. */
 export function conditionPatch(
   pod: Pod,
   why: Pick<PodVerdict, "reason" | "message"> | undefined,
@@ -27,7 +27,7 @@ export function conditionPatch(
   if (why === undefined) return { metadata: { uid }, status: { conditions: [{ type, $patch: "delete" }] } };
   const { reason, message } = why;
   if (standing?.reason === reason && standing.message === message) return undefined;
-  // Another reason is no other status: the time stays.
+  // With another reason the status is still `False`, so the time stays.
   const lastTransitionTime = standing?.lastTransitionTime ?? timeText(now);
   const condition = { type, status: "False", reason, message, lastTransitionTime };
   return { metadata: { uid }, status: { conditions: [condition] } };

@@ -1,4 +1,4 @@
-/** What the JSON patches of pods are made of. Only what is ours is named in them, so that every other byte stays. */
+/** Builds JSON patches of pods. They name only Berth's own entries, so that all other fields stay. */
 import type { JsonPatchOperation, PodSpec } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { listField, textField } from "../node/untrusted-json.ts";
@@ -8,14 +8,14 @@ import type { PodVerdict } from "./pod-view.ts";
 
 const GATES = "/spec/schedulingGates";
 
-/** Of our scheduling gate; -1: there is none. */
+/** Index of our scheduling gate; -1 if the pod has none. */
 export function gateIndex(spec: unknown): number {
   return listField(spec, "schedulingGates").findIndex(
     (gate) => textField(gate, "name") === ARCHITECTURE_GATE,
   );
 }
 
-/** Puts our gate behind those that stand; nothing when it stands. */
+/** Adds our gate after the existing ones. Empty if the pod has it already. */
 export function addGate(spec: unknown): readonly JsonPatchOperation[] {
   if (gateIndex(spec) >= 0) return [];
   const gate = { name: ARCHITECTURE_GATE };
@@ -23,13 +23,13 @@ export function addGate(spec: unknown): readonly JsonPatchOperation[] {
   return [{ op: "add", path: `${GATES}/-`, value: gate }];
 }
 
-/** Takes our gate off, and no other; nothing when there is none. */
+/** Removes only our gate. Empty if the pod does not have it. */
 export function liftGate(spec: unknown): readonly JsonPatchOperation[] {
   const at = gateIndex(spec);
   return at < 0 ? [] : [{ op: "remove", path: `${GATES}/${at}` }];
 }
 
-/** Fails when the pod has changed since it was looked at, or another gate stands where ours did. */
+/** Makes the patch fail if the pod has changed since Berth read it, or another gate has this index. */
 export function guards(resourceVersion: string, spec: unknown): readonly JsonPatchOperation[] {
   const at = gateIndex(spec);
   const version = { op: "test", path: "/metadata/resourceVersion", value: resourceVersion } as const;
@@ -38,8 +38,8 @@ export function guards(resourceVersion: string, spec: unknown): readonly JsonPat
 }
 
 /**
- * Keeps a pod to the architectures of its verdict; nothing where it is not restricted. Preferences of the policy are for a
- * pod that says its architectures itself as well: multiarch-tuning-operator adds them there, too.
+ * Narrows a pod to the architectures of its verdict. Empty if the verdict does not restrict it. A pod that names its
+ * architectures itself also gets the preferences, as with multiarch-tuning-operator.
  */
 export function narrow(
   spec: PodSpec,

@@ -1,4 +1,4 @@
-/** Has done what is decided about unscheduled pods: one patch for each at most, or nothing. */
+/** Carries out the decisions about unscheduled pods. */
 import { type Intent, type ObjectDecision, type ObjectRules } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
@@ -16,7 +16,7 @@ import { decideUnknownNamespace } from "./unknown-namespace.ts";
 export interface PodRulesOptions {
   /** Labels of a namespace; `undefined` while they are not known: its pods wait. */
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
-  /** `undefined` until all sources were read: nothing is done. */
+  /** `undefined` until Berth has read all sources: until then it does nothing. */
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly ownNamespace?: string | undefined;
   readonly sight: ImageSight;
@@ -24,30 +24,30 @@ export interface PodRulesOptions {
   readonly observer?: WorkloadObserver;
   readonly report?: PodReport;
   readonly clock: Clock;
-  /** Gets the pods that were decided about, as `podName`; those that are gone leave it. */
+  /** Receives each pod that Berth decides about, as `podName`, and loses pods that are gone. */
   readonly looked?: Set<string>;
 }
 
 /** For metrics. */
 export interface PodReport {
-  /** A pod was changed, with the reason of its verdict. */
+  /** Berth has changed a pod, with the reason of its verdict. */
   changed(reason: string): void;
-  /** Our gate was lifted so long after the pod was made, ms. */
+  /** Berth has lifted our gate this long after the creation of the pod, ms. */
   lifted(heldMs: number): void;
 }
 
-/** What is remembered of a pod while it has no node. */
+/** State that Berth keeps for a pod while it has no node. */
 interface PodPast {
   rule: string | undefined;
   seenSince: Instant;
-  /** The images it names; and since when, where these are others than it was first seen with. */
+  /** The images that it names. `imagesSince`: when they changed, if they have. */
   images: string;
   imagesSince: Instant;
 }
 
 type Decision = ObjectDecision & { readonly outcome: WorkloadOutcome };
 
-/** A patch that admission refuses is followed by one that only lifts the gate, and then by nothing for 30 s. */
+/** If admission refuses a patch, Berth sends one that only lifts the gate, and then nothing for 30 s. */
 export function podRules(options: PodRulesOptions): ObjectRules<Pod, PodPast, Decision> {
   const { clock, demand, observer, report, ownNamespace, sight } = options;
   return {
@@ -56,10 +56,10 @@ export function podRules(options: PodRulesOptions): ObjectRules<Pod, PodPast, De
     refusedAs: reasons.PodPatchRefused,
     decide(pod, past, { namespace }) {
       options.looked?.add(podName(pod));
-      // One that is being deleted is still there, for as long as a finalizer stands, and keeps nobody waiting.
+      // A finalizer may keep a deleted pod for long, but it must not hold up the bootstrap.
       if (!isUnscheduled(pod)) return { outcome: nothingOpen };
       const inForce = options.policies();
-      // A policy that is not known yet may govern it.
+      // A policy that Berth has not read yet may govern it.
       if (inForce === undefined || inForce.policy.isUndecided) return undefined;
       const { policies } = inForce;
       const namespaceLabels = options.namespaceLabels(namespace);
@@ -76,13 +76,13 @@ export function podRules(options: PodRulesOptions): ObjectRules<Pod, PodPast, De
       let decision = look();
       if (decision.wants.length > 0) {
         for (const want of decision.wants) demand.want(want);
-        // Again: a failure whose time is over counts on while it is asked about, and not as if nothing were known of it.
+        // Second look: while Berth asks the registry again, an expired failure still counts and is not `unknown`.
         decision = look();
       }
       const { outcome, finding, recheckAfterMs } = decision;
       return {
         outcome,
-        // Messages of registries differ from look to look, and a registry that is down is now asked, now left alone.
+        // Registry messages differ between looks, so rule and images identify the finding.
         findings: finding ? [{ ...finding, about: `${past.rule} ${past.images}` }] : [],
         intents: intentsOf(decision, () => look("refused")),
         recheckAfterMs,
@@ -115,7 +115,7 @@ function remember(
   return Object.assign(past, { images, rule, seenSince });
 }
 
-/** What is wrong with the condition goes first: a pod that is let go may leave our view. */
+/** Patches the condition first: Berth may not watch the pod any more once it is released. */
 function intentsOf(
   { condition, patch, verdict, isLifted }: PodDecision,
   refused: () => PodDecision,
@@ -133,7 +133,7 @@ function intentsOf(
     intents.push({
       ...about,
       patch: { type: "json", body: patch },
-      // Nobody can take it off again.
+      // The API server lets no controller remove these additions again.
       gives: [],
       ...(lift && { orElse: { ...about, patch: { type: "json", body: lift } } }),
     });

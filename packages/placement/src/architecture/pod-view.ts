@@ -1,8 +1,8 @@
-/** What is said about the images of one pod. Plain data: made by `verdict.ts`, gone by everywhere else. */
+/** The verdict on the images of one pod. Plain data: `verdict.ts` makes it, all other files use it. */
 import type { Reason } from "../api/reasons.ts";
 import type { ImageKnowledge, ImageQuestion } from "./image-sight.ts";
 
-/** Somewhere in a pod that names an image. */
+/** A place in a pod that names an image. */
 export interface ImageUse {
   /** `container app`, `init container setup`, `ephemeral container debug`, `image volume model`. */
   readonly where: string;
@@ -11,11 +11,11 @@ export interface ImageUse {
   readonly question: ImageQuestion;
 }
 
-/** An image and what it allows. */
+/** An image and the architectures that it allows. */
 export interface ImageAllowance {
   readonly use: ImageUse;
   readonly knowledge: ImageKnowledge;
-  /** Of the pod's operating system; sorted. `undefined`: it does not restrict. */
+  /** For the pod's operating system, sorted. `undefined`: the image does not restrict the pod. */
   readonly architectures: readonly string[] | undefined;
   /** Where the answer is from. */
   readonly source: "registry" | "policy" | "none";
@@ -34,26 +34,26 @@ export type PodVerdict = {
       /** Sorted, at least one, without duplicates. */
       readonly architectures: readonly string[];
     }
-  /** Nothing restricts it: opted out, told so by annotation, unresolvable and let go, or image volumes alone. */
+  /** Nothing restricts it: opted out, annotated so, unresolvable and released, or image volumes only. */
   | { readonly kind: "any" }
-  /** No architecture runs all of them. `message` names the containers and what each runs on. */
+  /** No architecture runs all images. `message` names the containers and the architectures of each. */
   | { readonly kind: "impossible" }
-  /** Facts are still to come. */
+  /** Berth still waits for facts. */
   | { readonly kind: "waiting" }
-  /** Facts cannot be had, at least for now, and the policy is to stay closed. */
+  /** Berth cannot get the facts, at least for now, and the policy keeps the pod pending. */
   | { readonly kind: "unresolvable" }
 );
 
-/** What became of a pod or DaemonSet when it was last decided. */
+/** The last decision about a pod or DaemonSet. */
 export interface WorkloadOutcome {
-  /** Of the policy that governs it. */
+  /** The rule of the policy that governs it. */
   readonly rule: string | undefined;
-  /** Keys of taints that it neither tolerates nor has a verdict for: nodes are not tainted with them yet. */
+  /** Taint keys that it neither tolerates nor has a verdict for. Berth does not taint nodes with them yet. */
   readonly uncovered: readonly string[];
   readonly phase: "settled" | "waiting" | "impossible" | "unresolvable";
 }
 
-/** Of a workload that is there, and that nothing is to be done for: it is being deleted, or has a node. */
+/** For an existing workload that needs no action: it is being deleted, or has a node. */
 export const nothingOpen: WorkloadOutcome = Object.freeze({
   rule: undefined,
   uncovered: [],

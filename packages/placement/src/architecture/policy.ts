@@ -16,7 +16,7 @@ export interface ArchitecturePolicyInForce {
   readonly spec: ArchitecturePolicySpec;
   /** How long a pod may be held for its facts, ms. */
   readonly maxHoldMs: number;
-  /** A person has let its nodes be tainted (`bootstrap: Confirm`). */
+  /** The user has allowed Berth to taint its nodes (`bootstrap: Confirm`). */
   readonly confirmed: boolean;
 }
 
@@ -34,7 +34,7 @@ export function taints({ spec: { mode } }: Pick<ArchitecturePolicyInForce, "spec
   return mode !== "Affinity";
 }
 
-/** Is a pod that can run nowhere refused when it is made? Else it is held. */
+/** Does Berth refuse a new pod that can run nowhere? Otherwise Berth holds it. */
 export function refusesImpossible({ spec }: Pick<ArchitecturePolicyInForce, "spec">): boolean {
   const { impossible, mode, preset } = spec;
   return (impossible ?? (mode === "Taint" || preset !== undefined ? "Hold" : "Refuse")) === "Refuse";

@@ -29,7 +29,7 @@ export const architecturePolicies: Resource<ArchitecturePolicy> = defineResource
 
 /** How many workloads `status.firstUncovered` names at most. */
 export const MAX_FIRST_UNCOVERED = 5;
-/** `DaemonSet`, a namespace and a name: at most 9 + 63 + 253 characters, and what stands between. */
+/** `DaemonSet`, a namespace and a name: at most 9 + 63 + 253 characters, plus separators. */
 const MAX_WORKLOAD = 330;
 
 const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);

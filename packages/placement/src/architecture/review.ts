@@ -1,4 +1,4 @@
-/** Looks again where counts, or what is known of images, have changed: whether nodes are tainted, who waits for what. */
+/** Reviews decisions when counts or image facts change: which policies taint nodes, and which workloads still wait. */
 
 import {
   type Clock,
@@ -17,10 +17,10 @@ interface ReviewOptions {
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly tainting: (rule: string) => boolean;
   readonly images: Pick<ImageLibrary, "subscribe">;
-  /** Nodes are to be tainted from now on, or no longer: every node has to be looked at. */
+  /** A policy starts or stops to taint nodes: the node controller must check every node. */
   readonly onTainting: () => void;
   readonly onStatus: () => void;
-  /** These may be decided otherwise now. */
+  /** The decision about these workloads may differ now. */
   readonly onOpen: (keys: OpenWorkloads) => void;
   readonly cluster: ClusterName;
   readonly clock: Clock;
@@ -33,14 +33,14 @@ interface OpenWorkloads {
 
 export interface ArchitectureReview extends WorkloadObserver {
   readonly component: Component;
-  /** Counts have changed. */
+  /** Call it when counts have changed. */
   ask(): void;
 }
 
-/** Changes within this time are one look: facts of the images of 500 pods, or the counts of these, come in bursts. Milliseconds. */
+/** Berth handles changes within this time together: facts and counts of 500 pods come in bursts. Milliseconds. */
 const COALESCE_MS = 50;
 
-/** Runs where this replica leads. Remembers workloads that are not settled: as many as there are of them. */
+/** Runs on the leader. Remembers only workloads that are not settled. */
 export function createArchitectureReview(options: ReviewOptions): ArchitectureReview {
   const open = new Set<string>();
   let tainting: ReadonlySet<string> = new Set();
@@ -80,7 +80,7 @@ export function createArchitectureReview(options: ReviewOptions): ArchitectureRe
   };
 }
 
-/** From `Pod default/web-1` and `DaemonSet kube-system/cni`. */
+/** Parses `Pod default/web-1` and `DaemonSet kube-system/cni`. */
 function keysOf(workloads: Iterable<string>, cluster: ClusterName): OpenWorkloads {
   const pods: ObjectKey[] = [];
   const daemonSets: ObjectKey[] = [];

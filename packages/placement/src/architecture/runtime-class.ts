@@ -2,8 +2,8 @@
 import type { RuntimeClass } from "@berth/kube";
 
 /**
- * `berth-<architecture>` each: the API server merges `scheduling` into every pod that names the class
- * (`runtimeClassName`), before it asks webhooks, and refuses a pod whose node selector says otherwise.
+ * One class `berth-<architecture>` for each. The API server merges `scheduling` into every pod that names the class
+ * (`runtimeClassName`) before it calls webhooks. It refuses a pod whose node selector conflicts.
  *
  * @param handler of the container runtime, as the nodes have it configured: `runc`.
  * @param taintKeys that the pods tolerate at that architecture. Default none.

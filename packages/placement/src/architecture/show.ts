@@ -1,23 +1,23 @@
-/** Architecture policies for people: what `plan` says of them, and `explain pod`. */
+/** Formats architecture policies for people: for `plan`, `explain node` and `explain pod`. */
 import { counted, firstOf, formatAge, formatColumns, MOST_LISTED, type Style } from "@berth/host";
 import { tolerationText } from "../node/tolerations.ts";
 import type { ArchitecturePhase } from "./capability.ts";
 import type { ArchitectureNodes, ImageExplanation, PodExplanation } from "./explain.ts";
 import type { ArchitectureForecast, WorkloadRemark } from "./forecast.ts";
 
-/** Where a node stands with a policy that selects it for its taint. */
+/** The state of a node for a policy that selects it for its taint. */
 export interface NodeArchitecture {
   /** `cluster/default`. */
   readonly policy: string;
-  /** `supported-arch=arm64:NoSchedule`, as it is to be; without a value while the node does not say its architecture. */
+  /** The wanted taint, `supported-arch=arm64:NoSchedule`. Without a value while the node reports no architecture. */
   readonly taint: string;
   readonly node: ArchitecturePhase;
-  /** Of the policy, as its status says; absent for one of files. */
+  /** The phase in the status of the policy. Absent for a policy from a file. */
   readonly phase?: string;
   readonly message?: string;
 }
 
-/** What `plan` says below the nodes. */
+/** The text of `plan` below the nodes. */
 export function formatArchitecturePlan(forecast: ArchitectureForecast, style: Style): string {
   const { policies, pods, daemonSets, uncovered, stuck } = forecast;
   const lines = policies.map(

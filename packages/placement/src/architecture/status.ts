@@ -1,4 +1,4 @@
-/** What an `ArchitecturePolicy` says about itself: decided as plain data. */
+/** Builds the status of an `ArchitecturePolicy` as plain data. */
 import { type DocumentResult, type StatusParts, toCondition } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
@@ -12,9 +12,9 @@ import type { PodCounts, Uncovered } from "./tally.ts";
 export const architectureConditions = {
   /** The policy is in force as it is written. */
   ready: "Ready",
-  /** Nodes are tainted by it; only where it is to taint nodes. */
+  /** Whether nodes get its taint. Not for the mode `Affinity`. */
   tainting: "Tainting",
-  /** New pods and DaemonSets are asked about. */
+  /** The API server asks Berth about new pods and DaemonSets. */
   admission: "Admission",
 } as const;
 
@@ -22,7 +22,7 @@ export type FullArchitectureStatus = ArchitecturePolicyStatus & {
   readonly conditions?: readonly Condition[];
 };
 
-/** What is known of a policy in force. Each part is `undefined` until it can be told: then what was said before stays. */
+/** The state of a policy in force. A field is `undefined` until Berth knows it: the status keeps its former value. */
 export interface ArchitectureProgress {
   readonly bootstrap: BootstrapState;
   readonly taintedNodes: number | undefined;
@@ -35,7 +35,7 @@ export interface ArchitectureStatusInput {
   readonly result: DocumentResult;
   /** `undefined` while it is not in force. */
   readonly progress: ArchitectureProgress | undefined;
-  /** Whether the API server asks; `undefined` while that is not known. */
+  /** Does the API server ask Berth? `undefined` while Berth does not know. */
   readonly admission: DocumentResult | undefined;
 }
 
@@ -46,7 +46,7 @@ export function describePolicy(input: ArchitectureStatusInput): StatusParts<Full
   const ours = Object.values<string>(architectureConditions);
   return {
     conditions,
-    // A change of mode leaves nothing behind that speaks of the other one.
+    // After a change of mode, the conditions of the former mode go.
     ended: ours.filter((type) => !wanted.has(type) && isOver(type, input)),
     rest: { ...policy.status, ...(progress && countsOf(progress)) },
     isNews,
@@ -82,15 +82,15 @@ function conditionsOf({ result, progress, admission }: ArchitectureStatusInput):
   return conditions;
 }
 
-/** Is it known that there is nothing to say about this any more? */
+/** Does Berth know that this condition no longer applies? */
 function isOver(type: string, { result, progress }: ArchitectureStatusInput): boolean {
   if (!result.ready && progress === undefined) return type !== architectureConditions.ready;
   return type === architectureConditions.tainting && progress?.bootstrap.phase === "Narrowing";
 }
 
 /**
- * Something stopped working, works again, or waits for a person; and that nodes are tainted from now on. That it works
- * from the start, and that a bootstrap takes its time, is no news.
+ * News: something stopped working, works again, waits for the user, or Berth starts to taint nodes. No news: it works
+ * from the start, a bootstrap still runs, or admission is off.
  */
 function isNews({ status, reason }: DesiredCondition, present: Condition | undefined): boolean {
   if (status === "True") return present?.status === "False";

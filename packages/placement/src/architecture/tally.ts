@@ -1,4 +1,4 @@
-/** Counts what was decided about pods, DaemonSets and nodes: for the bootstrap, the status and the metrics. */
+/** Counts decisions about pods, DaemonSets and nodes: for the bootstrap, the status and the metrics. */
 
 import { type Stake, Tally } from "@berth/host";
 import type { RuleOutcome } from "../node/capability.ts";
@@ -18,9 +18,9 @@ export interface Uncovered {
   readonly first: readonly string[];
 }
 
-/** Pods of one policy that are not where their images run. */
+/** Pods of one policy that still wait, or that can run nowhere. */
 export interface PodCounts {
-  /** Held or not tolerated because their images are not known. */
+  /** Pods that are held, or lack tolerations, because Berth has no facts about their images. */
   readonly waiting: number;
   readonly impossible: number;
 }
@@ -30,15 +30,15 @@ const COUNTED = { waiting: ["waiting"], impossible: ["impossible"] } as const;
 const UNCOVERED = ["uncovered"] as const;
 
 /**
- * What is open about pods and DaemonSets. Remembers only those that are uncovered, or of which a count is kept: as many
- * as there are unscheduled pods and DaemonSets at most, and none once all is settled.
+ * Counts open pods and DaemonSets. Remembers only those that are uncovered or counted: at most all unscheduled pods and
+ * DaemonSets, and none once all are settled.
  */
 export class ArchitectureTally implements WorkloadObserver {
   /** By rule. */
   readonly #pods: Tally<keyof PodCounts>;
   /** By key of a taint. */
   readonly #uncovered: Tally<"uncovered">;
-  /** Asked for each node, and made once for each change. */
+  /** Cached: Berth reads a summary for each node, but computes it once for each change. */
   readonly #summaries = new Map<string, Uncovered>();
 
   /** @param onChange called often and at once: collect the calls. */
@@ -52,7 +52,7 @@ export class ArchitectureTally implements WorkloadObserver {
     });
   }
 
-  /** Workloads that nodes must not be tainted with this key for. */
+  /** Workloads because of which Berth must not taint nodes with this key. */
   uncovered(key: string): Uncovered {
     const summary = this.#summaries.get(key) ?? summaryOf(this.#uncovered.of(key, "uncovered"));
     this.#summaries.set(key, summary);
@@ -76,7 +76,7 @@ export class ArchitectureTally implements WorkloadObserver {
   decided(workload: string, { rule, uncovered, phase }: WorkloadOutcome): void {
     const stakes = Array.from(new Set(uncovered), (key) => ({ rule: key, phases: UNCOVERED }));
     this.#uncovered.put(workload, stakes);
-    // DaemonSets are counted by their pods. What nobody governs neither waits nor is impossible.
+    // Only pods count, not their DaemonSets. A pod without a policy is neither waiting nor impossible.
     const isCounted = rule !== undefined && phase !== "settled" && workload.startsWith(POD);
     const phases = phase === "impossible" ? COUNTED.impossible : COUNTED.waiting;
     this.#pods.put(workload, isCounted ? [{ rule, phases }] : []);
@@ -105,12 +105,12 @@ export class ArchitectureNodeTally implements NodeObserver {
     this.#tally = new Tally({ onChange });
   }
 
-  /** Nodes that carry the taint of this policy, whoever has put it on. */
+  /** Nodes that carry the taint of this policy, even if another controller added it. */
   counts(rule: string): { readonly tainted: number } {
     return { tainted: this.#tally.of(rule, "tainted").size };
   }
 
-  /** Does a node carry the taint at this place as ours, or as it should be at the original key? A bootstrap is over by that. */
+  /** Does a node carry this taint as ours, or with the right value at the original key? Then the bootstrap is over. */
   isStanding(rule: string, place: MarkId): boolean {
     return this.#tally.of(rule, `standing ${place}`).size > 0;
   }

@@ -1,4 +1,4 @@
-/** Which tolerations a verdict gives, and which of them are missing. They are only ever appended. */
+/** Decides which tolerations a verdict gives, and which are missing. Berth only ever appends tolerations. */
 import type { JsonPatchOperation, Toleration } from "@berth/kube";
 import { tolerates, toleratesAnyValue } from "../node/tolerations.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
@@ -6,15 +6,15 @@ import { isSettled, lacksFacts } from "./verdict.ts";
 
 const EFFECT = "NoSchedule";
 
-/** Of a pod. That of a pod template is `/spec/template/spec/tolerations`. */
+/** Path in a pod. The path in a pod template is `/spec/template/spec/tolerations`. */
 export const POD_TOLERATIONS = "/spec/tolerations";
 
 type Tolerations = readonly Toleration[] | undefined;
 
 /**
- * What a pod with this verdict lacks of tolerating the taints with these keys: one toleration for each architecture, as
- * archaware-controller writes it (fields in this order, no operator), or one for all where nothing restricts it. None
- * without a verdict, and none for a pod that can run nowhere. What is tolerated already, in whatever words, is not added.
+ * Returns the tolerations that a pod with this verdict lacks for these taint keys. It gives one for each architecture,
+ * as archaware-controller writes it (fields in this order, no operator), or one for all if nothing restricts the pod.
+ * It gives none without a verdict, for a pod that can run nowhere, or for taints that the pod already tolerates.
  */
 export function missingTolerations(
   standing: Tolerations,
@@ -35,8 +35,8 @@ export function missingTolerations(
 }
 
 /**
- * What a pod or template with this verdict lacks, and which keys nodes must not be tainted with for it. Without all facts
- * nothing is added to what was given when there were some: facts can be lost, and come back.
+ * Returns what a pod or template with this verdict lacks, and which taint keys it holds back. Without all facts, it
+ * adds nothing for a key that already has tolerations: Berth may get lost facts back.
  */
 export function coverOf(
   standing: Tolerations,
@@ -52,14 +52,14 @@ export function coverOf(
   };
 }
 
-/** Of whichever value. A toleration of every key is none of this one. */
+/** Is there a toleration for this key, with any value? A toleration for all keys does not count. */
 export function hasTolerationOf(standing: Tolerations, key: string): boolean {
   return (standing ?? []).some((it) => it.key === key && ["", EFFECT].includes(it.effect ?? ""));
 }
 
 /**
- * Keys that nodes must not be tainted with before the pod has changed or is understood. A pod that can run nowhere, or
- * whose images stay unresolved by policy, keeps nothing back.
+ * Keys with which Berth must not taint nodes until the pod has its tolerations or a verdict. A pod that can run
+ * nowhere, or that the policy keeps unresolved, holds back no key.
  */
 function uncoveredKeys(
   standing: Tolerations,
@@ -73,7 +73,7 @@ function uncoveredKeys(
   return keys.filter((key) => missing.has(key));
 }
 
-/** Puts them behind those that stand. @param path of the list in the object. */
+/** Appends them to the existing ones. @param path of the list in the object. */
 export function appendTolerations(
   standing: Tolerations | null,
   missing: readonly Toleration[],

@@ -1,4 +1,4 @@
-/** What becomes of a stored pod while nobody can say who governs it, for the labels of its namespace are not known. Pure. */
+/** Decides about a stored pod while Berth does not know its namespace labels, and so not its policy. Pure. */
 import { reasons } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
 import { FIRST_LOOK_MS, type PodDecision, type PodView, podName } from "./decide-pod.ts";
@@ -8,17 +8,17 @@ import type { ArchitecturePolicyInForce } from "./policy.ts";
 
 interface UnknownNamespaceView extends Pick<PodView, "pod" | "keys" | "now"> {
   readonly policies: readonly ArchitecturePolicyInForce[];
-  /** Since when this process has seen the pod so. */
+  /** Since when this process has seen the pod in this state. */
   readonly seenSince: Instant;
 }
 
-/** A namespace that is new becomes known within this, ms. */
+/** Berth checks again after this, ms. By then it knows a new namespace. */
 const SOON_MS = 1000;
 
 /**
- * Namespaces that may not be read must not hold pods for ever: once the longest `maxHold` of all policies that could
- * narrow the pod is over, its gate goes, unless one of these would hold it on (`Keep`). It gets no tolerations, since
- * these cannot be taken off again.
+ * If Berth may not read namespaces, it must not hold pods forever. It lifts the gate after the longest `maxHold` of all
+ * policies that could narrow the pod, unless one of them says `Keep`. It adds no tolerations, because it cannot remove
+ * them later.
  */
 export function decideUnknownNamespace(view: UnknownNamespaceView): PodDecision {
   const { pod, keys, now } = view;

@@ -1,7 +1,7 @@
-/** What is said about the images of a pod, so that its user can act on it. Bounded: the names in it are anybody's. */
+/** Messages about the images of a pod, for its user to act on. Bounded, because users choose the names in them. */
 import type { ImageAllowance } from "./pod-view.ts";
 
-/** Images named in one message. */
+/** Most images named in one message. */
 const MAX_NAMED = 8;
 const MAX_IMAGE_NAME = 160;
 const MAX_FAILURE = 300;
@@ -19,8 +19,8 @@ function useText({ use, knowledge }: ImageAllowance): string {
 }
 
 /**
- * `container app (a:1) runs on amd64, container sidecar (b:2) on arm64: no architecture runs both`. When there are more
- * images than can be named, those that restrict most.
+ * `container app (a:1) runs on amd64, container sidecar (b:2) on arm64: no architecture runs both`. If there are too
+ * many images, it names those that restrict most.
  */
 export function conflictText(images: readonly ImageAllowance[], os: string): string {
   const restricting = images.filter(({ architectures }) => architectures !== undefined);
@@ -35,7 +35,7 @@ export function conflictText(images: readonly ImageAllowance[], os: string): str
   return `${[first, ...others].join(", ")}${more}: no architecture runs ${what}`;
 }
 
-/** `container app (a:1) runs on amd64`: images that run on none of what the pod allows, or what all have in common. */
+/** `container app (a:1) runs on amd64`: images that run on no allowed architecture, or what all have in common. */
 export function ownConflictText(
   images: readonly ImageAllowance[],
   common: readonly string[],
@@ -58,14 +58,14 @@ function elsewhereText({ knowledge }: ImageAllowance, os: string): string {
   return `runs on ${listText(names)}, and the pod is for ${os}`;
 }
 
-/** What is not known of images: that they are looked up, or why that failed. */
+/** For images without facts: that Berth is looking them up, or why that failed. */
 export function unknownText(images: readonly ImageAllowance[]): string {
   return joined(
     images.map((it) => {
       const { knowledge } = it;
       if (knowledge.state !== "failed") return `${useText(it)} is being looked up`;
       const { name, message } = knowledge;
-      // Most sentences begin with the name of the image, which has been said.
+      // Most messages begin with the image name, which `useText` has already given.
       const what =
         name !== "" && message.startsWith(`${name} `) ? message.slice(name.length) : `: ${message}`;
       return `${useText(it)}${cut(what, MAX_FAILURE)}`;

@@ -1,6 +1,6 @@
 /**
- * Which architectures a pod can run on: the one judgement that admission, the controllers, `plan` and `explain` share.
- * Pure, and total on whatever somebody sent.
+ * Decides which architectures a pod can run on. Admission, the controllers, `plan` and `explain` share this verdict.
+ * Pure, and total on any object that a client sends.
  */
 import type { PodSpec } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
@@ -21,27 +21,27 @@ import type { ImageAllowance, PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 import { conflictText, listText, ownConflictText, unknownText } from "./verdict-text.ts";
 
-/** Different images of one pod that are looked up. A pod with more is one that asks for lookups, not for containers. */
+/** Most different images of one pod that Berth looks up. A pod with more is there to cause lookups. */
 export const MAX_IMAGES = 64;
 
-/** A pod, or the template of one, with what decides about it. */
+/** A pod or pod template, with the input for its verdict. */
 interface PodQuestion {
   readonly namespace: string;
   readonly annotations: Readonly<Record<string, string>>;
   readonly spec: PodSpec;
-  /** That governs it; `undefined`: none does, or it is opted out. */
+  /** The governing policy. `undefined`: no policy governs the pod, or it is opted out. */
   readonly policy: ArchitecturePolicyInForce | undefined;
 }
 
 interface JudgeOptions {
   readonly now: Instant;
-  /** Since when it waits for its facts. Absent: nothing has been waited for yet, as at admission. */
+  /** Since when it waits for facts. Absent: the wait has not begun, as at admission. */
   readonly heldSince?: Instant | undefined;
 }
 
 /**
- * The annotation of the pod counts before the policy's own word on an image, and that before the registry. Images that
- * are known always restrict, whatever the policy says about those that are not: what is known to fail is never allowed.
+ * The annotation of the pod wins over the image overrides of the policy, and these win over the registry. Known images
+ * always restrict the pod, whatever the policy says about unknown ones: Berth never allows a known mismatch.
  */
 export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOptions): PodVerdict {
   const { policy, namespace, annotations, spec } = question;
@@ -69,9 +69,9 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
 }
 
 /**
- * Images to be asked for: those that are not known, and those known by a tag, which may stand for something else by now.
- * Of a pod that can run nowhere they are asked for as freshly as can be: its user may have mended one under its old name.
- * Whoever is asked remembers what is fresh. Each question once.
+ * Images to look up, each once: unknown ones, and those known by a tag, which may point to another image by now. For a
+ * pod that can run nowhere it asks for the freshest answer, because its user may have fixed an image under its old
+ * name. The library caches answers that are fresh.
  */
 export function wantsOf({ kind, images }: PodVerdict): readonly ImageQuestion[] {
   const wants = new Map<string, ImageQuestion>();
@@ -89,24 +89,24 @@ export function freshly(question: ImageQuestion): ImageQuestion {
   return { ...question, pull: "Always" };
 }
 
-/** Is it known where it runs? */
+/** Does Berth know where the pod can run? */
 export function isSettled(verdict: PodVerdict): verdict is PodVerdict & { readonly kind: "fits" | "any" } {
   return verdict.kind === "fits" || verdict.kind === "any";
 }
 
-/** Was it given for want of facts, which may still come? */
+/** Did Berth decide without some facts, which may still come? */
 export function lacksFacts({ images }: PodVerdict): boolean {
   return images.some(({ source, knowledge }) => source === "none" && knowledge.state !== "known");
 }
 
-/** What is not settled is looked at again after this, whatever happens: ten times the default of `maxHold`. */
+/** Berth checks an unsettled verdict again after this at the latest, ms: ten times the default of `maxHold`. */
 const LONGEST_WAIT_MS = 300_000;
-/** A time that is about to pass is not waited for more closely. */
+/** Shortest pause before Berth checks again, ms. */
 const SHORTEST_WAIT_MS = 50;
 
 /**
- * When the verdict may become another by time alone, ms from now. `undefined`: it does not. A failure whose time is over
- * is being asked about again, and whoever is asked tells when that has ended.
+ * When the verdict may change by time alone, ms from now. `undefined`: it does not. An expired failure needs no
+ * recheck: Berth is asking the registry again, and the library reports the result.
  *
  * @param expiresAt when waiting ends, by the policy.
  */
@@ -152,7 +152,7 @@ function unfit(says: string, spec: PodSpec, images: readonly ImageAllowance[]): 
   return { kind: "impossible", reason: reasons.RequiredArchitectureConflict, message, images };
 }
 
-/** What the pod says; else `linux`, unless only Windows runs all that is known of it. */
+/** The system that the pod names; else `linux`, unless only Windows runs all its known images. */
 function osOf(spec: PodSpec, seen: readonly Pick<ImageAllowance, "use" | "knowledge">[]): string {
   const said = textField(field(spec, "os"), "name") || selectedOs(spec);
   if (said !== "") return said;
@@ -166,10 +166,10 @@ function osOf(spec: PodSpec, seen: readonly Pick<ImageAllowance, "use" | "knowle
 }
 
 const OS_LABELS = ["kubernetes.io/os", "beta.kubernetes.io/os"];
-/** kubelet puts it on nodes of Windows, and on no others. */
+/** The kubelet sets it on Windows nodes only. */
 const WINDOWS_BUILD = "node.kubernetes.io/windows-build";
 
-/** Of the nodes that the pod selects, where that is one; `""` where it does not say, or says several. */
+/** The system of the nodes that the pod selects; `""` where the pod names none, or several. */
 function selectedOs(spec: PodSpec): string {
   const selector = field(spec, "nodeSelector");
   const said = OS_LABELS.map((label) => textField(selector, label)).find((os) => os !== "");
@@ -234,7 +234,7 @@ function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
     const message = conflictText(images, os);
     return { kind: "impossible", reason: reasons.NoCommonArchitecture, message, images };
   }
-  // Once for each architecture: a pod may have thousands of terms, and as many images that are asked about.
+  // Check each architecture once: a pod may have thousands of terms, and as many images.
   const named = new Set(images.flatMap(({ architectures = [] }) => architectures));
   const allowed = new Set([...named].filter((it) => allowsArchitecture(spec, it)));
   const allows = (architecture: string): boolean => allowed.has(architecture);
@@ -250,7 +250,7 @@ function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
   return { kind: "fits", os, architectures: common, reason: reasons.ArchitecturesResolved, message, images };
 }
 
-/** Failures that pass by themselves, or that the user is likely to be mending: worth to be waited for. */
+/** Failures that may end without a change, or that the user is likely to fix: Berth waits for these. */
 const PASSING: ReadonlySet<Reason> = new Set<Reason>([
   reasons.RegistryUnreachable,
   reasons.RegistryRateLimited,
@@ -260,8 +260,8 @@ const PASSING: ReadonlySet<Reason> = new Set<Reason>([
 ]);
 
 /**
- * Some images are not known. A failure that lasts is gone by at once. What may still come is waited for until `maxHold`,
- * and then the stricter of `unresolvable` and `afterMaxHold` counts.
+ * Some images are unknown. A lasting failure counts at once. Berth waits for the other facts until `maxHold`. Then the
+ * stricter of `unresolvable` and `afterMaxHold` applies.
  */
 function judgeMissing(
   judged: JudgedImages,
@@ -294,13 +294,13 @@ function unresolvable(images: readonly ImageAllowance[], failed: readonly ImageA
   return { kind: "unresolvable", reason: reasonOf(failed), message, images };
 }
 
-/** That of the first failure; without one they only did not come in time. */
+/** The reason of the first failure. Without a failure, the facts did not come in time. */
 function reasonOf(failed: readonly ImageAllowance[]): Reason {
   for (const { knowledge } of failed) if (knowledge.state === "failed") return knowledge.reason;
   return reasons.HoldExpired;
 }
 
-/** No image of it is looked at: it is as if none could be had for good. */
+/** Berth looks at no image of the pod, as if each had a lasting failure. */
 function tooMany(count: number, judged: JudgedImages): PodVerdict {
   const reason = reasons.TooManyImages;
   const text = `it names ${count} different images, and no more than ${MAX_IMAGES} of one pod are looked up: it`;
@@ -308,7 +308,7 @@ function tooMany(count: number, judged: JudgedImages): PodVerdict {
   return { kind: "unresolvable", reason, message: `${text} stays pending, by the policy`, images: [] };
 }
 
-/** Without all facts: within what is known, and within the fallback where that leaves anything. */
+/** Without all facts: allows the known common architectures, and of these only the fallback ones if any remain. */
 function letGo(
   { policy, images, os, spec, common }: JudgedImages,
   isFallback: boolean,

@@ -8,11 +8,11 @@ import { standingCondition } from "./pod-condition.ts";
 
 interface ArchitectureWatchOptions
   extends Pick<InformerSetOptions<Pod>, "client" | "cluster" | "clock" | "log" | "metrics" | "onSynced"> {
-  /** Each version of a pod, and its end: that it was deleted, or got a node. Must not throw. */
+  /** Called for each version of a pod, and when it is deleted or gets a node. Must not throw. */
   readonly onPod: (pod: Pod) => void;
-  /** What differs in a pod from before. Must not throw. */
+  /** Called when a pod differs from before. Must not throw. */
   readonly onPodChange: (change: Change<Pod>) => void;
-  /** The labels of a namespace have changed, or it is known now. Must not throw. */
+  /** Called when the labels of a namespace change, or Berth first knows them. Must not throw. */
   readonly onNamespace: (namespace: string) => void;
 }
 
@@ -20,12 +20,12 @@ const ALL = "all";
 const BY_NAMESPACE = "namespace";
 const GATED = "gated";
 
-/** The unscheduled pods of the cluster, and the labels of its namespaces, read while somebody needs them. */
+/** Watches the unscheduled pods of the cluster and the labels of its namespaces, while Berth needs them. */
 export class ArchitectureWatches {
   readonly #pods: InformerSet<Pod>;
   readonly #namespaces: NamespaceWatch;
   readonly components: readonly Component[];
-  /** The unscheduled pods; none while they are not known. */
+  /** The unscheduled pods; none until Berth has read them. */
   readonly pods: Pick<Lister<Pod>, "get" | "list" | "synced">;
 
   constructor(options: ArchitectureWatchOptions) {
@@ -35,7 +35,7 @@ export class ArchitectureWatches {
       name: "unscheduled-pods",
       resource: pods,
       onChange: onPodChange,
-      // A patch that met another version waits for the next, also when that says nothing new.
+      // After a conflict, a patch waits for the next version, even if that version changes nothing relevant.
       onVersion: ({ object }) => onPod(object),
     });
     this.#pods = podsRead;
@@ -50,7 +50,7 @@ export class ArchitectureWatches {
     this.components = [this.#pods, this.#namespaces];
   }
 
-  /** At any time, also before the start. */
+  /** Callers may use it at any time, even before the start. */
   want(needed: boolean): void {
     const scope = { fieldSelector: UNSCHEDULED };
     const indexes = {
@@ -65,24 +65,24 @@ export class ArchitectureWatches {
     return this.#pods.get(ALL)?.byIndex(BY_NAMESPACE, namespace) ?? [];
   }
 
-  /** Pods that Berth keeps pending; `undefined` while they are not known. */
+  /** Pods that Berth keeps pending; `undefined` until Berth has read them. */
   gated(): readonly Pod[] | undefined {
     return this.#pods.get(ALL)?.byIndex(GATED, GATED);
   }
 
-  /** `null`: there is none of this name. `undefined` while they are not known. */
+  /** `null`: no namespace has this name. `undefined` until Berth has read the namespaces. */
   namespaceLabels(name: string): Readonly<Record<string, string>> | null | undefined {
     return this.#namespaces.namespaceLabels(name);
   }
 }
 
-/** Does our scheduling gate hold it, or our condition say why it can run nowhere? */
+/** Does the pod have our scheduling gate, or our condition that it can run nowhere? */
 export function isKeptPending(pod: Pod): boolean {
   const gates = pod.spec?.schedulingGates ?? [];
   return gates.some(({ name }) => name === ARCHITECTURE_GATE) || standingCondition(pod) !== undefined;
 }
 
-/** Of the conditions only ours. */
+/** Keeps only our condition. */
 function slimPod(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const condition = standingCondition(pod);

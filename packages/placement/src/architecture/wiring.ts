@@ -1,4 +1,4 @@
-/** The parts of a running Berth that have to do with architecture policies, put together. */
+/** Wires the components of a running Berth that serve architecture policies. */
 import { bindAdmission, createKeySource, createObjectController } from "@berth/host";
 import type { Pod } from "@berth/kube";
 import { type Controller, keyOf, type ObjectKey } from "@berth/runtime";
@@ -32,9 +32,9 @@ import { ArchitectureWatches } from "./watches.ts";
 import { WorkloadPass } from "./workload-pass.ts";
 
 export interface ImageFlags {
-  /** How registries are reached. */
+  /** How Berth reaches registries. */
   readonly registries: RegistrySettings;
-  /** What registries are told: `berth/1.2.3`. */
+  /** The user agent in requests to registries: `berth/1.2.3`. */
   readonly userAgent: string;
 }
 
@@ -47,7 +47,7 @@ export const architecture: NodeCapability<ImageFlags, ImagesOnce> = {
   wire,
 };
 
-/** A pod changes several times while it is made: once is enough. Milliseconds. */
+/** Berth decides once about all changes within this time: a new pod changes several times. Milliseconds. */
 const POD_COALESCE_MS = 20;
 
 function wire(host: NodeHost & ImageFlags): Wired {
@@ -65,7 +65,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
   const setSource = createKeySource(() => beginning(sets.list()));
   const keysOf = (found: Iterable<Parameters<typeof keyOf>[1]>): ObjectKey[] =>
     Array.from(found, (object) => keyOf(cluster, object));
-  /** Of what was gone before this replica led, nobody has told: it is not waited for. */
+  /** Objects deleted before this replica became leader produce no event, so the pass must not wait for them. */
   const beginning = (found: Iterable<Parameters<typeof keyOf>[1]>): ObjectKey[] => {
     pass.check();
     return keysOf(found);
@@ -81,19 +81,19 @@ function wire(host: NodeHost & ImageFlags): Wired {
     const namespaceLabels = (name: string) => watches.namespaceLabels(name) ?? undefined;
     return policies && { policies, namespaceLabels, ownNamespace, sight: images, now: clock.now() };
   };
-  /** Each replica answers reviews by what it knows itself, so each has the images of pods that it sees looked up. */
+  /** Each replica answers reviews from its own memory, so it looks up the images of all pods that it sees. */
   const lookUp = (found: Iterable<Pod>): void => {
     const known = context();
     if (known === undefined) return;
     for (const pod of found) for (const want of wantedFor(known, pod)) images.want(want);
   };
-  /** Pods that were decided about here, as `podName`. */
+  /** Pods that this replica has decided about, as `podName`. */
   const looked = new Set<string>();
   const isPlacedNow = (pod: Pod): boolean => isPlaced(pod, taintKeys(inForce() ?? { policies: [] }));
   const watches = new ArchitectureWatches({
     ...host,
     onPod(pod) {
-      // What the webhook has decided, and nothing here has touched, costs no second decision.
+      // A pod that the webhook has placed needs no second decision, unless this replica has decided about it before.
       if (looked.has(podName(pod)) || !isPlacedNow(pod)) podSource.ask([keyOf(cluster, pod)], "high");
     },
     onPodChange(change) {
@@ -114,7 +114,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
     workloads: () => workloads(),
     onDone: () => review.ask(),
   });
-  /** Without a taint nothing has to be covered. */
+  /** All workloads to cover. Without taint keys it does not wait for the watches. */
   const workloads = (): Iterable<string> | undefined => {
     const isTainting = taintKeys(inForce() ?? { policies: [] }).length > 0;
     if (isTainting && !(watches.pods.synced && sets.synced)) return undefined;
@@ -176,7 +176,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
     gated: () => watches.gated(),
     onLinger(needed) {
       isLingering = needed;
-      // What is remembered of them goes with their watch.
+      // Queue the pods, so that the controller drops their state when their watch ends.
       if (!needed) podSource.ask(keysOf(watches.pods.list()));
       wantWatches();
     },
@@ -232,9 +232,9 @@ function wire(host: NodeHost & ImageFlags): Wired {
       architectureMetrics.taken(policies.policies.length, policies.faults.length);
       pass.begin();
       leftovers.policiesChanged(policies.policies.length);
-      // While what was watched is still known: what is watched no longer leaves the counts.
+      // Queue all objects before their watch ends: those that Berth no longer watches must drop out of the counts.
       askAll();
-      // Pods that the gate holds are let go first.
+      // Without policies, Berth first releases the pods that its gate holds. Only then the watches end.
       if (!isIdle()) wantWatches();
       review.ask();
       admission.changed();

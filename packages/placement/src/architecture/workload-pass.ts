@@ -1,21 +1,21 @@
 import type { WorkloadObserver } from "./pod-view.ts";
 
 interface WorkloadPassOptions {
-  /** All unscheduled pods and all DaemonSets there are, as they are called in outcomes; `undefined` until both were read. */
+  /** All unscheduled pods and DaemonSets, named as in outcomes. `undefined` until Berth has read both. */
   readonly workloads: () => Iterable<string> | undefined;
   /** Called once for each pass. */
   readonly onDone: () => void;
 }
 
 /**
- * Tells when every workload has been decided about by the policies as they are now. Before that nobody knows what would
- * not tolerate a key that is new: nothing uncovered is not the same as nothing looked at.
+ * Reports when Berth has decided about every workload by the current policies. Before that, a count of no uncovered
+ * workloads proves nothing: Berth may not have looked yet.
  */
 export class WorkloadPass implements WorkloadObserver {
   readonly #options: WorkloadPassOptions;
-  /** Workloads that have been looked at; `undefined` once that is all. */
+  /** Workloads with a decision; `undefined` once all have one. */
   #seen: Set<string> | undefined = new Set();
-  /** Those that were not, when last all were gone through: nothing is worth another look before they were. */
+  /** Workloads without a decision at the last check. The next check waits until all of them have one. */
   #missing = new Set<string>();
 
   constructor(options: WorkloadPassOptions) {
@@ -26,7 +26,7 @@ export class WorkloadPass implements WorkloadObserver {
     return this.#seen === undefined;
   }
 
-  /** The policies have changed: whoever calls it has all workloads decided about again. */
+  /** Call it when the policies change. The caller must queue all workloads again. */
   begin(): void {
     this.#seen = new Set();
     this.#missing = new Set();
@@ -42,7 +42,7 @@ export class WorkloadPass implements WorkloadObserver {
     this.#without(workload);
   }
 
-  /** Call when pods and DaemonSets have been read, and after `begin`; afterwards it finds out by itself. */
+  /** Call it after `begin`, and once Berth has read pods and DaemonSets. Later checks run by themselves. */
   check(): void {
     const seen = this.#seen;
     const workloads = seen && this.#options.workloads();

@@ -4,14 +4,14 @@ interface ExpiringCacheOptions {
   readonly clock: Pick<Clock, "monotonic">;
   readonly ttlMs: number;
   readonly maxEntries: number;
-  /** Of all entries together, in the unit of `set`. */
+  /** The limit for all entries together, in the unit of `set`. */
   readonly maxWeight: number;
 }
 
-/** Values that count for a while. Bounded: what was set first goes first. */
+/** A cache whose values expire. Bounded: it drops the oldest value first. */
 export class ExpiringCache<V> {
   readonly #options: ExpiringCacheOptions;
-  /** In the order of `set`, and so of their end. */
+  /** In the order of `set`, which is also the order of expiry. */
   readonly #entries = new Map<string, { value: V; weight: number; untilMs: number }>();
   #weight = 0;
 
@@ -23,7 +23,7 @@ export class ExpiringCache<V> {
     return this.#entries.size;
   }
 
-  /** `undefined` when there is none any more. */
+  /** `undefined` if the key has no value, or the value has expired. */
   get(key: string): V | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
@@ -32,7 +32,7 @@ export class ExpiringCache<V> {
     return undefined;
   }
 
-  /** What is heavier than everything together may be is not kept. */
+  /** Does not keep a value that is heavier than `maxWeight`. */
   set(key: string, value: V, weight: number): void {
     this.delete(key);
     const { clock, ttlMs, maxEntries, maxWeight } = this.#options;

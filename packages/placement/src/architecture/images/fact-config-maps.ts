@@ -1,4 +1,4 @@
-/** What is known of images, kept in ConfigMaps of Berth's namespace: a restart asks no registry what it was told before. */
+/** Keeps image facts in ConfigMaps of Berth's namespace, so that a restart does not ask registries again. */
 import { baseName } from "@berth/host";
 import { type ConfigMap, configMaps, type KubeClient } from "@berth/kube";
 import type { ImageFactStore } from "@berth/registry";
@@ -17,14 +17,14 @@ import {
 } from "@berth/runtime";
 import { countFor, isSameButForDates, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
 
-/** On ConfigMaps with facts of images, with the name of the installation. */
+/** Label of ConfigMaps with image facts. Its value is the name of the installation. */
 export const IMAGE_FACTS_LABEL = "berth.dev/image-facts";
-/** The field of a ConfigMap that holds them, a line each. */
+/** The ConfigMap field that holds the facts, one on each line. */
 export const IMAGE_FACTS_FIELD = "facts";
 
-/** After the first fact that is not kept yet. Milliseconds. */
+/** Delay from the first unsaved fact until Berth saves. Milliseconds. */
 const SAVE_AFTER_MS = 30_000;
-/** How often it is saved that facts were found to hold on, and none is new: tags are looked at all the time. Milliseconds. */
+/** How often Berth saves the dates of unchanged facts, because it checks tags all the time. Milliseconds. */
 const RENEW_AFTER_MS = 600_000;
 
 interface FactConfigMapsOptions {
@@ -33,7 +33,7 @@ interface FactConfigMapsOptions {
   readonly namespace: string;
   readonly installation: string;
   readonly memory: Pick<ImageFactStore, "entries" | "restore" | "subscribe">;
-  /** Nothing is read or watched before. */
+  /** Berth reads and watches nothing before this resolves. */
   readonly wanted: Promise<void>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -41,15 +41,15 @@ interface FactConfigMapsOptions {
 }
 
 /**
- * - Every replica takes over what is kept, as it changes; what is no fact is logged and ignored.
- * - One replica at a time writes, the leader: 30 s after something new is known, and when it stops in order. Only
- *   ConfigMaps that change are written; those where no more than dates do, every 10 minutes.
- * - Without the right to read ConfigMaps nothing is written either, for it would wipe out what is there.
+ * - Every replica reads the ConfigMaps as they change. It logs and ignores lines that are no facts.
+ * - Only the leader writes: 30 s after a new fact, and when it stops in order. It writes only ConfigMaps that change.
+ *   If only dates change, it writes every 10 minutes.
+ * - Without permission to read ConfigMaps, Berth does not write them: it would overwrite the stored facts.
  */
 export class FactConfigMaps {
-  /** What every replica runs. */
+  /** Every replica runs this. */
   readonly reader: Component;
-  /** What the leader runs. */
+  /** Only the leader runs this. */
   readonly writer: Component;
   readonly #options: FactConfigMapsOptions;
   readonly #informer: Informer<ConfigMap>;
@@ -86,7 +86,7 @@ export class FactConfigMaps {
     };
   }
 
-  /** Resolves once what was kept has been read, or cannot be read at present, or nothing is read any more. */
+  /** Resolves once Berth has read the stored facts, cannot read them at present, or stops. */
   get restored(): Promise<void> {
     return this.#restored.promise;
   }
@@ -124,7 +124,7 @@ export class FactConfigMaps {
       if (!this.#isUnsaved) {
         const leftMs = this.#datedMs + RENEW_AFTER_MS - clock.monotonic();
         news = new AbortController();
-        // Nothing is saved while nothing can be read: it is not tried in a loop.
+        // While Berth cannot read ConfigMaps it saves nothing. The minimum pause avoids a busy loop.
         await sleep(clock, Math.max(leftMs, SAVE_AFTER_MS), AbortSignal.any([signal, news.signal]));
       }
       if (this.#isUnsaved) await sleep(clock, SAVE_AFTER_MS, signal);
@@ -132,7 +132,7 @@ export class FactConfigMaps {
     }
   }
 
-  /** One after another. Never rejects: what failed is tried again. */
+  /** Runs one save after another. Never rejects: Berth retries a failed save. */
   #save(signal: AbortSignal, isLast = false): Promise<void> {
     this.#saving = this.#saving.then(() => this.#saveNow(signal, isLast));
     return this.#saving;
@@ -160,7 +160,7 @@ export class FactConfigMaps {
   async #applyShards(signal: AbortSignal, withDates: boolean): Promise<void> {
     const { client, namespace, installation, memory, log } = this.#options;
     const shards = toShards(memory.entries(), this.#shardsNow());
-    // From the last: when there come to be more of them, facts move to those, and must be there before they go elsewhere.
+    // Write the last first: facts move to new ConfigMaps, and must be there before they go from old ones.
     for (const [at, text = ""] of [...shards.entries()].toReversed()) {
       const object: ConfigMap = {
         metadata: {

@@ -1,19 +1,19 @@
-/** Facts of images as texts for ConfigMaps: a line each, spread over some texts by the name of the image. Pure. */
+/** Turns image facts into texts for ConfigMaps: one line each, spread over texts by image name. Pure. */
 import { createHash } from "node:crypto";
 import type { Platform, StoredFact } from "@berth/registry";
 
-/** Of one ConfigMap. The API server takes 1 MiB, etcd 1.5 MiB; a change of one image rewrites it all. Bytes. */
+/** Limit of one text, bytes. The API server allows 1 MiB, etcd 1.5 MiB. One changed image rewrites the whole text. */
 export const MAX_SHARD_BYTES: number = 256 * 1024;
-/** With them 4 MiB, some 10,000 images. */
+/** Together 4 MiB, about 10,000 images. */
 export const MAX_SHARDS = 16;
-/** A text that is larger than this is spread over twice as many. Bytes. */
+/** If a text is larger than this, Berth doubles the number of texts. Bytes. */
 const CROWDED_BYTES = 192 * 1024;
 
 /**
- * One text for each number from 0 on; `undefined`: no fact belongs there. The same facts make the same texts, in whatever
- * order they come.
+ * Returns one text for each number from 0; `undefined`: no fact belongs there. The same facts in any order give the
+ * same texts.
  *
- * @param least as many texts as there are already, a power of two: facts stay where they are while there is room.
+ * @param least the present number of texts, a power of two: facts stay in their text while there is room.
  */
 export function toShards(facts: Iterable<StoredFact>, least = 1): readonly (string | undefined)[] {
   const lines = Array.from(facts, toLine);
@@ -25,19 +25,19 @@ export function toShards(facts: Iterable<StoredFact>, least = 1): readonly (stri
   }
 }
 
-/** How many texts there were, at least, when this was the last of them: the power of two above its number. */
+/** The least number of texts if this was the last one: the power of two above its number. */
 export function countFor(highest: number): number {
   let count = 1;
   while (count <= highest && count < MAX_SHARDS) count *= 2;
   return count;
 }
 
-/** One fact; its numbers are made once, for there may be ten thousand. */
+/** One fact, with its numbers computed once: there may be ten thousand facts. */
 interface Line {
   readonly at: number;
   readonly text: string;
   readonly bytes: number;
-  /** Of the name: which text it belongs to. */
+  /** Hash of the name. It selects the text. */
   readonly hash: number;
 }
 
@@ -52,7 +52,7 @@ function bytesOf(lines: readonly Line[]): number {
   return lines.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** What does not fit is left out, the oldest first: it is the likeliest to be of no use any more. */
+/** Drops facts that do not fit, the oldest first: they are the least likely to be useful. */
 function toText(lines: readonly Line[]): string {
   return (bytesOf(lines) <= MAX_SHARD_BYTES ? lines : latest(lines))
     .map(({ text }) => text)
@@ -75,9 +75,9 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Whether two texts of `toShards` hold the same facts, known to be true at whatever times. */
+/** Do two texts of `toShards` hold the same facts, apart from their dates? */
 export function isSameButForDates(one: string, other: string): boolean {
-  // No quote stands unescaped in a name, so that this can be nothing else.
+  // JSON escapes quotes in names, so this pattern matches only the date field.
   const undated = (text: string): string => text.replaceAll(/,"at":\d+,/g, ",");
   return undated(one) === undated(other);
 }
@@ -88,7 +88,7 @@ function formatPlatform({ os, architecture, variant, osVersion }: Platform): rea
   return variant === undefined ? [os, architecture] : [os, architecture, variant];
 }
 
-/** Reads one text. Total: whatever somebody has written there, it answers with the lines that are facts, and counts others. */
+/** Reads one text. Total: returns the lines that are facts, and counts the others. A user may have edited the text. */
 export function readShard(text: string): {
   readonly facts: readonly StoredFact[];
   readonly garbage: number;

@@ -1,4 +1,4 @@
-/** What is known of images, for the rules of architecture placement: registries are asked, and what they said is kept. */
+/** Gets image facts for the rules of architecture placement: asks registries and keeps their answers. */
 import type { KubeClient } from "@berth/kube";
 import {
   createRegistryClient,
@@ -30,12 +30,12 @@ import { ofRefusedName, scopeOf, toKnowledge } from "./knowledge.ts";
 import { createImageMetrics } from "./metrics.ts";
 import { PullCredentials } from "./pull-credentials.ts";
 
-/** How registries are reached, and which of them. */
+/** Which registries Berth may reach, and how. */
 export interface RegistrySettings {
   readonly endpoints: RegistryEndpoints;
-  /** Of other images nothing is looked up; see `isOf`. Absent: all may be. */
+  /** Berth looks up images only from these; see `isOf`. Absent: from all registries. */
   readonly allowedRegistries?: readonly string[];
-  /** Absolute. Read when it is needed. */
+  /** Absolute path. Berth reads the file when it needs it. */
   readonly dockerConfig?: string;
   readonly tagTtlMs: number;
   readonly alwaysTtlMs: number;
@@ -47,11 +47,11 @@ export interface ImageLibraryOptions {
   readonly client: KubeClient;
   readonly cluster: ClusterName;
   readonly installation: string;
-  /** Berth's own, where facts are kept in ConfigMaps. Absent: in memory only, and a restart asks again. */
+  /** Berth's own namespace, for the fact ConfigMaps. Absent: facts stay in memory, and a restart asks again. */
   readonly namespace?: string;
-  /** How registries are reached; made by `readRegistrySettings`. */
+  /** Made by `readRegistrySettings`. */
   readonly registries: RegistrySettings;
-  /** What registries are told: `berth/0.1.0`. */
+  /** The user agent in requests to registries: `berth/0.1.0`. */
   readonly userAgent: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -61,7 +61,7 @@ export interface ImageLibraryOptions {
 /** A read may take several requests: a token, a manifest, a config, each at a mirror first. */
 const REQUESTS_PER_READ = 3;
 
-/** For all the requests that it takes to read an image. Milliseconds. */
+/** Time limit for all requests of one image read. Milliseconds. */
 export function readMsOf({ timeoutMs }: RegistrySettings): number {
   return REQUESTS_PER_READ * timeoutMs;
 }
@@ -76,10 +76,10 @@ export function parseAllowed(image: string, { allowedRegistries }: RegistrySetti
   throw new RegistryError("notAllowed", message, { registry: reference.registry });
 }
 
-/** How long what was kept is waited for before registries are asked all the same. Milliseconds. */
+/** How long Berth waits for stored facts before it asks registries without them. Milliseconds. */
 const RESTORE_MS = 10_000;
 const NAMES = { ttlMs: Number.POSITIVE_INFINITY, maxEntries: 10_000, maxWeight: 4 * 1024 * 1024 };
-/** What could not be read of pull secrets is remembered for as long as a failure may stand. Milliseconds. */
+/** Problems with pull secrets stay as long as a failure may stay. Milliseconds. */
 const PROBLEMS = { ttlMs: 3_600_000, maxEntries: 10_000, maxWeight: 1024 * 1024 };
 
 export function createImageLibrary(options: ImageLibraryOptions): ImageLibrary {
@@ -87,13 +87,13 @@ export function createImageLibrary(options: ImageLibraryOptions): ImageLibrary {
 }
 
 /**
- * `look` is synchronous and asks nobody; `want` has registries asked, once for each image however often it is called.
- * Each replica has its own: facts that the leader has found reach the others through ConfigMaps.
+ * `look` is synchronous and sends no request. `want` asks registries once for each image, however often callers repeat
+ * it. Each replica has its own library. ConfigMaps carry facts from the leader to the other replicas.
  */
 export class ImageLibrary implements ImageSight, ImageDemand {
-  /** What every replica runs. They wait for nothing. */
+  /** Every replica runs these. They wait for nothing. */
   readonly always: readonly Component[];
-  /** What the leader runs: it keeps the facts in ConfigMaps. */
+  /** Only the leader runs these: they keep the facts in ConfigMaps. */
   readonly elected: readonly Component[];
   readonly #options: ImageLibraryOptions;
   readonly #reader: ImageReader & AsyncDisposable;
@@ -101,11 +101,11 @@ export class ImageLibrary implements ImageSight, ImageDemand {
   readonly #credentials: PullCredentials;
   readonly #kept: FactConfigMaps | undefined;
   readonly #woken = Promise.withResolvers<void>();
-  /** Names taken apart: the same few hundred are asked about for every pod. */
+  /** Parsed image names: callers ask about the same few hundred for every pod. */
   readonly #names: ExpiringCache<ImageReference | RegistryError>;
-  /** By scope: what could not be read of its pull secrets. */
+  /** By scope: the problems with its pull secrets. */
   readonly #problems: ExpiringCache<readonly string[]>;
-  /** What was kept has been read: registries are asked from now on. */
+  /** Resolves once Berth has read the stored facts. It asks registries from then on. */
   readonly #ready = Promise.withResolvers<void>();
   #commonProblem = "";
 
@@ -124,7 +124,7 @@ export class ImageLibrary implements ImageSight, ImageDemand {
       onRequest: (request) => {
         onRequest(request);
         const { registry, why } = request;
-        // For the operator only: Events have one wording, lest tenants explore the network by image names.
+        // For the operator only. Events use one wording, so that tenants cannot probe the network by image names.
         if (why !== undefined) log.info("a registry was asked in vain", { registry, why });
       },
     });
@@ -170,21 +170,21 @@ export class ImageLibrary implements ImageSight, ImageDemand {
       this.#reportCommon(found.commonProblems.join("; "));
       return found.credentials;
     };
-    // Never rejects, and is waited for when the store is disposed of.
+    // Never rejects. Disposal of the store waits for it.
     void this.#store.want({ reference, pull, scope, namespace: access.namespace, credentials });
   }
 
   /**
-   * Reads what was kept, before anybody is asked: to be called when a policy comes into force, and again at will. The
-   * first `want` does so too. Until then nothing is watched, so that those who have no policy need no rights.
+   * Reads the stored facts before Berth asks registries. Call it when a policy comes into force, or again at will. The
+   * first `want` calls it too. Until then Berth watches nothing: without policies it needs no permissions.
    */
   wake(): void {
     this.#woken.resolve();
   }
 
   /**
-   * The listener gets the name in full, as `look` has it, each time when what is said about it has changed: it is known,
-   * stands for something else, or failed in another way. Must not throw.
+   * Calls the listener with the full name, as in `look`, each time the answer for it changes. The image is now known,
+   * its tag means another image, or the failure is another. The listener must not throw.
    */
   subscribe(listener: (name: string) => void): Disposable {
     return this.#store.subscribe(listener);

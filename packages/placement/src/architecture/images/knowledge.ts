@@ -1,4 +1,4 @@
-/** From what a registry said, or did not say, to what the rules of architecture placement are told. Pure. */
+/** Translates the answer or failure of a registry into `ImageKnowledge` for the placement rules. Pure. */
 
 import type { FactAnswer, RegistryError, RegistryFailureKind } from "@berth/registry";
 import { type Reason, reasons } from "../../api/reasons.ts";
@@ -17,12 +17,12 @@ const REASONS: Readonly<Record<Exclude<RegistryFailureKind, "noPlatform" | "abor
   suspended: reasons.RegistrySuspended,
 };
 
-/** What another credential could change. */
+/** Failures that other credentials could fix. */
 const ABOUT_CREDENTIALS = new Set<RegistryFailureKind>(["unauthorized", "forbidden", "notFound"]);
-/** In one message; a pod may name more Secrets that do not exist than anybody wants to read. */
+/** Problems in one message. A pod may name a great many Secrets that do not exist. */
 const MAX_PROBLEMS = 3;
 
-/** @param problems what could not be read of the pod's pull secrets. */
+/** @param problems those with the pod's pull secrets. */
 export function toKnowledge(
   name: string,
   answer: FactAnswer,
@@ -34,7 +34,7 @@ export function toKnowledge(
     return { state: "known", name, platforms, digest, ...(isBundle && { isBundle }) };
   }
   const { kind, message } = answer.error;
-  // An artifact can be mounted as a volume; what runs it as a container is told so by the rules.
+  // A pod can mount an artifact as a volume. The rules report a container that tries to run it.
   if (kind === "noPlatform") return { state: "known", name, platforms: [] };
   if (kind === "aborted") return { state: "unknown", name };
   const later = answer.retryAt !== undefined && { retryAt: answer.retryAt };
@@ -46,13 +46,13 @@ export function toKnowledge(
   return { state: "failed", name, reason, message: `${message}; ${told}`, ...later };
 }
 
-/** The name cannot be read, or its registry must not be asked: nothing will ever be known. */
+/** The name is invalid, or Berth must not ask its registry, so it never gets facts. */
 export function ofRefusedName(image: string, { kind, message }: RegistryError): ImageKnowledge {
   const reason = kind === "notAllowed" ? reasons.RegistryNotAllowed : reasons.ImageNameInvalid;
   return { state: "failed", name: image, reason, message };
 }
 
-/** Equal for pods that have the same credentials: a refusal is shared by those and by nobody else. */
+/** Equal for pods with the same credentials: only these pods share a refusal by the registry. */
 export function scopeOf({ namespace, serviceAccount, secrets }: ImageAccess): string {
   const named = [...new Set(secrets)].sort();
   return JSON.stringify(named.length > 0 ? [namespace, named] : [namespace, serviceAccount]);

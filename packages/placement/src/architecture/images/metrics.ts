@@ -2,7 +2,7 @@ import type { FactObserver, RegistryRequest } from "@berth/registry";
 import type { MetricsRegistry } from "@berth/runtime";
 
 /**
- * What the reading of images reports about itself. No image and no registry is a label: tenants name them.
+ * Metrics of image lookups. Image and registry names are no labels, because tenants choose them.
  *
  * @param countFacts read at each scrape.
  */
@@ -43,7 +43,7 @@ export function createImageMetrics(
   };
 }
 
-/** A registry may answer with any number: only those that HTTP has get a series of their own. */
+/** A registry may answer with any number: only known HTTP codes get their own series. */
 function codeOf(status: number): string {
   const isKnown = [
     200, 206, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 429, 500, 502, 503, 504,

@@ -1,23 +1,23 @@
-/** What a command knows of images: it looks once and does not watch. */
+/** Reads image facts for a command, which reads once and does not watch. */
 import { clusterName, createMetricsRegistry, createSilentLogger, sleep } from "@berth/runtime";
 import type { LookAt } from "../../node/once.ts";
 import type { ImageQuestion, ImageSight } from "../image-sight.ts";
 import { createImageLibrary, type ImageLibraryOptions } from "./image-library.ts";
 
-/** How registries are reached. */
+/** How the command reaches registries. */
 export interface ImagesOnce extends Pick<ImageLibraryOptions, "userAgent"> {
   readonly registries: () => Promise<ImageLibraryOptions["registries"]>;
 }
 
-/** How long images are waited for that no running Berth has looked up. Milliseconds. */
+/** How long a command waits for images that no running Berth has looked up. Milliseconds. */
 const PATIENCE_MS = 20_000;
 const LOOK_MS = 50;
 
 /**
- * What is known of images: what a running Berth has kept, and the rest asked of their registries now, with the rights and
- * from the place of whoever runs the command. What does not answer in time is unknown.
+ * Reads the facts that a running Berth has stored, and asks registries for the rest now. The requests come from the
+ * network and with the permissions of the user. An image without an answer in time is unknown.
  *
- * @param wanted only these are asked of registries.
+ * @param wanted the only images that it asks registries about.
  */
 export async function readImages(
   wanted: readonly ImageQuestion[],

@@ -1,4 +1,4 @@
-/** The credentials of a pod for its images, found as kubelet finds them. */
+/** Finds the credentials of a pod for its images as the kubelet does. */
 import {
   isApiError,
   type KubeClient,
@@ -20,44 +20,44 @@ import type { ImageAccess } from "../image-sight.ts";
 import { ExpiringCache } from "./expiring-cache.ts";
 
 export interface PullCredentialsOptions {
-  /** Absent: there is no cluster, and no Secret is read. */
+  /** Absent: there is no cluster, and Berth reads no Secrets. */
   readonly client?: Pick<KubeClient, "get">;
   readonly clock: Pick<Clock, "monotonic">;
-  /** Path of a docker config whose credentials are for all pods. Absolute. */
+  /** Absolute path of a docker config with credentials for all pods. */
   readonly dockerConfig?: string;
 }
 
 export interface FoundCredentials {
   /** In the order to try them. */
   readonly credentials: readonly RegistryCredential[];
-  /** What could not be read of the pod's own, in sentences without content: `the pull secret team/one does not exist`. */
+  /** Problems with the pod's own secrets, without their content: `the pull secret team/one does not exist`. */
   readonly problems: readonly string[];
-  /** The same of the docker config that is for all pods. */
+  /** Problems with the docker config for all pods. */
   readonly commonProblems: readonly string[];
 }
 
-/** A change of a Secret counts after `ttlMs` at the latest. The weight is the length of texts: a Secret may have 1 MiB. */
+/** Berth sees a changed Secret after `ttlMs` at the latest. The weight is the text length: a Secret may have 1 MiB. */
 const KEPT = { ttlMs: 60_000, maxEntries: 1000, maxWeight: 8 * 1024 * 1024 };
-/** Kubernetes sets no bound to the list of a pod. */
+/** Kubernetes does not limit the list in a pod. */
 const MAX_SECRETS = 32;
-/** `NameIsDNSSubdomain`: nobody has checked what a pod names. */
+/** `NameIsDNSSubdomain`: the names in a pod are unchecked input. */
 const NAME = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
 
-/** A docker config, or the names of Secrets with one, and what is wrong with that. */
+/** A docker config, or names of Secrets that hold one, and the problems with it. */
 interface Reading {
   readonly config?: DockerConfig;
   readonly names?: readonly string[];
   readonly problems: readonly string[];
-  /** For the bounds of what is kept. */
+  /** Text length, for the limit of the cache. */
   readonly length: number;
-  /** The API server did not answer: it is asked again at the next question. */
+  /** The failure may be temporary: Berth asks the API server again at the next question. */
   readonly isPassing?: boolean;
 }
 
 /**
- * Reads Secrets by name, with one GET each, and keeps them for a minute: no list and no watch, so that the right to
- * `get` is enough. One that is missing, forbidden or wrong is a problem, and the others count. The order is kubelet's:
- * pull secrets of the pod, or of its service account where it names none, and after them the docker config of the node.
+ * Reads each Secret by name with one GET, and keeps it for a minute. The permission to `get` is enough. A missing,
+ * forbidden or wrong Secret is a problem, and the others count. The order is the kubelet's: pull secrets of the pod, or
+ * of its service account if the pod names none. The docker config of the node comes last.
  */
 export class PullCredentials {
   readonly #client: Pick<KubeClient, "get"> | undefined;
@@ -94,7 +94,7 @@ export class PullCredentials {
   }
 
   #ofAccount({ namespace, serviceAccount }: ImageAccess): Promise<Reading> {
-    // What a pod without a service account gets (plugin/pkg/admission/serviceaccount).
+    // A pod without a service account gets this one (plugin/pkg/admission/serviceaccount).
     const name = serviceAccount === "" ? "default" : serviceAccount;
     return this.#once("service account", { namespace, name }, async (client) => {
       const { imagePullSecrets = [] } = await client.get(serviceAccounts, { namespace, name });
@@ -109,7 +109,7 @@ export class PullCredentials {
     );
   }
 
-  /** One question at a time about each object. */
+  /** Sends one request at a time for each object. */
   #once(
     called: keyof typeof RESOURCES,
     { namespace, name }: ObjectName,
@@ -117,7 +117,7 @@ export class PullCredentials {
   ): Promise<Reading> {
     const client = this.#client;
     if (client === undefined) return Promise.resolve({ problems: [], length: 0 });
-    // A name with a slash in it would ask for something else.
+    // A name with a slash would address another object.
     if (!NAME.test(name) || !NAME.test(namespace ?? ""))
       return Promise.resolve({ problems: [`a name of a ${called} is none`], length: 0 });
     const key = `${called}/${namespace}/${name}`;
@@ -137,7 +137,7 @@ export class PullCredentials {
   }
 }
 
-/** By what it is called. */
+/** The resource by its name in messages. */
 const RESOURCES = { "pull secret": "secrets", "service account": "serviceaccounts" } as const;
 
 /** A Secret of the type `kubernetes.io/<format>` has its docker config in the field `.<format>`. */
@@ -161,6 +161,6 @@ function failed(error: unknown, what: string, resource: string): Reading {
     why === "forbidden"
       ? `${what} may not be read: Berth lacks the right to get ${resource} there`
       : `${what} could not be read (${why})`;
-  // Not kept: it may be refused in passing, and the client asks in moderation.
+  // Not cached: the refusal may be temporary, and the client limits its requests.
   return { problems: [problem], length: 0, isPassing: true };
 }
