@@ -1,4 +1,4 @@
-/** `LabelRule`, `berth.dev/v1alpha1`: labels derived from facts of a node. One schema for CRD, files, types and docs. */
+/** `LabelRule`, `berth.dev/v1alpha1`: derives labels from facts of a node. One schema for CRD, files, types, docs. */
 
 import { duration, labelKeyValidations, labelValueValidations, text, withRules } from "@berth/host";
 import * as z from "zod";

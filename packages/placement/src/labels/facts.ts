@@ -44,8 +44,8 @@ export type Fact = string | undefined | typeof unknown;
 export type ReadFact = (source: FactSource, key: string) => Fact;
 
 /**
- * Reads any fact except labels. The record that Berth writes is no fact: it must not affect later decisions. A condition
- * gives its status, a taint its value or `""`. The first taint with the key counts, or `example.com/gpu:NoSchedule`.
+ * Reads any fact except labels. The record that Berth writes is no fact: it must not affect later decisions. The value
+ * of a condition is its status; of a taint without one, `""`. `key` can name the effect: `example.com/gpu:NoSchedule`.
  */
 export function readNode(node: Node, source: Exclude<FactSource, "Label">, key: string): string | undefined {
   if (source === "Annotation" && key === MARKS_ANNOTATION) return undefined;

@@ -143,7 +143,7 @@ const OTHER_OUTPUTS = {
   taints: LABELS_ONLY,
 } as const;
 
-/** NFD adds its own domain to a label without one. */
+/** NFD adds its own domain to a label without one. Of the Kubernetes domains it allows only `ALLOWED_DOMAIN`. */
 function toLabelKey(name: string): string {
   return name.includes("/") ? name : `${NFD_DOMAIN}/${name}`;
 }
