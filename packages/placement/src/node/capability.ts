@@ -123,8 +123,8 @@ export const unreadPolicy: Policy = Object.freeze({
 export const nothingWanted: NodeDecision = Object.freeze({ marks: [], keep: new Map(), findings: [] });
 
 /**
- * One capability's rules about nodes. `decide` is pure, never throws, and is deterministic: the same view, configuration
- * and time give the same decision. It gets no client, lister or clock.
+ * One capability's rules about nodes. `decide` is pure, never throws, and is deterministic: the same view,
+ * configuration and time give the same decision. It gets no client, lister or clock.
  */
 export interface NodeRules<C, V extends NodeView = NodeView> {
   /** Recorded on the node as `c`; must not change between releases. */

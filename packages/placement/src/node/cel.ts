@@ -1,6 +1,6 @@
 /**
- * CEL expressions for all capabilities. The API server evaluates them on the created object. Text from documents appears
- * only as quoted literals, so it cannot change an expression.
+ * CEL expressions for all capabilities. The API server evaluates them on the created object. Text from documents is
+ * always a quoted literal, so it cannot change an expression.
  */
 import type { Selector } from "@berth/host";
 import type { MatchCondition } from "@berth/kube";

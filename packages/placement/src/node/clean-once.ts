@@ -53,7 +53,7 @@ export interface CleanOnce<T> {
 /** A part of a DaemonSet that is recorded beside the pod template. */
 export interface TemplatePart {
   readonly what: string;
-  /** Remove the part before the marks of nodes: with the part in place, Kubernetes deletes pods when the marks go. */
+  /** Remove the part before node marks, because the DaemonSet controller would delete pods when these marks go. */
   readonly isFirst: boolean;
   /** `undefined`: the DaemonSet has no record. */
   readonly remove: (daemonSet: DaemonSet) => readonly JsonPatchOperation[] | undefined;
