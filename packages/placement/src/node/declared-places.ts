@@ -45,7 +45,7 @@ export class DeclaredPlaces {
   }
 
   /**
-   * Reports places that a node records but that are not declared. The previous leader may have added them after the last
+   * Reports places that a node records but that are not declared. The previous leader may have added them since the last
    * read, so each place causes one more read. @returns true when the caller should check again later.
    */
   doubt(ids: readonly MarkId[]): boolean {

@@ -33,8 +33,8 @@ export interface FightAssessment {
 }
 
 /**
- * Finds changes that would continue a fight. If this process wrote a place three times within a minute and must write it
- * again, another writer has reverted it three times.
+ * Finds changes that would continue a fight. If this process wrote a place three times within a minute and must write
+ * it again, another writer has reverted it three times.
  */
 export function assessFights(fights: Fights, changes: readonly Change[], nowMs: number): FightAssessment {
   if (fights.size === 0) return { fights, held: new Map(), started: [] };

@@ -21,8 +21,8 @@ function textOf({ key = "", value, effect = "" }: Toleration): string {
 /**
  * Patch operations that record the given tolerations. Empty without any.
  *
- * @param annotations of the DaemonSet; `undefined` if the object has no annotations. A stored DaemonSet always has some.
- *   A DaemonSet that is being created may have none.
+ * @param annotations of the DaemonSet; `undefined` if it has none. A stored DaemonSet always has some; one that is
+ *   being created may have none.
  */
 export function recordTolerations(
   capability: string,

@@ -35,8 +35,8 @@ export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): stri
 }
 
 /**
- * Reduces a lost record to the marks that are still on the node and whose field Berth owns; `undefined` without any. All
- * taints are one field, so the owner alone does not show which taints are from Berth.
+ * Reduces a lost record to the marks that are still on the node and whose field Berth owns; `undefined` without any.
+ * All taints are one field, so its owner alone does not show which taints are from Berth.
  *
  * @param live the node from a live read, with `managedFields`.
  */

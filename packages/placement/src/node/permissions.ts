@@ -3,7 +3,7 @@ import type { Permission } from "@berth/host";
 
 const reading = ["list", "watch"];
 
-/** What startup gates wait for, what policies and footprints select, and whether a node runs something already. */
+/** Startup gates, policies and footprints read pods and DaemonSets: for conditions, selection and images on nodes. */
 export const readsPods: readonly Permission[] = [
   { rule: { apiGroups: [""], resources: ["pods"], verbs: reading } },
   { rule: { apiGroups: ["apps"], resources: ["daemonsets"], verbs: reading } },
