@@ -101,8 +101,8 @@ export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" 
 }
 
 /**
- * Keeps identity, placement fields, images and the number of ready pods. The type promises more fields; callers must not
- * read them.
+ * Keeps identity, placement fields, images and the number of ready pods. The type promises more fields, but callers
+ * must not read them.
  */
 function slimDaemonSet({ metadata, spec, status }: DaemonSet): DaemonSet {
   return {

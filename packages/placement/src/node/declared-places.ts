@@ -45,8 +45,8 @@ export class DeclaredPlaces {
   }
 
   /**
-   * Reports places that a node records but that are not declared. The previous leader may have added them since the last
-   * read, so each place causes one more read. @returns true when the caller should check again later.
+   * Reports places that a node records but that are not declared. The previous leader may have added them since the
+   * last read, so each place causes one more read. @returns true when the caller should check again later.
    */
   doubt(ids: readonly MarkId[]): boolean {
     if (!this.#isRead || this.#store === undefined) return ids.length > 0 && !this.#isRead;

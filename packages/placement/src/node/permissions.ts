@@ -3,7 +3,7 @@ import type { Permission } from "@berth/host";
 
 const reading = ["list", "watch"];
 
-/** Startup gates, policies and footprints read pods and DaemonSets: for conditions, selection and images on nodes. */
+/** Startup gates wait for these objects. Policies and footprints select them, and check whether a node runs them. */
 export const readsPods: readonly Permission[] = [
   { rule: { apiGroups: [""], resources: ["pods"], verbs: reading } },
   { rule: { apiGroups: ["apps"], resources: ["daemonsets"], verbs: reading } },
