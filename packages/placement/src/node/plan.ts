@@ -54,9 +54,9 @@ export interface PlanInput {
  * Plans one patch for a node. Pure and deterministic. After the patch, the next plan is empty.
  *
  * Guarantees: never changes a mark that is neither wanted, nor recorded by this installation, nor exclusive. Removes a
- * mark only after its rule source was read, and never while the record is unreadable. Removes a taint or `unschedulable`
- * only where the installation has declared it, because a record can be forged. Never changes a node that is being
- * deleted. Every patch has uid and resourceVersion.
+ * mark only after its rule source was read, and never while the record is unreadable. Removes a taint or
+ * `unschedulable` only where the installation has declared it, because a record can be forged. Never changes a node
+ * that is being deleted. Every patch has uid and resourceVersion.
  */
 export function planNode(input: PlanInput): NodePlan {
   const { node, merged, installation } = input;
@@ -100,7 +100,7 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
   const { mark, capability } = wanted;
   const before = standingValue(draft.node, id);
   const last = draft.marks.get(id);
-  // A place is free if another installation recorded it but its value is gone. That installation may not exist any more.
+  // A place that another installation recorded is free once its value is gone. That installation may be gone, too.
   const recorded = before === undefined && last?.by !== draft.installation ? undefined : last;
   const ours = recorded?.by === draft.installation;
   const entry = nextEntry(draft, wanted, recorded);

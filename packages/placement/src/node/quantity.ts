@@ -40,7 +40,7 @@ export function isPositiveQuantity(text: string): boolean {
 
 /**
  * True when both are the same amount in a workload. The API server rounds up to thousandths
- * (`SetDefaults_ResourceList`, pkg/apis/core/v1). A text that is no quantity equals no other text.
+ * (`SetDefaults_ResourceList`, pkg/apis/core/v1). A text that is no quantity equals nothing.
  */
 export function isSameQuantity(a: string, b: string): boolean {
   const [one, other] = [a, b].map((text) => {

@@ -80,8 +80,8 @@ function parseEntry(entry: unknown, by: string): RecordedMark | undefined {
 }
 
 /**
- * The canonical text: marks in order of id, fields in a fixed order, no spaces. Equal records give equal texts, so Berth
- * never writes an unchanged record. `undefined` for a record without marks: then the node has no annotation.
+ * The canonical text: marks in order of id, fields in a fixed order, no spaces. Equal records give equal texts, so
+ * Berth never writes an unchanged record. `undefined` for a record without marks: then the node has no annotation.
  */
 export function stringifyRecord(record: MarkRecord): string | undefined {
   if (record.marks.size === 0) return undefined;
