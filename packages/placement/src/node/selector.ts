@@ -100,9 +100,9 @@ function requirementText({ key, operator, values = [] }: Requirement): string {
 }
 
 /**
- * True when the node meets required node affinity: all requirements of at least one term. No terms, an empty term, and a
- * term with an invalid requirement match no node. Same as `nodeaffinity.NodeSelector` of k8s.io/component-helpers, which
- * the scheduler and the DaemonSet controller use.
+ * True when the node meets required node affinity: all requirements of at least one term. No terms, an empty term, and
+ * a term with an invalid requirement match no node. Same as `nodeaffinity.NodeSelector` of k8s.io/component-helpers,
+ * which the scheduler and the DaemonSet controller use.
  */
 export function matchesNodeSelectorTerms(
   terms: readonly NodeSelectorTerm[] | undefined,

@@ -65,13 +65,13 @@ export interface NodeWriterOptions {
 const UNREAD_RECHECK_MS = 30_000;
 
 /**
- * The only writer of Nodes. For each node it merges the decisions of all capabilities and compares them with the node.
- * Then it sends one merge patch with uid and resourceVersion, or nothing.
+ * The only writer of Nodes. It merges the decisions of all capabilities and compares them with the node. Then it sends
+ * one merge patch with uid and resourceVersion, or nothing. Callers must make at most one call per key at a time.
  *
- * Guarantees: never decides on a version older than its last write to the node. After a conflict, it decides again on a
- * newer version. A refused change stops no other change. If another writer keeps reverting a place, Berth does not write
- * it for `CONTESTED_MS`. It throws other failures unchanged, for the retry policy of the controller. Callers must make
- * at most one call per key at a time.
+ * Guarantees: never decides on a version older than its last write to the node. After a conflict, it decides again on
+ * a newer version. A refused change stops no other change. If another writer keeps reverting a place, Berth does not
+ * write it for `CONTESTED_MS`. It removes only marks with a record of its own, and values at exclusive places. It
+ * throws other failures unchanged, for the retry policy of the controller.
  */
 export class NodeWriter {
   readonly #options: NodeWriterOptions;
@@ -178,8 +178,8 @@ export class NodeWriter {
 
   /**
    * Plans the node and decides which removals wait. A mark whose removal waits is still an input of other rules.
-   * Otherwise a rule for its absence would act before the removal. So the plan is repeated with the staying marks, until
-   * no more marks stay.
+   * Otherwise a rule for its absence would act before the removal. So the plan is repeated with the staying marks,
+   * until no further mark has to stay.
    */
   #plan(node: Node, memory: NodeMemory, times: Times) {
     const { installation, capabilities } = this.#options;
