@@ -117,7 +117,7 @@ function cyclicFaults({ cyclic }: LabelRules): readonly DocumentFault[] {
   );
 }
 
-/** On how many nodes each of these rules would set, change or remove a label. */
+/** Counts the nodes on which each of these rules would set, change or remove a label. */
 function countTouched(
   nodes: Iterable<NodeView>,
   rules: LabelRules,

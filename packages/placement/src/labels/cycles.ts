@@ -8,7 +8,7 @@ export interface KeyOrder {
 
 /**
  * Tarjan's strongly connected components. It uses no recursion because a chain can be as long as the number of rules. A
- * component is closed after all components that it depends on, so keys are decided in the order of closing.
+ * component is closed after all components that it depends on, so the order of closing is the order of decisions.
  *
  * @param inputsOf for each key that a rule sets, the keys that the rule reads. A key without a rule ends a path.
  */

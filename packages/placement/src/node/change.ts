@@ -2,7 +2,7 @@ import type { Reason } from "../api/reasons.ts";
 import type { Mark, MarkId } from "./mark.ts";
 import type { RecordedMark } from "./record.ts";
 
-/** One change that a plan makes to a node, with its reason. */
+/** One change of a plan to a node, with its reason. */
 export interface Change {
   readonly id: MarkId;
   /** `adopt` and `record` change the ownership record only. */

@@ -38,8 +38,8 @@ export interface CleanInput {
  * Plans `berth clean` for one node, in one patch: it removes every mark that this installation recorded, the record,
  * and marks that admission set.
  *
- * Guarantees: marks of other installations stay. A kubelet can forge the record of its node, so some marks stay unless
- * the user names them: taints and cordons at undeclared places (unless `recorded`), and keys under
+ * Guarantees: marks of other installations stay. A kubelet can forge its record, so some marks stay unless the user
+ * names them. These are taints and cordons at undeclared places, unless `recorded` is set, and keys under
  * `kubernetes.io` or `k8s.io` that no capability could have set. With an unreadable record only named marks go.
  */
 export function planClean(input: CleanInput): NodePlan {

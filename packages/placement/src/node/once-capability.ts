@@ -1,4 +1,4 @@
-/** Reads the documents of a capability in a command, and gives the command the results of the capability. */
+/** Reads the documents of a capability in a command, and offers what the command can do with the capability. */
 import {
   assembleReadDocuments,
   type ClusterDocuments,

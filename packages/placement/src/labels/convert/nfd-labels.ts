@@ -10,7 +10,7 @@ export const NFD_DOMAIN = "feature.node.kubernetes.io";
 /** nfd-master sets this annotation on every node that it labels. On such a node no label means no feature. */
 export const NFD_MARK = "nfd.node.kubernetes.io/feature-labels";
 
-/** How a label stands for an element. */
+/** How a label shows an element. */
 export type ElementLabel =
   /** The label exists when the element does, and has its value. `whole`: the value is always a whole number. */
   | { readonly kind: "value"; readonly key: string; readonly whole?: boolean }
@@ -96,7 +96,7 @@ const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
   ["system.name", unpublished],
 ]);
 
-/** Does NFD discover this feature on every node? */
+/** True when NFD discovers this feature on every node. */
 export function isDiscovered(feature: string): boolean {
   return FEATURES.has(feature.toLowerCase());
 }
