@@ -1,4 +1,4 @@
-/** Which rules are in force: all sources put together, and big edits held back until a person has confirmed them. */
+/** Combines the rules of all sources. Big edits wait until a person confirms them. */
 
 import { type DocumentFault, documentName, ruleName } from "@berth/host";
 import { reasons } from "../api/reasons.ts";
@@ -21,36 +21,36 @@ export interface RuleSources {
   readonly options: LabelOptions;
 }
 
-/** A rule that would change more nodes than it may unasked. */
+/** A rule that would change more nodes than it may without confirmation. */
 export interface WaitingRule {
-  /** Nodes that it would change, of so many; `undefined` while the nodes are not known yet. */
+  /** Number of nodes that the rule would change; `undefined` until all nodes are known. `of` is the number of nodes. */
   readonly touched: number | undefined;
   readonly of: number;
-  /** More than so many per cent of them. */
+  /** The limit of the rule, in per cent of all nodes: `confirmAbovePercent`. */
   readonly percent: number;
 }
 
 export interface AssembledRules {
   readonly rules: LabelRules;
-  /** Of documents that are not in force. */
+  /** Faults of documents that are not in force. */
   readonly faults: readonly DocumentFault[];
   /** By rule name. */
   readonly waiting: ReadonlyMap<string, WaitingRule>;
-  /** By rule name: the digest of what is in force of rules that ask. Hand it in again next time. */
+  /** By rule name: the digest of the spec in force, for rules with a limit. Pass it to the next call. */
   readonly admitted: ReadonlyMap<string, string>;
 }
 
 interface AssembleInput {
   readonly sources: RuleSources;
-  /** All nodes, to count what an edit would change; `undefined` while they are not known. */
+  /** All nodes, to count how many an edit would change; `undefined` while they are not known. */
   readonly nodes: Iterable<NodeView> | undefined;
-  /** What was in force before: it needs no confirmation. */
+  /** `admitted` of the previous call: these specs need no confirmation. */
   readonly admitted?: ReadonlyMap<string, string>;
-  /** Rules that somebody else found to be waiting; then nothing is counted. */
+  /** Rules that wait, as the caller already knows. With this set, `assembleRules` counts nothing. */
   readonly known?: ReadonlySet<string>;
 }
 
-/** Compiles all rules. Counts over all nodes only for rules that are new or edited and ask for it. */
+/** Compiles all rules. Counts nodes only for rules that are new or edited and set `confirmAbovePercent`. */
 export function assembleRules(input: AssembleInput): AssembledRules {
   const { sources, nodes, admitted = new Map<string, string>(), known } = input;
   const asking = new Map(askingRules(sources, admitted));
@@ -63,12 +63,12 @@ export function assembleRules(input: AssembleInput): AssembledRules {
     const waits = known?.has(name) ?? (touched === undefined || touched * 100 > percent * of);
     if (waits) waiting.set(name, { touched, of, percent });
   }
-  // When nothing has to wait, what was counted with is what comes into force.
+  // When no rule has to wait, the rules used for counting come into force.
   const { rules, faults } =
     candidate !== undefined && waiting.size === 0 ? candidate : parse(sources, waiting);
   const inForce = new Map<string, string>();
   for (const [name, { spec }] of namedDocuments(sources)) {
-    // Others are never asked, and a digest costs its length.
+    // Other rules need no confirmation. The cost of a digest grows with the spec, so skip it.
     if (spec.confirmAbovePercent === undefined) continue;
     if (!waiting.has(name)) inForce.set(name, digestOf(spec));
     else if (admitted.has(name)) inForce.set(name, admitted.get(name) ?? "");
@@ -81,7 +81,7 @@ function* namedDocuments({ documents }: RuleSources): Generator<readonly [string
     for (const one of all) yield [ruleName(source, one.name), one];
 }
 
-/** Rules that must not act before it is known how much they would change, with the share that they may. */
+/** Rules that must not act before Berth has counted their changes, each with its limit in per cent. */
 function* askingRules(
   sources: RuleSources,
   admitted: ReadonlyMap<string, string>,
@@ -117,7 +117,7 @@ function cyclicFaults({ cyclic }: LabelRules): readonly DocumentFault[] {
   );
 }
 
-/** On how many nodes each of these rules would set, change or remove a label. */
+/** Counts the nodes on which each of these rules would set, change or remove a label. */
 function countTouched(
   nodes: Iterable<NodeView>,
   rules: LabelRules,
@@ -143,7 +143,7 @@ function touchedBy(
   for (const [key, { rules: about, claim, value, overwrite }] of evaluation?.wanted ?? []) {
     const standing = ownValue(labels, key);
     if (!names.has(claim.rule.name) || standing === value) continue;
-    // What somebody else set stays.
+    // Berth keeps a value that another controller or a user set.
     if (standing === undefined || overwrite || view.owned.has(about.id)) found.add(claim.rule.name);
   }
   for (const [id, { capability, rule }] of view.owned) {
@@ -154,7 +154,7 @@ function touchedBy(
   return found;
 }
 
-/** Why a rule waits, and what to do. */
+/** The message for the user: why the rule waits, and which command to run. */
 export function describeWaiting(name: string, { touched = 0, of, percent: most }: WaitingRule): string {
   const percent = of === 0 ? 0 : Math.round((touched * 100) / of);
   return (

@@ -4,26 +4,26 @@ import { labelKeyProblem } from "../node/validate.ts";
 import { isAllowedKey, type LabelOptions } from "./config.ts";
 import { type LineFault, quote } from "./extended.ts";
 
-/** A fault of a rule file. Without a line it is about the file as a whole, with `file: ""` about the folder. */
+/** A fault of a rule file. Without `line` it concerns the whole file; with `file: ""`, the folder. */
 export interface RuleProblem {
-  /** `error`: the file or line does not work. `warning`: it works, and probably not as meant. */
+  /** `error`: the file or line has no effect. `warning`: it has an effect, but probably not the one the user wants. */
   readonly severity: "error" | "warning";
   /** Path relative to the folder. */
   readonly file: string;
-  /** From 1, with the column in UTF-16 units from 1. */
+  /** Counted from 1. The column is in UTF-16 units, also from 1. */
   readonly line?: number;
   readonly column?: number;
   readonly reason: Reason;
   readonly message: string;
 }
 
-/** Names of editors' own files that are valid label keys: backup suffixes, and what vim makes to try a folder. */
+/** Names of editor files that are valid label keys: backup suffixes, and `4913`, which vim creates to test a folder. */
 const LEFTOVER = /(?:\.(?:swp|swo|swx|bak|orig|rej|tmp|save)|(?:^|\/)4913)$/i;
 
-/** At most this many faults of one file are listed: it may be any file at all. */
+/** At most this many faults of one file are listed. The file may be large and not a rule file at all. */
 const MAX_LISTED = 20;
 
-/** Checks the path of a file, which is the label key. With an error the file is no rule, whatever its content. */
+/** Checks the path of a file, which is the label key. After an error Berth ignores the content of the file. */
 export function pathProblem(file: string, options: LabelOptions): RuleProblem | undefined {
   const problem = labelKeyProblem(file);
   if (problem !== undefined) {
@@ -39,7 +39,7 @@ export function pathProblem(file: string, options: LabelOptions): RuleProblem | 
   return { severity: "warning", file, reason: reasons.EditorLeftover, message };
 }
 
-/** Lines that no label of a node can ever equal: harmless, and hardly meant so. */
+/** Finds lines that no node label can equal. They have no effect and are probably mistakes, so they are warnings. */
 export function checkLines(file: string, lines: readonly string[]): readonly RuleProblem[] {
   const faults = lines.flatMap((text, at): readonly LineFault[] => {
     const problem = text === "" ? undefined : labelKeyProblem(text);
@@ -54,7 +54,7 @@ export function checkLines(file: string, lines: readonly string[]): readonly Rul
   return [...found, { file, severity: "warning", reason: reasons.EmptyRule, message }];
 }
 
-/** The first faults one by one, and how many more there are. */
+/** Lists the first faults one by one, then the number of the others. */
 export function listLines(
   kind: Pick<RuleProblem, "file" | "severity" | "reason">,
   faults: readonly LineFault[],
@@ -67,7 +67,7 @@ export function listLines(
     : [...listed, { ...kind, message: `${hidden} more lines of the file are ${what}` }];
 }
 
-/** Lines are compared as they are, byte for byte. */
+/** Guesses the mistake in a line. Berth compares lines byte for byte, so a blank or a carriage return matters. */
 function whatWasMeant(line: string): { readonly column: number; readonly hint: string } | undefined {
   if (line.endsWith("\r")) return { column: line.length, hint: "the line ends with a carriage return" };
   if (/^\s*(?:#|\/\/)/.test(line)) return { column: 1, hint: "the format has no comments" };

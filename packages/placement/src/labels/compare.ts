@@ -2,7 +2,7 @@
 
 import { parseQuantity } from "../node/quantity.ts";
 
-/** More characters than any version has, and few enough to be cheap. */
+/** Longer texts are not versions. The limit keeps parsing cheap. */
 const MAX_LENGTH = 128;
 
 const VERSION =
@@ -12,15 +12,15 @@ interface Version {
   readonly numbers: readonly number[];
   /** The words and numbers after `-`; empty for none. */
   readonly suffix: readonly string[];
-  /** Before the release itself, as `1.37.0-rc.1` is. */
+  /** The version comes before its release, as `1.37.0-rc.1` does. */
   readonly isPrerelease: boolean;
 }
 
 /**
- * Versions of kubelets, kernels, distributions and container runtimes (`containerd://2.1.4`): numbers by their parts, missing ones as 0; what follows `+` does not
- * count. A suffix that begins with one of these words stands for a prerelease. Any other (`-gke.100`, `-91-generic`,
- * `-427.el9_4.x86_64`) names a build of the release, which semver would take for a prerelease as well: `Ge 5.15` would
- * not hold for the kernel `5.15.0-91-generic`.
+ * Parses versions of kubelets, kernels, distributions and container runtimes (`containerd://2.1.4`). Missing numbers
+ * are 0. The text after `+` does not count. A suffix that begins with one of the words below is a prerelease. Any other
+ * (`-gke.100`, `-91-generic`, `-427.el9_4.x86_64`) is a build of the release. Semver would call it a prerelease, too.
+ * Then `Ge 5.15` would not hold for the kernel `5.15.0-91-generic`.
  */
 function parseVersion(text: string): Version | undefined {
   const match = text.length > MAX_LENGTH ? null : VERSION.exec(text);
@@ -33,10 +33,10 @@ function parseVersion(text: string): Version | undefined {
   };
 }
 
-/** How a text is ordered towards the one given: negative, zero or positive; `undefined` when it is not of this kind. */
+/** Negative, zero or positive for a text below, equal to or above the bound; `undefined` when it does not parse. */
 export type Comparator = (text: string) => number | undefined;
 
-/** @returns `undefined` when `bound` is not of this kind. It is read once, as a comparison is made for every node. */
+/** @returns `undefined` when `bound` does not parse. It is parsed once because every node is compared with it. */
 export function comparatorTo(kind: "Quantity" | "Version", bound: string): Comparator | undefined {
   if (kind === "Quantity") {
     const right = parseQuantity(bound);
@@ -54,7 +54,7 @@ export function comparatorTo(kind: "Quantity" | "Version", bound: string): Compa
   };
 }
 
-/** A prerelease is before its release. A build equals a version that names none, and is compared with other builds. */
+/** A prerelease is before its release. A build equals a version without a build; two builds compare by suffix. */
 function compareVersions(a: Version, b: Version): number {
   for (let at = 0; at < Math.max(a.numbers.length, b.numbers.length); at++) {
     const order = (a.numbers[at] ?? 0) - (b.numbers[at] ?? 0);
@@ -65,7 +65,7 @@ function compareVersions(a: Version, b: Version): number {
   return compareSuffixes(a.suffix, b.suffix);
 }
 
-/** Part by part as in semver §11: numbers by value and before words, fewer parts first. */
+/** Compares part by part as semver §11 does: numbers by value, numbers before words, fewer parts first. */
 function compareSuffixes(a: Version["suffix"], b: Version["suffix"]): number {
   for (let at = 0; at < Math.max(a.length, b.length); at++) {
     const [one, other] = [a[at], b[at]];

@@ -1,4 +1,4 @@
-/** From a `LabelRule` document, of a file or of the cluster, to a rule. */
+/** Compiles a `LabelRule` document, from a file or from the cluster, to a rule. */
 
 import { type DocumentFault, durationMs, ruleName, type SourceDocuments, type SourceName } from "@berth/host";
 import { type Reason, reasons } from "../api/reasons.ts";
@@ -20,7 +20,7 @@ import { compileValue } from "./value.ts";
 export interface LabelRuleDocument {
   readonly name: string;
   readonly spec: LabelRuleSpec;
-  /** Of its metadata; holds the confirmation. */
+  /** `metadata.annotations`; one of them may hold the confirmation. */
   readonly annotations?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -31,15 +31,15 @@ export interface ParsedDocuments {
 
 /** The documents of one source. */
 export interface DocumentSet extends SourceDocuments<LabelRuleDocument> {
-  /** All of the source was read. */
+  /** Berth has read the whole source. */
   readonly complete: boolean;
   /** See `RuleSet`. */
   readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
 }
 
 /**
- * Total: a document with a fault is reported and not in force, and the others are. Unless it is on trial, whether its
- * labels should stand is unknown then. Of a document whose `spec` cannot be read the labels are not known.
+ * Never throws. A document with a fault is reported and is not in force; the other documents are. Its labels are frozen
+ * unless `dryRun` is set. If its `spec` cannot be read, its labels are not known and only its marks stay.
  *
  * @param input `unconfirmed`: names of documents that wait for a confirmation.
  */
@@ -107,7 +107,7 @@ function toRule(
   };
 }
 
-/** Keys that no node can have: a mistake that the schema of the API server cannot tell. */
+/** Reports keys that no node can have. The schema of the API server cannot detect this mistake. */
 function checkKeys(group: MatchGroup, report: OnFault, path: ConditionFault["path"]): void {
   for (const part of ["all", "any"] as const) {
     for (const [at, term] of (group[part] ?? []).entries()) {
@@ -134,14 +134,14 @@ function removalOf(document: LabelRuleDocument): RemovalPolicy {
   };
 }
 
-/** When a person confirmed the document as it stands; `undefined` when nobody did, or it was edited since. */
+/** The time at which a person confirmed the current spec; `undefined` without a confirmation or after a later edit. */
 export function confirmedAt({ spec, annotations }: LabelRuleDocument): Instant | undefined {
   const confirmed = confirmationOf(annotations);
-  // Most documents have no confirmation, and a digest costs its length.
+  // The cost of a digest grows with the spec, and most documents have no confirmation.
   return confirmed !== undefined && confirmed.digest === digestOf(spec) ? confirmed.at : undefined;
 }
 
-/** What the annotation says: `<digest of the spec>@<RFC 3339>`. A digest of another spec confirms nothing. */
+/** Parses the annotation: `<digest of the spec>@<RFC 3339>`. The caller must compare the digest with the spec. */
 export function confirmationOf(
   annotations: LabelRuleDocument["annotations"],
 ): { readonly digest: string; readonly at: Instant } | undefined {
@@ -152,12 +152,12 @@ export function confirmationOf(
 
 const CONFIRMATION = /^([0-9a-f]{16})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$/;
 
-/** What `berth confirm` writes. */
+/** The annotation value that `berth confirm` writes. */
 export function confirmation(spec: LabelRuleSpec, now: Instant): string {
   return `${digestOf(spec)}@${toTimestamp(now)}`;
 }
 
-/** Tells edits apart (FNV-1a, 64 bits, over the canonical JSON); no secret and no proof of anything. */
+/** Detects edits: FNV-1a, 64 bits, over the canonical JSON. It is not a cryptographic hash and proves nothing. */
 export function digestOf(spec: LabelRuleSpec): string {
   let hash = 0xcbf29ce484222325n;
   for (const byte of new TextEncoder().encode(canonical(spec))) {
@@ -166,7 +166,7 @@ export function digestOf(spec: LabelRuleSpec): string {
   return hash.toString(16).padStart(16, "0");
 }
 
-/** JSON with the keys of objects in order, so that equal documents are equal texts. */
+/** JSON with sorted object keys, so that equal documents give equal texts. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";

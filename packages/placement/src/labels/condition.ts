@@ -1,22 +1,22 @@
-/** Conditions of rules, compiled once: what to ask of a node, and which labels can make it worth asking. */
+/** Compiles conditions of rules: a test for a node, and the labels without which the test is false. */
 
 import { comparatorTo } from "./compare.ts";
 import type { MatchExpression, MatchGroup, MatchTerm, Operator } from "./document.ts";
 import { type FactRef, type ReadFact, unknown } from "./facts.ts";
 import { compilePattern } from "./pattern.ts";
 
-/** `undefined`: it cannot be told, because a fact cannot. */
+/** `undefined`: the result is unknown because a fact is unknown. */
 export type Truth = boolean | undefined;
 
 export interface Condition {
   test(read: ReadFact): Truth;
-  /** Where none of these labels stands the condition is false; `undefined`: it can hold without any label. */
+  /** The condition is false on a node with none of these labels. `undefined`: it can hold without any label. */
   readonly triggers: ReadonlySet<string> | undefined;
-  /** Every fact that it may look at. */
+  /** Every fact that the condition may read. */
   readonly reads: readonly FactRef[];
 }
 
-/** A fault of a rule that only compiling finds, with the path of the field. */
+/** A fault that the schema does not find, with the path of the field. */
 export interface ConditionFault {
   readonly path: readonly (string | number)[];
   readonly message: string;
@@ -27,12 +27,12 @@ export type OnFault = (fault: ConditionFault) => void;
 /** Holds always. */
 export const always: Condition = { test: () => true, triggers: undefined, reads: [] };
 
-/** Holds where at least one of these labels stands, whatever its value. */
+/** Holds on a node with at least one of these labels, whatever its value. */
 export function anyLabel(keys: readonly string[]): Condition {
   return anyOf(keys.map((key) => compileExpression({ key }, () => {}, [])));
 }
 
-/** The condition of a group of terms. Faults are reported, and what is at fault never holds. */
+/** The condition of a group of terms. Reports faults; an expression with a fault is false on every existing fact. */
 export function compileGroup(
   { all = [], any }: MatchGroup,
   onFault: OnFault,
@@ -98,7 +98,7 @@ export function compileExpression(
   };
 }
 
-/** For a fact that is there. */
+/** The test for a fact that the node has. */
 function compileOperator(
   expression: MatchExpression,
   onFault: OnFault,
@@ -131,7 +131,7 @@ function compileOperator(
   };
 }
 
-/** This answer as soon as a part gives it, otherwise the opposite. Without it, a part that cannot be told leaves all untold. */
+/** Returns `answer` if any part gives it. Otherwise the result is unknown if any part is, or the opposite. */
 function firstOr(answer: boolean, parts: readonly Condition[], read: ReadFact): Truth {
   let isTold = true;
   for (const part of parts) {

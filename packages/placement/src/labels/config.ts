@@ -6,8 +6,8 @@ import { isProtectedKey, labelKeyProblem } from "../node/validate.ts";
 /** Options of the label rules, with the defaults of the schema. */
 export interface LabelOptions {
   /**
-   * Label keys (`node-role.kubernetes.io/edge`) and domains (`node-role.kubernetes.io`, without its subdomains). Default
-   * none: a rule there can rewrite what Kubernetes itself relies on, and later delete it.
+   * Label keys (`node-role.kubernetes.io/edge`) and domains (`node-role.kubernetes.io`, without its subdomains).
+   * Default: none. A rule for such a key can change and later delete labels that Kubernetes itself needs.
    */
   readonly allowReserved: readonly string[];
   /** `Plain` lines are compared byte for byte. */
@@ -65,7 +65,7 @@ export const labelFolderKind: DocumentKind<LabelFolderSource> = {
 
 export const defaultLabelOptions: LabelOptions = Object.freeze(labelOptionsSchema.parse({}));
 
-/** May a rule write this key as far as reserved domains are concerned? */
+/** False for a key in a reserved domain that the user has not allowed. */
 export function isAllowedKey(key: string, options: Pick<LabelOptions, "allowReserved">): boolean {
   if (!isProtectedKey(key)) return true;
   const domain = key.slice(0, key.indexOf("/"));

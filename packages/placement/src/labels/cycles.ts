@@ -1,16 +1,16 @@
-/** In which order keys have to be decided, and which depend on themselves. */
+/** The order in which keys must be decided, and which keys depend on themselves. */
 export interface KeyOrder {
-  /** For each key of a rule: above the ranks of all its inputs; equal for keys that depend on each other. */
+  /** The rank of a key is above the ranks of its inputs. Keys that depend on each other have equal ranks. */
   readonly rank: ReadonlyMap<string, number>;
   /** The ranks of keys that depend on themselves, directly or through others. */
   readonly circular: ReadonlySet<number>;
 }
 
 /**
- * Tarjan's strongly connected components, without recursion because a chain may be as long as there are rules. A
- * component is closed after all that it depends on, so the order of closing is the order of deciding.
+ * Tarjan's strongly connected components. It uses no recursion because a chain can be as long as the number of rules. A
+ * component is closed after all components that it depends on, so the order of closing is the order of decisions.
  *
- * @param inputsOf for each rule's key, the keys it looks at; those without a rule end a path.
+ * @param inputsOf for each key that a rule sets, the keys that the rule reads. A key without a rule ends a path.
  */
 export function orderKeys(inputsOf: ReadonlyMap<string, readonly string[]>): KeyOrder {
   const rank = new Map<string, number>();

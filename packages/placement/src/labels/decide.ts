@@ -5,8 +5,8 @@ import { evaluate, presentFacts, type WantedLabel } from "./evaluate.ts";
 import type { LabelRules } from "./rules.ts";
 
 /**
- * Which labels the rules want on a node: everything that can be derived from what is not our own work, in one pass,
- * chains of rules included.
+ * Decides which labels the rules want on a node. The input is the facts that Berth did not write. One pass also settles
+ * chains of rules.
  */
 export function decideLabels(view: NodeView, rules: LabelRules): NodeDecision {
   const evaluation = evaluate(view, rules);
@@ -27,7 +27,7 @@ function toMark({ rules, claim, value, overwrite }: WantedLabel): Mark {
   };
 }
 
-/** For `explain`: the facts of the node that the rules of this mark look at. */
+/** For `explain`: the facts of the node that the rules of this mark read. */
 export function labelInputs(view: NodeView, rules: LabelRules, mark: Mark): readonly string[] {
   const one = rules.byKey.get(parseMarkId(mark.id)?.key ?? "");
   const wanted = evaluate(view, rules)?.wanted ?? new Map<string, WantedLabel>();

@@ -1,14 +1,14 @@
-/** `LabelRule`, `berth.dev/v1alpha1`: labels derived from what a node is. One schema for CRD, files, types and docs. */
+/** `LabelRule`, `berth.dev/v1alpha1`: derives labels from facts of a node. One schema for CRD, files, types, docs. */
 
 import { duration, labelKeyValidations, labelValueValidations, text, withRules } from "@berth/host";
 import * as z from "zod";
 import type { RemovalBreaker } from "../node/capability.ts";
 import { annotationKeyProblem, labelKeyProblem, labelValueProblem } from "../node/validate.ts";
 
-/** The annotation with which a person lets a rule act that waits; see `confirmation`. */
+/** With this annotation a person confirms a rule that waits; see `confirmation` for its format. */
 export const CONFIRMED_ANNOTATION = "berth.dev/confirmed";
 
-/** Where on a Node a fact is read. */
+/** The parts of a Node from which a rule can read facts. */
 export const factSources = [
   "Label",
   "Annotation",
@@ -46,13 +46,13 @@ export interface MatchExpression {
   readonly compareAs?: "Quantity" | "Version" | undefined;
 }
 
-/** Conditions put together: all of `all`, and at least one of `any` where it is given. Empty: always. */
+/** All of `all` and, if `any` is given, at least one of `any` must hold. An empty group always holds. */
 export interface MatchGroup {
   readonly all?: readonly MatchTerm[] | undefined;
   readonly any?: readonly MatchTerm[] | undefined;
 }
 
-/** Either an expression or a group; groups stand at most three deep, because a CRD schema cannot be recursive. */
+/** An expression or a group. Groups nest at most three deep because a CRD schema cannot be recursive. */
 export type MatchTerm = {
   readonly [K in keyof MatchExpression]?: MatchExpression[K] | undefined;
 } & MatchGroup;
@@ -77,7 +77,7 @@ export interface LabelRuleSpec {
   readonly dryRun: boolean;
   readonly removalDelay: string;
   readonly breaker: RemovalBreaker;
-  /** Default: it never asks. */
+  /** Default: the rule needs no confirmation. */
   readonly confirmAbovePercent?: number | undefined;
 }
 
@@ -277,7 +277,7 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
   ],
 );
 
-/** What Berth reports about a rule: counts and first names, never a list of all nodes. */
+/** The status of a rule: counts and the first node names, never all names, to limit its size. */
 export interface LabelRuleStatus {
   readonly observedGeneration?: number;
   readonly matchedNodes?: number;
@@ -286,7 +286,7 @@ export interface LabelRuleStatus {
   readonly firstNodes?: readonly string[];
 }
 
-/** Is the text a key that a fact of this source can have? @returns what is wrong, in words. */
+/** @returns in words why no fact of this source can have the key; `undefined` for a valid key. */
 export function factKeyProblem(from: FactSource, key: string): string | undefined {
   if (from === "Label") return labelKeyProblem(key);
   if (from === "Annotation") return annotationKeyProblem(key);

@@ -1,4 +1,4 @@
-/** One pass over the rules that can say something about one node. */
+/** Evaluates, for one node, the rules that can hold on it. */
 import { type Reason, reasons } from "../api/reasons.ts";
 import { type Finding, isRuleKnown, type NodeView, type RuleOutcome } from "../node/capability.ts";
 import { labelId, type MarkId, ownValue } from "../node/mark.ts";
@@ -6,7 +6,7 @@ import { labelValueProblem } from "../node/validate.ts";
 import { type Fact, type FactRef, type ReadFact, readNode, unknown } from "./facts.ts";
 import { type Claim, type KeyRules, LABELS, type LabelRules } from "./rules.ts";
 
-/** A label that is wanted, by the first by name of the rules that want it. */
+/** A label that rules want. `claim` is from the first of these rules by name. */
 export interface WantedLabel {
   readonly rules: KeyRules;
   readonly claim: Claim;
@@ -16,28 +16,28 @@ export interface WantedLabel {
 
 export interface Evaluation {
   readonly wanted: ReadonlyMap<string, WantedLabel>;
-  /** Labels of which it cannot be told what should stand, or that must not change. */
+  /** Labels that must not change now, with the reason: for example, the right value is unknown. */
   readonly keep: ReadonlyMap<MarkId, Reason>;
   readonly findings: readonly Finding[];
   readonly outcomes: readonly RuleOutcome[];
 }
 
 interface Options {
-  /** Labels on cycles that stand without the rules are taken for absent: what is still wanted then needs no such support. */
+  /** Ignores foreign labels on cycles. Labels that are still wanted do not depend on them. */
   readonly withoutCircular?: boolean;
-  /** Labels on cycles that are left as they stand. */
+  /** Labels on cycles that Berth does not change. */
   readonly left?: ReadonlySet<string>;
 }
 
 /**
- * Decides every label in the order of dependence, so that chains settle in one pass. A label that we set is evidence
- * of nothing: what the rules say now counts. What stands without us counts, and so do marks of ours that no rule may
- * change at present.
+ * Decides every label after its inputs, so that chains settle in one pass. A label that Berth set is no input: the
+ * present result of the rules replaces it. Foreign labels are inputs. Marks of Berth that no rule may change now are
+ * inputs, too.
  *
- * A label on a cycle of rules that stands without them is left as it is, unless something outside the cycle asks for
- * it: were it taken over, it would no longer count as evidence and would be removed in the next pass.
+ * Berth does not change a foreign label on a cycle of rules, unless something outside the cycle asks for it. If Berth
+ * took it over, the label would no longer be an input, and the next pass would remove it.
  *
- * @returns `undefined` when no rule is interested in the node, at next to no cost.
+ * @returns `undefined` when no rule can hold on the node. This case is cheap.
  */
 export function evaluate(view: NodeView, rules: LabelRules): Evaluation | undefined {
   const foreign = foreignOnCycles(view, rules);
@@ -46,13 +46,13 @@ export function evaluate(view: NodeView, rules: LabelRules): Evaluation | undefi
   return evaluateOnce(view, rules, { left: new Set(foreign.filter((key) => supported?.has(key) !== true)) });
 }
 
-/** Labels on cycles of rules that stand without those rules: somebody else's, and marks that stay as they are. */
+/** Labels on cycles that the rules did not derive: foreign labels, and marks that must stay as they are. */
 function foreignOnCycles(view: NodeView, rules: LabelRules): readonly string[] | undefined {
   if (rules.circular.length === 0) return undefined;
   return standing(view, (key) => rules.byKey.get(key)?.circular === true && !isDerived(view, rules, key));
 }
 
-/** Those labels of the node; `undefined` for none, because most nodes have none. */
+/** The labels of the node for which `isAsked` is true. `undefined` for none saves an allocation for most nodes. */
 function standing({ node }: NodeView, isAsked: (key: string) => boolean): readonly string[] | undefined {
   const labels = node.metadata?.labels ?? {};
   let found: string[] | undefined;
@@ -69,7 +69,7 @@ function evaluateOnce(view: NodeView, rules: LabelRules, options: Options): Eval
   return new Pass(view, rules, options).run(triggers ?? []);
 }
 
-/** Our own work, to be decided anew: neither unknown at present, nor of a rule that changes nothing, nor to stay. */
+/** True for a label that Berth set and decides again: not frozen, not staying, not of a withheld or unread rule. */
 function isDerived(view: NodeView, rules: LabelRules, key: string): boolean {
   if (view.owned.size === 0 || rules.frozen.has(key)) return false;
   const recorded = view.owned.get(`label/${key}`);
@@ -86,15 +86,15 @@ class Pass {
   readonly #view: NodeView;
   readonly #rules: LabelRules;
   readonly #options: Options;
-  /** Still to be decided, lowest rank first. */
+  /** Keys to decide, lowest rank first. */
   readonly #queue: KeyRules[];
   readonly #queued: Set<KeyRules>;
-  /** What has been decided of labels that rules set. */
+  /** The results so far, by label key. */
   readonly #decided = new Map<string, Fact>();
   readonly #wanted = new Map<string, WantedLabel>();
   readonly #keep = new Map<MarkId, Reason>();
   readonly #conflicts = new Map<string, readonly Matched[]>();
-  /** By label. In a cycle it may be decided more than once: the last time counts. */
+  /** By label. A label on a cycle can be decided more than once; the last result replaces the others. */
   readonly #findings = new Map<string, readonly Finding[]>();
   readonly #outcomes = new Map<string, RuleOutcome>();
 
@@ -142,7 +142,7 @@ class Pass {
     return this.#decided.has(key) ? this.#decided.get(key) : this.#given(key);
   };
 
-  /** The label as far as rules have no say in it. */
+  /** The value of the label without the results of this pass. */
   #given(key: string): Fact {
     if (isIgnored(this.#rules, key, this.#options)) return undefined;
     const standing = this.#standing(key);
@@ -154,7 +154,7 @@ class Pass {
     return ownValue(this.#view.node.metadata?.labels, key);
   }
 
-  /** Asks all rules for one label. In a cycle that may happen more than once, with more labels decided. */
+  /** Evaluates all rules for one label. On a cycle this can happen again after other labels are decided. */
   #decide(one: KeyRules): void {
     const matched: Matched[] = [];
     const findings: Finding[] = [];
@@ -181,7 +181,7 @@ class Pass {
     const before = this.#decided.get(one.key);
     const after = this.#settle(one, matched, silent ?? (waits ? reasons.ConfirmationRequired : undefined));
     this.#decided.set(one.key, after);
-    // More is known than before: there for the first time, or there and not only perhaps.
+    // The label was absent or unknown before and has a value now, so rules that read it may hold.
     if (before !== after && after !== undefined && typeof before !== "string") this.#wake(one.key);
   }
 
@@ -196,9 +196,9 @@ class Pass {
   }
 
   /**
-   * @param silent why no rule says what should stand although one may hold, where that is so. A rule that waits to be
-   *   confirmed may have taken the label over from one that is gone, so what stands stays until that is decided.
-   * @returns the label as it will stand.
+   * @param silent why no rule gives a value although one may hold. Example: a rule waits for confirmation. It may
+   *   replace a deleted rule, so the present value stays until a person confirms.
+   * @returns the value of the label after the next write.
    */
   #settle(one: KeyRules, matched: readonly Matched[], silent: Reason | undefined): Fact {
     const { key, id } = one;
@@ -224,7 +224,7 @@ class Pass {
     return stays ? standing : first.value;
   }
 
-  /** Marks of rules that change nothing at present stay, and so do those of keys that such a rule no longer names. */
+  /** Keeps the marks of withheld rules, also for keys that such a rule no longer names. */
   #keepWithheld(): void {
     const { withheld } = this.#rules;
     if (withheld.size === 0) return;
@@ -260,7 +260,7 @@ class Pass {
   }
 }
 
-/** So many rules of a conflict are named. */
+/** The message of a conflict names at most this many rules. */
 const MAX_NAMED_RULES = 5;
 
 function invalidFinding({ id }: KeyRules, { rule }: Claim, problem: string): Finding {
@@ -278,7 +278,7 @@ interface Matched {
   readonly value: string;
 }
 
-/** Those of these facts that the node has, as `label/<key>` or `capacity/<name>`. */
+/** The references whose fact the node has, as `label/<key>` or `capacity/<name>`. */
 export function presentFacts(
   { node }: NodeView,
   refs: readonly FactRef[],

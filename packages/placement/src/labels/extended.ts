@@ -1,5 +1,5 @@
 /**
- * The extended format of rule files: a label selector a line, as kubectl takes it, with comments and other values.
+ * The extended format of rule files: one kubectl label selector per line, with comments and optional label values.
  *
  * ```
  * # any line is enough, the first that matches counts
@@ -16,9 +16,9 @@ import type { MatchExpression, Operator } from "./document.ts";
 import type { RuleCase } from "./rules.ts";
 import { DEFAULT_VALUE, fixedValue } from "./value.ts";
 
-/** A line that cannot be understood. */
+/** A line that does not parse. */
 export interface LineFault {
-  /** From 1; the column in UTF-16 units from 1. */
+  /** Counted from 1. The column is in UTF-16 units, also from 1. */
   readonly line: number;
   readonly column: number;
   readonly message: string;
@@ -27,11 +27,11 @@ export interface LineFault {
 export interface ExtendedFile {
   readonly cases: readonly RuleCase[];
   readonly faults: readonly LineFault[];
-  /** Every line is a label key alone, as in the plain format: the keys, with the first line that names each. */
+  /** Only for a file in which every line is a single label key: the keys, with the first line of each. */
   readonly plain?: ReadonlyMap<string, number>;
 }
 
-/** Total: every line is either a case or a fault. Blank lines and comments are nothing; CRLF ends a line like LF. */
+/** Never throws: every line is a case or a fault. Ignores blank lines and comments. CRLF ends a line like LF. */
 export function parseExtended(text: string): ExtendedFile {
   const cases: RuleCase[] = [];
   const faults: LineFault[] = [];
@@ -52,7 +52,7 @@ export function parseExtended(text: string): ExtendedFile {
   return { cases, faults, ...(isPlain && { plain }) };
 }
 
-/** A comment begins with `#` at the start or after a blank; no label key or value holds one. */
+/** A comment begins with `#` at the start or after a blank. No label key or value contains `#`. */
 function withoutComment(line: string): string {
   const at = line.search(/(?:^|\s)#/);
   return (at < 0 ? line : line.slice(0, at)).trimEnd();
@@ -60,7 +60,7 @@ function withoutComment(line: string): string {
 
 type Fault = Omit<LineFault, "line">;
 
-/** Longer than any sensible selector, and short enough to be parsed at once. UTF-16 units. */
+/** In UTF-16 units. The limit keeps parsing cheap, and real selectors are shorter. */
 const MAX_LINE = 1000;
 
 function parseLine(code: string): RuleCase | Fault {
@@ -130,7 +130,7 @@ function problemOf({ key, operator, values = [] }: MatchExpression): string | un
   return undefined;
 }
 
-/** At most 80 characters of it. */
+/** Quotes at most 80 characters of the text. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
 }

@@ -1,4 +1,4 @@
-/** What a rule can know about a node. */
+/** The facts about a node that a rule can read. */
 
 import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
@@ -7,7 +7,7 @@ import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { markFields, ownValue } from "../node/mark.ts";
 import type { FactSource } from "./document.ts";
 
-/** Fields of a Node that a rule of labels can name: all that `FactSource` reaches, whatever the rules are at present. */
+/** The fields of a Node that any label rule could read. They do not depend on the present rules. */
 export const labelFields: FieldMask = [
   ...markFields,
   "status.capacity",
@@ -18,8 +18,8 @@ export const labelFields: FieldMask = [
 ];
 
 /**
- * The changes of a Node's status that rules can see. Heartbeats are none: of a condition only type and status count.
- * Labels, annotations and taints are the node writer's own predicate.
+ * True for a change of the Node status that rules can see. Of a condition only type and status count, so a heartbeat is
+ * no change. The predicate of the node writer covers labels, annotations and taints.
  */
 export const labelFactsChanged: Predicate<Node> = or<Node>(
   changed((node) => node.status?.capacity),
@@ -34,18 +34,18 @@ export interface FactRef {
   readonly key: string;
 }
 
-/** It cannot be told at present whether the fact is there: the rule that would set the label cannot be read. */
+/** The value of a label whose rule cannot be read: Berth does not know whether the node should have the label. */
 export const unknown: unique symbol = Symbol("unknown");
 
 /** The text of a fact; `undefined` where it is absent. */
 export type Fact = string | undefined | typeof unknown;
 
-/** Reads facts of one node, labels as they will stand once the rules before have been carried out. */
+/** Reads facts of one node. Labels have the values that the rules decided so far will set. */
 export type ReadFact = (source: FactSource, key: string) => Fact;
 
 /**
- * Every fact but labels. Our own record on the node is never one: what we write must not decide what we write. The value of a condition is its status, that of a taint its value (`""` when it has none; of
- * several taints with one key the first, unless the key names the effect: `example.com/gpu:NoSchedule`).
+ * Reads any fact except labels. The record that Berth writes is no fact: it must not affect later decisions. The value
+ * of a condition is its status; of a taint without one, `""`. `key` can name the effect: `example.com/gpu:NoSchedule`.
  */
 export function readNode(node: Node, source: Exclude<FactSource, "Label">, key: string): string | undefined {
   if (source === "Annotation" && key === MARKS_ANNOTATION) return undefined;
@@ -56,7 +56,7 @@ export function readNode(node: Node, source: Exclude<FactSource, "Label">, key: 
   if (source === "NodeInfo") {
     const info = node.status?.nodeInfo as Readonly<Record<string, unknown>> | undefined;
     const value = info !== undefined && Object.hasOwn(info, key) ? info[key] : undefined;
-    // Fields that the kubelet cannot tell are empty there.
+    // The kubelet leaves a field empty when it cannot find the value.
     return typeof value === "string" && value !== "" ? value : undefined;
   }
   const taint = node.spec?.taints?.find((it) => it.key === key || `${it.key}:${it.effect}` === key);

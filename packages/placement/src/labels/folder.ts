@@ -6,19 +6,19 @@ import { parseExtended } from "./extended.ts";
 import { compileRules, describeCycle, type LabelRules, type Rule, type RuleSet } from "./rules.ts";
 import { DEFAULT_VALUE, fixedValue } from "./value.ts";
 
-/** A folder as it was read; what `watchFolder` of the runtime delivers fits. */
+/** The content of a folder. `watchFolder` of the runtime delivers this shape. */
 export interface LabelFolder {
-  /** False when something may be there that could not be seen, the root included. */
+  /** False when Berth could not read the root or a folder in it, so there may be more files. */
   readonly complete: boolean;
-  /** By path relative to the root, `/` between the parts: the text of the file, or why it could not be read. */
+  /** By path relative to the root, separated by `/`: the text of the file, or why Berth could not read it. */
   readonly files: ReadonlyMap<string, { readonly text?: string; readonly problem?: string }>;
 }
 
-/** The rules of a folder, ready to decide with, and everything that is wrong with it. */
+/** The compiled rules of a folder, and its faults. */
 export interface ParsedFolder {
-  /** To be compiled together with those of other sources. */
+  /** Input for `compileRules`, together with the sets of other sources. */
   readonly set: RuleSet;
-  /** The folder by itself. */
+  /** Compiled from this folder alone. */
   readonly rules: LabelRules;
   readonly problems: readonly RuleProblem[];
 }
@@ -27,11 +27,11 @@ export interface ParsedFolder {
 export const FOLDER = "folder";
 
 /**
- * Reads the folder format: the path of a file is a label key, each of its lines (split on "\n" only) is a label key
- * that is compared as it is, and a node that carries any of them gets the label with the value `"true"`.
+ * Parses the folder format. The path of a file is a label key. Each line (split on "\n" only) is a label key, compared
+ * byte for byte. A node that has any of these labels gets the label of the path with the value `"true"`.
  *
- * Total: a bad file is reported and the others are rules. A file that cannot be read or understood, or a folder that
- * was not seen completely, never counts as one that matches nothing: the labels concerned stay as they are.
+ * Never throws: it reports a bad file and compiles the others. A file that does not parse, or an unread part of the
+ * folder, never means "no node matches": the labels concerned stay as they are.
  */
 export function parseLabelFolder(
   folder: LabelFolder,
@@ -47,7 +47,7 @@ export function parseLabelFolder(
     problems.push(failure("", reasons.FolderIncomplete, message));
   }
   for (const [path, { text, problem }] of [...folder.files].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    // Bookkeeping of ConfigMap volumes (kubelet's AtomicWriter), never an entry of its own.
+    // The kubelet (AtomicWriter) keeps its own files in ConfigMap volumes under names with `..`. They are no rules.
     if (path.split("/").some((part) => part.startsWith(".."))) continue;
     const wrongPath = pathProblem(path, options);
     if (wrongPath !== undefined) problems.push(wrongPath);
@@ -74,12 +74,12 @@ export function parseLabelFolder(
 }
 
 interface ReadFile {
-  /** Absent when the file has a fault that makes its meaning unclear: its label stays as it is then. */
+  /** Absent when the file does not parse. Its label then stays as it is. */
   readonly rule?: Rule;
   readonly problems: readonly RuleProblem[];
 }
 
-/** A file of the format as it has always been. */
+/** Reads a file in the plain format. */
 function readPlain(path: string, text: string): ReadFile {
   const lines = text.split("\n");
   const plain = new Map<string, number>();
@@ -87,7 +87,7 @@ function readPlain(path: string, text: string): ReadFile {
   return { rule: plainRule(path, plain), problems: checkLines(path, lines) };
 }
 
-/** Any of these labels, whatever their values. */
+/** A rule that holds on a node with any of these labels, whatever their values. */
 function plainRule(path: string, plain: ReadonlyMap<string, number>): Rule {
   const cases = [{ when: anyLabel([...plain.keys()]), value: fixedValue(DEFAULT_VALUE) }];
   return { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true, plain };

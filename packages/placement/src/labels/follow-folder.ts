@@ -1,4 +1,4 @@
-/** Reads a label folder, once or whenever it changes. */
+/** Reads a label folder once, or again after every change. */
 import path from "node:path";
 import { type Fault, FaultReport, isEntryOfKubelet } from "@berth/host";
 import {
@@ -20,7 +20,7 @@ export function isRuleFile(file: string): boolean {
   return !isEntryOfKubelet(file);
 }
 
-/** A fault of a rule, with its file as the user would name it. */
+/** Converts a fault of a rule. Its file path begins with the folder as the user wrote it. */
 export function toFolderFault(shown: string, { file, ...problem }: RuleProblem): Fault {
   return { ...problem, file: file === "" ? shown : path.join(shown, file) };
 }
@@ -28,11 +28,11 @@ export function toFolderFault(shown: string, { file, ...problem }: RuleProblem):
 export interface ReadLabelFolder {
   readonly parsed: ParsedFolder;
   readonly faults: readonly Fault[];
-  /** False when nothing is known about the rules: the folder is missing or cannot be read. */
+  /** False when the folder is missing or unreadable, so the rules are unknown. */
   readonly read: boolean;
 }
 
-/** Reads the folder once. Total. */
+/** Reads the folder once. Never rejects: problems are faults. */
 export async function readLabelFolder(source: LabelFolderSource): Promise<ReadLabelFolder> {
   const snapshot = await readFolder(source.path, { include: isRuleFile });
   const { root, problems } = snapshot;
@@ -53,19 +53,19 @@ function faultsOf({ shown }: LabelFolderSource, { problems }: ParsedFolder): rea
 }
 
 export interface LabelFolderFollowerOptions {
-  /** Resolves once it is known which folder to follow first. */
+  /** Resolves after the first folder to follow is known. */
   readonly whenTold: Promise<void>;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Gets each set of rules that comes into force; `undefined` when there is no label folder any more. */
+  /** Called with each set of rules that comes into force, or `undefined` when there is no label folder any more. */
   readonly onRules: (parsed: ParsedFolder | undefined) => void;
-  /** Gets each fault when it appears, and again only after it was gone. */
+  /** Called once for each fault when it appears; again only if the fault ends and returns. */
   readonly onFault: (fault: Fault) => void;
 }
 
 /**
- * Follows one label folder, live, and another when it is told so. The other takes over with its first complete reading;
- * until then the rules of the one before stay. Started once the folder was read for the first time, with or without errors.
+ * Watches one label folder. `follow` switches to another folder; the previous rules stay in force until Berth has read
+ * the new one. `start` resolves after the first read of the folder, with or without errors.
  */
 export class LabelFolderFollower implements Component {
   readonly name = "rules";
@@ -75,9 +75,9 @@ export class LabelFolderFollower implements Component {
   #signal: AbortSignal | undefined;
   #source: LabelFolderSource | undefined;
   #stop = new AbortController();
-  /** Those that have not ended. */
+  /** Watches that have not ended. */
   readonly #watches = new Set<Promise<void>>();
-  /** Why nothing is decided yet: the folder has never been seen. */
+  /** Why there are no rules yet: Berth has not read the folder successfully. */
   #problem: string | undefined;
 
   constructor(options: LabelFolderFollowerOptions) {

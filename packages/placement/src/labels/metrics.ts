@@ -2,11 +2,11 @@ import type { MetricsRegistry } from "@berth/runtime";
 import { createFaultGauge } from "../node/fault-gauge.ts";
 import type { LabelRules } from "./rules.ts";
 
-/** What the label rules report about themselves; what they do to nodes is counted by the node writer. */
+/** Metrics of the label rules. The node writer has the metrics of changes to nodes. */
 export interface LabelMetrics {
   /** Call with each set of rules that comes into force. */
   taken(rules: LabelRules, problems: readonly { readonly reason: string }[]): void;
-  /** Read at each scrape. */
+  /** Registers functions that are called at each scrape. */
   counts(of: { readonly conflicts: () => number; readonly frozen: () => number }): void;
 }
 

@@ -1,4 +1,4 @@
-/** Derived labels in a command, which reads their rules once. */
+/** Derived labels in a command that reads the rules once. */
 import {
   assembleReadDocuments,
   type ClusterDocuments,
@@ -20,7 +20,7 @@ import type { ParsedFolder } from "./folder.ts";
 import { labelRuleKind } from "./resource.ts";
 import { createLabelRules } from "./rule-documents.ts";
 
-/** The rules that a command is given beside documents. */
+/** The label folder and its options that the user gives to a command. */
 export interface GivenRules {
   readonly options: LabelOptions;
   readonly folder: ParsedFolder | undefined;
@@ -39,7 +39,7 @@ export const labelsOnce = (given: GivenRules): OnceCapability => ({
     const { capability, isGiven, faults } = assembleReadRules(given, options, cluster);
     return {
       isGiven,
-      // What waits is left out by its rule, and told as that.
+      // With `wait` the compiled rules hold back what waits and show that reason, so it is no fault.
       faults: waiting === "act" ? faults : [],
       refused: faults.filter((fault) => isTried(fault, labelRuleKind.kind, located)),
       facts: capability,
@@ -56,7 +56,7 @@ export const labelsOnce = (given: GivenRules): OnceCapability => ({
   },
 });
 
-/** Rules of files and of the cluster together. */
+/** Compiles the rules of files and of the cluster together. */
 function assembleReadRules(
   given: GivenRules,
   { files, waiting }: Pick<ReadOptions, "files" | "waiting">,

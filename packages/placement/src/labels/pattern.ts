@@ -1,17 +1,17 @@
-/** Regular expressions in linear time: whoever can write an annotation must not be able to stop the controller. */
+/** Regular expressions in linear time, so that no annotation can block the controller. */
 import { RE2JS } from "re2js";
 
 export interface Pattern {
-  /** Anywhere in the text, unless the pattern says `^` and `$`. */
+  /** Finds a match anywhere in the text. Only `^` and `$` in the pattern anchor it. */
   test(text: string): boolean;
   /** The first group of the first match, or the whole match without a group; `undefined` without a match. */
   capture(text: string): string | undefined;
 }
 
-/** Of longer texts (only annotations can be) this much is looked at. UTF-16 units. */
+/** Only this many UTF-16 units of a text are matched. Only annotations can be longer. */
 export const MAX_TEXT = 4096;
 
-/** RE2 syntax: no backreferences, no lookaround. @returns what is wrong in words when it is not a pattern. */
+/** Compiles RE2 syntax: no backreferences, no lookaround. @returns an error message when the pattern is invalid. */
 export function compilePattern(source: string): Pattern | string {
   let compiled: RE2JS;
   try {

@@ -1,4 +1,4 @@
-/** `LabelRule` as the API server serves it: resource, status and how kubectl shows it. */
+/** `LabelRule` as the API server serves it: resource, status and kubectl columns. */
 
 import { conditions, observedGeneration, type ServedKind } from "@berth/host";
 import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
@@ -11,8 +11,8 @@ import { CONFIRMED_ANNOTATION, type LabelRuleSpec, type LabelRuleStatus, labelRu
 export interface LabelRule extends KubeObject {
   readonly metadata?: ObjectMeta;
   /**
-   * As stored: the server has filled in the defaults and checked its schema, which may be of another release. Parse it
-   * with `labelRuleSpec` before use.
+   * The stored spec. The API server has applied the defaults and schema of its CRD, which can come from another release
+   * of Berth. Parse it with `labelRuleSpec` before use.
    */
   readonly spec?: unknown;
   readonly status?: LabelRuleStatus & { readonly conditions?: readonly Condition[] };

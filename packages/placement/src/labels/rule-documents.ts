@@ -1,4 +1,4 @@
-/** How `LabelRule` documents come into force together with a label folder. */
+/** Puts `LabelRule` documents and a label folder into force together. */
 import {
   type ClusterDocuments,
   type DocumentFault,
@@ -20,12 +20,12 @@ import { type LabelRule, labelRuleKind } from "./resource.ts";
 import type { LabelRules } from "./rules.ts";
 
 export interface LabelRuleContext {
-  /** For rules of documents; a folder has its own. */
+  /** Options for rules from documents. A folder has its own options. */
   readonly options: LabelOptions;
   readonly folder: () => ParsedFolder | undefined;
-  /** All nodes, to count what an edit would change; `undefined` while they are not known. */
+  /** All nodes, to count how many an edit would change; `undefined` while they are not known. */
   readonly nodes: () => Iterable<NodeView> | undefined;
-  /** Rules of the cluster wait where their status says so, and nothing is counted. Default false. */
+  /** A rule of the cluster waits if its status says so; Berth then counts no nodes. Default false. */
   readonly waitsByStatus?: boolean;
 }
 
@@ -54,7 +54,7 @@ export function createLabelRules(context: LabelRuleContext): DocumentRules<Label
       const rule = ruleName("cluster", name);
       const waits = waiting.get(rule);
       if (waits !== undefined) {
-        // Whether it has to wait is not known before the nodes are: it may have been in force before a restart.
+        // Without the nodes Berth cannot tell whether the rule must wait. It may be in force since before a restart.
         if (waits.touched === undefined) return undefined;
         const message = describeWaiting(name, waits);
         return { ready: false, reason: reasons.ConfirmationRequired, message };
@@ -74,7 +74,7 @@ export function createLabelRules(context: LabelRuleContext): DocumentRules<Label
   };
 }
 
-/** Rules of files that wait, or set labels that other rules set as well. */
+/** Warnings about rules of files that wait, or that set a label which another rule sets, too. */
 function warningsOf({ waiting, rules }: AssembledRules): readonly DocumentFault[] {
   const found: DocumentFault[] = [];
   const warn = (rule: string, reason: string, describe: (name: string) => string): void => {
@@ -90,7 +90,7 @@ function warningsOf({ waiting, rules }: AssembledRules): readonly DocumentFault[
   return found;
 }
 
-/** For each rule the labels that other rules set as well: they merge where they agree. */
+/** For each rule, the labels that other rules set, too. Equal values merge; different values conflict. */
 function overlapsOf({ overlaps }: LabelRules): readonly { readonly rule: string; readonly text: string }[] {
   return overlaps.flatMap(({ key, claims }) => {
     const names = claims.map((claim) => claim.rule.name);
@@ -101,14 +101,14 @@ function overlapsOf({ overlaps }: LabelRules): readonly { readonly rule: string;
   });
 }
 
-/** What the process before had in force, as it said in the status: a restart is no edit. */
+/** The specs that were in force before a restart, by their status. They need no new confirmation. */
 function admittedBefore(
   cluster: ClusterDocuments<LabelRuleSpec> | undefined,
 ): readonly (readonly [string, string])[] {
   return (cluster?.documents ?? []).flatMap(({ name, spec }) => {
     if (spec.confirmAbovePercent === undefined) return [];
     const ready = readyOf(cluster?.objects.get(name));
-    // A rule in conflict is in force, on all other nodes.
+    // A rule in conflict is not ready, but it is in force on the nodes without the conflict.
     const isInForce = ready?.status === "True" || ready?.reason === reasons.RuleConflict;
     return isInForce ? [[ruleName("cluster", name), digestOf(spec)] as const] : [];
   });
@@ -121,7 +121,7 @@ function waitingBefore(cluster: ClusterDocuments<LabelRuleSpec> | undefined): Re
   return new Set(names);
 }
 
-/** The condition Ready of a rule, where it is about the spec as it stands. */
+/** The condition Ready of a rule; `undefined` when it describes an older generation of the spec. */
 function readyOf(object: DocumentObject | undefined): Condition | undefined {
   const { metadata, status }: LabelRule = object ?? {};
   const ready = findCondition(status?.conditions, "Ready");

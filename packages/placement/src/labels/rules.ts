@@ -1,4 +1,4 @@
-/** Rules of all sources put together: what depends on what, what may be written, and what is not in force. */
+/** Compiles the rules of all sources: their dependencies, the keys they may write, and the rules not in force. */
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Policy, RemovalPolicy } from "../node/capability.ts";
 import { labelId, type MarkId } from "../node/mark.ts";
@@ -11,88 +11,88 @@ import { DEFAULT_VALUE, type LabelValue } from "./value.ts";
 /** The name under which label rules record their marks. */
 export const LABELS = "labels";
 
-/** Of the cases of one label the first counts whose condition holds and whose value is there. */
+/** One case of a label. The first case with a true condition and an existing value sets the label. */
 export interface RuleCase {
   readonly when: Condition;
   readonly value: LabelValue;
 }
 
-/** One rule, compiled: which labels it sets when. */
+/** One compiled rule. */
 export interface Rule {
   /** `<source>/<name>`, as recorded on nodes. */
   readonly name: string;
   readonly outputs: readonly { readonly key: string; readonly cases: readonly RuleCase[] }[];
-  /** Replace a value that somebody else has set. */
+  /** True: Berth replaces a value that another controller or a user has set. */
   readonly overwrite: boolean;
-  /** Why it is only watched and changes nothing. Its marks stay as they are. */
+  /** Why the rule is evaluated but changes nothing. Its marks stay as they are. */
   readonly withheld?: Reason;
-  /** How its labels go when their inputs vanish. Absent: at once. */
+  /** How Berth removes its labels after their inputs disappear. Absent: at once. */
   readonly removal?: RemovalPolicy;
   /**
-   * It only asks whether labels stand, so that a cycle of such rules has one least solution; with the line that asks.
-   * Any other rule that depends on its own label is refused.
+   * Label keys and the line of each, for a rule that only tests whether labels exist. A cycle of such rules has one
+   * least solution. Any other rule that depends on its own label is refused.
    */
   readonly plain?: ReadonlyMap<string, number>;
 }
 
-/** Everything that one source of rules says. */
+/** The rules of one source. */
 export interface RuleSet {
   /** First part of the names of its rules. */
   readonly source: string;
-  /** All of it was read: what is not here was deleted on purpose. */
+  /** Berth has read the whole source, so a missing rule was deleted on purpose. */
   readonly complete: boolean;
-  /** Rules may still be missing: only those in `deleted` are known to be gone on purpose. Default: none is missing. */
+  /** Rules may still be missing; only those in `deleted` were deleted on purpose. Default: no rule is missing. */
   readonly unsettled?: { readonly deleted: ReadonlySet<string> };
   readonly rules: readonly Rule[];
-  /** Label keys whose rule cannot be read at present or is refused, with why: whether they should stand is unknown. */
+  /** Label keys whose rule is unreadable or refused, with the reason. Berth cannot decide them. */
   readonly frozen: ReadonlyMap<string, Reason>;
-  /** Rules that are there and cannot be in force, with why. Their labels stay as they are. */
+  /** Rules that exist but cannot be in force, with the reason. Their labels stay as they are. */
   readonly refused: ReadonlyMap<string, Reason>;
   readonly isAllowed: (key: string) => boolean;
 }
 
-/** What one rule says about one label. */
+/** The cases of one rule for one label. */
 export interface Claim {
   readonly rule: Rule;
   readonly cases: readonly RuleCase[];
 }
 
-/** Everything that is said about one label. */
+/** All claims on one label. */
 export interface KeyRules {
   readonly key: string;
   readonly id: MarkId;
   /** In order of rule name. */
   readonly claims: readonly Claim[];
-  /** Decided after all with a lower one. */
+  /** Keys with a lower rank are decided first. */
   readonly rank: number;
-  /** It depends on its own label, directly or through others. */
+  /** The label depends on itself, directly or through other labels. */
   readonly circular: boolean;
 }
 
-/** A rule that depends on its own label through something else than plain lines, or wants another value on such a cycle. */
+/** A rule that is refused because of a cycle: it is on one but not plain, or wants another value for a label on one. */
 export interface CyclicRefusal {
   readonly rule: Rule;
   /** Labels on the cycle, sorted. */
   readonly keys: readonly string[];
 }
 
-/** All rules, indexed by what can make them hold, so that a decision costs the labels of the node and not the rules. */
+/** All rules, indexed by triggers. So the cost of a decision depends on the labels of the node, not on all rules. */
 export interface LabelRules {
   readonly byKey: ReadonlyMap<string, KeyRules>;
   readonly byTrigger: ReadonlyMap<string, readonly KeyRules[]>;
-  /** Those that can hold on a node without any label, in order of rank. */
+  /** Keys whose rules can hold on a node without any label, in order of rank. */
   readonly untriggered: readonly KeyRules[];
-  /** As of the sets, with the labels of cyclic rules. A rule in force that wants such a label decides it all the same. */
+  /** Frozen keys of the sets and of cyclic rules. If a rule in force wants such a label, that rule decides it. */
   readonly frozen: ReadonlyMap<string, Reason>;
-  /** Rules that change nothing at present, with why: their marks stay. */
+  /** Rules that change nothing at present, with the reason. Their marks stay. */
   readonly withheld: ReadonlyMap<string, Reason>;
   readonly policy: Policy;
   /** Rules in force. */
   readonly count: number;
-  /** Every line of a plain rule that depends on its own label, in order of rule and line. */
+  /** Every line through which a plain rule depends on its own label, in order of rule and line. */
   readonly circular: readonly { readonly rule: Rule; readonly input: string; readonly line: number }[];
   readonly cyclic: readonly CyclicRefusal[];
-  /** Labels that several rules in force set. */
+  /** Labels that two or more rules in force set. */
   readonly overlaps: readonly KeyRules[];
 }
 
@@ -104,7 +104,7 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
   for (const one of byKey.values()) {
     const triggers = triggersOf(one);
     if (triggers === undefined) untriggered.push(one);
-    // On a cycle it may have to be asked again, once more of the cycle is known.
+    // A key on a cycle may have to be decided again after other keys of the cycle are decided.
     const wakers =
       triggers ?? (one.circular ? new Set(one.claims.flatMap(({ cases }) => labelsRead(cases))) : []);
     for (const key of wakers) append(byTrigger, key, one);
@@ -131,15 +131,15 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
 }
 
 /**
- * Adds a label key of which it is unknown whether it should stand. Of several reasons for one key the last in the
- * alphabet is given, so that the order of files and sources does not matter.
+ * Adds a label key that Berth cannot decide. If a key has several reasons, the last in the alphabet is kept, so the
+ * order of files and sources does not matter.
  */
 export function freeze(frozen: Map<string, Reason>, key: string, reason: Reason): void {
   const before = frozen.get(key);
   if (before === undefined || before < reason) frozen.set(key, reason);
 }
 
-/** A rule on trial would have set nothing, so nothing is unknown without it. */
+/** Skips cyclic rules that were withheld anyway: they would set no label. */
 function frozenKeys(sets: readonly RuleSet[], cyclic: readonly CyclicRefusal[]): ReadonlyMap<string, Reason> {
   const frozen = new Map<string, Reason>();
   for (const set of sets) for (const [key, reason] of set.frozen) freeze(frozen, key, reason);
@@ -151,8 +151,8 @@ function frozenKeys(sets: readonly RuleSet[], cyclic: readonly CyclicRefusal[]):
 }
 
 /**
- * Leaves out the rules that cannot be decided because they depend on themselves. First those that change nothing at
- * present: a rule on trial must not put one in force out of it.
+ * Removes rules that cannot be decided because they depend on themselves. Withheld rules are removed first, because a
+ * rule that changes nothing must not cause the refusal of a rule in force.
  */
 function withoutCycles(all: readonly Rule[]) {
   const cyclic: CyclicRefusal[] = [];
@@ -175,7 +175,7 @@ function withoutCycles(all: readonly Rule[]) {
   }
 }
 
-/** At most so many labels of a cycle are named. */
+/** A message names at most this many labels of a cycle. */
 const NAMED_KEYS = 5;
 
 export function describeCycle(keys: readonly string[]): string {
@@ -197,7 +197,7 @@ function labelsRead(cases: readonly RuleCase[]): readonly string[] {
   return refs.flatMap(({ source, key }) => (source === "Label" ? [key] : []));
 }
 
-/** The rank of the first cycle that an output of the rule is on, of those outputs of which this holds. */
+/** The rank of the first cycle with an output of the rule for which `holds` is true. */
 function cycleWith(
   { outputs }: Rule,
   { rank, circular }: KeyOrder,
@@ -210,14 +210,14 @@ function cycleWith(
   return found && rank.get(found.key);
 }
 
-/** The rank of the cycle that one of the rule's outputs is on. */
+/** The rank of a cycle that leads through this rule. */
 function cycleOf(rule: Rule, order: KeyOrder): number | undefined {
   return cycleWith(rule, order, (cases, own) => labelsRead(cases).some((it) => order.rank.get(it) === own));
 }
 
 /**
- * The rank of the cycle of plain rules whose least solution the rule would take away: by wanting another value than
- * they do, it turns what supports it into a conflict.
+ * The rank of a cycle of plain rules that the rule would disturb. The rule wants another value for a label on the
+ * cycle. The conflict would remove an input of the cycle, which then has no least solution.
  */
 function disturbedBy(rule: Rule, order: KeyOrder): number | undefined {
   if (rule.withheld !== undefined) return undefined;
@@ -247,7 +247,7 @@ function toKeyRules(rules: readonly Rule[], { rank, circular }: KeyOrder): Reado
   return new Map(Array.from(claims, ([key, those]) => [key, toKey(key, those)]));
 }
 
-/** Labels of which one has to stand for anything to be said about this one. */
+/** The rules of this key can hold only on a node with one of these labels; `undefined`: on any node. */
 function triggersOf({ claims }: KeyRules): ReadonlySet<string> | undefined {
   const triggers = claims.flatMap(({ cases }) => cases.map(({ when }) => when.triggers));
   return triggers.includes(undefined) ? undefined : new Set(triggers.flatMap((it) => Array.from(it ?? [])));

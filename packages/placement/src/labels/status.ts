@@ -1,4 +1,4 @@
-/** What a `LabelRule` says about itself: decided as plain data. */
+/** Decides the status of a `LabelRule`. Pure. */
 import type { DocumentResult, StatusParts } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { type DesiredCondition, findCondition } from "@berth/runtime";
@@ -8,9 +8,9 @@ import type { LabelRuleStatus } from "./document.ts";
 import type { LabelRule } from "./resource.ts";
 import type { RuleCounts } from "./tally.ts";
 
-/** Types of the conditions of a LabelRule. The last two are there only while they hold. */
+/** Condition types of a LabelRule. The last two exist only while they are true. */
 export const ruleConditions = {
-  /** The rule is in force, or on trial, and no other rule wants another value. */
+  /** The rule is in force or has `dryRun`, and no other rule wants another value. */
   ready: "Ready",
   /** On some node another rule wants another value. */
   conflicting: "Conflicting",
@@ -23,7 +23,7 @@ export type FullStatus = LabelRuleStatus & { readonly conditions?: readonly Cond
 export interface StatusInput {
   readonly rule: LabelRule;
   readonly result: DocumentResult;
-  /** `undefined` until every node has been looked at: then what was counted before stays. */
+  /** `undefined` until Berth has decided every node once. The status then keeps the previous counts. */
   readonly counts: RuleCounts | undefined;
   readonly frozen: FrozenRule | undefined;
 }
@@ -83,8 +83,8 @@ type Hindrance = Pick<DesiredCondition, "reason"> & Partial<Pick<DesiredConditio
 const HINDRANCES: ReadonlySet<string> = new Set<Reason>([reasons.RemovalsFrozen, reasons.RuleConflict]);
 
 /**
- * In force and yet not doing all it should: what kubectl shows in one column must say so. A conflict leaves nodes without
- * the label, so the rule is not ready. Not known: as it was.
+ * Overrides the condition Ready when a rule in force does not do all its work, because kubectl shows only Ready. In a
+ * conflict some nodes lack the label, so the rule is not ready. Without counts the previous reason stays.
  */
 function hindranceOf(
   { status }: LabelRule,
@@ -112,10 +112,10 @@ function naming({ conflicting, firstConflicting }: RuleCounts): string {
   return `${nodes} (${firstConflicting.join(", ")}${more > 0 ? ` and ${more} more` : ""})`;
 }
 
-/** The rule stopped being in force, or something else needs a person; and the way back. */
+/** True for changes to report: the rule stops or starts being in force, or a person must act. */
 function isNews({ type, status, reason }: DesiredCondition, present: Condition | undefined): boolean {
   if (type !== ruleConditions.ready || reason === reasons.RulesOverlap) return true;
-  // The condition `Conflicting` tells that.
+  // The condition `Conflicting` already reports the conflict.
   if (reason === reasons.RuleConflict) return false;
   return status === "False" || present?.status === "False";
 }

@@ -1,21 +1,21 @@
-/** Counts over all nodes what the rules of documents do, for their status: no list of nodes leaves this file. */
+/** Counts nodes for the status of rules from documents. Its result never holds a list of all nodes. */
 import { type Stake, Tally, type TallyOptions } from "@berth/host";
 import { firstOf, MAX_FIRST_NODES } from "../node/first-names.ts";
 import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import { FOLDER } from "./folder.ts";
 import { LABELS } from "./rules.ts";
 
-/** What is known about one rule, over all nodes. */
+/** The counts of one rule over all nodes. */
 export interface RuleCounts {
   readonly matched: number;
   /** Nodes on which a label is recorded as set by the rule. */
   readonly labelled: number;
   /** Nodes on which a label of the rule waits to be removed. */
   readonly pending: number;
-  /** Nodes on which another rule wants another value, with the first such rule. */
+  /** Nodes on which another rule wants another value. `conflictsWith` names one such rule. */
   readonly conflicting: number;
   readonly conflictsWith?: string;
-  /** Names, sorted, at most `MAX_FIRST_NODES`. */
+  /** Sorted node names, at most `MAX_FIRST_NODES`. */
   readonly firstMatched: readonly string[];
   readonly firstConflicting: readonly string[];
 }

@@ -1,4 +1,4 @@
-/** The values of labels that a rule sets: fixed, copied or put together. */
+/** The values of labels that a rule sets: fixed, copied from a fact, or built from a template. */
 
 import type { OnFault } from "./condition.ts";
 import {
@@ -12,19 +12,19 @@ import type { Fact, FactRef, ReadFact } from "./facts.ts";
 import { compilePattern, MAX_TEXT } from "./pattern.ts";
 
 export interface LabelValue {
-  /** `undefined` where a fact is absent: then the label is not set. */
+  /** `undefined` when a fact is absent: Berth then does not set the label. */
   of(read: ReadFact): Fact;
   readonly reads: readonly FactRef[];
 }
 
-/** What a rule writes that says nothing else. */
+/** The label value of a rule that gives none. */
 export const DEFAULT_VALUE = "true";
 
 export function fixedValue(value: string): LabelValue {
   return { of: () => value, reads: [] };
 }
 
-/** Faults are reported, and the value is absent then. */
+/** Reports faults to `onFault`. The caller must not use a value with a fault. */
 export function compileValue(output: LabelOutput, onFault: OnFault): LabelValue {
   const { value, valueFrom, valueTemplate, sanitize = false } = output;
   const finish = sanitize ? sanitized : (found: LabelValue): LabelValue => found;
@@ -70,7 +70,7 @@ function compileTemplate(template: string, onFault: OnFault): LabelValue {
       for (const part of parts) {
         const fact = typeof part === "string" ? part : read(part.source, part.key);
         if (typeof fact !== "string") return fact;
-        // More cannot become part of a value, and a template may name a long annotation often.
+        // A template can repeat a long annotation, so limit each part. A label value is much shorter anyway.
         text += fact.slice(0, MAX_TEXT);
       }
       return text;
@@ -91,7 +91,7 @@ function parseFactRef(text: string): FactRef | string {
 
 const MAX_VALUE = 63;
 
-/** What a label value cannot hold becomes `_`; both ends are letters or digits; at most 63 characters. */
+/** Replaces invalid characters by `_`, trims both ends to a letter or digit, and limits the length to 63. */
 export function sanitizeValue(text: string): string {
   return text
     .slice(0, MAX_TEXT)

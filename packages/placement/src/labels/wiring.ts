@@ -1,4 +1,4 @@
-/** The parts of a running Berth that have to do with label rules, put together. */
+/** Connects the components for label rules in a running Berth. */
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { RemovalBreakers } from "../node/breaker.ts";
@@ -19,10 +19,10 @@ import { createLabelRules } from "./rule-documents.ts";
 import { describeRule, ruleConditions } from "./status.ts";
 import { RuleTally } from "./tally.ts";
 
-/** What the user asked for by flags. */
+/** Settings from command-line flags. */
 export interface LabelFlags {
   readonly labelFolder?: LabelFolderSource;
-  /** For `LabelRule` documents, of files and of the cluster. Default: no reserved key. */
+  /** Options for `LabelRule` documents, from files and from the cluster. Default: rules may write no reserved key. */
   readonly ruleOptions?: LabelOptions;
   readonly config?: readonly unknown[];
 }
@@ -67,7 +67,7 @@ function wire(host: NodeHost & LabelFlags): Wired {
       host.recheckAll();
     },
     onKnown() {
-      // From now on the nodes can be counted: what waited for that is decided.
+      // The nodes can now be counted, so decide the rules that waited for that.
       if ((documents.inForce?.waiting.size ?? 0) > 0) documents.source.refresh();
       firstPass.check();
     },
@@ -97,7 +97,7 @@ function wire(host: NodeHost & LabelFlags): Wired {
   host.add([folder]);
   return {
     capability,
-    // Without its CRD no rule of the cluster can be known: a gate that waits for labels goes by those of files.
+    // Without the CRD the cluster has no label rules. A gate that waits for labels then uses only rules of files.
     facts: { capability, known: () => documents.source.clusterRead || documents.objects.absent },
     observer: tellAll([tally, firstPass]),
     breakers,

@@ -1,8 +1,8 @@
-/** What of an admission request is looked at. */
+/** The fields of an admission request that Berth reads. */
 export interface AdmissionQuestion {
   readonly kind: { readonly kind: string };
   readonly operation: string;
   readonly object?: unknown;
-  /** What is stored, for UPDATE. */
+  /** The stored object; only for UPDATE. */
   readonly oldObject?: unknown;
 }

@@ -8,14 +8,14 @@ export const BREAKER_WINDOW_MS = 60_000;
 export const CONFIRMED_MS: number = 10 * 60_000;
 
 /**
- * Is a confirmation of this time fresh, so that removals of the rule do not freeze? One that is dated in the future
- * confirms nothing yet, or it would hold for ever.
+ * True while a confirmation prevents the freeze of removals: for `CONFIRMED_MS` from its time. A confirmation dated in
+ * the future has no effect yet; otherwise it could last for ever.
  */
 export function isFreshlyConfirmed(at: Instant | undefined, now: Instant): boolean {
   return at !== undefined && now >= at && now < at + CONFIRMED_MS;
 }
 
-/** How many nodes may lose marks of a rule at once, when so many carry them. */
+/** The number of nodes that may lose marks of a rule at once, out of `carrying` nodes that have them. */
 export function removalLimit({ percent, nodes }: RemovalBreaker, carrying: number): number {
   return Math.max(nodes, Math.floor((carrying * percent) / 100));
 }
@@ -25,7 +25,7 @@ export interface FrozenRule {
   readonly rule: string;
   /** Nodes that would lose a mark of the rule, or lost one within the last minute. */
   readonly losing: number;
-  /** Nodes that carry a mark of the rule, those included. */
+  /** Nodes that carry a mark of the rule, including `losing`. */
   readonly carrying: number;
 }
 
@@ -38,17 +38,17 @@ export interface Times {
 type Phase = "carrying" | "losing";
 
 /**
- * Counts over all nodes which would lose marks because inputs vanished, so that a broken source does not strip a
- * fleet. Per rule, because the share that matters is that of the nodes which carry its marks.
+ * Counts the nodes that would lose marks because inputs disappeared, so that a broken source does not remove marks from
+ * all nodes. Counts per rule, because the limit is a share of the nodes that carry marks of the rule.
  */
 export class RemovalBreakers {
   readonly #tally: Tally<Phase>;
-  /** By rule the nodes that have lost a mark, with when: monotonic ms, oldest first. */
+  /** By rule, the nodes that have lost a mark, with the time: monotonic ms, oldest first. */
   readonly #lost = new Map<string, Map<string, number>>();
   readonly #frozen = new Set<string>();
   readonly #onChange: (rule: string, frozen: boolean) => void;
 
-  /** @param onChange hears when the removals of a rule freeze, and when they go on. */
+  /** @param onChange called when the removals of a rule freeze, and when they continue. */
   constructor(onChange: (rule: string, frozen: boolean) => void = () => {}) {
     this.#onChange = onChange;
     this.#tally = new Tally({
@@ -67,19 +67,19 @@ export class RemovalBreakers {
     }));
   }
 
-  /** Of which rules the node carries a mark, and would lose one. */
+  /** Sets the rules of which the node carries a mark, and of which it would lose one. */
   put(node: string, stakes: readonly Stake<Phase>[]): void {
     this.#tally.put(node, stakes);
   }
 
-  /** The node has lost a mark of the rule. */
+  /** Records that the node has lost a mark of the rule. */
   lost(node: string, rule: string, nowMs: number): void {
     const lost = this.#lost.get(rule) ?? new Map<string, number>();
     lost.delete(node);
     this.#lost.set(rule, lost.set(node, nowMs));
   }
 
-  /** Must removals of the rule wait for a person? */
+  /** True when removals of the rule must wait for a confirmation. */
   isFrozen(rule: string, { breaker, confirmedAt }: RemovalPolicy, { now, nowMs }: Times): boolean {
     const lost = this.#lost.get(rule);
     for (const [node, at] of lost ?? []) {
@@ -100,7 +100,7 @@ export class RemovalBreakers {
     this.#onChange(rule, frozen);
   }
 
-  /** A node that has lost its mark counts as losing and carrying one for a while. */
+  /** For `BREAKER_WINDOW_MS`, a node that has lost its mark still counts as losing and as carrying. */
   #count(rule: string, phase: Phase): number {
     const nodes = this.#tally.of(rule, phase);
     let count = nodes.size;

@@ -1,15 +1,15 @@
 /**
- * Expressions in CEL that all capabilities use, as the API server evaluates them on the object that is created. Texts of
- * documents only ever come in as quoted literals.
+ * CEL expressions for all capabilities. The API server evaluates them on the created object. Text from documents is
+ * always a quoted literal, so it cannot change an expression.
  */
 import type { Selector } from "@berth/host";
 import type { MatchCondition } from "@berth/kube";
 import { type Requirement, requirementsOf } from "./selector.ts";
 
-/** The tolerations of the pods of the DaemonSet, none when they have none. */
+/** The tolerations in the pod template of the DaemonSet; an empty list without any. */
 export const podTolerations = "object.spec.template.spec.?tolerations.orValue([])";
 
-/** A text as a CEL literal that holds nothing but ASCII; half a surrogate pair becomes U+FFFD, as in JSON for Go. */
+/** A text as a CEL literal in ASCII. A lone surrogate becomes U+FFFD, as when Go reads JSON. */
 export function celText(text: string): string {
   return `"${Array.from(text.toWellFormed(), escape).join("")}"`;
 }
@@ -27,7 +27,7 @@ export function celTexts(texts: readonly string[]): string {
   return `[${texts.map(celText).join(", ")}]`;
 }
 
-/** What `matchesSelector` says, as expressions of which all have to hold. */
+/** The same test as `matchesSelector`, as a list of expressions that must all hold. */
 export function selectorCel(selector: Selector): readonly string[] {
   return requirementsOf(selector).map(requirementCel);
 }
@@ -51,7 +51,7 @@ function labelCel(key: string): string {
   return `object.metadata.?labels[?${celText(key)}]`;
 }
 
-/** Whether it has the label, whatever the value. */
+/** True when the object has the label, with any value. */
 export function hasLabelCel(key: string): string {
   return `${labelCel(key)}.hasValue()`;
 }
@@ -60,7 +60,7 @@ function isOneOf(key: string, values: readonly string[]): string {
   return `${labelCel(key)}.optMap(it, it in ${celTexts(values)}).orValue(false)`;
 }
 
-/** Whether one of them selects the object; nothing to be asked when one selects every object. */
+/** A condition that any of the selectors selects the object. Empty when one of them selects every object. */
 export function selectedByAny(selectors: readonly Selector[]): readonly MatchCondition[] {
   const all = selectors.map(selectorCel);
   if (all.some((conditions) => conditions.length === 0)) return [];

@@ -1,4 +1,4 @@
-/** What a capability takes back in `clean`, beside the marks that nodes record. */
+/** The changes that a capability undoes in `clean`, in addition to the marks recorded on nodes. */
 import { eachObject, type OneShotRun, type Undo } from "@berth/host";
 import { type DaemonSet, daemonSets, type JsonPatchOperation, type Node } from "@berth/kube";
 import type { Unrecorded } from "./clean.ts";
@@ -7,45 +7,45 @@ import type { NodePlan } from "./plan.ts";
 
 export interface CleanAt {
   readonly run: OneShotRun;
-  /** What this capability has set is to go. Of the others it is only asked what they have declared. */
+  /** Remove what this capability has set. If false, only its `declared` is used. */
   readonly isWanted: boolean;
-  /** And what the others have set is not. */
+  /** Clean this capability and no other. */
   readonly isOnly: boolean;
-  /** Documents were given in files. */
+  /** The user gave documents in files. */
   readonly hasConfig: boolean;
-  /** Have pods made anew that carry something of the capability. */
+  /** Restart pods that carry something of the capability. */
   readonly restartPods: boolean;
 }
 
 export interface CleaningCapability {
-  /** Taints and cordons that its rules may set: records of them are believed. */
+  /** Taints and cordons that its rules may set. Berth trusts records of them. */
   readonly declared?: ReadonlySet<MarkId>;
-  /** What stands on nodes and no record tells of. */
+  /** Marks on nodes that have no record. */
   readonly unrecorded?: Unrecorded;
-  /** Marks, or keys of marks, that go from this node whoever has set them. */
+  /** Marks, or keys of marks, to remove from this node even if Berth did not set them. */
   readonly keysOn?: (node: Node) => readonly string[];
-  /** Of one node after the other, before anything is written. */
+  /** Called for each node before any write. */
   readonly add?: (node: Node, plan: NodePlan) => void;
   readonly templates?: readonly TemplatePart[];
-  /** Once all nodes were looked at. Is carried out after the nodes. @param isDone it is, and not only shown. */
+  /** Called after all nodes are planned; executed after the nodes. @param isDone false: the command only shows it. */
   readonly find?: (isDone: boolean) => Promise<readonly Undo[]>;
-  /** Is carried out after the nodes, before what `find` has found. */
+  /** Executed after the nodes, before the results of `find`. */
   readonly work?: CleanWork;
-  /** On standard error, below what is shown. */
+  /** Printed on standard error, after the output. */
   readonly remarks?: () => string;
 }
 
-/** Work that has a shape of its own. */
+/** Work that does not fit `Undo`. */
 export interface CleanWork {
   readonly isEmpty: boolean;
-  /** Becomes a part of the data that the command prints. */
+  /** Included in the data that the command prints. */
   readonly data: Readonly<Record<string, unknown>>;
   format(verb: "will" | "would"): string;
-  /** @returns one line for each thing that could not be done, below one that counts them. */
+  /** @returns a line with the number of failures, then one line for each failure. */
   carryOut(): Promise<readonly string[]>;
 }
 
-/** @typeParam T what the documents of the capability make; `undefined` where there is no source of them. */
+/** @typeParam T the compiled documents of the capability. `inForce` is `undefined` without a source of documents. */
 export interface CleanOnce<T> {
   clean(inForce: T | undefined, at: CleanAt): Promise<CleaningCapability>;
 }
@@ -53,13 +53,13 @@ export interface CleanOnce<T> {
 /** A part of a DaemonSet that is recorded beside the pod template. */
 export interface TemplatePart {
   readonly what: string;
-  /** Without it pods on a node go as soon as the node has lost its marks: it is removed before these. */
+  /** Remove the part before node marks, because the DaemonSet controller would delete pods when these marks go. */
   readonly isFirst: boolean;
-  /** `undefined`: nothing is recorded. */
+  /** `undefined`: the DaemonSet has no record. */
   readonly remove: (daemonSet: DaemonSet) => readonly JsonPatchOperation[] | undefined;
 }
 
-/** DaemonSets to which one of these parts was added. */
+/** Finds DaemonSets to which Berth added one of these parts. */
 export async function findTemplateParts(
   parts: readonly TemplatePart[],
   run: OneShotRun,

@@ -7,12 +7,12 @@ import type { NodePlan, StayingMark } from "./plan.ts";
 import { recordOf } from "./record.ts";
 import { isProtectedKey } from "./validate.ts";
 
-/** What a capability knows of its marks that their records do not tell. */
+/** Knowledge of a capability about its marks that records do not contain. */
 export interface Unrecorded {
   readonly capability: string;
-  /** Could it have set what stands at this place of a protected domain? */
+  /** True when the capability could have set the mark at this place of a protected domain. */
   readonly isOurs: (id: MarkId) => boolean;
-  /** Marks that admission has put on the node, which nobody has recorded yet, with the rule of each. */
+  /** Marks that Berth's admission has set on the node and that have no record yet, with the rule of each. */
   readonly admitted: (node: Node) => ReadonlyMap<MarkId, string>;
 }
 
@@ -21,26 +21,26 @@ export interface CleanInput {
   readonly installation: string;
   /**
    * Leftovers without a record, each a mark id or a key (`accelerators/edgetpu`: that label, annotation, and taint
-   * with any effect). Removed whoever set them, except what another installation has recorded.
+   * with any effect). Berth removes them even if it did not set them, except marks that another installation recorded.
    */
   readonly keys?: readonly string[];
   /** Only marks of this capability, as recorded: `labels`. Default all. */
   readonly capability?: string | undefined;
-  /** Taints, and `unschedulable`, that this installation has declared, now or earlier: there records are believed. */
+  /** Taints, and `unschedulable`, that this installation has declared, now or earlier. Berth trusts records of them. */
   readonly declared?: ReadonlySet<MarkId>;
-  /** Believe records of other taints, and of `unschedulable`, as well. Default false. */
+  /** Also trust records of other taints, and of `unschedulable`. Default false. */
   readonly recorded?: boolean;
-  /** Of the capabilities that have such marks. Default none has. */
+  /** For each capability that has such marks. Default: none. */
   readonly unrecorded?: readonly Unrecorded[];
 }
 
 /**
- * What `berth clean` takes off one node: every mark recorded by this installation, with its record, in one patch, and
- * what admission has put on it for a capability.
+ * Plans `berth clean` for one node, in one patch: it removes every mark that this installation recorded, the record,
+ * and marks that admission set.
  *
- * Guarantees: marks of other installations stay. So that a forged record removes nothing, these stay unless they are
- * named: a recorded taint or cordon at a place that is not declared, but for `recorded`, and another key under
- * `kubernetes.io` or `k8s.io` that no capability has there. An unreadable record removes nothing but what is named.
+ * Guarantees: marks of other installations stay. A kubelet can forge its record, so some marks stay unless the user
+ * names them. These are taints and cordons at undeclared places, unless `recorded` is set, and keys under
+ * `kubernetes.io` or `k8s.io` that no capability could have set. With an unreadable record only named marks go.
  */
 export function planClean(input: CleanInput): NodePlan {
   const { node, installation, keys = [], unrecorded = [], capability: only, declared } = input;

@@ -1,4 +1,4 @@
-/** Whether a DaemonSet puts a pod on a node, by the rules of its controller. */
+/** Predicts whether the DaemonSet controller creates a pod on a node. */
 import type { DaemonSet, Node, PodSpec, Taint } from "@berth/kube";
 import { ownValue } from "./mark.ts";
 import { matchesNodeSelectorTerms } from "./selector.ts";
@@ -7,15 +7,15 @@ import { tolerates, tolerationText } from "./tolerations.ts";
 
 export type Expectation =
   | { readonly state: "expected" }
-  /** `why` goes on from the name of the DaemonSet: `it asks for disk=ssd, which the node does not have`. */
+  /** `why` follows the name of the DaemonSet in a message: `it asks for disk=ssd, which the node does not have`. */
   | { readonly state: "notExpected"; readonly why: string }
-  /** A gate keeps its pod away, so that a gate which waits for that pod never opens. */
+  /** A gate keeps its pod away. A gate that waits for this pod would never open. */
   | { readonly state: "blocked"; readonly taint: Taint };
 
 /**
- * Domains of taints that come off while a node starts, or say that something is wrong with it just now: one that a DaemonSet does not
- * tolerate makes its pod late and not unexpected. Kubelet, node controller and cloud providers; the conventions for
- * startup taints of the node readiness controller and cluster-autoscaler; Cilium and Karpenter, which do not follow them.
+ * Domains of temporary taints: for the start of a node or a present problem. Such a taint only delays the pod of a
+ * DaemonSet that does not tolerate it. Setters: kubelet, node controller, cloud providers, node readiness controller,
+ * cluster-autoscaler; also Cilium and Karpenter, which do not follow the conventions for startup taints.
  */
 const TEMPORARY: ReadonlySet<string> = new Set([
   ...STARTUP_DOMAINS,
@@ -26,10 +26,10 @@ const TEMPORARY: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Would the DaemonSet controller want a pod on this node, once what is temporary has passed (`NodeShouldRunDaemonPod` of
- * kubernetes/pkg/controller/daemon, v1.36)? It asks the template: node name, node selector, required node affinity, and
- * taints with the effects `NoSchedule` and `NoExecute`. The tolerations that it adds itself are for taints of
- * `node.kubernetes.io/`, which do not count here. A label that comes later makes a DaemonSet expected only then.
+ * Predicts whether the DaemonSet controller wants a pod on this node after temporary taints are removed
+ * (`NodeShouldRunDaemonPod` of kubernetes/pkg/controller/daemon, v1.36). Reads node name, node selector, required node
+ * affinity, and `NoSchedule` and `NoExecute` taints. Ignores the tolerations that the controller adds itself: they are
+ * for temporary taints of `node.kubernetes.io/`. Uses the present labels; a later label can change the result.
  */
 export function expectation(daemonSet: DaemonSet, node: Node, gateTaints: readonly Taint[]): Expectation {
   const spec = daemonSet.spec?.template.spec;
@@ -49,7 +49,7 @@ export function expectation(daemonSet: DaemonSet, node: Node, gateTaints: readon
   return taint === undefined ? { state: "expected" } : { state: "blocked", taint };
 }
 
-/** Which of what it asks of nodes, taints apart, keeps it from this one; `undefined` when nothing does. */
+/** The requirement of the DaemonSet, except for taints, that this node does not meet; `undefined` when it meets all. */
 export function whyElsewhere(daemonSet: DaemonSet, node: Node): string | undefined {
   const spec: Partial<PodSpec> = daemonSet.spec?.template.spec ?? {};
   const { nodeName = "", nodeSelector = {}, affinity } = spec;

@@ -9,22 +9,22 @@ export type DaemonSetWatchOptions = Pick<
   "client" | "cluster" | "clock" | "log" | "metrics"
 >;
 
-/** Who wants to know of changes. None may throw. */
+/** Callbacks for changes. They must not throw. */
 export interface DaemonSetListener {
   /**
-   * DaemonSets have become known, or one was made or deleted, or its pods belong elsewhere now: a rollout of another image
-   * or a change of status is no change.
+   * Called after DaemonSets become known, after one is created or deleted, and when the nodes for its pods change. Not
+   * called for a new image or a change of status.
    */
   readonly onChange?: () => void;
-  /** They have become known. Told before `onChange`. */
+  /** Called after DaemonSets become known, before `onChange`. */
   readonly onSynced?: () => void;
-  /** Each version of one, after all have become known. */
+  /** Called for each version of a DaemonSet, after all have become known. */
   readonly onVersion?: (change: Change<DaemonSet>) => void;
 }
 
 const ALL = "all";
 
-/** The DaemonSets of the cluster, read while somebody needs them: where their pods belong, and which images they run. */
+/** Watches the DaemonSets of the cluster while a caller of `want` needs them. Keeps placement fields and images. */
 export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" | "list" | "synced"> {
   readonly name = "daemonsets";
   readonly #cluster: ClusterName;
@@ -55,12 +55,12 @@ export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" 
     });
   }
 
-  /** For as long as the process runs. */
+  /** Subscribes until the process ends. */
   subscribe(listener: DaemonSetListener): void {
     this.#listeners.push(listener);
   }
 
-  /** At any time, also before `start`. @param by who needs them, or no longer does. */
+  /** May be called at any time, also before `start`. @param by name of the caller, which identifies its need. */
   want(by: string, needed: boolean): void {
     if (needed) this.#needs.add(by);
     else this.#needs.delete(by);
@@ -75,17 +75,17 @@ export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" 
     return this.#informers.get(ALL)?.get(key);
   }
 
-  /** None while they are not known. */
+  /** Empty while the DaemonSets are not known. */
   list(): IterableIterator<DaemonSet> {
     return this.#informers.get(ALL)?.list() ?? Iterator.from<DaemonSet>([]);
   }
 
-  /** False also while nobody needs them. */
+  /** Also false while no caller needs DaemonSets. */
   get synced(): boolean {
     return this.#informers.get(ALL) !== undefined;
   }
 
-  /** DaemonSets held. */
+  /** Number of DaemonSets in memory. */
   get size(): number {
     return this.#informers.size;
   }
@@ -94,15 +94,15 @@ export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" 
     return this.#informers.start(signal);
   }
 
-  /** Why they cannot be read. A lost connection is no problem for a minute. */
+  /** Why DaemonSets cannot be read. A lost connection counts as a problem only after a minute. */
   problem(): string | undefined {
     return this.#informers.problem();
   }
 }
 
 /**
- * Which DaemonSet it is, where its pods belong, which images they run, and how many are ready. The types promise more: none
- * of it is read.
+ * Keeps identity, placement fields, images and the number of ready pods. The type promises more fields, but callers
+ * must not read them.
  */
 function slimDaemonSet({ metadata, spec, status }: DaemonSet): DaemonSet {
   return {
@@ -120,7 +120,7 @@ function slimDaemonSet({ metadata, spec, status }: DaemonSet): DaemonSet {
   };
 }
 
-/** What, of all that is kept, decides on which nodes the pods of a DaemonSet belong. */
+/** The kept fields that decide which nodes get a pod of the DaemonSet. */
 function whatDecides({ metadata, spec }: DaemonSet): unknown {
   const template: Partial<PodSpec> = spec?.template.spec ?? {};
   const { nodeName, nodeSelector, tolerations, hostNetwork, affinity, priorityClassName } = template;

@@ -3,32 +3,32 @@ import { isApiError, isRefusalOfObject } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { holdsPods, type MarkId } from "./mark.ts";
 
-/** Keeps them where no node can write. Both reject with `ApiError`. */
+/** Stores the places where no node can write. Both methods reject with `ApiError`. */
 export interface PlaceStore {
   load(signal: AbortSignal): Promise<Iterable<string>>;
-  /** Adds to what is stored. */
+  /** Adds to the stored places. */
   add(ids: readonly MarkId[], signal: AbortSignal): Promise<void>;
 }
 
-/** How long marks wait for a store that the API server refuses: it refuses everything for a moment after a start. */
+/** How long marks wait while the API server refuses the store. It can refuse all requests shortly after its start. */
 const PATIENCE_MS = 30_000;
 
-/** A kubelet may record what it likes. */
+/** Limits memory, because a kubelet can put any number of places in the record of its node. */
 const MAX_DOUBTED = 1_000;
 
 /**
- * Guarantees: what is declared is stored before `declare` resolves, each place once. While the API server refuses that
- * (the permission is missing, say), `declare` rejects for `PATIENCE_MS`; then what is declared is known to this process
- * alone, and each call tries again. Without a store it always is.
+ * Guarantees: `declare` stores each place once before it resolves. While the API server refuses this (for example, the
+ * permission is missing), `declare` rejects for `PATIENCE_MS`. After that it resolves, keeps the places only in memory,
+ * and tries again at each call. Without a store, places are always only in memory.
  */
 export class DeclaredPlaces {
   readonly #store: PlaceStore | undefined;
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #known = new Set<MarkId>();
   readonly #unsaved = new Set<MarkId>();
-  /** Declared and stored: asked of each node. */
+  /** Sets that are declared and stored. This check is fast because it runs for each node. */
   readonly #settled = new WeakSet<ReadonlySet<MarkId>>();
-  /** Recorded on nodes and not in the list, when that was read last. */
+  /** Places that nodes record but the list did not contain at the last read. */
   readonly #doubted = new Set<MarkId>();
   #isRead: boolean;
   #refusedSinceMs: number | undefined;
@@ -45,8 +45,8 @@ export class DeclaredPlaces {
   }
 
   /**
-   * These are recorded on a node, and were not declared. The leader before may have added them since the list was read,
-   * so each has it read once more. @returns whether it is worth looking again later.
+   * Reports places that a node records but that are not declared. The previous leader may have added them since the
+   * last read, so each place causes one more read. @returns true when the caller should check again later.
    */
   doubt(ids: readonly MarkId[]): boolean {
     if (!this.#isRead || this.#store === undefined) return ids.length > 0 && !this.#isRead;
@@ -57,7 +57,7 @@ export class DeclaredPlaces {
     return !this.#isRead;
   }
 
-  /** Reads what was declared earlier; at once when it has been. While the API server refuses that, it is not read. */
+  /** Reads the stored places, if not read yet. Resolves also when the API server refuses; a later call tries again. */
   async read(signal: AbortSignal): Promise<void> {
     if (!this.#isRead) await this.#inTurn(() => this.#load(signal));
   }
@@ -70,7 +70,7 @@ export class DeclaredPlaces {
     }
   }
 
-  /** Nodes that ask at one time are served by one request. */
+  /** Runs calls one after the other, so that calls for many nodes at once need only one request. */
   #inTurn(work: () => Promise<void>): Promise<void> {
     const turn = this.#work.then(work);
     this.#work = turn.catch(() => undefined);
@@ -104,7 +104,7 @@ export class DeclaredPlaces {
   }
 }
 
-/** The permission or the namespace is missing, or a policy is in the way. */
+/** True when the permission or the namespace is missing, or an admission policy refuses the object. */
 function isRefusal(error: unknown): boolean {
   return isApiError(error, "forbidden", "notFound") || isRefusalOfObject(error);
 }

@@ -1,6 +1,6 @@
 import type { MetricsRegistry } from "@berth/runtime";
 
-/** A gauge of the faults of documents as last read, by reason. @returns sets it: a reason without a fault goes back to 0. */
+/** A gauge of document faults at the last read, by reason. @returns sets it; reasons without faults go back to 0. */
 export function createFaultGauge(
   registry: MetricsRegistry,
   texts: { readonly name: string; readonly help: string },

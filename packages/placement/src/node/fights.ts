@@ -1,40 +1,40 @@
 import type { Change } from "./change.ts";
 import type { MarkId } from "./mark.ts";
 
-/** Writes of one place within `WINDOW_MS` after which the next need to write it counts as a fight. */
+/** After this many writes of one place within `WINDOW_MS`, one more needed write counts as a fight. */
 export const REVERTS = 3;
-/** Time in which the reverts are counted, ms. */
+/** Berth counts reverts within this time, ms. */
 export const WINDOW_MS = 60_000;
-/** How long a contested place is left alone, ms. Then it is tried once; lost again, it is left as long again. */
+/** How long Berth does not write a contested place, ms. Then it writes once; after a revert it waits as long again. */
 export const CONTESTED_MS = 300_000;
 
 interface Fight {
   /** When this process last wrote the place: monotonic ms, oldest first, at most `REVERTS`. */
   readonly writes: readonly number[];
-  /** What it wrote last; `undefined` after it was pruned. */
+  /** The value of the last write; `undefined` after this process removed the value (pruned). */
   readonly value: string | undefined;
   readonly heldUntil?: number;
-  /** Who wrote it besides us, when last asked. */
+  /** The other writer of the place, from the last live read. */
   readonly rival?: string;
 }
 
-/** What is remembered of one node. Immutable; places without recent writes are dropped. */
+/** The fights on one node. Immutable. Places without recent writes are dropped. */
 export type Fights = ReadonlyMap<MarkId, Fight>;
 
 export const noFights: Fights = new Map();
 
 export interface FightAssessment {
   readonly fights: Fights;
-  /** Places to leave alone now, with the rival if known. */
+  /** Places that Berth must not write now, with the other writer if known. */
   readonly held: ReadonlyMap<MarkId, string | undefined>;
-  /** The ones held from now on: the moment to find out who the rival is. */
+  /** Places held from now on. The caller should now look up the other writer. */
   readonly started: readonly MarkId[];
   readonly recheckAfterMs?: number;
 }
 
 /**
- * Decides which of the changes would only go on with a fight: a place that this process wrote three times within a
- * minute and that needs writing again was reverted three times.
+ * Finds changes that would continue a fight. If this process wrote a place three times within a minute and must write
+ * it again, another writer has reverted it three times.
  */
 export function assessFights(fights: Fights, changes: readonly Change[], nowMs: number): FightAssessment {
   if (fights.size === 0) return { fights, held: new Map(), started: [] };
@@ -44,7 +44,7 @@ export function assessFights(fights: Fights, changes: readonly Change[], nowMs: 
   let until = Number.POSITIVE_INFINITY;
   for (const change of changes) {
     const fight = next.get(change.id);
-    // What stands is what we wrote: nobody has reverted it, we want something else now.
+    // The value is still the one that this process wrote, so this change is no answer to a revert.
     if (fight === undefined || !isContestable(change) || change.before === fight.value) continue;
     const holding = fight.heldUntil !== undefined && nowMs < fight.heldUntil;
     if (!holding && !isLost(fight, nowMs)) continue;
@@ -59,8 +59,8 @@ export function assessFights(fights: Fights, changes: readonly Change[], nowMs: 
 }
 
 /**
- * After a successful write. A removal of our own ends the counting, and so does replacing what we had written ourselves:
- * what follows is a new wish, not a revert.
+ * Call after a successful write. The count starts again when Berth removes its mark or replaces its own value, because
+ * such a write does not answer a revert.
  */
 export function noteWritten(fights: Fights, changes: readonly Change[], nowMs: number): Fights {
   const next = new Map(fights);
@@ -75,13 +75,13 @@ export function noteWritten(fights: Fights, changes: readonly Change[], nowMs: n
   return next;
 }
 
-/** Remembers who reverts a place. */
+/** Stores the name of the writer that reverts a place. */
 export function nameRival(fights: Fights, id: MarkId, rival: string): Fights {
   const fight = fights.get(id);
   return fight === undefined ? fights : new Map(fights).set(id, { ...fight, rival });
 }
 
-/** Setting a mark, or pruning a place that is exclusive: what somebody else can undo. */
+/** True for changes that another writer can revert: setting a mark, or pruning an exclusive place. */
 function isContestable({ action, entry }: Change): boolean {
   return action === "add" || action === "overwrite" || (action === "remove" && entry === undefined);
 }

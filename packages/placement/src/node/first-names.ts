@@ -1,7 +1,7 @@
-/** How many nodes a status names. */
+/** A status names at most this many nodes. */
 export const MAX_FIRST_NODES = 5;
 
-/** The first so many names in order. One look at each, so that a rule of all nodes costs no sorting of them. */
+/** The first `most` names in order. It reads each name once and does not sort all names, which could be many. */
 export function firstOf(names: Iterable<string>, most: number): readonly string[] {
   const first: string[] = [];
   for (const name of names) {

@@ -8,10 +8,10 @@ export interface FirstPassOptions {
   readonly onDone: () => void;
 }
 
-/** Tells when every node has been looked at since the start: what is counted over all nodes is not true before. */
+/** Reports when Berth has decided every node once since its start. Counts over all nodes are wrong before that. */
 export class FirstPass implements NodeObserver {
   readonly #options: FirstPassOptions;
-  /** Nodes that have been looked at; `undefined` once that is all. */
+  /** Nodes that were decided; `undefined` after all were. */
   #seen: Set<string> | undefined = new Set();
 
   constructor(options: FirstPassOptions) {
@@ -32,7 +32,7 @@ export class FirstPass implements NodeObserver {
     this.check();
   }
 
-  /** Call when the nodes are synced; afterwards it finds out by itself. */
+  /** Call once when the nodes are synced. Later the other methods call it. */
   check(): void {
     const { nodes, onDone } = this.#options;
     const seen = this.#seen;

@@ -1,6 +1,6 @@
 /**
- * The tolerations that Berth adds to the pod template of a DaemonSet. An annotation beside the template records them,
- * because nothing else tells them from those of the user: `berth clean` removes only what is recorded. Pure.
+ * The tolerations that Berth adds to the pod template of a DaemonSet. An annotation on the DaemonSet records them, to
+ * distinguish them from the user's tolerations. `berth clean` removes only recorded ones. Pure.
  */
 import type { DaemonSet, JsonPatchOperation, Toleration } from "@berth/kube";
 import { escapePointer } from "./json-pointer.ts";
@@ -8,21 +8,21 @@ import { ownValue } from "./mark.ts";
 
 type Annotations = Readonly<Record<string, string>> | undefined;
 
-/** Of each capability: `startup.k8s.io/initializing:NoSchedule,example.com/b:NoExecute`. */
+/** One annotation per capability. Example value: `startup.k8s.io/initializing:NoSchedule,example.com/b:NoExecute`. */
 export function tolerationsAnnotation(capability: string): string {
   return `berth.dev/${capability}-tolerations`;
 }
 
-/** As kubectl writes taints. Without a value the toleration is for any. */
+/** The form in which kubectl writes taints. Without a value the toleration is for any value. */
 function textOf({ key = "", value, effect = "" }: Toleration): string {
   return `${key}${value === undefined ? "" : `=${value}`}:${effect}`;
 }
 
 /**
- * Records them in the patch that adds them. Nothing for none.
+ * Patch operations that record the given tolerations. Empty without any.
  *
- * @param annotations of the DaemonSet. The API server keeps one on every stored DaemonSet; one that is being created may
- *   have none, and `undefined` says so.
+ * @param annotations of the DaemonSet; `undefined` if it has none. A stored DaemonSet always has some; one that is
+ *   being created may have none.
  */
 export function recordTolerations(
   capability: string,
@@ -50,7 +50,7 @@ export function withoutTolerations(
   if (ownValue(metadata?.annotations, key) === undefined) return undefined;
   const recorded = recordedIn(metadata?.annotations, key);
   const standing = spec?.template.spec?.tolerations ?? [];
-  // From the last, so that the places of the others hold.
+  // Remove from the end, so that the indexes of the other items stay valid.
   const ours = standing.flatMap((it, at) => (recorded.has(textOf(it)) ? [at] : [])).toReversed();
   return [
     ...ours.map(

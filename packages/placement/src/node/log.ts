@@ -1,4 +1,4 @@
-/** Tells the log what was written to nodes, and why. The fields are promised (docs/reference/logs.md), the texts are not. */
+/** Logs the writes to nodes and their reasons. The fields are stable (docs/reference/logs.md); the texts are not. */
 
 import { type Clock, type Component, type Logger, type Running, whenAborted } from "@berth/runtime";
 import { type Contribution } from "./capability.ts";
@@ -8,8 +8,8 @@ import { holdsPods, parseMarkId } from "./mark.ts";
 import { type NodeObserver } from "./observer.ts";
 
 /**
- * A taint or a cordon is a line of its own. Labels are the mass case: one line for each write would cost a tenth of a
- * mass change, so one line tells what was written within a second. Each single change is there at level debug.
+ * Each taint or cordon gets its own line. Label changes are frequent: a line for each write would add a tenth to the
+ * cost of a mass change. So one line covers all label writes of a second. Level debug shows each change.
  */
 export class NodeLog implements NodeObserver, Component {
   readonly name = "node-log";
@@ -85,7 +85,7 @@ export class NodeLog implements NodeObserver, Component {
   }
 }
 
-/** What was written since the last line about it. */
+/** The writes since the last such line. */
 interface Burst {
   nodes: number;
   readonly first: string[];
@@ -101,7 +101,7 @@ interface LabelChange {
   readonly nodes: number;
 }
 
-/** What the documents of a capability are called. */
+/** The name for a document of a capability. Default: `rule`. */
 const NOUNS: Readonly<Record<string, string>> = { gates: "gate" };
 
 function toMark({ id, before, after }: Change): object {
@@ -115,7 +115,7 @@ function waitsFor({ capability, rule }: Change, contributions: readonly Contribu
   return findings.filter(({ subject }) => subject === rule).map(({ message }) => message);
 }
 
-/** Writes within this time are one line of the log. Milliseconds. */
+/** Writes within this time share one line of the log. Milliseconds. */
 const TELL_AFTER_MS = 1000;
-/** Nodes named in such a line. */
+/** Such a line names at most this many nodes. */
 const MOST_NAMED = 5;

@@ -1,8 +1,8 @@
-/** Reads what the API server keeps of who owns which fields (`metadata.managedFields`, FieldsV1). Pure and total. */
+/** Reads the owners of fields from `metadata.managedFields` (FieldsV1). Pure; never throws. */
 import type { ManagedFieldsEntry } from "@berth/kube";
 import { field } from "./untrusted-json.ts";
 
-/** What this manager has applied to the object itself: there is one entry at most, whatever version it was applied in. */
+/** The Apply entry of this manager for the object itself, not for a subresource. There is at most one. */
 export function ownEntry(
   entries: readonly ManagedFieldsEntry[],
   manager: string,
@@ -12,7 +12,7 @@ export function ownEntry(
   );
 }
 
-/** Of an entry what is owned below this place, as `f:spec`, `f:template`; `undefined`: nothing, and not the place itself. */
+/** The fields that an entry owns at or below this path (`f:spec`, `f:template`); `undefined` when it owns none. */
 export function ownedAt(
   entry: Pick<ManagedFieldsEntry, "fieldsV1"> | undefined,
   place: readonly string[],
@@ -20,7 +20,7 @@ export function ownedAt(
   return place.reduce<unknown>(field, entry?.fieldsV1);
 }
 
-/** Of an item of a list the field by which it is told from others: `k:{"name":"wait"}`, `name` → `wait`. */
+/** The value of a key field of a list item: `k:{"name":"wait"}` and `name` give `wait`. */
 export function itemKey(item: string, key: string): unknown {
   if (!item.startsWith("k:")) return undefined;
   try {

@@ -4,13 +4,13 @@ import { ownedAt } from "./managed-fields.ts";
 import { type MarkId, type MarkPlace, parseMarkId, standingValue } from "./mark.ts";
 import { parseRecord, stringifyRecord } from "./record.ts";
 
-/** Who, according to `metadata.managedFields`, last wrote a place of a node. */
+/** A field manager that owns a place of a node, by `metadata.managedFields`. */
 export interface FieldHolder {
   readonly manager: string;
   readonly time?: string;
 }
 
-/** The managers that hold this place, in order of name. Taints are held as one list. */
+/** The managers that own this place, in order of name. All taints are one field, so they have the same owners. */
 export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): readonly FieldHolder[] {
   const place = parseMarkId(id);
   if (place === undefined) return [];
@@ -22,8 +22,8 @@ export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): re
 }
 
 /**
- * The other writer of a place that keeps being reverted: who holds it besides us. Nobody holds what was deleted;
- * then it is most likely the last one besides us that wrote the node itself and not its status.
+ * The other writer of a contested place: an owner of the field other than Berth. A deleted field has no owner. Then it
+ * is most likely the last other manager that wrote the node itself, not its status.
  */
 export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): string | undefined {
   const holder = holdersOf(fields, id).find(({ manager }) => manager !== FIELD_MANAGER);
@@ -35,10 +35,10 @@ export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): stri
 }
 
 /**
- * Of a record that is no longer on the node, what still stands there and is held by us; `undefined` when that is
- * nothing. Taints are held as one list, so that alone would not tell.
+ * Reduces a lost record to the marks that are still on the node and whose field Berth owns; `undefined` without any.
+ * All taints are one field, so its owner alone does not show which taints are from Berth.
  *
- * @param live the node as it is now, `managedFields` included.
+ * @param live the node from a live read, with `managedFields`.
  */
 export function recordStillHeld(text: string, live: Node): string | undefined {
   const read = parseRecord(text);

@@ -1,9 +1,9 @@
 import type { MarkId } from "./mark.ts";
 
-/** A set of mark ids: some named one by one, some by how they begin (`annotation/ate.dev/claim.`). */
+/** A set of mark ids, given as single ids and as prefixes (`annotation/ate.dev/claim.`). */
 export interface MarkSet {
   readonly ids: ReadonlySet<string>;
-  /** Matched against the whole id, so `taint/supported-arch:` is that taint with any effect. */
+  /** Prefixes of whole ids, so `taint/supported-arch:` means that taint with any effect. */
   readonly prefixes: readonly string[];
 }
 

@@ -2,7 +2,7 @@ import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
 
-/** Fields of a Node from which marks are read, and the record of ours: every capability and the writer need them. */
+/** The fields of a Node with marks and the record of Berth. Every capability and the node writer need them. */
 export const markFields: FieldMask = [
   "metadata.labels",
   "metadata.annotations",
@@ -21,25 +21,25 @@ export type MarkId =
   | `taint/${string}:${string}`
   | "unschedulable";
 
-/** What a capability wants to stand on a node, and why. */
+/** A value that a capability wants on a node, with the reason. */
 export interface Mark {
   readonly id: MarkId;
   /** A taint's value may be `""`. `unschedulable` has the value `"true"`. */
   readonly value: string;
-  /** `<source>/<name>`, for example `folder/accelerators/edgetpu`: recorded, shown, and asked for before a removal. */
+  /** `<source>/<name>`, for example `folder/accelerators/edgetpu`. It is in the record and decides later removals. */
   readonly rule: string;
-  /** Why it is wanted, a reason constant. */
+  /** Why the mark is wanted. */
   readonly reason: Reason;
-  /** What to do with a value that is not ours: replace it, or leave it and report. */
+  /** What Berth does with a value that it did not set: replace it, or keep it and report. */
   readonly foreign: "overwrite" | "leave";
   /**
-   * Whether an Event tells of its changes. `always`: also when it is set or adopted, by its own reason. `never`: for what
-   * only goes with another mark. Default: when it is replaced or removed.
+   * When Berth sends an Event. `always`: also when the mark is set or adopted, with its own reason. `never`: for a mark
+   * that only accompanies another one. Default: when a value is replaced or removed.
    */
   readonly announce?: "always" | "never";
 }
 
-/** A mark id taken apart. `effect` only for taints. */
+/** A parsed mark id. */
 export type MarkPlace =
   | { readonly kind: "label"; readonly key: string }
   | { readonly kind: "annotation"; readonly key: string }
@@ -72,17 +72,17 @@ export function parseMarkId(text: string): MarkPlace | undefined {
   return { kind, key: rest.slice(0, colon), effect: rest.slice(colon + 1) };
 }
 
-/** Is it a taint or `unschedulable`: what keeps pods from a node? */
+/** True for a taint and for `unschedulable`, which keep pods away from a node. */
 export function holdsPods(id: string): id is MarkId {
   return parseMarkId(id)?.kind === "taint" || id === "unschedulable";
 }
 
-/** Does the text name a place that can hold a mark? */
+/** True when the text names a place that can hold a mark. */
 export function isMarkId(text: string): text is MarkId {
   return parseMarkId(text) !== undefined;
 }
 
-/** The value that stands on the node at this place now; `undefined` when nothing stands there. */
+/** The present value at this place of the node; `undefined` without one. */
 export function standingValue(node: Node, id: MarkId): string | undefined {
   const place = parseMarkId(id);
   if (place === undefined) return undefined;
@@ -93,7 +93,7 @@ export function standingValue(node: Node, id: MarkId): string | undefined {
   return taint && (taint.value ?? "");
 }
 
-/** Every place of the node that holds something a mark could be, with its value. */
+/** Every label, annotation, taint and cordon of the node, with its value. */
 export function* standingMarks(node: Node): Generator<{ readonly id: MarkId; readonly value: string }> {
   for (const [key, value] of Object.entries(node.metadata?.labels ?? {})) yield { id: labelId(key), value };
   for (const [key, value] of Object.entries(node.metadata?.annotations ?? {}))
@@ -103,7 +103,7 @@ export function* standingMarks(node: Node): Generator<{ readonly id: MarkId; rea
   if (node.spec?.unschedulable === true) yield { id: "unschedulable", value: "true" };
 }
 
-/** A label may be called `constructor`: never read through to the prototype. */
+/** Reads only own properties, because a label can have a name such as `constructor`. */
 export function ownValue(map: Readonly<Record<string, string>> | undefined, key: string): string | undefined {
   return map !== undefined && Object.hasOwn(map, key) ? map[key] : undefined;
 }

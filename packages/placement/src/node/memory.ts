@@ -6,10 +6,10 @@ import { type Fights, noFights } from "./fights.ts";
 import type { MarkId } from "./mark.ts";
 import { type Leaving, nothingLeaving } from "./removals.ts";
 
-/** A version of the node that is known to exist, and until when to wait for the cache to show it. */
+/** A known version of the node, and how long to wait until the cache shows it. */
 interface AwaitedVersion {
   readonly resourceVersion: string;
-  /** False after a conflict: that version itself is the outdated one. */
+  /** False after a conflict: then this version is outdated, and Berth waits for a newer one. */
   readonly inclusive: boolean;
   readonly untilMs: number;
 }
@@ -22,34 +22,34 @@ interface Refusal {
   readonly untilMs: number;
 }
 
-/** What the writer remembers of one node, for this uid only. Times are monotonic ms. */
+/** The state that the writer keeps for one node with this uid. Times are monotonic ms. */
 export interface NodeMemory {
   readonly uid: string | undefined;
-  /** The ownership record last seen, as it stood. */
+  /** The text of the last ownership record on the node. */
   record?: string;
-  /** The version of the node without a record for which `record` was found to be still true. */
+  /** The resourceVersion without a record at which Berth last checked `record` by a live read. */
   verifiedAt?: string;
   awaited?: AwaitedVersion;
-  /** Writes in a row that the server refused because of a newer version. */
+  /** Consecutive writes that the API server refused because of a newer version. */
   conflicts: number;
   fights: Fights;
   leaving: Leaving;
   refusals: ReadonlyMap<MarkId, Refusal>;
-  /** Warnings that stand and have been reported. */
+  /** Present warnings that have been reported. */
   reported: ReadonlySet<string>;
 }
 
-/** How long to wait for the cache before deciding on what it has: the patch is guarded, so that is safe. */
+/** The longest wait for the cache. A decision on an old version is safe, because the patch has a resourceVersion. */
 const AWAIT_MS = 30_000;
 /**
- * The same after the first conflict; it doubles with each further one in a row. Shorter, because there may be nothing
- * to come: an admission plugin or a proxy can answer 409 as well.
+ * The wait after the first conflict. It doubles with each consecutive conflict. It is shorter because an admission
+ * plugin or a proxy can also answer 409, and then no newer version exists.
  */
 const AWAIT_NEWER_MS = 500;
-/** How soon to look again meanwhile; normally the informer's own event comes first. */
+/** The time between checks during the wait. Normally an event from the informer comes first. */
 const AWAIT_RECHECK_MS = 100;
 
-/** First and longest wait before a refused change is tried again unchanged, ms; it doubles. */
+/** The first and the longest wait before a refused change is sent again, ms. The wait doubles each time. */
 const REFUSED_MIN_MS = 30_000;
 const REFUSED_MAX_MS = 300_000;
 
@@ -61,14 +61,14 @@ export function createMemory(uid: string | undefined): NodeMemory {
   return { uid, conflicts: 0, ...nothing };
 }
 
-/** From now on, do not decide on anything older than `node`: our own write is in it. */
+/** After a write: do not decide on a version older than `node`, which contains that write. */
 export function awaitWritten(memory: NodeMemory, { metadata }: Node, nowMs: number): void {
   const { resourceVersion } = metadata ?? {};
   memory.conflicts = 0;
   if (resourceVersion) memory.awaited = { resourceVersion, inclusive: true, untilMs: nowMs + AWAIT_MS };
 }
 
-/** From now on, do not decide on this version: the server said that there is a newer one. */
+/** After a conflict: do not decide on this version, because the API server has a newer one. */
 export function awaitNewer(memory: NodeMemory, { metadata }: Node, nowMs: number): void {
   const { resourceVersion } = metadata ?? {};
   const untilMs = nowMs + Math.min(AWAIT_MS, AWAIT_NEWER_MS * 2 ** memory.conflicts);
@@ -82,7 +82,7 @@ export function waitBeforeDeciding(memory: NodeMemory, cached: Node, nowMs: numb
   if (awaited === undefined) return undefined;
   const version = cached.metadata?.resourceVersion ?? "";
   const order = compareResourceVersions(version, awaited.resourceVersion);
-  // An order that cannot be told: only the very version that was refused is known to be too old.
+  // If the versions cannot be compared, only the refused version itself is known to be too old.
   const recent =
     order === undefined
       ? awaited.inclusive || version !== awaited.resourceVersion
@@ -94,7 +94,7 @@ export function waitBeforeDeciding(memory: NodeMemory, cached: Node, nowMs: numb
   return Math.min(AWAIT_RECHECK_MS, awaited.untilMs - nowMs);
 }
 
-/** Remembers that the server refused these changes, each waiting twice as long as the time before. */
+/** Records that the API server refused these changes. Each waits twice as long as the last time. */
 export function noteRefused(
   memory: NodeMemory,
   changes: readonly Change[],
@@ -114,7 +114,7 @@ export interface RefusalAssessment {
   readonly recheckAfterMs?: number;
 }
 
-/** Which changes are the same that the server refused a short time ago. Forgets those no longer asked for. */
+/** Finds changes that the API server refused recently. Drops refusals of changes that are no longer wanted. */
 export function assessRefusals(
   memory: NodeMemory,
   changes: readonly Change[],
@@ -139,7 +139,7 @@ export function assessRefusals(
   return { withheld, findings, ...(withheld.size > 0 && { recheckAfterMs: untilMs - nowMs }) };
 }
 
-/** After a successful write: these changes are no longer refused. */
+/** After a successful write: drops the refusals of these changes. */
 export function noteAccepted(memory: NodeMemory, changes: readonly Change[]): void {
   if (memory.refusals.size === 0) return;
   const accepted = new Set(changes.map(({ id }) => id));

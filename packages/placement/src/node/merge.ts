@@ -9,23 +9,23 @@ export interface WantedMark {
   readonly mark: Mark;
 }
 
-/** What all capabilities want of one node together. */
+/** The combined decisions of all capabilities about one node. */
 export interface MergedMarks {
   readonly wanted: ReadonlyMap<MarkId, WantedMark>;
-  /** Places where what stands stays: in conflict, invalid, not permitted, or not to be told. */
+  /** Places that keep their present value: in conflict, invalid, not permitted, or unknown. */
   readonly kept: ReadonlyMap<MarkId, Reason>;
-  /** By name of capability. */
+  /** By capability name. */
   readonly policies: ReadonlyMap<string, Policy>;
-  /** Why a capability no longer wants a mark of its own, where it says so. */
+  /** Why a capability no longer wants one of its marks, if it gives a reason. */
   readonly removals: ReadonlyMap<MarkId, Reason>;
   readonly findings: readonly Finding[];
 }
 
 /**
- * Puts the contributions together, in order of capability name, so the result does not depend on the order given.
+ * Combines the contributions in order of capability name, so the result does not depend on the order of the input.
  *
- * Guarantees: a mark that the API server would refuse, or that its policy may not write, is left out and reported;
- * a place wanted with two values is written by nobody; with one value by two, the first by name owns it.
+ * Guarantees: reports and skips a mark that the API server would refuse or that its policy may not write. Writes no
+ * value when two capabilities want different ones. When two want the same value, the first by name owns the mark.
  */
 export function mergeContributions(contributions: readonly Contribution[]): MergedMarks {
   const wanted = new Map<MarkId, WantedMark>();
@@ -54,7 +54,7 @@ export function mergeContributions(contributions: readonly Contribution[]): Merg
     for (const [id, reason] of decision.removals ?? []) removals.set(id, reason);
   }
   for (const id of kept.keys()) wanted.delete(id);
-  // A bad mark, or a rule that cannot be read, says nothing against another rule that wants the same place.
+  // An invalid mark or an unreadable rule does not stop another rule that wants the same place.
   const keep = (id: MarkId, reason: Reason): void => {
     if (!wanted.has(id) && !kept.has(id)) kept.set(id, reason);
   };

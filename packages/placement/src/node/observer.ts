@@ -2,12 +2,12 @@ import type { Contribution, NodeView } from "./capability.ts";
 import type { Change } from "./change.ts";
 import type { RemovalAssessment } from "./removals.ts";
 
-/** What was decided about one node. */
+/** The decision about one node. */
 export interface NodeOutcome {
   readonly contributions: readonly Contribution[];
-  /** Marks recorded as ours. */
+  /** Marks that this installation recorded. */
   readonly owned: NodeView["owned"];
-  /** Everything that should change, what waits included. */
+  /** All wanted changes, including those that wait. */
   readonly changes: readonly Change[];
   /** Removals that wait. */
   readonly withheld: RemovalAssessment["withheld"];
@@ -15,13 +15,13 @@ export interface NodeOutcome {
 
 export interface NodeObserver {
   decided(name: string, outcome: NodeOutcome): void;
-  /** These changes were made, decided with these contributions. */
+  /** Called after a write, with its changes and the contributions behind them. */
   written?(name: string, changes: readonly Change[], contributions: readonly Contribution[]): void;
-  /** Also of a node that was never decided about. */
+  /** Called when a node is deleted, even if `decided` was never called for it. */
   gone(name: string): void;
 }
 
-/** One that tells all of these, in order. */
+/** An observer that calls all of these, in order. */
 export function tellAll(observers: readonly NodeObserver[]): NodeObserver {
   return {
     decided(name, outcome) {

@@ -1,4 +1,4 @@
-/** How a command comes by the documents of a capability, and by what the capability says of them. */
+/** Reads the documents of a capability in a command, and offers what the command can do with the capability. */
 import {
   assembleReadDocuments,
   type ClusterDocuments,
@@ -23,25 +23,25 @@ import type {
 } from "./once.ts";
 
 export interface ReadOptions {
-  /** Documents of files, and whether there are files, which may hold none. */
+  /** Documents of files. `hasConfig`: the user gave files, which may contain no document. */
   readonly files: { readonly settings: Documents; readonly hasConfig: boolean };
-  /** Absent: only files are read. */
+  /** Access to the cluster. Absent: Berth reads only files. */
   readonly session?: OneShotRun;
-  /** Documents that stand in for those of the cluster, as if they were applied. */
+  /** Documents that replace those of the cluster with the same name, as if they were applied. */
   readonly tried?: Documents | undefined;
-  /** What to do with documents that ask before they act: show what they would do, or leave out those that wait. */
+  /** For documents that need a confirmation. `act`: show their effect. `wait`: leave out those that wait. */
   readonly waiting: "act" | "wait";
 }
 
-/** One capability, its documents read. */
+/** One capability after its documents are read. */
 export interface ReadCapability {
-  /** There is a source of its documents. */
+  /** True when its documents have a source. */
   readonly isGiven: boolean;
-  /** What is wrong with single documents; the others are in force. */
+  /** Faults of single documents. The other documents are in force. */
   readonly faults: readonly Fault[];
-  /** Those of them with which a command ends as with files that cannot be used. */
+  /** The faults that make a command fail, like files that cannot be used. */
   readonly refused: readonly Fault[];
-  /** Others wait for its marks. */
+  /** Present when other capabilities wait for its marks. */
   readonly facts?: BoundCapability;
   plan?(at: LookAt): Promise<PlanningCapability>;
   explain?(at: Omit<ExplainAt, "statusOf">): Promise<ExplainingCapability>;
@@ -49,7 +49,7 @@ export interface ReadCapability {
   clean?(at: CleanAt): Promise<CleaningCapability>;
 }
 
-/** To plan and explain nodes, to explain pods, to have marks that others wait for, to be cleaned. */
+/** `nodes`: plan and explain nodes. `pods`: explain pods. `facts`: marks that others wait for. `clean`: clean. */
 export type Purpose = "nodes" | "pods" | "facts" | "clean";
 
 export interface OnceCapability {
@@ -95,8 +95,8 @@ function statusOf(object: object): unknown {
 type Named = { readonly name: string };
 
 /**
- * Documents of the cluster as they would be. Where one that is in force gets a fault by what is tried, a running Berth goes
- * on by it as it is.
+ * The documents of the cluster with the tried ones in place. If a tried document puts a fault into one in force, a
+ * running Berth continues with the version in force.
  */
 export function replaced<S>(
   tried: ClusterDocuments<S>["documents"],
@@ -113,12 +113,12 @@ export function replaced<S>(
   };
 }
 
-/** Is it a fault of a document that is tried? It is called as faults of the cluster are: `nodefootprint/agent`. */
+/** True for an error in a tried document. Its name has the form of cluster documents: `nodefootprint/agent`. */
 export function isTried({ severity, file }: Fault, kind: string, tried: readonly Named[]): boolean {
   return severity === "error" && tried.some(({ name }) => file === `${kind.toLowerCase()}/${name}`);
 }
 
-/** The capabilities that others wait for, as far as they have been read. */
+/** The capabilities among these whose marks others wait for. */
 export function factsOf(read: readonly ReadCapability[]): readonly NodeFacts[] {
   return read.flatMap(({ facts, isGiven }) => (facts === undefined ? [] : [{ capability: facts, isGiven }]));
 }

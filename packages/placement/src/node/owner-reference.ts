@@ -1,4 +1,4 @@
-/** References to owners, as they stand on objects: whoever makes a pod can write any. */
+/** Owner references of objects. They are untrusted: a user who creates a pod can write any reference. */
 import { createHash } from "node:crypto";
 import {
   cronJobs,
@@ -13,21 +13,21 @@ import {
   statefulSets,
 } from "@berth/kube";
 
-/** What Kubernetes itself makes pods with, by `kindText`: these need no discovery. */
+/** The kinds with which Kubernetes itself creates pods, by `kindText`. They need no discovery. */
 export const WORKLOADS: ReadonlyMap<string, Resource> = new Map(
   [replicaSets, deployments, statefulSets, daemonSets, jobs, cronJobs, replicationControllers].map(
     (resource) => [kindText(resource), resource],
   ),
 );
 
-/** Of the name of an object (apimachinery `DNS1123SubdomainMaxLength`). */
+/** The longest name of an object (apimachinery `DNS1123SubdomainMaxLength`). */
 const MAX_NAME = 253;
-/** Of the key of an owner, in characters of ASCII. */
+/** The longest key of an owner, in UTF-16 units. */
 export const MAX_KEY = 256;
 
-/** An owner as a reference names it, in the namespace of what it owns. */
+/** The owner that a reference names. Its namespace is that of the owned object. */
 export interface NamedOwner {
-  /** Of all that the reference says: a forged one must not answer for the owner whose uid it names. At most `MAX_KEY`. */
+  /** Made from all fields, so that a forged reference never has the key of a real owner. At most `MAX_KEY` long. */
   readonly key: string;
   readonly namespace: string;
   readonly group: string;
@@ -38,7 +38,7 @@ export interface NamedOwner {
 export function toNamedOwner(ref: OwnerReference, namespace: string): NamedOwner {
   const { apiVersion, kind, name, uid } = ref;
   const text = JSON.stringify([namespace, apiVersion, kind, name, uid]);
-  // Hundreds of thousands are remembered, and whoever makes pods chooses how long they are.
+  // Berth keeps hundreds of thousands of keys, and a user who creates pods chooses their length.
   const key = text.length <= MAX_KEY ? text : createHash("sha256").update(text).digest("base64");
   const version = apiVersion.slice(apiVersion.indexOf("/") + 1);
   return { key, namespace, group: groupOf(apiVersion), version, ref };
@@ -49,19 +49,19 @@ export function controllerOf({ ownerReferences }: ObjectMeta): OwnerReference | 
 }
 
 /**
- * Names of objects have at most 253 characters of ASCII, and references are not checked: what is longer or has others is not
- * even asked for.
+ * True for a reference that can name no object, so Berth sends no request for it. The API server does not check
+ * references. A name has at most 253 ASCII characters.
  */
 export function isNoName({ apiVersion, kind, name, uid }: OwnerReference): boolean {
   return [apiVersion, kind, name, uid].some((text) => text.length > 2 * MAX_NAME || !/^[!-~]*$/.test(text));
 }
 
-/** What a reference takes in memory. */
+/** An estimate of the memory for a reference, in bytes. */
 export function bytesOf({ apiVersion, kind, name, uid }: OwnerReference): number {
   return 160 + apiVersion.length + kind.length + name.length + uid.length;
 }
 
-/** Does Kubernetes itself make pods with it? */
+/** True for a kind with which Kubernetes itself creates pods. */
 export function isWorkload({ apiVersion, kind }: Pick<OwnerReference, "apiVersion" | "kind">): boolean {
   return WORKLOADS.has(kindText({ group: groupOf(apiVersion), kind }));
 }

@@ -6,8 +6,8 @@ import { MAX_RECORD_BYTES, type MarkRecord, stringifyRecord } from "./record.ts"
 import { MAX_ANNOTATIONS_BYTES } from "./validate.ts";
 
 /**
- * A JSON merge patch of a Node: `null` removes. The uid keeps it off a node made again under the same name, the
- * resourceVersion makes it fail (`conflict`) when the node has changed since it was read.
+ * A JSON merge patch of a Node: `null` removes a field. With the uid, the patch fails on a new node of the same name.
+ * With the resourceVersion, it fails (`conflict`) when the node has changed since the read.
  */
 export interface NodePatch {
   readonly metadata: {
@@ -24,9 +24,9 @@ export interface NodePatch {
 }
 
 /**
- * The patch that carries out some of a plan's changes, their ownership record included.
+ * The patch for some of a plan's changes, including the update of the ownership record.
  *
- * @param base the record that the changes start from; `undefined` leaves the annotation alone.
+ * @param base the record before the changes; `undefined` keeps the annotation as it is.
  * @returns `undefined` when nothing would change.
  */
 export function buildPatch(
@@ -63,13 +63,13 @@ export function buildPatch(
   return { metadata: { uid, resourceVersion, ...metadata }, ...(touchesSpec && { spec }) };
 }
 
-/** Would the record, or all annotations together, become larger than is allowed? */
+/** True when the patch would make the record, or all annotations together, larger than allowed. */
 export function exceedsAnnotations(node: Node, patch: NodePatch | undefined): boolean {
   const patched = patch?.metadata.annotations;
   if (patched === undefined) return false;
   const standing = node.metadata?.annotations ?? {};
   const record = patched[MARKS_ANNOTATION] ?? "";
-  // UTF-8 takes at most three bytes for a UTF-16 unit: most nodes need no exact count.
+  // A UTF-16 unit takes at most three bytes in UTF-8, so most nodes need no exact count.
   const units = sizeOf(standing, ({ length }) => length) + sizeOf(patched, ({ length }) => length);
   if (3 * units <= MAX_ANNOTATIONS_BYTES && 3 * record.length <= MAX_RECORD_BYTES) return false;
   return (
@@ -91,7 +91,7 @@ function bytesOf(text: string): number {
   return Buffer.byteLength(text, "utf8");
 }
 
-/** The annotation to write; `undefined` when it stays. One that vanished is written again without any change. */
+/** The annotation to write; `undefined` for no write. Restores a lost annotation even without other changes. */
 function recordUpdate(
   node: Node,
   base: MarkRecord | undefined,
@@ -109,7 +109,7 @@ function recordUpdate(
   return next === text ? undefined : (next ?? null);
 }
 
-/** Others' taints stay as they are, in their order; ours change in place or are added at the end. */
+/** Keeps foreign taints and the order of all. Taints of Berth change in place or are added at the end. */
 function mergeTaints(
   standing: readonly Taint[],
   wanted: ReadonlyMap<MarkId, string | null>,

@@ -3,7 +3,7 @@ import type { Permission } from "@berth/host";
 
 const reading = ["list", "watch"];
 
-/** What startup gates wait for, what policies and footprints select, and whether a node runs something already. */
+/** Startup gates wait for these objects. Policies and footprints select them, and check whether a node runs them. */
 export const readsPods: readonly Permission[] = [
   { rule: { apiGroups: [""], resources: ["pods"], verbs: reading } },
   { rule: { apiGroups: ["apps"], resources: ["daemonsets"], verbs: reading } },

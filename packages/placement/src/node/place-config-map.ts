@@ -1,4 +1,4 @@
-/** The taints and cordons that an installation has declared, in a ConfigMap of Berth's namespace: see `DeclaredPlaces`. */
+/** Stores the declared taints and cordons of an installation in a ConfigMap; see `DeclaredPlaces`. */
 import { createHash } from "node:crypto";
 import { baseName, type OneShotRun, unlessForbidden } from "@berth/host";
 import { type ConfigMap, configMaps, isApiError, type KubeClient } from "@berth/kube";
@@ -16,7 +16,7 @@ export function placeConfigMapName(installation: string): string {
   return `${baseName(installation)}-declared-places`;
 }
 
-/** Entries are only ever added, each by a key of its own: two processes cannot take away what the other has added. */
+/** Only adds entries, each with its own key, so two processes cannot delete each other's entries. */
 export function createPlaceStore(
   client: Pick<KubeClient, "get" | "patch" | "create">,
   { namespace, installation }: PlaceConfigMap,
@@ -53,12 +53,12 @@ export function createPlaceStore(
   };
 }
 
-/** Keys of a ConfigMap hold no `/` and no `:`, and are shorter than those of taints. */
+/** A hash, because ConfigMap keys allow no `/` or `:` and are shorter than taint keys. */
 function keyOf(id: MarkId): string {
   return createHash("sha256").update(id).digest("hex");
 }
 
-/** What one command knows of them; nothing where it may not be read, which the session notes. */
+/** The declared places, for a command. Empty without the permission; the command then notes the consequence. */
 export async function readDeclaredPlaces(
   session: OneShotRun & { readonly stateNamespace: () => Promise<{ readonly name: string }> },
 ): Promise<ReadonlySet<MarkId>> {

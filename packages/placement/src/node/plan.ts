@@ -17,21 +17,21 @@ import {
 } from "./record.ts";
 import { permits } from "./validate.ts";
 
-/** A recorded mark that is not wanted and stays all the same. */
+/** A recorded mark that is not wanted but stays. */
 export interface StayingMark {
   readonly id: MarkId;
   readonly recorded: RecordedMark;
   readonly reason: Reason;
 }
 
-/** What is to be done to one node. No changes means settled. */
+/** The changes to make to one node. No changes means that the node is settled. */
 export interface NodePlan {
   readonly node: Node;
   /** In order of mark id. */
   readonly changes: readonly Change[];
   readonly stays: readonly StayingMark[];
   readonly findings: readonly Finding[];
-  /** The record that the changes start from; absent when it is not to be touched. */
+  /** The record before the changes; absent when Berth must not change it. */
   readonly base?: MarkRecord;
   /** All changes in one guarded merge patch. */
   readonly patch?: NodePatch;
@@ -42,21 +42,21 @@ export interface PlanInput {
   readonly merged: MergedMarks;
   readonly installation: string;
   readonly now: Instant;
-  /** The record that this process last saw on this node (same uid): written again should it vanish. */
+  /** The last record that this process read on this node (same uid). Berth restores it if it disappears. */
   readonly lastRecord?: string | undefined;
-  /** Taints, and `unschedulable`, that rules of the installation declared earlier. Default none. */
+  /** Taints, and `unschedulable`, that rules of the installation declared earlier. Default: none. */
   readonly declared?: ReadonlySet<MarkId>;
-  /** List keys that a rule could have set and nobody recorded. Costs a look at every key; default false. */
+  /** List keys without a record that a rule could have set. Reads every key of the node. Default false. */
   readonly listUnrecorded?: boolean;
 }
 
 /**
- * Decides what one patch does to a node. Pure and deterministic; applied once, the next plan is empty.
+ * Plans one patch for a node. Pure and deterministic. After the patch, the next plan is empty.
  *
- * Guarantees: a mark that is neither wanted, nor recorded by this installation, nor exclusive is never touched; a
- * mark is removed only when the rule source it came from has been read, and never while the record cannot be read; a
- * taint or `unschedulable` only where the installation has declared it, whatever the record on the node says;
- * a node that is being deleted is left alone; every patch carries uid and resourceVersion.
+ * Guarantees: never changes a mark that is neither wanted, nor recorded by this installation, nor exclusive. Removes a
+ * mark only after its rule source was read, and never while the record is unreadable. Removes a taint or
+ * `unschedulable` only where the installation has declared it, because a record can be forged. Never changes a node
+ * that is being deleted. Every patch has uid and resourceVersion.
  */
 export function planNode(input: PlanInput): NodePlan {
   const { node, merged, installation } = input;
@@ -78,7 +78,7 @@ export function planNode(input: PlanInput): NodePlan {
   return finish(draft, { by, marks });
 }
 
-/** What the node says about ownership, or what it said last when it no longer says anything. */
+/** The record on the node; if it is absent, the last one that this process read. */
 export function effectiveRecord(node: Node, lastRecord: string | undefined): ReadRecord {
   const read = recordOf(node);
   if (read.state !== "absent" || lastRecord === undefined) return read;
@@ -100,7 +100,7 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
   const { mark, capability } = wanted;
   const before = standingValue(draft.node, id);
   const last = draft.marks.get(id);
-  // What another installation has recorded and let vanish is free: it may be gone itself.
+  // A place that another installation recorded is free once its value is gone. That installation may be gone, too.
   const recorded = before === undefined && last?.by !== draft.installation ? undefined : last;
   const ours = recorded?.by === draft.installation;
   const entry = nextEntry(draft, wanted, recorded);
@@ -114,7 +114,7 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
   };
   if (before === mark.value) {
     if (entry === undefined) return;
-    // Who announces a mark says by its own reason that it stands, whoever has set it.
+    // A mark with `announce: "always"` uses its own reason, even if Berth did not set the value.
     const adopted = mark.announce === "always" ? mark.reason : reasons.Adopted;
     draft.changes.push({
       ...change,
@@ -138,7 +138,7 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
   draft.changes.push({ ...change, before, action: "overwrite", reason });
 }
 
-/** The record entry to write for a wanted mark; `undefined` when the entry is right already or not ours to write. */
+/** The record entry to write for a wanted mark; `undefined` when it is right already, or Berth must not write it. */
 function nextEntry(
   draft: Draft,
   { capability, mark }: WantedMark,
@@ -193,10 +193,10 @@ function whyStays(
   return isDeclared || standingValue(draft.node, id) === undefined ? undefined : reasons.PlaceNotDeclared;
 }
 
-/** Prunes what stands unwanted at places that belong to one capability alone. */
+/** Removes unwanted values at places that only one capability may use. */
 function planExclusive(draft: Draft): void {
   const { node, merged, marks } = draft;
-  // Two capabilities may claim one place for themselves; it is pruned once.
+  // Two capabilities may both claim a place as exclusive. Prune it only once.
   const pruned = new Set<MarkId>();
   for (const [capability, policy] of merged.policies) {
     if (isEmptyMarkSet(policy.exclusive)) continue;
@@ -238,12 +238,12 @@ function finish(draft: Draft, base: MarkRecord | undefined): NodePlan {
     const reason = reasons.RecordRestored;
     possible.push({ id: RECORD_ID, action: "record", capability: "", rule: "", reason });
   }
-  // An entry of a vanished record whose mark is gone too needs no write: there is nothing left to change.
+  // If both the record and a mark are gone, the entry of the mark needs no write.
   const made = patch === undefined ? [] : possible;
   return { node, changes: made, stays, findings, ...(base && { base }), ...(patch && { patch }) };
 }
 
-/** Does it add to the record or to another annotation? */
+/** True when the change makes the record or another annotation longer. */
 function growsAnnotations(change: Change): boolean {
   if (change.entry !== undefined && change.entry !== null) return true;
   return change.after !== undefined && parseMarkId(change.id)?.kind === "annotation";

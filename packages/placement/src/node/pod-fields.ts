@@ -1,4 +1,4 @@
-/** What is kept of pods, and of templates of pods: where they may go, and which images they run. */
+/** Reduces pods and pod templates to the fields that Berth reads: placement and images. */
 
 import { pick } from "@berth/host";
 import type { Container, ObjectMeta, PodSpec } from "@berth/kube";
@@ -16,10 +16,10 @@ const PLACEMENT = [
   "imagePullSecrets",
 ] as const;
 
-/** Of annotations only those that somebody here reads: a client may keep whole manifests there. */
+/** Keep only annotations that Berth reads. Other annotations can contain whole manifests. */
 const ANNOTATIONS = /^(?:berth\.dev\/|kubernetes\.io\/config\.)/;
 
-/** A list that stands empty stays, for patches are made against it. The type promises more: none of it is read. */
+/** Keeps empty lists, because patches depend on them. Callers must not read the other fields that the type promises. */
 export function slimPodSpec(spec: PodSpec): PodSpec {
   const { affinity, containers, initContainers, ephemeralContainers, volumes } = spec;
   const images = (volumes ?? []).filter(({ image }) => image !== undefined);

@@ -1,14 +1,14 @@
-/** What kind of pod it is. Total on whatever somebody sent. */
+/** Classifies pods from untrusted input. Never throws. */
 import type { PodSpec } from "@berth/kube";
 import { field, isRecord, listField, textField } from "./untrusted-json.ts";
 
-/** All lists of one pod that are gone through for each other. Together: no pod that runs comes near it. */
+/** Lists of a pod that Berth reads in nested loops. Real pods have far fewer than `MAX_LISTED` items in total. */
 const LISTS = ["containers", "initContainers", "ephemeralContainers", "volumes", "imagePullSecrets"];
 const MAX_LISTED = 1000;
 
 /**
- * Its fields may still be anything: they are read one by one. One with more than 1,000 containers, volumes, pull secrets and
- * node selector terms in all counts as none, so that nobody can have us read it for seconds.
+ * True for an object; its fields can still have any type. False for more than 1,000 containers, volumes, pull secrets
+ * and node selector terms in total, because a huge pod could keep Berth busy for seconds.
  */
 export function isPodSpec(value: unknown): value is PodSpec {
   const nodeAffinity = field(field(value, "affinity"), "nodeAffinity");
@@ -20,8 +20,8 @@ export function isPodSpec(value: unknown): value is PodSpec {
 }
 
 /**
- * Made by the DaemonSet controller, which has chosen its node: narrowed, it would stay pending for ever where the
- * DaemonSet is not meant to run, and be made again.
+ * True for a pod of the DaemonSet controller, which has chosen its node. Berth must not narrow its placement: the pod
+ * could stay pending for ever, or the controller would create it again and again.
  */
 export function isDaemonSetPod(metadata: unknown): boolean {
   return listField(metadata, "ownerReferences").some(
@@ -32,7 +32,7 @@ export function isDaemonSetPod(metadata: unknown): boolean {
   );
 }
 
-/** Static: kubelet runs it, and what the API server shows of it is an image of that. */
+/** True for a mirror pod: the API server's copy of a static pod that the kubelet runs. */
 export function isMirrorPod(metadata: unknown): boolean {
   return field(field(metadata, "annotations"), "kubernetes.io/config.mirror") !== undefined;
 }

@@ -2,8 +2,8 @@ import type { Node } from "@berth/kube";
 import { changed, or, type Predicate } from "@berth/runtime";
 
 /**
- * The changes of a Node that can matter to a mark: labels, annotations, taints, `unschedulable`, the start of a
- * deletion. Heartbeats and the rest of the status do not; a capability that reads status adds its own predicate.
+ * True for changes of a Node that can affect a mark: labels, annotations, taints, `unschedulable`, the start of a
+ * deletion. Ignores the status, including heartbeats. A capability that reads the status adds its own predicate.
  */
 export const nodeMarksChanged: Predicate<Node> = or<Node>(
   changed((node) => node.metadata?.labels),

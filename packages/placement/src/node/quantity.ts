@@ -1,6 +1,6 @@
-/** Resource quantities, as Kubernetes writes them. Pure and total. */
+/** Kubernetes resource quantities. Pure; never throws. */
 
-/** More digits than any quantity of the API (int64 with nine places), and few enough to be cheap. */
+/** Longer than any quantity of the API (int64 with nine decimal places). The limit keeps parsing cheap. */
 const MAX_LENGTH = 64;
 const MAX_EXPONENT = 30;
 const NANO_DIGITS = 9;
@@ -12,9 +12,9 @@ const DECIMAL: Powers = { n: -9, u: -6, m: -3, k: 3, M: 6, G: 9, T: 12, P: 15, E
 const BINARY: Powers = { Ki: 1, Mi: 2, Gi: 3, Ti: 4, Pi: 5, Ei: 6 };
 
 /**
- * A quantity as Kubernetes writes it (`500m`, `16Gi`, `1e3`, plain numbers), in units of 10⁻⁹. Finer digits are rounded
- * away from zero, as apimachinery's `resource.ParseQuantity` does. Unlike there, binary ones are not capped at 2⁶³-1,
- * and a sign or a point alone is no number.
+ * Parses a quantity (`500m`, `16Gi`, `1e3`, plain numbers) to units of 10⁻⁹. Rounds finer digits away from zero, like
+ * apimachinery's `resource.ParseQuantity`. Unlike that function, it does not cap binary quantities at 2⁶³-1, and it
+ * refuses a sign or a point alone.
  */
 export function parseQuantity(text: string): bigint | undefined {
   const match = text.length > MAX_LENGTH ? null : QUANTITY.exec(text);
@@ -33,14 +33,14 @@ function divideUp(value: bigint, by: bigint): bigint {
   return (value + by - 1n) / by;
 }
 
-/** Is it some, and not none? False for a text that is no quantity. */
+/** True for a quantity above 0. False for a text that is no quantity. */
 export function isPositiveQuantity(text: string): boolean {
   return (parseQuantity(text) ?? 0n) > 0n;
 }
 
 /**
- * Is it the same amount in a workload? Of what is finer than a thousandth the API server stores the next one
- * (`SetDefaults_ResourceList`, pkg/apis/core/v1). A text that is no quantity is the same as none.
+ * True when both are the same amount in a workload. The API server rounds up to thousandths
+ * (`SetDefaults_ResourceList`, pkg/apis/core/v1). A text that is no quantity equals nothing.
  */
 export function isSameQuantity(a: string, b: string): boolean {
   const [one, other] = [a, b].map((text) => {

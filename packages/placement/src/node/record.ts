@@ -9,7 +9,7 @@ export interface RecordedMark {
   /** The capability that wanted it. */
   readonly capability: string;
   readonly rule: string;
-  /** Since when it has been ours, RFC 3339 in whole seconds. */
+  /** The time of the first record entry, RFC 3339 in whole seconds. */
   readonly since: string;
   /** The installation it belongs to. */
   readonly by: string;
@@ -17,33 +17,33 @@ export interface RecordedMark {
 
 /** The content of the annotation `berth.dev/marks`. */
 export interface MarkRecord {
-  /** The installation that the record is named after; a mark of another one says so itself. */
+  /** The default installation of the marks. A mark of another installation has its own `by`. */
   readonly by: string;
   readonly marks: ReadonlyMap<MarkId, RecordedMark>;
 }
 
-/** What is known about ownership on a node. */
+/** The state of the record on a node. */
 export type ReadRecord =
   | { readonly state: "absent" }
   | { readonly state: "read"; readonly record: MarkRecord }
-  /** It is there and must not be touched: removals freeze. */
+  /** The record exists but does not parse. Berth must not change it, and removes nothing from the node. */
   | { readonly state: "unreadable"; readonly problem: string };
 
 const VERSION = 1;
 
 /**
- * The longest record that is read or written, bytes. All annotations of an object share 256 KiB (apimachinery
- * `TotalAnnotationSizeLimitB`); a fourth of it is some 600 marks and leaves room for the other writers.
+ * The longest record that Berth reads or writes, in bytes. All annotations of an object share 256 KiB (apimachinery
+ * `TotalAnnotationSizeLimitB`). A quarter of it holds about 600 marks and leaves space for other writers.
  */
 export const MAX_RECORD_BYTES: number = 64 * 1024;
 
-/** The record that stands on the node now. */
+/** Reads the record from the annotation of the node. */
 export function recordOf(node: Node): ReadRecord {
   const text = ownValue(node.metadata?.annotations, MARKS_ANNOTATION);
   return text === undefined ? { state: "absent" } : parseRecord(text);
 }
 
-/** Total: whatever the text, it answers. Fields it does not know are ignored; a newer `v` is unreadable. */
+/** Never throws. Ignores unknown fields. A record with a newer `v` is unreadable. */
 export function parseRecord(text: string): ReadRecord {
   if (text.length > MAX_RECORD_BYTES) return unreadable(`it is longer than ${MAX_RECORD_BYTES} bytes`);
   let value: unknown;
@@ -80,8 +80,8 @@ function parseEntry(entry: unknown, by: string): RecordedMark | undefined {
 }
 
 /**
- * The canonical text: marks in order of id, fields in a fixed order, no spaces, so that equal records are equal
- * texts and an unchanged one is never written. `undefined` for a record without marks: then there is no annotation.
+ * The canonical text: marks in order of id, fields in a fixed order, no spaces. Equal records give equal texts, so
+ * Berth never writes an unchanged record. `undefined` for a record without marks: then the node has no annotation.
  */
 export function stringifyRecord(record: MarkRecord): string | undefined {
   if (record.marks.size === 0) return undefined;
@@ -104,7 +104,7 @@ export function ownedMarks(read: ReadRecord, installation: string): ReadonlyMap<
   return owned.length === 0 ? noneOwned : new Map(owned);
 }
 
-/** Is a mark of this capability recorded on one of the nodes for a document of the cluster? */
+/** True when any of the nodes records a mark of this capability for a document of the cluster. */
 export function hasClusterMarks(
   nodes: Iterable<Node>,
   { installation, capability }: { readonly installation: string; readonly capability: string },
@@ -116,7 +116,7 @@ export function hasClusterMarks(
   );
 }
 
-/** RFC 3339 in whole seconds, as `metadata.creationTimestamp` is written. */
+/** RFC 3339 in whole seconds, the format of `metadata.creationTimestamp`. */
 export function toTimestamp(instant: number): string {
   return `${new Date(instant).toISOString().slice(0, 19)}Z`;
 }

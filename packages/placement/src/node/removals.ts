@@ -1,4 +1,4 @@
-/** Removals that may have to wait: because a rule sets a delay, or because too many nodes would lose its marks. */
+/** Decides which removals wait: for the delay of a rule, or because too many nodes would lose its marks. */
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { RemovalBreakers, Times } from "./breaker.ts";
 import type { Finding, Policy, RemovalPolicy } from "./capability.ts";
@@ -6,9 +6,9 @@ import type { Change } from "./change.ts";
 import type { MarkId } from "./mark.ts";
 import type { RecordedMark } from "./record.ts";
 
-/** What is remembered of one node. Immutable. */
+/** The pending removals of one node. Immutable. */
 export interface Leaving {
-  /** Marks whose inputs vanished, with since when: monotonic ms. */
+  /** Marks whose inputs disappeared, with the time at which Berth found out: monotonic ms. */
   readonly since: ReadonlyMap<MarkId, number>;
 }
 
@@ -24,13 +24,13 @@ export interface RemovalInput extends Times {
 
 export interface RemovalAssessment {
   readonly leaving: Leaving;
-  /** Removals that wait, with why. */
+  /** Removals that wait, with the reason. */
   readonly withheld: ReadonlyMap<MarkId, Reason>;
   readonly findings: readonly Finding[];
   readonly recheckAfterMs?: number;
 }
 
-/** How soon to look again at removals that are frozen, for the breaker has no event of its own. Milliseconds. */
+/** The time between checks of frozen removals. The breaker sends no event to the node. Milliseconds. */
 const FROZEN_RECHECK_MS = 30_000;
 
 /** Decides which removals wait. Counts the node in the breakers of the rules concerned. */
@@ -73,7 +73,7 @@ const LOSING = ["carrying", "losing"] as const;
 const CARRYING = ["carrying"] as const;
 const noneWithheld: ReadonlyMap<MarkId, Reason> = new Map();
 
-/** The care that the rule asks for, when this change is a removal because its inputs vanished. */
+/** The removal policy of the rule; `undefined` unless this change removes a mark because its inputs disappeared. */
 export function policyOf(
   { action, reason, capability, rule }: Pick<Change, "action" | "reason" | "capability" | "rule">,
   policies: ReadonlyMap<string, Policy>,

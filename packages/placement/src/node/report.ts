@@ -6,23 +6,23 @@ import type { Change } from "./change.ts";
 import { parseMarkId } from "./mark.ts";
 import type { NodeMemory } from "./memory.ts";
 
-/** Where Events go; an `EventRecorder` of the runtime is one. */
+/** Receives Events. The `EventRecorder` of the runtime implements it. */
 export interface EventSink {
   record(event: EventInput): void;
 }
 
-/** What became of a patch. `gone`: the node was deleted meanwhile. */
+/** The result of a patch. `gone`: the node was deleted before the patch. */
 export type WriteResult = "written" | "conflict" | "refused" | "gone" | "failed";
 
-/** Everything the writer tells the outside: Events for people, metrics for machines. */
+/** The Events and metrics of the node writer. */
 export interface NodeReport {
-  /** The findings of a pass: a warning is announced once while it stands. */
+  /** Reports the findings of a pass. A warning is reported once while it lasts. */
   findings(node: Node, memory: NodeMemory, findings: readonly Finding[]): void;
   written(node: Node, changes: readonly Change[]): void;
   write(result: WriteResult): void;
 }
 
-/** The parts that are absent are not told. No metric has a label that grows with the cluster. */
+/** Skips an absent sink. No metric has a label whose number of values grows with the cluster. */
 export function createNodeReport(
   events: EventSink | undefined,
   metrics: MetricsRegistry | undefined,
@@ -68,8 +68,8 @@ export function createNodeReport(
 }
 
 /**
- * What takes something away or replaces it. Setting a mark is the mass case and visible on the node itself, unless the
- * mark is to be announced. Annotations that are taken off are only notes of ours.
+ * True for removals and replacements. Setting a mark is frequent and visible on the node, so it needs no Event without
+ * `announce`. Removed annotations need none because they are only notes of Berth.
  */
 function deservesEvent({ id, action, reason, announce }: Change): boolean {
   if (announce === "never") return false;

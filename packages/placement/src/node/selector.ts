@@ -1,4 +1,4 @@
-/** Label selectors and node selector terms, by the rules of Kubernetes. Of a map only its own properties are labels. */
+/** Label selectors and node selector terms, by the rules of Kubernetes. Only own properties of a map are labels. */
 
 import type { Selector } from "@berth/host";
 import type { LabelSelector, Node, NodeSelectorRequirement, NodeSelectorTerm } from "@berth/kube";
@@ -7,25 +7,25 @@ import { labelKeyProblem, labelValueProblem } from "./validate.ts";
 
 type Labels = Readonly<Record<string, string>> | undefined;
 
-/** One requirement, of whichever of the selectors of the API. */
+/** One requirement of any kind of selector in the API. */
 export interface Requirement {
   readonly key: string;
   readonly operator: string;
   readonly values?: readonly string[] | undefined;
 }
 
-/** Selects nothing, whatever the labels: what the API has no word for. */
+/** Selects nothing. The API has no selector for this, so the text contradicts itself. */
 const NOTHING = "berth.dev/nothing,!berth.dev/nothing";
 
 /**
- * Does a selector hold for these labels, by the rules of `metav1.LabelSelector`? An empty one holds for everything.
- * One that the API server would refuse (another operator, `In` without values) holds for nothing.
+ * True when the selector matches these labels, by the rules of `metav1.LabelSelector`. An empty selector matches
+ * everything. A selector that the API server would refuse (another operator, `In` without values) matches nothing.
  */
 export function matchesSelector(selector: Selector | LabelSelector, labels: Labels): boolean {
   return requirementsOf(selector).every((requirement) => matchesLabel(requirement, labels));
 }
 
-/** All of which have to hold. */
+/** The requirements of the selector. All must hold. */
 export function requirementsOf({
   matchLabels = {},
   matchExpressions = [],
@@ -34,13 +34,13 @@ export function requirementsOf({
   return [...equal, ...matchExpressions];
 }
 
-/** What is wrong with a selector, and where. */
+/** A fault of a selector, with its path. */
 export interface SelectorFault {
   readonly path: readonly (string | number)[];
   readonly message: string;
 }
 
-/** Keys of `matchLabels` that no label can have, which a CRD cannot check. @param path Of the selector itself. */
+/** Finds invalid keys of `matchLabels`, which a CRD cannot check. @param path path of the selector itself. */
 export function selectorFaults(
   { matchLabels = {} }: Selector,
   path: SelectorFault["path"],
@@ -52,12 +52,12 @@ export function selectorFaults(
   });
 }
 
-/** Does it ask for nothing? Then it holds for everything. */
+/** True for a selector without requirements, which matches everything. */
 export function isEmptySelector(selector: Selector | LabelSelector): boolean {
   return requirementsOf(selector).length === 0;
 }
 
-/** `In`, `NotIn`, `Exists`, `DoesNotExist`: apimachinery's `labels.Requirement.Matches`. */
+/** `In`, `NotIn`, `Exists`, `DoesNotExist`, like apimachinery's `labels.Requirement.Matches`. */
 function matchesLabel({ key, operator, values = [] }: Requirement, labels: Labels): boolean {
   const value = ownValue(labels, key);
   switch (operator) {
@@ -75,9 +75,9 @@ function matchesLabel({ key, operator, values = [] }: Requirement, labels: Label
 }
 
 /**
- * A selector as the parameter `labelSelector` takes it, `""` for everything. The same text for the same requirements
- * in any order, so that it can name a watch. One that the API server would refuse is made into one that selects
- * nothing, as `matchesSelector` has it.
+ * The selector as text for the parameter `labelSelector`; `""` selects everything. The order of the requirements does
+ * not change the text, so it can identify a watch. For a selector that the API server would refuse, the text selects
+ * nothing, as in `matchesSelector`.
  */
 export function selectorText(selector: Selector | LabelSelector): string {
   const requirements = requirementsOf(selector);
@@ -100,9 +100,9 @@ function requirementText({ key, operator, values = [] }: Requirement): string {
 }
 
 /**
- * Does required node affinity hold for the node? One of the terms has to, all of it; none and empty ones hold for
- * nothing, and neither does a term with a requirement that cannot be read. As `nodeaffinity.NodeSelector` of
- * k8s.io/component-helpers, which scheduler and DaemonSet controller go by.
+ * True when the node meets required node affinity: all requirements of at least one term. No terms, an empty term, and
+ * a term with an invalid requirement match no node. Same as `nodeaffinity.NodeSelector` of k8s.io/component-helpers,
+ * which the scheduler and the DaemonSet controller use.
  */
 export function matchesNodeSelectorTerms(
   terms: readonly NodeSelectorTerm[] | undefined,
@@ -129,7 +129,7 @@ function matchesNodeLabel(requirement: NodeSelectorRequirement, labels: Labels):
   return operator === "Gt" ? label > bound : label < bound;
 }
 
-/** Of the fields of a Node only `metadata.name` can be asked for; any other reads as empty. */
+/** The only supported field of a Node is `metadata.name`. Any other field has the value `""`. */
 function matchesField(
   { key, operator, values = [] }: NodeSelectorRequirement,
   name: string | undefined,
@@ -140,7 +140,7 @@ function matchesField(
   return operator === "NotIn" && field !== values[0];
 }
 
-/** What `labels.NewRequirement` of apimachinery accepts of label selectors. */
+/** True for a requirement that `labels.NewRequirement` of apimachinery accepts in label selectors. */
 function isValid(requirement: Requirement): boolean {
   if (!isWellFormed(requirement)) return false;
   const { operator, values = [] } = requirement;
@@ -154,7 +154,7 @@ function isWellFormed({ key, values = [] }: Requirement): boolean {
   );
 }
 
-/** As `strconv.ParseInt` in base 10 with 64 bits. */
+/** Same as `strconv.ParseInt` in base 10 with 64 bits. */
 function int64(text: string | undefined): bigint | undefined {
   if (text === undefined || !/^[+-]?[0-9]{1,40}$/.test(text)) return undefined;
   const value = BigInt(text);

@@ -1,4 +1,4 @@
-/** What a policy says of the sources of its documents. */
+/** The fields of a policy that describe the sources of its documents. */
 import type { SourceName, Unsettled } from "@berth/host";
 import type { Policy } from "./capability.ts";
 

@@ -1,11 +1,11 @@
-/** Domains of taints that others set and take off. */
+/** Domains of taints that other controllers set and remove. */
 
-/** The part of a key before `/`; empty for none. */
+/** The part of a key before `/`; `""` without a `/`. */
 export function domainOf(key: string): string {
   return key.slice(0, Math.max(0, key.indexOf("/")));
 }
 
-/** Those that exist for startup taints: of the contract, the node readiness controller and cluster-autoscaler. */
+/** Domains for startup taints: of the Kubernetes convention, the node readiness controller and cluster-autoscaler. */
 export const STARTUP_DOMAINS: ReadonlySet<string> = new Set([
   "startup.k8s.io",
   "readiness.k8s.io",
@@ -13,7 +13,7 @@ export const STARTUP_DOMAINS: ReadonlySet<string> = new Set([
   "ignore-taint.cluster-autoscaler.kubernetes.io",
 ]);
 
-/** Those of kubelet, the node controller, cloud controllers and kubeadm, for reasons of their own. */
+/** Domains of the kubelet, the node controller, cloud controllers and kubeadm. */
 export const DOMAINS_OF_KUBERNETES: ReadonlySet<string> = new Set([
   "node.kubernetes.io",
   "node-role.kubernetes.io",

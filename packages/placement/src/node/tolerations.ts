@@ -1,11 +1,11 @@
-/** Tolerations, by the rule of the scheduler. */
+/** Tolerations, by the rules of the scheduler. */
 import type { Taint, Toleration } from "@berth/kube";
 
 /**
- * Would the scheduler put a pod with these tolerations on a node with this taint? By the rule of Kubernetes
- * (`Toleration.ToleratesTaint`, k8s.io/api/core/v1): without an effect a toleration is for every effect, without a
- * key for every key. The operators `Lt` and `Gt` tolerate nothing, as on a server without the gate
- * `TaintTolerationComparisonOperators` (alpha in 1.36). Whether a pod is evicted after `tolerationSeconds` is not asked.
+ * True when the scheduler could put a pod with these tolerations on a node with this taint
+ * (`Toleration.ToleratesTaint`, k8s.io/api/core/v1). A toleration without an effect is for every effect; without a key,
+ * for every key. `Lt` and `Gt` tolerate nothing, as on a server without the feature gate
+ * `TaintTolerationComparisonOperators` (alpha in 1.36). Ignores eviction after `tolerationSeconds`.
  */
 export function tolerates(
   tolerations: readonly Toleration[] | undefined,
@@ -19,7 +19,7 @@ export function tolerates(
   });
 }
 
-/** Does one of them do so whatever the value of the taint? */
+/** True when one of them tolerates the taint with any value. */
 export function toleratesAnyValue(
   tolerations: readonly Toleration[] | undefined,
   taint: Pick<Taint, "key" | "effect">,
@@ -31,7 +31,7 @@ function isFor({ key = "", effect = "" }: Toleration, taint: Pick<Taint, "key" |
   return (effect === "" || effect === taint.effect) && (key === "" || key === taint.key);
 }
 
-/** As a taint is written, or with its value where the toleration asks for one. */
+/** `key:effect`, or `key=value:effect` with a value. */
 export function tolerationText({ key = "", value = "", effect = "" }: Toleration): string {
   return `${key}${value === "" ? "" : `=${value}`}:${effect}`;
 }

@@ -1,25 +1,25 @@
-/** Readers of JSON that somebody sent: `undefined` for what is not as the API has it, and never an error. */
+/** Readers of untrusted JSON. They never throw: a field of the wrong type reads as absent or empty. */
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** `null` stands for absent, as everywhere in the API. Only what the object has itself counts. */
+/** Reads an own property. `null` means absent, as everywhere in the API. */
 export function field(value: unknown, name: string): unknown {
   return isRecord(value) && Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined;
 }
 
-/** `""` for what is no text. */
+/** `""` for any value that is not a string. */
 export function textField(value: unknown, name: string): string {
   const text = field(value, name);
   return typeof text === "string" ? text : "";
 }
 
-/** Empty for what is no list. */
+/** Empty for any value that is not a list. */
 export function listField(value: unknown, name: string): readonly unknown[] {
   const list = field(value, name);
   return Array.isArray(list) ? list : [];
 }
 
-/** Labels, annotations: the entries whose value is a text. */
+/** For labels and annotations. Returns only entries with a string value. */
 export function textMapField(value: unknown, name: string): Readonly<Record<string, string>> {
   const map = field(value, name);
   if (!isRecord(map)) return {};

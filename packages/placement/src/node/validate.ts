@@ -1,5 +1,5 @@
 /**
- * The API server's own rules for what may stand on a node, so that a mark it would refuse is never sent.
+ * The API server's validation rules for nodes, so that Berth never sends a mark that the API server would refuse.
  * Sources: apimachinery `pkg/api/validate/content/{kube,dns}.go`, `pkg/api/validation/objectmeta.go`, and
  * kubernetes `pkg/apis/core/validation/validation.go` (`validateNodeTaints`), v1.36.
  */
@@ -18,7 +18,7 @@ export const MAX_ANNOTATIONS_BYTES: number = 256 * 1024;
 
 const EFFECTS: ReadonlySet<string> = new Set(["NoSchedule", "PreferNoSchedule", "NoExecute"]);
 
-/** @returns what is wrong with a label or taint key, in words, or `undefined`. */
+/** @returns the problem of a label or taint key, in words; `undefined` for a valid key. */
 export function labelKeyProblem(key: string): string | undefined {
   const parts = key.split("/");
   if (parts.length > 2) return "a label key has at most one `/`";
@@ -34,7 +34,7 @@ export function labelKeyProblem(key: string): string | undefined {
   return name === "" ? "the name is empty" : nameProblem("name", name);
 }
 
-/** @returns what is wrong with a label or taint value, in words, or `undefined`. */
+/** @returns the problem of a label or taint value, in words; `undefined` for a valid value. */
 export function labelValueProblem(value: string): string | undefined {
   return value === "" ? undefined : nameProblem("value", value);
 }
@@ -46,12 +46,12 @@ function nameProblem(what: string, text: string): string | undefined {
   return `the ${what} must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\``;
 }
 
-/** Annotation keys follow the rule of label keys with upper and lower case taken as equal. */
+/** Annotation keys follow the rules of label keys, but ignore case. */
 export function annotationKeyProblem(key: string): string | undefined {
   return labelKeyProblem(key.toLowerCase());
 }
 
-/** Would the API server refuse this mark by itself? Sizes of all annotations together are checked by the plan. */
+/** @returns why the API server would refuse this mark. The plan checks the total size of annotations. */
 export function markProblem(mark: Mark): string | undefined {
   const place = parseMarkId(mark.id);
   if (place === undefined) return "it names no place on a node";
@@ -67,12 +67,12 @@ export function markProblem(mark: Mark): string | undefined {
   return labelKeyProblem(place.key) ?? labelValueProblem(mark.value);
 }
 
-/** Is the key under `kubernetes.io` or `k8s.io`, or a subdomain of them? A key without a domain never is. */
+/** True for a key with the domain `kubernetes.io` or `k8s.io`, or a subdomain of these. */
 export function isProtectedKey(key: string): boolean {
   return /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io)\//.test(key.toLowerCase());
 }
 
-/** May this capability's current policy write or remove what stands at this place? */
+/** True when this policy allows writes and removals at this place. */
 export function permits(policy: Policy, id: MarkId): boolean {
   const place = parseMarkId(id);
   if (place === undefined || !isProtectedKey(place.key)) return true;

@@ -1,4 +1,4 @@
-/** How a capability that decides about Nodes is wired. */
+/** Interfaces for the wiring of a capability that decides about Nodes. */
 import type { Capability, FieldMask, Host } from "@berth/host";
 import type { Node } from "@berth/kube";
 import type { Informer, Predicate } from "@berth/runtime";
@@ -8,45 +8,45 @@ import type { DaemonSetWatch } from "./daemonset-watch.ts";
 import type { NodeObserver } from "./observer.ts";
 import type { OnceCapability } from "./once-capability.ts";
 
-/** The host, with what all of these capabilities look at. */
+/** The host, with the objects that all of these capabilities read. */
 export interface NodeHost extends Host {
   readonly nodes: Informer<Node>;
   readonly daemonSets: DaemonSetWatch;
-  /** Berth's own, whose pods are never held. Absent: there is none. */
+  /** The namespace of Berth. Berth never holds pods there. Absent: Berth has no namespace. */
   readonly namespace?: string;
-  /** Of the capabilities that were wired before. */
+  /** The facts of the capabilities wired earlier. */
   readonly facts: () => readonly WiredFacts[];
-  /** Look at this node. */
+  /** Queues this node for a new decision. */
   readonly recheck: (node: string) => void;
   readonly recheckAll: () => void;
 }
 
-/** Marks that others wait for. */
+/** Marks that other capabilities wait for. */
 export interface WiredFacts {
   readonly capability: BoundCapability;
-  /** Every source of its rules that there is has been read. */
+  /** True after all existing sources of its rules were read. */
   readonly known: () => boolean;
 }
 
 /** What a capability adds to the node writer. */
 export interface Wired {
-  /** What it decides about nodes. Absent: nothing. */
+  /** Decides about nodes. Absent: the capability sets no marks. */
   readonly capability?: BoundCapability;
-  /** Gets what the node writer decides. */
+  /** Receives the decisions of the node writer. */
   readonly observer?: NodeObserver;
   readonly facts?: WiredFacts;
-  /** Of its removals. */
+  /** Breakers for its removals. */
   readonly breakers?: RemovalBreakers;
 }
 
-/** `F` is what it is given by flags, and `O` what commands give it that look once. */
+/** @typeParam F settings from flags. @typeParam O input from commands that read once. */
 export interface NodeCapability<F = unknown, O = unknown> extends Capability<NodeHost & F, Wired> {
-  /** What it reads of a Node. Default nothing. */
+  /** The fields of a Node that it reads. Default: none. */
   readonly fields?: FieldMask;
-  /** Indexes of Nodes that it looks up. */
+  /** Indexes of Nodes that it needs. */
   readonly indexes?: Readonly<Record<string, (node: Node) => readonly string[]>>;
-  /** Changes of a Node after which it decides anew, beside those of marks. */
+  /** Changes of a Node, other than those of marks, after which Berth decides again. */
   readonly changed?: Predicate<Node>;
-  /** What `plan`, `explain`, `validate` and `clean` do with it. */
+  /** The implementation for `plan`, `explain`, `validate` and `clean`. */
   readonly once: (given: O) => OnceCapability;
 }

@@ -36,11 +36,11 @@ import { ownedMarks, recordOf } from "./record.ts";
 import { assessRemovals, policyOf } from "./removals.ts";
 import { createNodeReport, type EventSink, type NodeReport } from "./report.ts";
 
-/** What the writer needs of the API server. Both reject with `ApiError`. */
+/** The requests to the API server that the writer needs. Both reject with `ApiError`. */
 export interface NodeApi {
-  /** A merge patch with the field manager `berth`; answers the node as it is then. */
+  /** Sends a merge patch with the field manager `berth`. Resolves to the node after the patch. */
   patch(name: string, patch: NodePatch, signal: AbortSignal): Promise<Node>;
-  /** The node as it is now, `managedFields` included. */
+  /** Reads the present node from the API server, with `managedFields`. */
   read(name: string, signal: AbortSignal): Promise<Node>;
 }
 
@@ -48,30 +48,30 @@ export interface NodeWriterOptions {
   readonly nodes: Pick<Lister<Node>, "get">;
   readonly api: NodeApi;
   readonly capabilities: readonly BoundCapability[];
-  /** Which Berth this is, recorded on every node; two that share a cluster need different names. */
+  /** The name of this installation, recorded on every node. Two installations in a cluster need different names. */
   readonly installation: string;
   readonly clock: Clock;
   readonly events?: EventSink;
   readonly metrics?: MetricsRegistry;
-  /** Hears what becomes of each node, for what is counted over all of them. */
+  /** Called with the result for each node, for counts over all nodes. */
   readonly observer?: NodeObserver;
-  /** Where recorded taints and cordons may be removed, beside what rules in force declare. Default: in memory alone. */
+  /** Places declared earlier, where Berth may remove recorded taints and cordons. Default: in memory only. */
   readonly places?: DeclaredPlaces;
-  /** Shared with whoever reports them; default its own. */
+  /** Shared with the code that reports frozen rules. Default: a new instance. */
   readonly breakers?: RemovalBreakers;
 }
 
-/** How soon to look again at a taint that stays because it is not in the list of declared places as read. Milliseconds. */
+/** The wait before Berth checks a taint again that stays because its place is not declared. Milliseconds. */
 const UNREAD_RECHECK_MS = 30_000;
 
 /**
- * The one writer of Nodes. For each node: what all capabilities want, merged, compared with the node, and one guarded
- * merge patch, or nothing.
+ * The only writer of Nodes. It merges the decisions of all capabilities and compares them with the node. Then it sends
+ * one merge patch with uid and resourceVersion, or nothing. Callers must make at most one call per key at a time.
  *
- * Guarantees: never decides on a version older than its own last write to the node; after a conflict, decides again
- * on a newer version; a change that the server refuses stops no other change; a place that somebody else keeps
- * reverting is left alone for a while; what it removes is recorded as its own. Other failures are thrown as they came,
- * for the controller's retry policy. At most one call per key at a time.
+ * Guarantees: never decides on a version older than its last write to the node. After a conflict, it decides again on
+ * a newer version. A refused change stops no other change. If another writer keeps reverting a place, Berth does not
+ * write it for `CONTESTED_MS`. It removes only marks with a record of its own, and values at exclusive places. It
+ * throws other failures unchanged, for the retry policy of the controller.
  */
 export class NodeWriter {
   readonly #options: NodeWriterOptions;
@@ -101,7 +101,7 @@ export class NodeWriter {
     await this.#places.read(signal);
     const pass = this.#decide(node, memory);
     const places = [...pass.policies.values()].flatMap((policy) => policy.places ?? []);
-    // Before the first mark of a place is written: a process that dies in between leaves no mark that none takes off.
+    // Declare before the first write. If this process then dies, the next one may still remove the mark.
     await this.#places.declare(places, signal);
     await this.#nameRivals(node, memory, pass.fights.started, signal);
     this.#report.findings(node, memory, findingsOf(pass, memory));
@@ -109,7 +109,7 @@ export class NodeWriter {
     return this.#send(key, memory, pass, signal);
   };
 
-  /** Nodes that something is remembered of. */
+  /** The number of nodes in memory. */
   get remembered(): number {
     return this.#memories.size;
   }
@@ -126,9 +126,9 @@ export class NodeWriter {
   }
 
   /**
-   * A record that vanished since it was seen is written again, but only for what is still ours. Between the two looks
-   * another process of this installation may have removed marks and record in order, and somebody else may have set
-   * one of them since: then the place is no longer written by us, which `managedFields` tell.
+   * Reduces a lost record to the marks that Berth still owns, before the plan restores it. Another process of this
+   * installation may have removed marks and record correctly. Another writer may then have set one of these marks;
+   * `managedFields` shows that.
    */
   async #verifyVanished(node: Node, memory: NodeMemory, signal: AbortSignal): Promise<void> {
     const { record } = memory;
@@ -177,9 +177,9 @@ export class NodeWriter {
   }
 
   /**
-   * What should stand, and which removals wait. A mark whose removal waits stands, and so counts as evidence for
-   * others: otherwise a rule for its absence would act on a removal that is not made. So it is decided again with what
-   * stays, until no more does.
+   * Plans the node and decides which removals wait. A mark whose removal waits is still an input of other rules.
+   * Otherwise a rule for its absence would act before the removal. So the plan is repeated with the staying marks,
+   * until no further mark has to stay.
    */
   #plan(node: Node, memory: NodeMemory, times: Times) {
     const { installation, capabilities } = this.#options;
@@ -205,7 +205,7 @@ export class NodeWriter {
     }
   }
 
-  /** Sends what is to be changed: in one patch, and in parts when that is refused. */
+  /** Sends the changes in one patch. If the API server refuses it, sends them in parts. */
   async #send(
     key: ObjectKey,
     memory: NodeMemory,
@@ -230,7 +230,7 @@ export class NodeWriter {
       this.#accept(memory, sent, changes, current);
       if (parts.length > 0) current = this.#decide(sent, memory);
     }
-    // What was refused just now comes back after its delay, and is reported like any other finding.
+    // The changes just refused are tried again after their delay, and are reported like other findings.
     const refusals = assessRefusals(memory, current.plan.changes, this.#options.clock.monotonic());
     this.#report.findings(current.plan.node, memory, findingsOf({ ...current, refusals }, memory));
     return recheck({ recheckAfterMs: earliest([pass.recheckAfterMs, refusals.recheckAfterMs]) });
@@ -247,7 +247,7 @@ export class NodeWriter {
     awaitWritten(memory, answer, nowMs);
     memory.fights = noteWritten(memory.fights, changes, nowMs);
     noteAccepted(memory, changes);
-    // An empty record is no annotation: without this, the one before would be taken for vanished.
+    // A record without marks has no annotation. Without this line Berth would restore the previous record.
     delete memory.record;
     rememberRecord(memory, answer);
     this.#report.write("written");
@@ -257,7 +257,7 @@ export class NodeWriter {
       if (policyOf(change, policies) !== undefined) this.#breakers.lost(name, change.rule, nowMs);
   }
 
-  /** @returns how to go on without this part, or how the pass ends. */
+  /** @returns the smaller parts to send next, or the result that ends the pass. */
   #handleFailure(
     failure: ApiError,
     key: ObjectKey,
@@ -276,7 +276,7 @@ export class NodeWriter {
       this.#forget(key);
       return { result: undefined };
     }
-    // Without the permission no other part is taken either: that is for the client and the controller.
+    // Split only when the API server refuses the object. Without the permission it would refuse every part.
     if (isRefusalOfObject(failure)) {
       this.#report.write("refused");
       const parts = splitRefused(changes);
@@ -297,7 +297,7 @@ export class NodeWriter {
     if (started.length === 0) return;
     const live = await this.#options.api.read(node.metadata?.name ?? "", signal).catch(toApiError);
     if (isApiError(live)) {
-      // The place is left alone all the same; only the name of the other writer is missing.
+      // Berth still does not write the place. Only the name of the other writer is missing.
       if (signal.aborted) throw live;
       return;
     }
@@ -312,7 +312,7 @@ interface Pass {
   readonly contributions: readonly Contribution[];
   readonly policies: ReadonlyMap<string, Policy>;
   readonly plan: NodePlan;
-  /** Those of the plan that are to be made now. */
+  /** The changes of the plan to make now. */
   readonly changes: readonly Change[];
   readonly fights: FightAssessment;
   readonly refusals: RefusalAssessment;
@@ -349,8 +349,8 @@ function earliest(times: readonly (number | undefined)[]): number | undefined {
 }
 
 /**
- * Which parts of a refused write to send next, so that one bad mark stops nobody: first each capability alone, then
- * halves of what one capability wants, down to the single mark. Empty: this is the offender and cannot be split.
+ * Splits a refused write, so that one bad mark stops no other: first by capability, then in halves, down to single
+ * marks. Empty for a single mark, which is the refused one.
  */
 function splitRefused(changes: readonly Change[]): readonly (readonly Change[])[] {
   const byCapability = Map.groupBy(changes, ({ capability }) => capability);

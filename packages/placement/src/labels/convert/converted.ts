@@ -1,25 +1,25 @@
-/** What a conversion makes: LabelRules, and everything that could not be part of one. */
+/** The result of a conversion: LabelRules, and everything that a LabelRule cannot express. */
 
 import type { Fault } from "@berth/host";
 import type { LabelRuleSpec, MatchTerm } from "../document.ts";
 
 export interface ConvertedRule {
   readonly name: string;
-  /** Where it comes from, for people. */
+  /** File, line and name of the original rule, for messages. */
   readonly from: string;
-  /** As a user would write it, defaults left out. */
+  /** As a user would write it, without defaults. */
   readonly spec: Partial<LabelRuleSpec> & Pick<LabelRuleSpec, "match" | "labels">;
-  /** What the original does beyond this, in words. */
+  /** In words: each part of the original that this rule does not do. */
   readonly leftOut: readonly string[];
-  /** What the user has to know before using it. */
+  /** In words: what the user must know before using the rule. */
   readonly notes: readonly string[];
 }
 
 export interface Conversion {
   readonly rules: readonly ConvertedRule[];
-  /** Rules of which nothing could be converted, with why. */
+  /** Rules without any part that can be converted, with the causes. */
   readonly dropped: readonly { readonly from: string; readonly why: readonly string[] }[];
-  /** An error for each rule that is not converted as a whole, a warning for each note. */
+  /** An error for each rule that is not converted completely, and a warning for each rule with notes. */
   readonly faults: readonly Fault[];
 }
 
@@ -38,10 +38,10 @@ export function joinConversions(all: readonly Conversion[]): Conversion {
   };
 }
 
-/** At most so many conditions stand in one group. */
+/** The schema of LabelRule allows at most this many terms in one group. */
 const MAX_TERMS = 32;
 
-/** Terms of which one has to hold, in groups of their own where there are more than one group holds. */
+/** Splits the terms of an `any` into nested `any` groups when one group cannot hold them all. */
 export function inGroups(terms: readonly MatchTerm[]): readonly MatchTerm[] {
   if (terms.length <= MAX_TERMS) return terms;
   const groups: MatchTerm[] = [];
@@ -49,7 +49,7 @@ export function inGroups(terms: readonly MatchTerm[]): readonly MatchTerm[] {
   return inGroups(groups);
 }
 
-/** A DNS subdomain made of what the texts hold, as names of objects have to be. */
+/** Turns the texts into a DNS subdomain, which a name of a Kubernetes object must be. */
 export function toObjectName(...parts: readonly string[]): string {
   const name = parts
     .join("-")
@@ -57,13 +57,13 @@ export function toObjectName(...parts: readonly string[]): string {
     .replace(/[^a-z0-9.]+/g, "-")
     .replace(/-*\.[-.]*/g, ".")
     .replace(/^[-.]+/, "")
-    // Room for the number that tells names apart.
+    // `withDistinctNames` may append a number; the limit of Kubernetes is 253.
     .slice(0, 240)
     .replace(/[-.]+$/, "");
   return name === "" ? "rule" : name;
 }
 
-/** The rules with names of their own: the second `a` becomes `a-2`. */
+/** Makes the names unique: the second `a` becomes `a-2`. */
 export function withDistinctNames(rules: readonly ConvertedRule[]): readonly ConvertedRule[] {
   const taken = new Set<string>();
   return rules.map((rule) => {

@@ -1,4 +1,4 @@
-/** `--device-label-fields` and `--device-class-whitelist`: how the worker of Node Feature Discovery is configured. */
+/** `--device-label-fields` and `--device-class-whitelist`: the user's configuration of the NFD worker. */
 import { DEVICE_DEFAULTS, DEVICE_FIELDS, type DeviceConfig, type DeviceSource } from "./nfd-devices.ts";
 
 export interface DeviceOptions {
@@ -8,7 +8,7 @@ export interface DeviceOptions {
   readonly deviceClassWhitelist?: readonly string[];
 }
 
-/** @throws RangeError with the option and what is wrong with it. */
+/** @throws RangeError when an option is invalid; the message names the option and the problem. */
 export function toDeviceConfig(options: DeviceOptions): DeviceConfig {
   const fields = bySource("--device-label-fields", options.deviceLabelFields);
   const classes = bySource("--device-class-whitelist", options.deviceClassWhitelist);
@@ -27,7 +27,7 @@ export function toDeviceConfig(options: DeviceOptions): DeviceConfig {
   return { pci: labelsOf("pci"), usb: labelsOf("usb") };
 }
 
-/** `a,b` is about PCI, as most rules are. */
+/** `a,b` without a source means PCI, because most rules are for PCI. */
 function bySource(
   option: string,
   given: readonly string[] = [],

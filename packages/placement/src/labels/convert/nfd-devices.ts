@@ -1,6 +1,6 @@
 /**
- * Devices of Node Feature Discovery. Its worker makes one label for each device of some classes, from some attributes of
- * the device. A rule that asks for exactly these attributes, each with In, is converted to a condition on these labels.
+ * Devices of Node Feature Discovery (NFD). For some device classes the NFD worker sets one label for each device, built
+ * from some attributes of the device. Only a rule that compares exactly these attributes, each with In, is converted.
  */
 import type { MatchTerm } from "../document.ts";
 import { inGroups } from "./converted.ts";
@@ -12,22 +12,22 @@ type Expressions = Readonly<Record<string, NfdExpression>>;
 
 /** `deviceLabelFields` and `deviceClassWhitelist` of one source of NFD's worker. */
 interface DeviceLabels {
-  /** Attributes in the label, in the order that NFD puts them in, whatever the order of the configuration. */
+  /** Attributes in the label. Their order is fixed by NFD, not by its configuration. */
   readonly fields: readonly string[];
-  /** Devices have labels when their class begins with one of these. */
+  /** NFD labels a device when its class begins with one of these. */
   readonly classes: readonly string[];
 }
 
 export type DeviceSource = "pci" | "usb";
 export type DeviceConfig = Readonly<Record<DeviceSource, DeviceLabels>>;
 
-/** What the worker does unless it is configured otherwise. */
+/** The defaults of the NFD worker. */
 export const DEVICE_DEFAULTS: DeviceConfig = {
   pci: { fields: ["class", "vendor"], classes: ["03", "0b40", "12"] },
   usb: { fields: ["class", "vendor", "device"], classes: ["0e", "ef", "fe", "ff"] },
 };
 
-/** All attributes that can be in a label, in the order in which they are. */
+/** All attributes that a label can contain, in the order that NFD writes them. */
 export const DEVICE_FIELDS: Readonly<Record<DeviceSource, readonly string[]>> = {
   pci: ["class", "vendor", "device", "subsystem_vendor", "subsystem_device"],
   usb: ["class", "vendor", "device", "serial"],
@@ -38,7 +38,7 @@ const SOURCES: ReadonlyMap<string, DeviceSource> = new Map([
   ["usb.device", "usb"],
 ]);
 
-/** Labels that stand for a single comparison: feature, attribute, operator, values. */
+/** Labels that are equivalent to one comparison: feature, attribute, operator, values. */
 const CONDITIONS: ReadonlyMap<string, string> = new Map([
   ["network.device sriov_totalvfs Gt 0", "network-sriov.capable"],
   ["network.device sriov_numvfs Gt 0", "network-sriov.configured"],
@@ -54,7 +54,7 @@ export interface DeviceWork {
   readonly note: (text: string) => void;
 }
 
-/** All comparisons of one term: one device has to meet them together. */
+/** Converts all comparisons of one term. In NFD a single device must meet all of them. */
 export function convertDevice(feature: string, expressions: Expressions, work: DeviceWork): Converted {
   const source = SOURCES.get(feature);
   return source === undefined

@@ -1,19 +1,19 @@
-/** One comparison of Node Feature Discovery as terms of a LabelRule, all of which have to hold. */
+/** Converts one comparison of Node Feature Discovery (NFD) to terms of a LabelRule. All terms must hold. */
 import type { MatchTerm, Operator } from "../document.ts";
 import { type ElementLabel, NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression } from "./nfd-schema.ts";
 
-/** Why there are no terms: a feature that no label tells, or something else in words. */
+/** Why there are no terms: `unavailable` names a feature that no label shows; a text describes any other cause. */
 export type Problem = string | { readonly unavailable: string };
 
 export type Converted = { readonly terms: readonly MatchTerm[] } | { readonly problem: Problem };
 
-/** A label that is missing says something only on a node that NFD has looked at. */
+/** Without this annotation NFD has not labelled the node yet, so a missing label means nothing. */
 export const seenByNfd: MatchTerm = { source: "Annotation", key: NFD_MARK };
 
 /**
- * NFD compares an element that is absent with nothing: each operator but `DoesNotExist` is false then, `NotIn` too, where
- * a LabelRule is as a node selector.
+ * In NFD every operator except `DoesNotExist` is false for an absent element, even `NotIn`. In a LabelRule `NotIn` is
+ * true for an absent label, as in a node selector. So the terms for `NotIn` also require the label.
  */
 export function convertExpression(label: ElementLabel, expression: NfdExpression): Converted {
   const problem = problemOf(expression);
@@ -58,7 +58,7 @@ function convertComparison(key: string, { op, value = [], type }: NfdExpression)
   return terms[op];
 }
 
-/** The label stands for one value of the element: only what asks for exactly that value can be told from it. */
+/** The label shows only whether the element has one value. Comparisons with other values cannot be converted. */
 function convertEquality(
   { key, value: on }: Extract<ElementLabel, { kind: "equals" }>,
   { op, value = [] }: NfdExpression,
@@ -73,7 +73,7 @@ function convertEquality(
     if (op === "IsFalse" || (op === "In" && value.join() === "false")) return { terms: isOff };
     if (op === "NotIn" && value.join() === on) return { terms: isOff };
   } else {
-    // A kernel option that is off is no element at all.
+    // NFD has no element for a kernel option that is off.
     if (op === "Exists") return { terms: isOn };
     if (op === "DoesNotExist") return { terms: isOff };
   }
@@ -87,13 +87,13 @@ function anyPattern(patterns: readonly string[]): string {
 
 const LISTS: ReadonlySet<NfdExpression["op"]> = new Set(["In", "NotIn", "InRegexp"]);
 
-/** How many numbers an operator compares with; 0 for one that compares none. */
+/** The number of numeric operands of the operator. */
 function numbersOf({ op }: NfdExpression): 0 | 1 | 2 {
   if (op === "GtLt" || op === "GeLe") return 2;
   return op === "Gt" || op === "Ge" || op === "Lt" || op === "Le" ? 1 : 0;
 }
 
-/** What NFD itself would refuse: it labels nothing then. */
+/** Finds expressions that NFD refuses. NFD sets no label for such a rule. */
 function problemOf(expression: NfdExpression): string | undefined {
   const { op, value = [], type } = expression;
   const numbers = numbersOf(expression);

@@ -1,24 +1,24 @@
 /**
- * Which label of the node says the same as an element of a feature of Node Feature Discovery, with the labels that its
- * worker publishes unless it is configured otherwise. Source: its documentation, "Feature labels" and "Customization
- * guide" (available features), and `GetLabels` of its sources. What is not here is on no label.
+ * Maps an element of a feature of Node Feature Discovery (NFD) to the equivalent node label, for the default
+ * configuration of the NFD worker. Source: the NFD documentation, "Feature labels" and "Customization guide" (available
+ * features), and `GetLabels` in the NFD code. NFD publishes no label for features that are not listed here.
  */
 
-/** Domain of NFD's own labels, and of labels of rules that name none. */
+/** Domain of NFD's own labels, and the default domain for labels of its rules. */
 export const NFD_DOMAIN = "feature.node.kubernetes.io";
 
-/** On every node that nfd-master has labelled: the sign that a label that is not there is known not to be. */
+/** nfd-master sets this annotation on every node that it labels. On such a node no label means no feature. */
 export const NFD_MARK = "nfd.node.kubernetes.io/feature-labels";
 
-/** How a label stands for an element. */
+/** How a label shows an element. */
 export type ElementLabel =
-  /** The label is there when the element is, with its value, which is always a whole number where it says so. */
+  /** The label exists when the element does, and has its value. `whole`: the value is always a whole number. */
   | { readonly kind: "value"; readonly key: string; readonly whole?: boolean }
-  /** The label is there when the flag is; a flag has no value. */
+  /** The label exists when the flag does. A flag has no value. */
   | { readonly kind: "flag"; readonly key: string }
   /** The label is `true` when the element has this value. */
   | { readonly kind: "equals"; readonly key: string; readonly value: string }
-  /** No label says it. */
+  /** NFD publishes no label for the element. */
   | { readonly kind: "none"; readonly element: string };
 
 const nfd = (name: string): string => `${NFD_DOMAIN}/${name}`;
@@ -34,7 +34,7 @@ const values =
 const whenTrue = (element: string, key: string) => (asked: string) =>
   asked === element ? ({ kind: "equals", key: nfd(key), value: "true" } as const) : undefined;
 
-/** `sources.cpu.cpuid.attributeBlacklist`: flags that are published by no label. */
+/** Default of `sources.cpu.cpuid.attributeBlacklist`: flags that NFD publishes as no label. */
 const UNPUBLISHED_FLAGS: ReadonlySet<string> = new Set(
   "AVX10 BMI1 BMI2 CLMUL CMOV CX16 ERMS F16C HTT LZCNT MMX MMXEXT NX POPCNT RDRAND RDSEED RDTSCP SGX SGXLC SSE SSE2 SSE3 SSE4 SSE42 SSSE3 TDX_GUEST".split(
     " ",
@@ -44,12 +44,12 @@ const UNPUBLISHED_FLAGS: ReadonlySet<string> = new Set(
 const SECURITY =
   "sgx.enabled se.enabled tdx.enabled tdx.protected sev.enabled sev.es.enabled sev.snp.enabled".split(" ");
 
-/** `sources.kernel.configOpts`. */
+/** Default of `sources.kernel.configOpts`. */
 const KERNEL_OPTIONS: ReadonlySet<string> = new Set(["NO_HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "PREEMPT"]);
 
 type Lookup = (element: string) => ElementLabel | undefined;
 
-/** One of them is no flag and has a value. */
+/** All elements are flags, except AVX10_VERSION, which has a value. */
 const cpuFlag: Lookup = (element) => {
   const key = nfd(`cpu-cpuid.${element}`);
   if (element === "AVX10_VERSION") return { kind: "value", key, whole: true };
@@ -65,7 +65,7 @@ const local: Lookup = (element) => {
   return { kind: "value", key: element.includes("/") ? element : nfd(element) };
 };
 
-/** NFD discovers it, and publishes no label of it. */
+/** For features that NFD discovers but publishes as no label. */
 const unpublished: Lookup = () => undefined;
 
 const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
@@ -96,12 +96,12 @@ const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
   ["system.name", unpublished],
 ]);
 
-/** Does NFD discover this feature on every node? */
+/** True when NFD discovers this feature on every node. */
 export function isDiscovered(feature: string): boolean {
   return FEATURES.has(feature.toLowerCase());
 }
 
-/** `cpu.cpuid` with `AVX512F` is on `feature.node.kubernetes.io/cpu-cpuid.AVX512F`. Names of features ignore case. */
+/** `cpu.cpuid` with `AVX512F` gives `feature.node.kubernetes.io/cpu-cpuid.AVX512F`. Feature names ignore case. */
 export function labelOfElement(feature: string, element: string): ElementLabel {
   const found = FEATURES.get(feature.toLowerCase())?.(element);
   return found ?? { kind: "none", element: `${feature} ${element}` };

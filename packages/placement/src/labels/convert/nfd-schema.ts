@@ -1,7 +1,7 @@
-/** `NodeFeatureRule` of Node Feature Discovery (nfd.k8s-sigs.io/v1alpha1), as far as it is converted or told apart. */
+/** Schema of the fields of `NodeFeatureRule` (Node Feature Discovery, nfd.k8s-sigs.io/v1alpha1) that Berth knows. */
 import * as z from "zod";
 
-/** Upstream, and the two versions that OpenShift's documentation and its operator use. */
+/** The upstream version, and the two that the OpenShift documentation and operator use. */
 export const NFD_API_VERSIONS = [
   "nfd.k8s-sigs.io/v1alpha1",
   "nfd.openshift.io/v1alpha1",
@@ -26,7 +26,6 @@ const operators = [
   "IsFalse",
 ] as const;
 
-/** One comparison. */
 export interface NfdExpression {
   readonly op: (typeof operators)[number];
   readonly value?: readonly string[] | undefined;
@@ -46,7 +45,7 @@ export interface NfdRule {
   readonly name: string;
   readonly labels?: Texts | undefined;
   readonly labelsTemplate?: string | undefined;
-  /** Outputs that a LabelRule does not have. */
+  /** This and the next four are outputs that a LabelRule does not have. */
   readonly vars?: unknown;
   readonly varsTemplate?: unknown;
   readonly annotations?: unknown;
@@ -67,7 +66,7 @@ const expression: z.ZodType<NfdExpression> = z.strictObject({
   type: z.literal("version").optional(),
 });
 
-/** A field without a value is as one that is not there, as the API server has it. */
+/** A field with null is the same as an absent field, as in the API server. */
 function optional<T>(schema: z.ZodType<T>) {
   return schema.nullish().transform((value) => value ?? undefined);
 }

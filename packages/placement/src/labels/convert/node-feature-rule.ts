@@ -1,4 +1,4 @@
-/** A NodeFeatureRule of Node Feature Discovery to LabelRules: exactly, or not at all and said so. */
+/** Converts a NodeFeatureRule of Node Feature Discovery (NFD) to LabelRules. Reports every part it cannot convert. */
 
 import type { Fault, YamlDocument } from "@berth/host";
 import { isProtectedKey, labelKeyProblem, labelValueProblem } from "../../node/validate.ts";
@@ -11,11 +11,11 @@ import type { NfdExpression, NfdRule, NfdTerm, NodeFeatureRule } from "./nfd-sch
 
 type Path = readonly PropertyKey[];
 
-/** What is noted while one rule is converted. */
+/** Context and callbacks for the conversion of one rule. */
 interface Work extends DeviceWork {
-  /** Labels of the rules before it in the same object, by the name that `rule.matched` knows. */
+  /** Label keys of earlier rules in the same object, by the name that `rule.matched` uses. */
   readonly earlier: ReadonlyMap<string, string>;
-  /** Notes what cannot be converted, at this path inside the rule. */
+  /** Records a part that cannot be converted, at this path inside the rule. */
   readonly refuse: (path: Path, problem: Problem) => void;
 }
 
@@ -66,10 +66,10 @@ export function convertNodeFeatureRule({
   return { rules, dropped, faults };
 }
 
-/** What the labels of the rules before are, by key. */
+/** Labels that earlier rules of the same object set, by key. */
 type Outputs = Map<string, { readonly output: string; readonly rule: string }>;
 
-/** @returns `place`: of the first problem, inside the rule. */
+/** @returns `place`: the path of the first problem, inside the rule. */
 function tryRule(
   rule: NfdRule,
   { outputs, ...around }: Pick<Work, "earlier" | "devices"> & { readonly outputs: Outputs },
@@ -95,7 +95,7 @@ function tryRule(
   return { converted, notes: converted === undefined ? [] : [...notes], why: describe(problems), place };
 }
 
-/** The features that no label tells come first, together. */
+/** Puts the features without a label first, in one text. */
 function describe(problems: readonly Problem[]): readonly string[] {
   const features = problems.flatMap((it) => (typeof it === "string" ? [] : [it.unavailable]));
   const others = problems.filter((it) => typeof it === "string");
@@ -103,7 +103,7 @@ function describe(problems: readonly Problem[]): readonly string[] {
   return [...(features.length === 0 ? [] : [first]), ...new Set(others)];
 }
 
-/** @returns nothing when what is left would match other nodes, or set no label. */
+/** @returns `undefined` when the converted parts would match other nodes, or set no label. */
 function convertRule(rule: NfdRule, work: Work): ConvertedRule["spec"] | undefined {
   const match = convertMatch(rule, work);
   for (const [field, why] of Object.entries(OTHER_OUTPUTS)) {
@@ -143,7 +143,7 @@ const OTHER_OUTPUTS = {
   taints: LABELS_ONLY,
 } as const;
 
-/** NFD puts a label without a domain into its own, and denies those of Kubernetes but for two. */
+/** NFD adds its own domain to a label without one. Of the Kubernetes domains it allows only `ALLOWED_DOMAIN`. */
 function toLabelKey(name: string): string {
   return name.includes("/") ? name : `${NFD_DOMAIN}/${name}`;
 }
@@ -175,7 +175,7 @@ function staticLabel(name: string, value: string): Output {
   return value === "true" ? { key } : { key, value };
 }
 
-/** `@local.feature.name`: the value of an element. Without the element NFD leaves the label out, as a LabelRule does. */
+/** `@local.feature.name`: the value of an element. Without the element neither NFD nor a LabelRule sets the label. */
 function dynamicLabel(name: string, value: string, work: Work): Output {
   const [, feature, element] = /^@([^.]+\.[^.]+)\.(.+)$/.exec(value) ?? [];
   if (feature === undefined || element === undefined) {
@@ -187,7 +187,7 @@ function dynamicLabel(name: string, value: string, work: Work): Output {
   return "key" in output ? { key: output.key, valueFrom: { key: from.key } } : output;
 }
 
-/** A template without actions is a list of labels; one with them is a program. */
+/** Converts a template without actions, which is a list of labels. Refuses a template with actions. */
 function convertTemplate({ labelsTemplate = "" }: NfdRule, work: Work): readonly LabelOutput[] {
   const [action] = /{{.*?}}/.exec(labelsTemplate) ?? [];
   if (action !== undefined) {
@@ -212,7 +212,7 @@ function convertMatch(rule: NfdRule, work: Work): MatchGroup | undefined {
   });
   if (all === undefined || any.includes(undefined)) return undefined;
   const alternatives = any.flatMap((terms) => (terms === undefined ? [] : [toOne(terms)]));
-  // NFD evaluates a rule without conditions on the nodes that it knows.
+  // In NFD a rule without conditions holds on every node that NFD has labelled.
   if (all.length === 0 && alternatives.length === 0) return { all: [seenByNfd] };
   return {
     ...(all.length > 0 && { all }),
@@ -220,13 +220,13 @@ function convertMatch(rule: NfdRule, work: Work): MatchGroup | undefined {
   };
 }
 
-/** An alternative without conditions holds on every node that NFD knows. */
+/** Joins the terms of an alternative. Without terms it holds on every node that NFD has labelled. */
 function toOne(terms: readonly MatchTerm[]): MatchTerm {
   const [only = seenByNfd] = terms;
   return terms.length < 2 ? only : { all: terms };
 }
 
-/** Terms that all have to hold; nothing when one of them cannot be converted. */
+/** @returns terms that must all hold; `undefined` when one of the given terms cannot be converted. */
 function convertTerms(given: readonly NfdTerm[], path: Path, work: Work): readonly MatchTerm[] | undefined {
   const parts = given.flatMap((term, at) => convertTerm(term, [...path, at], work));
   const terms = new Map<string, MatchTerm>();
@@ -268,7 +268,7 @@ function convertTerm(
   return [...parts, { converted: convertName(feature, matchName, work), path: [...path, "matchName"] }];
 }
 
-/** Without a comparison NFD only asks whether it has discovered the feature; of devices, with `{}`, whether there is one. */
+/** For NFD a term without comparisons holds if NFD discovers the feature; for a device and `{}`, if a device exists. */
 function convertEmpty(feature: string, hasExpressions: boolean, { note }: Work): Converted {
   const isDevice = isDeviceFeature(feature.toLowerCase());
   if ((isDevice && hasExpressions) || !(isDevice || isDiscovered(feature))) {
@@ -280,7 +280,7 @@ function convertEmpty(feature: string, hasExpressions: boolean, { note }: Work):
   return { terms: [] };
 }
 
-/** Names of elements: each is a label of its own, so only a list of names can be looked for. */
+/** Converts `matchName`. Each element has its own label, so only a list of names (In) can be converted. */
 function convertName(feature: string, { op, value = [] }: NfdExpression, work: Work): Converted {
   if (op !== "In" || value.length === 0) {
     return { problem: `matchName: a LabelRule looks for labels by name, so only In is converted` };

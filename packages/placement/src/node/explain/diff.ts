@@ -2,7 +2,7 @@ import type { Finding } from "../capability.ts";
 import type { Change } from "../change.ts";
 import type { NodePlan, StayingMark } from "../plan.ts";
 
-/** What a plan does to one node, without the node itself: for `plan`, for people and as JSON. */
+/** The changes of a plan to one node, without the node itself. `plan` prints it as text or JSON. */
 export interface NodeDiff {
   readonly node: string;
   readonly changes: readonly Omit<Change, "entry">[];
@@ -10,10 +10,10 @@ export interface NodeDiff {
   readonly findings: readonly Finding[];
 }
 
-/** A plan over many nodes: only the nodes about which there is something to say, in order of name. */
+/** A plan over many nodes. It lists only nodes with changes, staying marks or findings, in order of name. */
 export interface PlanDiff {
   readonly nodes: readonly NodeDiff[];
-  /** How many nodes were looked at, and how many would be written. */
+  /** The number of nodes planned, and the number of nodes that Berth would write. */
   readonly looked: number;
   readonly written: number;
   /** Changes by action, over all nodes. */

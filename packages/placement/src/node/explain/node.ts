@@ -17,29 +17,29 @@ export interface ExplainInput {
   readonly now: Instant;
   /** See `PlanInput`. */
   readonly declared?: ReadonlySet<MarkId>;
-  /** From a live read; default: those of `node`. Caches do not hold them. */
+  /** From a live read, because caches do not hold them. Default: those of `node`. */
   readonly managedFields?: readonly ManagedFieldsEntry[];
 }
 
-/** Everything there is to say about one place of a node. */
+/** The explanation of one place of a node. */
 export interface MarkExplanation {
   readonly id: MarkId;
-  /** What stands, and what is wanted; absent for nothing. */
+  /** The present and the wanted value; absent for no value. */
   readonly standing?: string;
   readonly wanted?: string;
   readonly capability: string;
   readonly rule: string;
-  /** Since when it is recorded as ours, RFC 3339; absent when it is not. */
+  /** When the record entry began, RFC 3339; absent without an entry. */
   readonly since?: string;
   /** Why it is wanted, will change, or stays. */
   readonly reason: Reason;
-  /** What the next write does to it; absent when it is settled. */
+  /** The action of the next write; absent when no change is needed. */
   readonly next?: Change["action"];
-  /** How long a removal waits after the inputs went, ms; absent for at once. It does not come while removals are frozen. */
+  /** How long a removal waits after the inputs disappear, ms; absent: no delay. Frozen removals wait longer. */
   readonly delayMs?: number;
-  /** What on the node the rule looked at. */
+  /** The facts of the node that the rule read. */
   readonly inputs: readonly string[];
-  /** Other field managers that hold the place. */
+  /** Field managers other than Berth that own the field. */
   readonly alsoHeldBy: readonly FieldHolder[];
 }
 
@@ -88,7 +88,7 @@ export function explainNode(input: ExplainInput): NodeExplanation {
   return { node: node.metadata?.name ?? "", marks, findings: plan.findings, plan };
 }
 
-/** Rules of the cluster a command reads unasked. Others it knows only where it is given their files. */
+/** A command always reads rules from the cluster. It knows other rules only if the user gives their files. */
 function whyItStays(stay: NodePlan["stays"][number] | undefined): Reason | undefined {
   const isGivenByHand = stay?.reason === reasons.SourceNotRead && !stay.recorded.rule.startsWith("cluster/");
   return isGivenByHand ? reasons.SourceNotGiven : stay?.reason;

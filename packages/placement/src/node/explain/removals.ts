@@ -4,23 +4,23 @@ import type { Change } from "../change.ts";
 import type { NodePlan } from "../plan.ts";
 import { policyOf } from "../removals.ts";
 
-/** What a plan over many nodes means for one rule that is careful with removals, or asks before it acts. */
+/** The effect of a plan over many nodes, for one rule with a removal policy. */
 export interface RuleForecast {
   readonly rule: string;
   /** Nodes on which the plan sets, replaces or removes a mark of the rule. */
   readonly touched: number;
-  /** Nodes that would lose a mark of the rule because its inputs vanished, of so many that carry one. */
+  /** Nodes that would lose a mark because inputs disappeared; `carrying` is the number of nodes with a mark. */
   readonly losing: number;
   readonly carrying: number;
-  /** How long those removals wait, ms. */
+  /** How long these removals wait, ms. */
   readonly delayMs: number;
-  /** Too many at once: none would be made. */
+  /** Too many nodes would lose a mark at once, so Berth would make no removal. */
   readonly frozen: boolean;
 }
 
 type Counts = Record<"touched" | "losing" | "carrying", number>;
 
-/** Counts what one plan after the other does to such rules. */
+/** Adds up the effects of node plans on rules with a removal policy. */
 export class RemovalForecast {
   readonly #counts = new Map<string, Counts>();
   #policies: ReadonlyMap<string, Policy> = new Map();
@@ -38,7 +38,7 @@ export class RemovalForecast {
     this.#count("carrying", base?.marks.values() ?? []);
   }
 
-  /** In order of rule; those that no node has to do with are left out. */
+  /** In order of rule, without rules that concern no node. */
   rules(): readonly RuleForecast[] {
     return Array.from(this.#counts, ([rule, { touched, losing, carrying }]) => {
       const policies = this.#policies.values().map(({ removals }) => removals?.get(rule));
