@@ -132,7 +132,7 @@ function sameName(first: readonly ReadDocument[], { name }: ReadDocument): Found
   return { path: [], reason: reasons.FootprintInvalid, message };
 }
 
-/** What footprints must not share, with the field that gives it. A prefix clashes with what begins with it. */
+/** Finds values that footprints must not share, with their fields. A prefix clashes with its own extensions. */
 function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readonly Found[]> {
   const clashes = new Map<string, readonly Found[]>();
   for (const one of footprints) {
