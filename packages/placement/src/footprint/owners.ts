@@ -81,9 +81,9 @@ interface Question {
  *
  * An owner counts only if it exists with the uid in the reference. References can be forged, so a wrong one says
  * nothing about others. Answers stay in memory; a new child of an owner makes Berth read that owner again. Berth
- * repeats failed reads with backoff. An unreadable owner stays unknown if its kind is built in or a footprint asks for
- * it. Berth retries it every half minute, one owner of each kind. Any other unreadable owner counts as gone for a
- * minute.
+ * repeats failed reads with backoff. An owner of a forbidden or unserved kind stays unknown if the kind is built in or
+ * a footprint asks for it. Berth retries it every half minute, one owner of each kind. Any other such owner counts as
+ * gone for a minute.
  */
 export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
   readonly name = "footprint-owners";

@@ -63,7 +63,7 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     });
   }
 
-  /** Sets all footprints; Berth keeps reading an unchanged selection. Call it at any time, also before `start`. */
+  /** Sets all footprints; Berth does not reread an unchanged selection. Call it at any time, also before `start`. */
   want(footprints: readonly Footprint[]): void {
     const all = footprints.flatMap(({ workloads }) => workloads);
     const mask = [
