@@ -1,4 +1,4 @@
-/** A map that forgets what was put longest ago: beyond a number of entries, and beyond a number of bytes. */
+/** A map that drops its oldest entries beyond a number of entries or a number of bytes. */
 export class BoundedMap<V> {
   readonly #entries = new Map<string, { readonly value: V; readonly bytes: number }>();
   readonly #most: { readonly entries: number; readonly bytes: number };
@@ -16,7 +16,7 @@ export class BoundedMap<V> {
     return this.#entries.get(key)?.value;
   }
 
-  /** As if it had been put just now. */
+  /** Like `get`, and makes the entry the newest. */
   recall(key: string): V | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
@@ -25,7 +25,7 @@ export class BoundedMap<V> {
     return entry.value;
   }
 
-  /** @param bytes what it takes, its key included. @returns whether others had to go. */
+  /** @param bytes size of the entry with its key. @returns whether the map dropped other entries. */
   put(key: string, value: V, bytes = 0): boolean {
     this.delete(key);
     this.#bytes += bytes;

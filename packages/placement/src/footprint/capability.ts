@@ -28,7 +28,7 @@ import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import { claimId, type NodePast, type NodePasts, type PodUse, useOf } from "./use.ts";
 
-/** Fields of a Node that footprints read: whether it is lost is told by its conditions. */
+/** Fields of a Node that footprints read. The conditions show whether the node is lost. */
 export const footprintFields: FieldMask = [
   ...markFields,
   "metadata.creationTimestamp",
@@ -37,15 +37,15 @@ export const footprintFields: FieldMask = [
 ];
 
 /**
- * Where a node stands with a footprint. `Needed`: a pod needs the agent, and the label stands. `Pending`: it does not
- * stand yet. `Idle`: no pod does. `Unknown`: that has not been read. `Excluded`: the node is left alone. `Foreign`, beside
- * another: marks stand that nobody needs and that are not ours, and are reported. The place of an outcome is the label,
- * and absent when it does not stand.
+ * Phase of a node for one footprint. `Needed`: a pod needs the agent, and the node has the label. `Pending`: the label
+ * is still missing. `Idle`: no pod needs the agent. `Unknown`: Berth has not read enough to decide. `Excluded`: Berth
+ * does not change the node. `Foreign`, in addition to another phase: Berth reports marks that no pod needs and Berth
+ * did not set. The place of an outcome is the label, and absent when the node lacks it.
  */
 export type FootprintPhase = "Needed" | "Pending" | "Idle" | "Unknown" | "Excluded" | "Foreign";
 
 export interface FootprintCapability extends BoundCapability {
-  /** The node of this name is gone: nothing of it is remembered. */
+  /** Forgets the node of this name. Call it when the node is deleted. */
   gone(name: string): void;
 }
 
@@ -57,11 +57,11 @@ export interface FootprintBinding {
 
 /**
  * Node footprints. Watches: Nodes, and the pods that may need an agent. Owns: for each footprint its label and the
- * annotations that begin with its claim prefix. What stands there is believed of one thing, once: of whom a pod may be that
- * has no owner when the process first looks at its node. Remembers what pods counted for when last looked at.
+ * annotations that begin with its claim prefix. Berth reads existing marks back only when it first examines a node, to
+ * find the group of pods without an owner. It remembers the group for which each pod counted at the last check.
  */
 export function bindFootprints({ footprints: current, sight }: FootprintBinding): FootprintCapability {
-  // By node, as long as it is there; some hundred bytes for each pod that counts. One that is made anew has other pods.
+  // By node name, until the node is gone: some hundred bytes per pod that counts. A recreated node has other pods.
   const memory = new Map<string, { readonly uid: string | undefined; readonly pasts: NodePasts }>();
   const pastsOf = ({ metadata }: Node): NodePasts => {
     const found = memory.get(metadata?.name ?? "");
@@ -81,18 +81,18 @@ export function bindFootprints({ footprints: current, sight }: FootprintBinding)
       else memory.set(name, { uid, pasts });
       return { capability: FOOTPRINT, policy: footprints.policy, decision };
     },
-    // The section of the footprint says for which pods a mark stands.
+    // Not needed here: the footprint section of `explain` lists the pods behind each mark.
     inputs: () => [],
   };
 }
 
 interface Around {
   readonly sight: FootprintSight;
-  /** What earlier looks at the node have found. Default: this is the first. */
+  /** What earlier checks of the node found. Default: this is the first check. */
   readonly pasts?: NodePasts;
 }
 
-/** Pure and total. `pasts` are for the next look at the node. */
+/** Pure and total. Pass the returned `pasts` to the next check of the node. */
 export function decideFootprints(
   view: NodeView,
   footprints: Footprints,
@@ -117,13 +117,13 @@ interface Draft {
   readonly keep: Map<MarkId, Reason>;
   readonly findings: Finding[];
   readonly outcomes: RuleOutcome[];
-  /** What claims may still take. */
+  /** How many bytes the claims of the node may still take. */
   readonly room: { record: number; annotations: number };
   readonly pasts: Map<string, NodePast>;
   recheckAfterMs?: number;
 }
 
-/** What a pod was refused for may be there by now, as a right to read what has made it, ms. */
+/** Delay before Berth checks refused pods again, ms: a missing permission to read their owner may exist by then. */
 const REFUSED_MS = 60_000;
 
 function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: Around): void {
@@ -160,20 +160,20 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
 }
 
 /**
- * Claims of one footprint on one node. More pods than this run on no node, but pods can be made that never run: what they
- * claim must not fill up the record, which the label has to stand in.
+ * Maximum claims of one footprint on one node. No node runs more pods, but users can create pods that never run. The
+ * claims of such pods must not fill the record, which must also hold the label.
  */
 export const MAX_CLAIMS = 256;
 
 /**
- * What all claims of a node may take, bytes: of its record, for labels and marks of other capabilities have to stand there as
- * well, and of the 256 KiB that all annotations share with those of others.
+ * Maximum size of all claims of a node, bytes. `record`: the labels and the marks of other capabilities need room there
+ * too. `annotations`: all annotations of the node, also those of other controllers, share 256 KiB.
  */
 const CLAIM_ROOM = { record: MAX_RECORD_BYTES / 2, annotations: MAX_RECORD_BYTES } as const;
-/** Of an entry of the record, beside the id and the rule: `"":{"c":"footprint","r":"","since":"2026-01-01T00:00:00Z"},`. */
+/** Bytes of a record entry without id and rule: `"":{"c":"footprint","r":"","since":"2026-01-01T00:00:00Z"},`. */
 const ENTRY_BYTES = 64;
 
-/** Label and claims. Claims go without words: the label tells. */
+/** Adds the label and the claims. Berth announces only the label. */
 function want(draft: Draft, footprint: Footprint, groups: ReadonlySet<string>): void {
   const { marks, findings, room } = draft;
   const { rule, label, claims, foreign } = footprint;
@@ -199,7 +199,7 @@ function want(draft: Draft, footprint: Footprint, groups: ReadonlySet<string>): 
   findings.push({ reason: reasons.FootprintClaimsCapped, severity: "warning", subject: rule, message });
 }
 
-/** What stands of a footprint stays, whoever has set it. */
+/** Keeps all existing marks of a footprint, also those that Berth did not set. */
 function keepStanding({ keep }: Draft, footprint: Footprint, { node, owned }: NodeView, why: Reason): void {
   for (const id of [...standingMarks(node).map((mark) => mark.id), ...owned.keys()])
     if (isPlaceOf(footprint, id)) keep.set(id, why);
@@ -210,7 +210,7 @@ function isPlaceOf({ label, claims }: Footprint, id: MarkId): boolean {
   return claims !== undefined && id.startsWith(annotationId(claims.annotationPrefix));
 }
 
-/** How many of a list a message names. */
+/** Maximum number of names in a message. */
 const MAX_NAMED = 3;
 
 function reportForeign(draft: Draft, footprint: Footprint, { node, owned }: NodeView): void {
@@ -225,7 +225,7 @@ function reportForeign(draft: Draft, footprint: Footprint, { node, owned }: Node
   draft.outcomes.push({ rule: subject, phase: "Foreign" });
 }
 
-/** One for all of them: who may make pods could make a thousand. It says why of the first by name. */
+/** One finding for all refused pods: a user could create a thousand. It gives the reason for the first pod by name. */
 function refusedFinding(rule: string, refused: readonly PodUse[]): Finding {
   const forged = refused.filter((use) => use.forged);
   const told = forged.length > 0 ? forged : refused;
@@ -252,13 +252,13 @@ function podName({ metadata }: PodUse["pod"]): string {
 }
 
 /**
- * Marks of footprints that are not in force for a fault stay until it is mended, except where another footprint that is
- * in force has come to own the place.
+ * Keeps the marks of a footprint that is not in force because of a fault, until a user corrects the document.
+ * Exception: places that a footprint in force now owns.
  */
 function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints, { owned }: NodeView): void {
   if (faults.length === 0) return;
   const inForce = new Set(footprints.map(({ name }) => name));
-  // One that another of its name goes before is given up for it.
+  // A faulty footprint loses its marks if another footprint of the same name is in force.
   const faulty = new Set(
     faults.flatMap(({ source, name }) => (inForce.has(name) ? [] : [`${source}/${name}`])),
   );

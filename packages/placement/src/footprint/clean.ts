@@ -1,4 +1,4 @@
-/** What `berth clean` undoes of footprints beside the nodes: finalizers on owners. */
+/** What `berth clean` removes for footprints: marks on nodes, finalizers on owners, selectors of DaemonSets. */
 
 import { counted, type OneShotRun, type Undo } from "@berth/host";
 import type { Node } from "@berth/kube";
@@ -45,7 +45,7 @@ export const footprintClean: CleanOnce<Footprints> = {
   },
 };
 
-/** Recorded as ours, and places of a footprint that is known: also under `node-restriction.kubernetes.io`. */
+/** Marks that this installation recorded at places of known footprints, also under `node-restriction.kubernetes.io`. */
 function footprintMarks(node: Node, footprints: Footprints | undefined, installation: string) {
   const declared = footprints?.policy.declared ?? noMarks;
   return [...ownedMarks(recordOf(node), installation)].flatMap(([id, { capability }]) =>
@@ -54,8 +54,8 @@ function footprintMarks(node: Node, footprints: Footprints | undefined, installa
 }
 
 /**
- * Whose marks of footprints stand on nodes. Finalizers do not say themselves which installation has put them: where all
- * marks of a footprint are of another one, so are they.
+ * Which installations have marks of each footprint on nodes. A finalizer does not name its installation. If only
+ * another installation has marks of a footprint, Berth assumes that the finalizers are also of that installation.
  */
 export class FootprintKeepers {
   readonly installation: string;
@@ -76,15 +76,15 @@ export class FootprintKeepers {
     }
   }
 
-  /** The installation that alone has marks of it; `undefined`: it is ours, or nobody's. */
+  /** The other installation that has marks of it; `undefined`: this installation has marks too, or none has. */
   otherOf({ rule }: Footprint): string | undefined {
     return this.#ours.has(rule) ? undefined : this.#others.get(rule);
   }
 }
 
 /**
- * Of the footprints that are known, and only what they would have put there themselves. Without Berth a finalizer would
- * keep an owner for ever.
+ * Finds the finalizers of known footprints, and only those that the footprints would add. Without Berth, such a
+ * finalizer would block the deletion of an owner forever.
  */
 export async function findFootprintWork(
   footprints: Footprints | undefined,
@@ -110,7 +110,7 @@ export async function findFootprintWork(
   return found;
 }
 
-/** DaemonSets that go by a label which is taken off, and on how many nodes. @param plans what is taken off nodes. */
+/** DaemonSets that ask for a label that the plans remove, with the number of nodes. @param plans changes of nodes. */
 async function findBereftAgents(
   footprints: Footprints | undefined,
   plans: readonly Pick<NodePlan, "changes">[],
@@ -128,7 +128,7 @@ async function findBereftAgents(
   const sets = await listDaemonSets(run, "which of them ask for labels of footprints is unknown");
   return agents.flatMap(({ footprint, daemonSet, nodes }) => {
     const found = sets?.find((it) => pathOf(it) === daemonSet);
-    // Its pods stay where Berth itself made it ask: the request goes before the label does.
+    // If Berth added the selector, the pods stay: the run removes the selector before the label.
     const isBereft =
       staysAway(found?.spec?.template.spec, footprint) && found && withoutSelector(found) === undefined;
     const { key, value } = footprint.label;

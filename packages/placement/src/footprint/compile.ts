@@ -27,23 +27,23 @@ export interface CompileFootprintsInput {
   /** In order of precedence: of two footprints with one name the first is in force. */
   readonly sources: readonly SourceDocuments<FootprintDocument>[];
   /**
-   * Footprints as they were in force until now. One whose document has got a fault goes on as it was: without it new pods
-   * would wait for ever for an agent that does not come.
+   * Footprints in force until now. A footprint whose document now has a fault stays in force as it was. Otherwise new
+   * pods would wait forever for an agent that does not come.
    */
   readonly before?: Iterable<Footprint>;
-  /** Places that footprints of this process have declared before, so that those of a deleted one can be taken off. */
+  /** Places that footprints of this process declared before, so that Berth can remove the marks of a deleted one. */
   readonly declaredBefore?: Iterable<MarkSet>;
-  /** Another source may still be read: a mark whose footprint is in none of these may be of one there. */
+  /** Set while Berth has not read another source: a mark without a footprint here may belong to a footprint there. */
   readonly unsettled?: Unsettled | undefined;
 }
 
-/** NodeRestriction keeps kubelets from labels of this domain and of those below it, and from nothing else. */
+/** NodeRestriction stops kubelets from setting labels of this domain and its subdomains. */
 const NODE_RESTRICTION = "node-restriction.kubernetes.io";
 
 /** Where capabilities of Berth keep their own state on nodes. */
 const OWN_ANNOTATIONS: readonly string[] = [MARKS_ANNOTATION, "gate.berth.dev/"];
 
-/** Total: a document with a fault is reported and not in force, or in force as it was before; the others are. */
+/** Total. Berth reports each document with a fault, and uses its last version without a fault, if there is one. */
 export function compileFootprints(input: CompileFootprintsInput): Footprints {
   const before = new Map([...(input.before ?? [])].map((footprint) => [footprint.rule, footprint]));
   const { first, shadowed } = byName(input.sources.flatMap(readSource));
@@ -67,14 +67,14 @@ export function compileFootprints(input: CompileFootprintsInput): Footprints {
     if (found.length > 0) continued.push(...(last === undefined ? [] : [last]));
     else if (document.footprint !== undefined) sound.push(document.footprint);
   }
-  // Those that go on were in force together and share nothing, but what they have may have been given to others since.
+  // Continued footprints do not clash with each other, but another document may now use their values.
   const lost = clashesOf([...sound, ...continued]);
   const footprints = [...sound, ...continued.filter(({ rule }) => !lost.has(rule))];
   footprints.sort((a, b) => (a.name < b.name ? -1 : 1));
   return { footprints, policy: policyOf(footprints, input), faults };
 }
 
-/** The agent would end on every node before its DaemonSet asks for the new label. */
+/** Refuses another label: the agent would end on every node before its DaemonSet asks for the new label. */
 function relabelFault(footprint: Footprint | undefined, last: Footprint | undefined): readonly Found[] {
   if (footprint === undefined || last === undefined || !isAgentChecked(last)) return [];
   const [now, before] = [footprint, last].map(({ label: { key, value } }) => `${key}=${value}`);
@@ -85,7 +85,7 @@ function relabelFault(footprint: Footprint | undefined, last: Footprint | undefi
 
 type Found = Pick<DocumentFault, "path" | "reason" | "message">;
 
-/** `footprint` is absent when it cannot be made ready. */
+/** `footprint` is absent when the document is unreadable or `completeFootprint` found a fault. */
 interface ReadDocument {
   readonly name: string;
   readonly source: SourceName;
@@ -115,7 +115,7 @@ function readSource({
   ];
 }
 
-/** Of several with one name the first counts, be it that it has a fault: the other would take its marks over unasked. */
+/** The first document of a name wins, even with a fault. Otherwise the second one would take over its marks. */
 function byName(documents: readonly ReadDocument[]): {
   readonly first: readonly ReadDocument[];
   readonly shadowed: readonly ReadDocument[];
@@ -132,14 +132,14 @@ function sameName(first: readonly ReadDocument[], { name }: ReadDocument): Found
   return { path: [], reason: reasons.FootprintInvalid, message };
 }
 
-/** What footprints must not share, with the field that gives it. A prefix clashes with what begins with it. */
+/** Finds values that footprints must not share, with their fields. A prefix clashes with its own extensions. */
 function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readonly Found[]> {
   const clashes = new Map<string, readonly Found[]>();
   for (const one of footprints) {
     const found = SHARED.flatMap(({ path, isShared, say }): readonly Found[] => {
       const [other, ...more] = footprints.filter((it) => it !== one && isShared(one, it));
       if (other === undefined) return [];
-      // Names the first of them: each says the same.
+      // Names only the first: the message about each other would be the same.
       const others = more.length === 0 ? "" : `, and so of ${more.length} more`;
       const message = `${other.rule} ${say(one)}${others}: none of them is taken up`;
       return [{ path, reason: reasons.FootprintOverlap, message }];
@@ -152,7 +152,7 @@ function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readon
 interface Shared {
   readonly path: Found["path"];
   readonly isShared: (one: Footprint, other: Footprint) => boolean;
-  /** What the other does. */
+  /** What the other footprint does, for the message. */
   readonly say: (one: Footprint) => string;
 }
 
@@ -187,7 +187,7 @@ function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonl
   ];
 }
 
-/** Places that Berth, or Kubernetes, has other uses for. */
+/** Refuses places that Berth or Kubernetes uses for something else. */
 function placeFaults({ label, claims, hold }: Footprint): readonly SpecFault[] {
   const faults: SpecFault[] = [];
   if (hold !== undefined && isProtectedKey(hold.finalizer)) {

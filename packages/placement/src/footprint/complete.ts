@@ -28,7 +28,7 @@ export interface CompletedFootprint {
 
 const DEFAULT_VALUE = "true";
 const WAIT_CONTAINER = { name: "wait-for-agent", image: "busybox:1.36" };
-/** What leaves 36 characters of 63 for a uid, and one for the sign between. */
+/** Leaves 36 of 63 characters for a uid, and one for the separator. */
 const MAX_NAME_IN_PREFIX = 63 - 36 - 1;
 const MAX_NAME_IN_LABEL = 63;
 
@@ -69,7 +69,7 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
   return { footprint, faults };
 }
 
-/** What names one thing, or says one thing of pods and nodes, is replaced whole, as lists are. */
+/** Fields that a document replaces as a whole, like lists: their parts only make sense together. */
 const WHOLE = new Set(["resource", "owner", "daemonSet", "excludeSelector", "resources"]);
 
 function merged<T extends object>(base: T, given: T): T {
@@ -87,7 +87,7 @@ function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a preset does not say, and often cannot know, and what does not fit together. */
+/** Finds required fields that neither preset nor document gives, and fields that contradict each other. */
 function faultsOf({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecFault[] {
   const { workloads, group, hold, wait, agent } = full;
   const faults: SpecFault[] = [];
@@ -96,7 +96,7 @@ function faultsOf({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecF
   const needsText = (field: string): string => `the preset ${preset} cannot know it: give ${field}`;
   if (workloads === undefined) report(needsText(`workloads with ${needs}`), "workloads");
   for (const [at, workload] of (workloads ?? []).entries()) {
-    // Of one that takes every pod that is said, and not what else it could name.
+    // A workload that selects every pod gets only this fault, not also the one about the preset.
     if (!selectsAnything(workload))
       report("it takes every pod: name labels, resources or drivers", "workloads", at);
     else if (needs !== undefined && !given(workload, needs)) report(needsText(needs), "workloads", at, needs);
@@ -147,7 +147,7 @@ function needingPods({ ignorePhases, ...given }: FootprintWorkload): NeedingPods
   };
 }
 
-/** The schema has seen to it that what a grouping needs is there; a preset gives it otherwise. */
+/** Falls back to `None` when a required field is missing; `faultsOf` reports that. */
 function groupingOf({ by = "None", label, owner, verifyOwner = true }: FootprintGroup = {}): PodGrouping {
   if (by === "PodLabel" && label !== undefined) {
     return { by, label, ...(owner !== undefined && verifyOwner && { verify: owner }) };
@@ -163,8 +163,8 @@ function labelOf(name: string, node: FootprintNode | undefined): Footprint["labe
 }
 
 /**
- * With a preset whose groups are named, claims are made where the document says nothing of them. No name of an object has a
- * `_`: the prefix of one is never the beginning of another's.
+ * With a preset and named groups, Berth makes claims even when the document does not mention them. Names of objects
+ * contain no `_`, so no default prefix is the beginning of another.
  */
 function claimsOf(
   name: string,
@@ -183,7 +183,7 @@ function tooLong(what: string, name: string): string {
   return `has to be given: the name of the document has ${name.length} characters, too many for ${what}`;
 }
 
-/** `undefined` where something is missing, which is a fault. */
+/** `undefined` when a required field is missing; `faultsOf` reports that. */
 function holdOf({ resource, finalizer, ...given }: FootprintHold): OwnerHold | undefined {
   if (resource === undefined || finalizer === undefined) return undefined;
   const { onDelete = "DeleteOwned", ownedResources = [], timeout = "0s" } = given;
@@ -209,13 +209,13 @@ function waitOf({ inject = "None", container = {}, port }: FootprintWait = {}): 
 }
 
 /**
- * The shell takes next to nothing. What a container needs to begin is more: runc copies itself into its memory
- * (opencontainers/runc#1980), and with a tenth of this CPU that takes seconds. Requests are as limits, for a pod that is
- * `Guaranteed` stays so. An init container costs a pod nothing that requests as much later.
+ * The shell needs almost nothing, but starting a container does: runc copies itself into its memory
+ * (opencontainers/runc#1980). With a tenth of this CPU, the start takes seconds. Requests equal limits, so a
+ * `Guaranteed` pod stays `Guaranteed`. It costs nothing extra if the other containers request as much.
  */
 const AMOUNTS: Readonly<Record<string, string>> = { cpu: "50m", memory: "32Mi" };
 
-/** What Pod Security `restricted` asks for, and a user that every image can run a shell as: `nobody`. */
+/** Meets Pod Security `restricted`. Every image can run a shell as this user: `nobody`. */
 const SECURITY_CONTEXT: SecurityContext = {
   allowPrivilegeEscalation: false,
   capabilities: { drop: ["ALL"] },
@@ -224,7 +224,7 @@ const SECURITY_CONTEXT: SecurityContext = {
   seccompProfile: { type: "RuntimeDefault" },
 };
 
-/** An empty one is none: what a LimitRange or a policy gives counts then, and what the pod says for all its containers. */
+/** An empty object sets nothing: a LimitRange, a policy, or the settings of the whole pod then apply. */
 export function waitSettings({
   resources,
   securityContext,

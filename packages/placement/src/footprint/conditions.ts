@@ -1,4 +1,4 @@
-/** The conditions of a `NodeFootprint`: what is said of one in force, decided as plain data. */
+/** Decides the conditions of a `NodeFootprint` in force, as plain data. */
 import type { DocumentResult } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
@@ -12,47 +12,47 @@ import type { FootprintCounts } from "./tally.ts";
 export const footprintConditions = {
   /** The footprint is in force as it is written. */
   ready: "Ready",
-  /** Nothing keeps the agent from the nodes that need it, nor brings it to others. */
+  /** Nothing stops the agent on the nodes that need it, and it runs on no other node. */
   agentPlaced: "AgentPlaced",
-  /** Deletions of owners wait for their pods; only where it holds owners. */
+  /** The deletion of some owner waits for its pods. Set only when the footprint holds owners. */
   ownersHeld: "OwnersHeld",
-  /** Pods are made to wait for the agent; only where it has them wait. */
+  /** Berth makes new pods wait for the agent. Set only when the footprint asks for that. */
   podsWait: "PodsWait",
-  /** Marks stand that nobody needs and that somebody else has set; only where these are reported. */
+  /** Some nodes have marks that no pod needs and Berth did not set. Set only with `foreign: Report`. */
   foreignMarks: "ForeignMarks",
 } as const;
 
 export type FootprintJudgement = DocumentResult;
 
-/** What is known of a footprint in force. What is `undefined` cannot be told yet: what was said before stays. */
+/** What Berth knows of a footprint in force. `undefined` means not known yet: the status keeps its earlier value. */
 export interface FootprintProgress {
   readonly footprint: Footprint;
-  /** `undefined` until every node has been looked at. */
+  /** `undefined` until Berth has examined every node. */
   readonly counts: FootprintCounts | undefined;
-  /** For how long there has been a node that is not known, ms. Default 0. */
+  /** For how long some node has been unknown, ms. Default 0. */
   readonly unknownMs?: number;
-  /** What cannot be read, so that nodes are not known; absent while nothing is wrong. */
+  /** What Berth cannot read, so that nodes are unknown; absent without such a problem. */
   readonly unread?: string | undefined;
   readonly agent: AgentVerdict | undefined;
   /** Nodes that need the agent and have a ready pod of it. */
   readonly agentReady: number | undefined;
-  /** The longest first. */
+  /** Owners whose deletion waits, the longest first. */
   readonly held: readonly HeldEntry[];
-  /** What is known of the resource of its owners. Default `Read`. */
+  /** Whether Berth has read the resource of its owners. Default `Read`. */
   readonly owners?: "Unread" | "Absent" | "Read";
-  /** What keeps its hold from being kept; absent while nothing is wrong. */
+  /** Why Berth cannot keep the hold; absent without such a problem. */
   readonly holdProblem?: string | undefined;
-  /** Whether its pods are made to wait. */
+  /** Whether the webhook makes its pods wait. */
   readonly wait?: FootprintJudgement | undefined;
 }
 
 /**
- * A node is not known for a moment whenever a pod with a new owner comes. It is said of the agent once a node has been so
- * for longer, or it is known what is wrong, ms.
+ * How long a node must be unknown before a condition reports it, ms. A node is unknown for a moment whenever a pod with
+ * a new owner appears. If Berth knows the reason, it reports the node at once.
  */
 export const SETTLING_MS = 10_000;
 
-/** All that can be told of a footprint beside that it is in force, and of what there is nothing to say any more. */
+/** All conditions of a footprint except `Ready`. `stale`: types of conditions to remove. */
 export function conditionsOf(progress: FootprintProgress | undefined): {
   readonly desired: readonly DesiredCondition[];
   readonly stale: readonly string[];
@@ -82,7 +82,7 @@ export function toCondition(
   return { type, status, reason, message };
 }
 
-/** Of which nodes it is not known whether they need the agent, and why; `undefined` while there is none to tell of. */
+/** A message with the number of unknown nodes and the reason; `undefined` when there is nothing to report. */
 export function unknownNodes({ counts, unread, unknownMs = 0 }: FootprintProgress): string | undefined {
   if (!hasUnknown(counts) || (unread === undefined && unknownMs < SETTLING_MS)) return undefined;
   const { unknown = 0 } = counts ?? {};
@@ -90,12 +90,12 @@ export function unknownNodes({ counts, unread, unknownMs = 0 }: FootprintProgres
   return `it is not known yet of ${nodesText(unknown)} whether they need the agent${why}`;
 }
 
-/** Then nothing that is counted of the nodes that need the agent is all there is. */
+/** If true, the counts of nodes that need the agent may be too low. */
 export function hasUnknown(counts: FootprintCounts | undefined): boolean {
   return counts !== undefined && counts.unknown > 0;
 }
 
-/** What keeps it from a node comes before what is not known, and that before what is wrong with it in general. */
+/** Order: nodes where the agent cannot run, then unknown nodes, then problems of the DaemonSet itself. */
 function agentCondition(progress: FootprintProgress): DesiredCondition | undefined {
   const { agent, agentReady, counts } = progress;
   const { agentPlaced: type } = footprintConditions;
@@ -120,7 +120,7 @@ function agentCondition(progress: FootprintProgress): DesiredCondition | undefin
   return toCondition(type, true, { reason: reasons.AgentPlaced, message });
 }
 
-/** A DaemonSet that is not there is missing on every node. */
+/** A missing DaemonSet is missing on every node, so its message lists no nodes. */
 function restOf(reason: Reason, others: AgentVerdict["unserved"]): string {
   const [next] = others;
   if (next === undefined || reason === reasons.DaemonSetMissing) return "";
@@ -136,7 +136,7 @@ function heldCondition(progress: FootprintProgress): DesiredCondition | undefine
   const [first, ...others] = held;
   if (first !== undefined) {
     const more = others.length > 0 ? `; and ${others.length} more owners, the next ${others[0]?.name}` : "";
-    // What the server said to a write stands in what is held already.
+    // The message of a held owner may already contain the refusal of the API server.
     const why = holdProblem === undefined || first.message.includes(holdProblem) ? "" : `; ${holdProblem}`;
     const message = `the deletion of ${first.name} waits for ${first.message}${more}${why}`;
     return toCondition(type, true, { reason: reasons.OwnerHeld, message });
@@ -163,13 +163,13 @@ function nodesText(count: number): string {
   return count === 1 ? "one node" : `${count} nodes`;
 }
 
-/** Is it as it should be? */
+/** Does the condition report that all is well? */
 export function isGoodCondition({ type, status }: Pick<Condition, "type" | "status">): boolean {
   const isBad = type === footprintConditions.ownersHeld || type === footprintConditions.foreignMarks;
   return status === (isBad ? "False" : "True");
 }
 
-/** Something is wrong, or right again. Of owners that wait those who are stuck are told of, on themselves. */
+/** Does the condition report a problem, or its end? Waiting owners are no news: a stuck owner gets its own Event. */
 export function isNews(condition: DesiredCondition, present: Condition | undefined): boolean {
   if (condition.type === footprintConditions.ownersHeld)
     return condition.status === "Unknown" || present?.status === "Unknown";

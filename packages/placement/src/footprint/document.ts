@@ -16,8 +16,8 @@ export const footprintPresets = [
 export type FootprintPreset = (typeof footprintPresets)[number];
 
 /**
- * Pods that need the agent. All that is given has to hold; several workloads are alternatives. Here and below the schema says
- * what fields mean and what their defaults are.
+ * Pods that need the agent. A pod must match every given field; several workloads are alternatives. For this type and
+ * those below, the schema describes the fields and their defaults.
  */
 export interface FootprintWorkload {
   readonly podSelector?: Selector | undefined;
@@ -28,7 +28,7 @@ export interface FootprintWorkload {
   readonly terminating?: "Hold" | "Release" | undefined;
 }
 
-/** What counts as one owner of the agent on a node: a claim for each. */
+/** How pods form groups. Berth puts one claim for each group on the node. */
 export interface FootprintGroup {
   readonly by?: "PodLabel" | "OwnerUID" | "Namespace" | "Pod" | "None" | undefined;
   readonly label?: string | undefined;
@@ -176,8 +176,8 @@ const node: z.ZodType<FootprintNode> = z.strictObject({
 });
 
 /**
- * Schema of `spec`. It has no defaults of its own: what the API server filled in could not be told from what was given,
- * and a preset would not count.
+ * Schema of `spec`. It sets no defaults: Berth could not distinguish a default of the API server from a value of the
+ * user, so a preset would have no effect.
  */
 export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFootprintSpec>(
   z.strictObject({

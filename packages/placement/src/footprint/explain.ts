@@ -1,4 +1,4 @@
-/** Where one node, or one pod, stands with each footprint, for `explain`. Plain data. */
+/** What each footprint means for one node or one pod, for `explain`. Plain data. */
 import type { Node, Pod } from "@berth/kube";
 import { type RuleOutcome } from "../node/capability.ts";
 import { labelId, standingValue } from "../node/mark.ts";
@@ -13,7 +13,7 @@ import { podNeeds } from "./needs.ts";
 import { type PodUse, podUses } from "./use.ts";
 
 interface PodExplanation {
-  /** Whose need it is; absent where it does not count, or pods are not grouped. */
+  /** The group of the pod; absent when the pod does not count, or pods are not grouped. */
   readonly group?: string;
   readonly why?: string;
 }
@@ -21,31 +21,31 @@ interface PodExplanation {
 /** What a node carries for a footprint. */
 export interface FootprintStanding {
   readonly phase: FootprintPhase;
-  /** `ate.dev/atelet=true`: as it is where the agent is needed. */
+  /** The label of nodes that need the agent, such as `ate.dev/atelet=true`. */
   readonly label: string;
-  /** What stands; absent for nothing. */
+  /** The value of the label on the node; absent when the node lacks it. */
   readonly standing?: string;
 }
 
 export interface FootprintExplanation extends FootprintStanding {
   /** `cluster/atelet`. */
   readonly footprint: string;
-  /** `namespace/name` of those that a workload takes, or may take, by name; `undefined` while they could not be read. */
+  /** `namespace/name` of pods that a workload selects or may select; `undefined` when Berth cannot read pods. */
   readonly pods: readonly (PodExplanation & Pick<PodUse, "is"> & { readonly pod: string })[] | undefined;
-  /** By the key of the annotation, with the pods that it stands for. */
+  /** Sorted by annotation key, each with the pods behind it. */
   readonly claims: readonly {
     readonly key: string;
     readonly stands: boolean;
     readonly pods: readonly string[];
   }[];
-  /** `namespace/name`, and why it cannot run here. */
+  /** `daemonSet` is `namespace/name`; `problem` says why it cannot run here. */
   readonly agent?: { readonly daemonSet: string; readonly problem?: string };
 }
 
 export interface ExplanationAround {
   readonly sight: FootprintSight;
   readonly installation: string;
-  /** What the footprints said of the node. */
+  /** The outcomes of the footprint decision on the node. */
   readonly outcomes: readonly RuleOutcome[];
 }
 
@@ -87,7 +87,7 @@ function toPod({ pod, is, group, why }: PodUse): NonNullable<FootprintExplanatio
   return { pod: pathOf(pod), is, ...(group && { group }), ...(why !== undefined && { why }) };
 }
 
-/** Those that are wanted, and those that stand all the same. */
+/** Claims that pods need, and other claims that are on the node. */
 function claimsOf(
   { metadata }: Node,
   prefix: string,
@@ -121,11 +121,11 @@ export interface FootprintOfPod extends PodExplanation {
   readonly footprint: string;
   /** `Ignored`: it does not need the agent. */
   readonly is: PodUse["is"] | "Ignored";
-  /** Absent while it has no node, or its node is not there. */
+  /** Absent while the pod has no node, or its node does not exist. */
   readonly node?: FootprintStanding & { readonly name: string };
 }
 
-/** @param around with what the footprints said of its node; `undefined`: it has none, or that is not there. */
+/** @param around with the outcomes on the pod's node. `node`: `undefined` if the pod has no existing node. */
 export function explainPodFootprints(
   pod: Pod,
   { footprints }: Pick<Footprints, "footprints">,
@@ -134,7 +134,7 @@ export function explainPodFootprints(
   const owned = ownedMarks(node === undefined ? { state: "absent" } : recordOf(node), installation);
   const { uid } = pod.metadata ?? {};
   return footprints.map((footprint): FootprintOfPod => {
-    // What stands for other pods does not stand for this one.
+    // Include the other pods of the node: a mark that one of them accounts for says nothing about this pod.
     const beside = (sight.pods(footprint, node?.metadata?.name ?? "") ?? []).filter(
       ({ metadata }) => metadata?.uid !== uid,
     );

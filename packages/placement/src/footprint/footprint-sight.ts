@@ -1,37 +1,37 @@
-/** What footprints see beyond the node. Reads are quick and without effect; `undefined` is always "not known yet". */
+/** Data beyond the node that footprints read. Reads are quick and without effect; `undefined` means "not known yet". */
 import type { InformerSetOptions } from "@berth/host";
 import type { DaemonSet, KubeObject, Pod } from "@berth/kube";
 import type { Footprint, GroupVersionResource } from "./footprint.ts";
 
-/** What all that watches is made of. */
+/** Options that every watcher of this folder takes. */
 export type Watching = Pick<
   InformerSetOptions<KubeObject>,
   "client" | "cluster" | "clock" | "log" | "metrics"
 >;
 
-/** Of one object, whatever its kind. */
+/** Identity of an owner of any kind. */
 export interface OwnerIdentity {
   readonly group: string;
   readonly kind: string;
-  /** As paths name its resource: `deployments`. */
+  /** Plural name of its resource, as in API paths: `deployments`. */
   readonly resource: string;
   readonly name: string;
   readonly uid: string;
-  /** What has made it, of a kind that Kubernetes makes pods with, is gone: the garbage collector ends it soon. Default false. */
+  /** Its own controller, of a built-in workload kind, is gone: the garbage collector deletes it soon. Default false. */
   readonly isAbandoned?: boolean;
 }
 
 export interface FootprintSight {
   /**
-   * Pods that may need the agent of this footprint on this node: what labels can select, and the node's name. Those that end
-   * are among them; those in a phase that none of its workloads counts need not be. Read from memory.
+   * Pods on this node that may need the agent of this footprint, selected only by labels and node name. Includes pods
+   * that are ending. May omit pods in a phase that no workload counts. Reads from memory.
    */
   pods(footprint: Footprint, node: string): readonly Pod[] | undefined;
   /** `null`: there is none of this name. */
   namespaceLabels(name: string): Readonly<Record<string, string>> | null | undefined;
   /**
-   * Controllers of a pod, from the nearest to the farthest that exists; empty when it has none. One that is gone ends the
-   * list. `undefined` while one of them has not been read: it is being read, and the node is looked at again.
+   * Controllers of a pod, from the nearest to the farthest; empty when it has none. A deleted controller ends the list.
+   * `undefined` while Berth has not read one of them: Berth reads it, and then checks the node again.
    */
   owners(pod: Pod): readonly OwnerIdentity[] | undefined;
   /** The CSI driver of the volume behind a claim; `null` when there is no such claim, volume or driver. */

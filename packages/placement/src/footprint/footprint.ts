@@ -28,7 +28,7 @@ export type PodGrouping =
   | {
       readonly by: "PodLabel";
       readonly label: string;
-      /** The value has to be the uid of such an owner of the pod. Absent: it is believed. */
+      /** The label value must be the uid of an owner of this kind. Absent: Berth trusts the label. */
       readonly verify?: { readonly group: string; readonly kind: string };
     }
   | { readonly by: "OwnerUID"; readonly owner: { readonly group: string; readonly kind: string } }
@@ -39,7 +39,7 @@ export interface OwnerHold {
   readonly finalizer: string;
   readonly onDelete: "DeleteOwned" | "Wait";
   readonly ownedResources: readonly GroupVersionResource[];
-  /** Milliseconds; absent: never. */
+  /** When Berth releases the owner although its pods remain, ms; absent: never. */
   readonly timeoutMs?: number;
 }
 

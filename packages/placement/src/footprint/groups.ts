@@ -7,19 +7,19 @@ import type { Footprint } from "./footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
 
 export type PodGroup =
-  /** `""` where all pods are one group. */
+  /** `name` is `""` when all pods form one group. */
   | { readonly is: "group"; readonly name: string }
-  /** Its owners have not been read. */
+  /** Berth has not read its owners. */
   | { readonly is: "unknown" }
-  /** It has no label to group it by, or an empty one: it needs nothing. */
+  /** The pod lacks the label that groups it, or the label is empty: it does not need the agent. */
   | { readonly is: "none" }
   /**
-   * No owner of the kind that is asked for is there, or not the one that its label names: it never was, or is no more, by
-   * an orphaning deletion, because owners go before their pods, or because another owner took over what it left. What its
-   * label names, where a label groups; and in words what the pod lacks.
+   * The pod has no owner of the required kind, or its label names another owner. That owner may never have existed. It
+   * may also be gone: deleted before its pods, deleted with orphaning, or replaced by another owner. `name`: the value
+   * of the label, if a label groups. `why`: what the pod lacks, in words.
    */
   | { readonly is: "ownerless"; readonly name?: string; readonly why: string }
-  /** Its label names what cannot be a claim. */
+  /** The value of its label cannot be part of a claim. */
   | { readonly is: "refused"; readonly why: string };
 
 type Kind = Pick<OwnerIdentity, "group" | "kind">;
@@ -38,10 +38,7 @@ export function groupOf(pod: Pod, footprint: Footprint, sight: Pick<FootprintSig
   return named(grouping.by === "Namespace" ? pod.metadata?.namespace : pod.metadata?.uid);
 }
 
-/**
- * Can a pod that is to be made be of a group at all, by its own labels? Without one no agent comes for it, and it must not
- * wait for that.
- */
+/** Do the labels of a new pod allow a group? Without a group, no agent comes for the pod, so the pod must not wait. */
 export function hasGroupLabel(pod: Pod, { grouping, claims }: Footprint): boolean {
   if (grouping.by !== "PodLabel") return true;
   return !("is" in labelOf(pod, { ...grouping, prefix: claims?.annotationPrefix }));
@@ -52,11 +49,11 @@ export function isGroupedByOwner({ grouping }: Footprint): boolean {
 }
 
 type LabelGrouping = Extract<Footprint["grouping"], { readonly by: "PodLabel" }> & {
-  /** Of claims. */
+  /** Prefix of claim annotations. */
   readonly prefix: string | undefined;
 };
 
-/** What the label names, or why it is no group. */
+/** The value of the label, or why it cannot be a group. */
 function labelOf({ metadata }: Pod, { label, prefix }: LabelGrouping): { readonly name: string } | PodGroup {
   const name = ownValue(metadata?.labels, label) ?? "";
   if (name === "") return { is: "none" };
@@ -89,12 +86,12 @@ function isOf(owner: OwnerIdentity, kind: Kind): boolean {
   return owner.group === kind.group && owner.kind === kind.kind;
 }
 
-/** Enough that nobody finds two groups with one claim. */
+/** Enough characters that users cannot construct two groups with one claim. */
 const HASH_CHARACTERS = 32;
 
 /**
- * The annotation that claims the node for a group. A name that makes no valid key with the prefix (a namespace can be too
- * long) is hashed, the same way at all times; `h.` tells it from a uid.
+ * The annotation that claims the node for a group. If prefix and name make no valid key (a namespace can be too long),
+ * the key contains a stable hash of the name. `h.` distinguishes this hash from a uid.
  */
 export function claimKey(prefix: string, group: string): string {
   const key = `${prefix}${group}`;

@@ -1,11 +1,11 @@
-/** The owners that footprints hold, as a command sees them. */
+/** The owners that footprints hold, for one-shot commands. */
 import { eachObject, type OneShotRun } from "@berth/host";
 import type { KubeObject, Resource } from "@berth/kube";
 import { addFinalizer } from "@berth/runtime";
 import { type Footprint, type Footprints, type OwnerHold } from "./footprint.ts";
 import { guardName, heldName, resourceName, resourceOf } from "./hold/held-resource.ts";
 
-/** Their metadata, each with how it is reached. @param consequence as of `Listing`. */
+/** Calls `take` with the metadata and the resource of each owner. @param consequence see `Listing`. */
 export async function eachOwner(
   { resource: named }: Pick<OwnerHold, "resource">,
   run: Pick<OneShotRun, "client" | "leftOut" | "signal">,
@@ -18,19 +18,19 @@ export async function eachOwner(
   );
 }
 
-/** Each finalizer on each resource once: a hold is the same, however many footprints ask for it. */
+/** One hold for each resource and finalizer: several footprints may ask for the same hold. */
 export function distinctHolds(footprints: readonly Footprint[]): readonly OwnerHold[] {
   const holds = footprints.flatMap(({ hold }) => hold ?? []);
   return [...new Map(holds.map((hold) => [guardName(hold), hold])).values()];
 }
 
-/** What footprints would write beside nodes. */
+/** Changes of footprints to objects other than nodes. */
 export interface FootprintEffects {
   /** Owners that would get a finalizer, in the order of the server. */
   readonly owners: readonly { readonly owner: string; readonly finalizer: string }[];
 }
 
-/** For `plan`. What may not be read is said, and left out. */
+/** For `plan`. Reports and skips resources that the command may not read. */
 export async function findFootprintEffects(
   { footprints }: Pick<Footprints, "footprints">,
   run: OneShotRun,

@@ -1,21 +1,21 @@
-/** What else footprints have to be told of nodes than what they decide of each: who has lost its node, where agents can run. */
+/** Node changes that affect more than the decision on that node: lost nodes for holds, and taints for agent checks. */
 import type { Node } from "@berth/kube";
 import { type Component, createLoopComponent, type Subscribable, whenAborted } from "@berth/runtime";
 import type { NodeLoss } from "./hold/decide.ts";
 
 /**
- * Pods of a silent node cannot end by themselves: the control plane has had no heartbeat. A node that is not known counts as
- * silent: it may be new, and its pods may run. It is gone when its deletion was seen.
+ * Pods of a silent node cannot end by themselves: the control plane receives no heartbeat. An unknown node counts as
+ * silent: it may be new, and its pods may run. A node counts as gone only after Berth saw its deletion.
  */
 export function lossOf(node: Node | undefined): NodeLoss | undefined {
   const ready = node?.status?.conditions?.find(({ type }) => type === "Ready");
   return node === undefined || ready?.status === "Unknown" ? "silent" : undefined;
 }
 
-/** Deleted nodes that are remembered. The pod garbage collector takes a minute for their pods; beyond, the oldest go. */
+/** Maximum deleted nodes in memory; Berth drops the oldest. The pod garbage collector takes a minute for their pods. */
 const MAX_GONE = 1000;
 
-/** Tells when a node was lost or came back while it runs, and keeps the names of those that were deleted. @param tell must not throw. */
+/** Calls `tell` when a node is lost, deleted or back, and keeps names of deleted nodes. @param tell must not throw. */
 export function followLostNodes(
   nodes: Subscribable<Node>,
   tell: () => void,
@@ -30,7 +30,7 @@ export function followLostNodes(
   });
 }
 
-/** Tells when nodes came or went or their taints changed while it runs: by these it is told where an agent can run. */
+/** Calls `tell` when nodes come or go or their taints change: these decide where an agent can run. */
 export function followTaints(nodes: Subscribable<Node>, tell: () => void): Component {
   const textOf = (node?: Node): string | undefined => node && JSON.stringify(node.spec?.taints ?? []);
   return follow("footprint-taints", nodes, (before, after) => {

@@ -1,7 +1,7 @@
 import type { MetricsRegistry } from "@berth/runtime";
 import type { FootprintCounts } from "./tally.ts";
 
-/** What is a function is read at each scrape, once. */
+/** Berth calls each function once at each scrape. */
 export interface FootprintMetrics {
   taken(footprints: number, faults: number): void;
   counts(of: () => FootprintCounts): void;
@@ -20,7 +20,7 @@ export function createFootprintMetrics(registry: MetricsRegistry): FootprintMetr
       problems.set(faults);
     },
     counts(of) {
-      // Gauges are read in the order in which they were made: the first one sets all of them.
+      // The registry reads gauges in their order of creation: the first one sets all of them.
       const collect = (): void => {
         const counts = of();
         for (const [count, gauge] of made) gauge.set(counts[count]);

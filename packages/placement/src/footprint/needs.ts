@@ -7,7 +7,7 @@ import { isEmptySelector, matchesSelector } from "../node/selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 
-/** `unknown`: what it depends on has not been read. */
+/** `unknown`: Berth has not read data that the answer needs. */
 export type Answer = "yes" | "no" | "unknown";
 
 export type NeedSight = Pick<FootprintSight, "namespaceLabels" | "driverOfClaim">;
@@ -29,16 +29,16 @@ export function podNeeds(pod: Pod, footprint: Footprint, sight: NeedSight): Answ
 }
 
 /**
- * A kubelet makes mirror pods on its own node, of any namespace and with any labels; it has to name the node as their
- * controller (NodeRestriction `admitPodCreate`). It could have Berth set labels for it that it may not set itself.
+ * A kubelet creates mirror pods on its node, in any namespace and with any labels. NodeRestriction requires the node as
+ * their controller (`admitPodCreate`). If they counted, the kubelet could make Berth set labels that it may not set.
  */
 function isNode({ apiVersion, kind }: OwnerReference): boolean {
   return kind === "Node" && groupOf(apiVersion) === "";
 }
 
 /**
- * An agent would keep itself on a node for ever. With `Off` its DaemonSet is never read, and may be one of another group, as
- * the Advanced DaemonSet of OpenKruise is (`apps.kruise.io`).
+ * If its own pods counted, an agent would stay on a node forever. With `Off`, Berth never reads the DaemonSet. It may
+ * be of another API group, like the Advanced DaemonSet of OpenKruise (`apps.kruise.io`).
  */
 function isAgent(
   { metadata }: Pod,
@@ -50,7 +50,7 @@ function isAgent(
   return agent.nodeSelector === "Off" || groupOf(apiVersion) === "apps";
 }
 
-/** All of it has to hold; what is certain counts before what is unknown. */
+/** The pod must match every field. A certain answer wins over an unknown one. */
 function isTaken(pod: Pod, workload: NeedingPods, sight: NeedSight): Answer {
   const { podSelector, namespaceSelector, requests, csiDrivers } = workload;
   if (!isCounted(pod, workload)) return "no";
@@ -62,7 +62,7 @@ function isTaken(pod: Pod, workload: NeedingPods, sight: NeedSight): Answer {
   return mounted === "yes" ? inNamespace : mounted;
 }
 
-/** Does it count by the state of its life? One that ends and is finished besides never does. */
+/** Does the pod count in its phase? A finished pod that is being deleted never counts. */
 function isCounted({ metadata, status }: Pod, { ignorePhases, terminating }: NeedingPods): boolean {
   const phase = status?.phase ?? "Pending";
   if (ignorePhases.has(phase)) return false;
@@ -78,13 +78,13 @@ function namespaceAnswer(
   if (isEmptySelector(selector)) return "yes";
   const labels = sight.namespaceLabels(metadata?.namespace ?? "");
   if (labels === undefined) return "unknown";
-  // Unknown for ever where a namespace was finalized by force: its pods stay. When one comes, all is looked at again.
+  // A forced finalization can leave pods without a namespace forever. A new namespace triggers a check of all nodes.
   return labels !== null && matchesSelector(selector, labels) ? "yes" : "no";
 }
 
 /**
- * By any container, or by the pod as a whole. The API server sets requests from limits before it stores a pod
- * (`SetDefaults_Pod`); a limit counts for those that it has not seen.
+ * Does any container, or the pod as a whole, request the resource? The API server copies limits to requests before it
+ * stores a pod (`SetDefaults_Pod`). A limit also counts, for pods without these defaults.
  */
 function isRequested({ spec }: Pod, resource: string): boolean {
   const asks = ({ resources }: Pick<Container, "resources">): boolean => {
@@ -106,8 +106,8 @@ function driverAnswer({ metadata, spec }: Pod, drivers: readonly string[], sight
 }
 
 /**
- * The claim behind a volume; `undefined` where it has none. That of an ephemeral volume is called after pod and volume
- * (`ephemeral.VolumeClaimName`, k8s.io/component-helpers).
+ * The claim behind a volume; `undefined` when it has none. The claim of an ephemeral volume is named after pod and
+ * volume (`ephemeral.VolumeClaimName`, k8s.io/component-helpers).
  */
 export function claimOf({ name, persistentVolumeClaim, ephemeral }: Volume, pod: string): string | undefined {
   return persistentVolumeClaim?.claimName ?? (ephemeral && `${pod}-${name}`);

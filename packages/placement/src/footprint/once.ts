@@ -1,4 +1,4 @@
-/** Node footprints in a command, which looks until it knows what it can know, and then goes. */
+/** Node footprints in a one-shot command. The command waits for the data that it can read, and then decides. */
 import type { OneShotRun } from "@berth/host";
 import { unlessForbidden } from "@berth/host";
 import { type KubeClient, type Pod, pods } from "@berth/kube";
@@ -57,7 +57,7 @@ export const footprintOnce: NodeOnce<Footprints> = {
       },
     };
   },
-  /** Reads the pods of its node alone, and of a pod without a node none. */
+  /** Reads only the pods on the node of the pod; none if the pod has no node. */
   async explainPod(footprints, { run, owned, pod, nodes }) {
     if (footprints === undefined) return undefined;
     const { nodeName: only = "" } = pod.spec ?? {};
@@ -72,7 +72,7 @@ export const footprintOnce: NodeOnce<Footprints> = {
   },
 };
 
-/** What of a DaemonSet is decided by all nodes cannot be told by some. */
+/** The selector change depends on all nodes, so a plan for some nodes omits it. */
 function withoutSelector({ agent, ...rest }: FootprintChanges): FootprintChanges {
   if (agent === undefined) return rest;
   const { selector: _, ...others } = agent;
@@ -82,18 +82,18 @@ function withoutSelector({ agent, ...rest }: FootprintChanges): FootprintChanges
 interface FootprintView {
   readonly capability: BoundCapability;
   readonly sight: FootprintSight;
-  /** Waits until it is known what this pod means for them, or cannot be. It need not be one of the node. */
+  /** Waits until Berth knows what this pod means for footprints, or cannot know. The pod need not be on the node. */
   readonly settle: (pod: Pod) => Promise<void>;
 }
 
-/** How long it is waited while nothing more becomes known. Milliseconds. */
+/** How long the command waits without new data. Milliseconds. */
 const PATIENCE_MS = 10_000;
 const LOOK_MS = 50;
 const UNKNOWN = "which nodes need agents is unknown";
 
 /**
- * Reads what footprints decide by as a running Berth does: pods as far as workloads select them, their owners, namespaces
- * and volumes where these matter, and DaemonSets. What may not be read, or does not come in time, is said and unknown.
+ * Reads the same data as a running Berth: the pods that workloads select, their owners, namespaces and volumes where
+ * these matter, and DaemonSets. Reports data that it may not read or does not get in time; such data is unknown.
  */
 async function viewFootprints(
   footprints: Footprints | undefined,
@@ -140,14 +140,14 @@ async function viewFootprints(
   };
 }
 
-/** Without the right it would be waited in vain. */
+/** Without this permission the wait would only end by its timeout. */
 async function mayReadPods(run: OneShotRun): Promise<boolean> {
   const { client, signal } = run;
   const read = (): Promise<unknown> => client.list(pods, { limit: 1, metadataOnly: true, signal });
   return (await unlessForbidden("Pods", run, read, UNKNOWN)) !== undefined;
 }
 
-/** Looking at a pod has its owners read. */
+/** Waits until no pod is open. Each check also requests the owners of the pods. */
 async function untilKnown(
   footprints: readonly Footprint[],
   watches: Pick<FootprintWatches, "sight" | "podsOf">,
@@ -166,7 +166,7 @@ async function untilKnown(
   }
 }
 
-/** Pods that cannot be told yet whether, and for whom, they need an agent; a footprint without its pods counts as all of them. */
+/** Number of pods whose need or group is still unknown; infinite while the pods of a footprint are unread. */
 function countOpen(
   footprints: readonly Footprint[],
   { sight, podsOf }: Pick<FootprintWatches, "sight" | "podsOf">,
@@ -186,7 +186,7 @@ function countOpen(
 
 type SightClient = Parameters<typeof createFootprintSight>[0]["client"];
 
-/** Reads pods of one node alone. Whatever else is read is about the whole cluster. */
+/** Limits reads of pods to one node. Reads of other resources cover the whole cluster. */
 function onlyOf(client: KubeClient, node: string): SightClient {
   const narrowed = <O extends { readonly fieldSelector?: string }>(
     { group, plural }: { readonly group: string; readonly plural: string },

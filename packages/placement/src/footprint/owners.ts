@@ -32,35 +32,35 @@ import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.
 export interface OwnerResolverOptions extends Pick<Watching, "clock" | "log" | "metrics"> {
   readonly client: Pick<KubeClient, "get" | "read">;
   readonly random?: Random;
-  /** Owners that are remembered. Default `MAX_OWNERS`. */
+  /** Maximum owners in memory. Default `MAX_OWNERS`. */
   readonly maxOwners?: number;
-  /** The owners of this pod on this node are known now; `""` for pods without a node. Must not throw. */
+  /** Berth now knows the owners of this pod. `node` is `""` for pods without a node. Must not throw. */
   readonly onChange: (node: string, pod: Pod) => void;
-  /** An owner that many may have been decided by is not what it was: everything has to be looked at. Must not throw. */
+  /** An owner has changed that may affect many pods: check every node. Must not throw. */
   readonly onMoved: () => void;
 }
 
 /**
- * Owners that are remembered, half a kilobyte each on average. Beyond it the one that was not asked for longest is read again when it
- * is. 30,000 pods that each have a Deployment of their own have 60,000.
+ * Maximum owners in memory, half a kilobyte each on average. Beyond it, Berth drops the least recently used owner and
+ * reads it again on demand. 30,000 pods that each have a Deployment of their own have 60,000 owners.
  */
 export const MAX_OWNERS: number = 200_000;
-/** Of one owner on average, its key included. Who has more makes room for it. Bytes. */
+/** Average size of one owner with its key, bytes. A larger owner displaces others. */
 const OWNER_BYTES = 512;
-/** More owners than this above a pod are not looked for. Kubernetes itself makes three. */
+/** Maximum owners that Berth follows above a pod. Kubernetes itself creates three. */
 export const MAX_DEPTH = 6;
-/** How long an owner that is gone is not looked for again, ms: its uid does not come back, but its kind may. */
+/** How long Berth does not read a deleted owner again, ms: its uid does not come back, but its kind may. */
 export const GONE_MS: number = 60_000;
 const MAX_READS = 8;
 const RETRY_CAP_MS = 60_000;
-/** How soon a missing right, or kind, is looked for again, ms. */
+/** How often Berth retries after a missing permission or kind, ms. */
 const UNREAD_MS = 30_000;
-/** Kinds of which it is remembered that they cannot be read: more than a server has. */
+/** Maximum unreadable kinds in memory: more than an API server has. */
 const MAX_UNREAD = 1_000;
 
 type OwnerKind = Pick<OwnerIdentity, "group" | "kind">;
 
-/** Answers are numbered in their order: `first` is the first one about this owner, `at` the last. */
+/** Berth numbers answers in order: `first` is the first answer about this owner, `at` the last. */
 type Answer = { readonly first: number; readonly at: number } & (
   | { readonly alive: true; readonly resource: string; readonly controller: OwnerReference | undefined }
   | { readonly alive: false; readonly until: number }
@@ -69,44 +69,44 @@ type Answer = { readonly first: number; readonly at: number } & (
 interface Question {
   readonly named: NamedOwner;
   /**
-   * Pods whose owners are not known before: the last one of each node, by its name. Once that one's are, all pods of the node
-   * are looked at again, and ask anew where they have to.
+   * Pods that wait for this owner: the last one of each node, by node name. Once its owners are known, Berth checks all
+   * pods of the node again. These ask again if necessary.
    */
   readonly waiting: Map<string, Pod>;
 }
 
 /**
- * Which controllers a pod has, from the nearest to the farthest: by single reads, as far up as the kinds are that anybody
- * asks for. `owners` answers at once from memory; what it does not know is read, once for all pods that wait for it.
+ * Finds the controllers of a pod by single reads, from the nearest to the farthest, up to the kinds that footprints ask
+ * for. `owners` answers at once from memory. Berth reads each unknown owner once for all pods that wait for it.
  *
- * An owner counts only when it is there with the uid that the reference names: references can be forged, so one that is
- * wrong says nothing about others. What is known stays so; a new child of an owner has that owner read again. A failed read
- * is repeated with backoff. What may not be read, or is of a kind that is not served, stays unknown where Kubernetes makes
- * pods with it or somebody asks for it, and is tried every half minute, one owner of each kind. Any other counts as gone, and
- * is read again when somebody asks a minute later.
+ * An owner counts only if it exists with the uid in the reference. References can be forged, so a wrong one says
+ * nothing about others. Answers stay in memory; a new child of an owner makes Berth read that owner again. Berth
+ * repeats failed reads with backoff. An owner of a forbidden or unserved kind stays unknown if the kind is built in or
+ * a footprint asks for it. Berth retries it every half minute, one owner of each kind. Any other such owner counts as
+ * gone for a minute.
  */
 export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
   readonly name = "footprint-owners";
   readonly #options: OwnerResolverOptions;
   readonly #directory: ResourceDirectory;
   readonly #controller: Controller<string>;
-  /** Kinds that are asked for. */
+  /** Kinds that footprints ask for. */
   #kinds: ReadonlySet<string> = new Set();
   #toTop = false;
   #isWanted = false;
-  /** In order of use, the longest ago first. */
+  /** The least recently used first. */
   readonly #answers: BoundedMap<Answer>;
   readonly #questions: BoundedMap<Question>;
-  /** Questions were forgotten for want of room: whoever asked has to ask again. */
+  /** True after questions were dropped for lack of space: all nodes have to ask again. */
   #forgotten = false;
   #answered = 0;
-  /** Of pods whose owners are all known, until one of these is not what it was: holds look at all pods of a namespace. */
+  /** Owners of pods whose owners are all known, until one of these changes. Holds check all pods of a namespace. */
   readonly #known = new WeakMap<
     Pod,
     { readonly found: readonly OwnerIdentity[]; readonly generation: number }
   >();
   #generation = 0;
-  /** Kinds that cannot be read, and until when that is believed, monotonic ms. */
+  /** Kinds that Berth cannot read, and until when it does not retry, monotonic ms. */
   readonly #unread = new BoundedMap<{ readonly until: number; readonly why: string }>(MAX_UNREAD);
 
   constructor(options: OwnerResolverOptions) {
@@ -128,25 +128,25 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     });
   }
 
-  /** A list ends where all of these are found; `toTop`: not before there is no more. At any time. */
+  /** Lists of owners end once all these kinds are found; with `toTop`, at the top owner. Call it at any time. */
   want(kinds: readonly OwnerKind[], toTop = false): void {
     this.#kinds = new Set(kinds.map(kindText));
     this.#toTop = toTop;
     this.#generation++;
     this.#isWanted = toTop || kinds.length > 0;
     if (!this.#isWanted) this.#questions.clear();
-    // Nobody would find out that it can be read by now.
+    // Berth no longer reads these kinds, so it would never learn that they are readable.
     for (const [kind] of this.#unread)
       if (!this.#isWanted || !this.#isNeeded(kind)) this.#unread.delete(kind);
   }
 
-  /** Also `undefined` while nobody wants any. */
+  /** Also `undefined` while no footprint wants owners. */
   owners(pod: Pod): readonly OwnerIdentity[] | undefined {
     if (!this.#isWanted) return undefined;
     const known = this.#known.get(pod);
     if (known?.generation === this.#generation) return known.found;
     const { found, missing, stale, isFinal } = this.#walk(pod);
-    // What is begun goes first: with as many owners as are remembered, none would ever be complete.
+    // Started chains go first: otherwise, with a full memory, no chain would ever be complete.
     const priority = found.length > 0 ? "high" : "low";
     const asked = missing ?? stale;
     if (asked !== undefined) this.#ask(asked, pod, priority);
@@ -158,7 +158,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return this.#answers.size;
   }
 
-  /** Pods remembered because an owner of theirs is not known: for each owner at most one of each node. */
+  /** Number of pods that wait for an unknown owner: at most one for each owner and node. */
   get waiting(): number {
     return Array.from(this.#questions).reduce((sum, [, { waiting }]) => sum + waiting.size, 0);
   }
@@ -167,23 +167,23 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return this.#controller.start(signal);
   }
 
-  /** A right that is missing is none: it is of some footprints, and `whyUnread` says it of each. */
+  /** A missing permission is no problem here: it affects some footprints, and `whyUnread` reports it for each. */
   problem(): string | undefined {
     return this.#controller.problem?.();
   }
 
-  /** What keeps owners of these kinds, and those on the way to them, from being known. */
+  /** Why Berth cannot read owners of these kinds, or owners below them. */
   whyUnread(kinds: readonly OwnerKind[]): string | undefined {
     const asked = new Set(kinds.map(kindText));
     for (const [kind, { why }] of this.#unread) if (asked.has(kind) || WORKLOADS.has(kind)) return why;
     return undefined;
   }
 
-  /** As far as it is known, and the first owner that is not. */
+  /** The known part of the chain, and the first unknown owner. */
   #walk({ metadata = {} }: Pod): {
     readonly found: readonly OwnerIdentity[];
     readonly missing?: NamedOwner;
-    /** It was gone when last asked, a while ago, and counts as gone until it is known better. */
+    /** An owner that was gone at the last read, a while ago. It counts as gone until Berth reads it again. */
     readonly stale?: NamedOwner;
     readonly isFinal: boolean;
   } {
@@ -197,7 +197,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       if (isNoName(ref)) break;
       const named = toNamedOwner(ref, metadata.namespace ?? "");
       const answer = this.#answers.recall(named.key);
-      // First answers only, so that a ring of owners is not read in turn for ever.
+      // Compare with first answers only: otherwise Berth would read a ring of owners forever.
       if (answer === undefined || answer.at < child) return { found, missing: named, isFinal: false };
       if (!answer.alive) {
         const isStale = answer.until <= this.#options.clock.monotonic();
@@ -241,7 +241,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
         this.#answer(question, read);
         return undefined;
       }
-      // Its definition may be on its way, or not known to each API server yet.
+      // Its CRD may be installed soon, or not every API server knows it yet.
       if (read === "unserved") why = `the server does not have ${named.ref.kind} of ${named.ref.apiVersion}`;
     } catch (error) {
       if (!isApiError(error, "forbidden")) throw error;
@@ -256,7 +256,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return undefined;
   }
 
-  /** Is it known that owners of this kind are on the way to those that are asked for? */
+  /** May owners of this kind be, or stand below, owners that footprints ask for? */
   #isNeeded(kind: string): boolean {
     return this.#kinds.has(kind) || WORKLOADS.has(kind);
   }
@@ -280,7 +280,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     this.#tell(waiting.values());
   }
 
-  /** Those whose owners are all known by now; the others wait for the next. */
+  /** Reports pods whose owners are all known now; the others wait for their next owner. */
   #tell(waiting: Iterable<Pod>): void {
     const known = new Map<string, Pod>();
     for (const pod of waiting) if (this.owners(pod) !== undefined) known.set(pod.spec?.nodeName ?? "", pod);
@@ -327,7 +327,7 @@ async function readOwner(
     const { metadata } = await client.get(resource, of, { signal, metadataOnly: true });
     return metadata?.uid === uid ? { resource: resource.plural, metadata } : undefined;
   } catch (error) {
-    // What is no name is the name of nothing.
+    // No object has an invalid name.
     if (isApiError(error, "notFound", "invalid")) return undefined;
     throw error;
   }

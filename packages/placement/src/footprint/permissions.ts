@@ -5,8 +5,8 @@ import { FOOTPRINT, type Footprint, type OwnerHold } from "./footprint.ts";
 import { nodeFootprintKind } from "./resource.ts";
 
 /**
- * Whoever has no footprint can leave the role out. Kinds of somebody else between a pod and the owner that it is grouped by
- * take `get` beside: a footprint names kinds, and RBAC resources.
+ * Users without footprints can omit this role. If custom kinds stand between a pod and the owner that groups it, users
+ * must also grant `get` on these. Berth cannot list them: a footprint names kinds, but RBAC names resources.
  */
 export function footprintPermissions(asked: AskedPermissions): readonly Permission[] {
   const role = FOOTPRINT;
@@ -18,12 +18,12 @@ export function footprintPermissions(asked: AskedPermissions): readonly Permissi
   return [
     ...readsPods,
     ...admissionPermissions({ name: FOOTPRINT, effect: "mutate" }, asked),
-    // What makes pods, up to those that footprints group them by. Of each only metadata is read.
+    // Built-in controllers of pods, up to the owners that group them. Berth reads only their metadata.
     get("apps", "deployments", "replicasets", "statefulsets", "daemonsets"),
     get("batch", "jobs", "cronjobs"),
     get("", "replicationcontrollers"),
     readsNamespaces(role),
-    // Workloads are selected by the CSI drivers behind their claims.
+    // Footprints can select pods by the CSI drivers behind their claims.
     {
       role,
       rule: {
@@ -47,7 +47,7 @@ function footprintsOf(documents: Documents): readonly Footprint[] {
   return compileFootprints({ sources: [{ source: "config", documents: given }] }).footprints;
 }
 
-/** A finalizer on owners, and what they own deleted once. One rule for each kind, whatever its versions. */
+/** Permissions to put finalizers on owners and to delete what these own. One rule per resource, for all versions. */
 function holdPermissions(footprints: readonly Footprint[]): readonly Permission[] {
   const verbs = new Map<string, { readonly group: string; readonly resource: string; given: Set<string> }>();
   const unusual: string[] = [];

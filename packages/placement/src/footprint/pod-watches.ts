@@ -9,11 +9,11 @@ import type { PodsAmong } from "./hold/held-pods.ts";
 import { claimOf } from "./needs.ts";
 
 export interface FootprintPodsOptions extends Watching {
-  /** What is known of the pods of this node has changed. Must not throw. */
+  /** Data about pods on this node has changed. Must not throw. */
   readonly onChange: (node: string) => void;
-  /** Each change of a pod, of what is kept of it, those without a node included. Must not throw. */
+  /** Each change in the kept fields of a pod, also of a pod without a node. Must not throw. */
   readonly onPod?: (change: Change<Pod>) => void;
-  /** The pods of a workload have become known: every node has to be looked at. Must not throw. */
+  /** Berth has read the pods of a workload: check every node. Must not throw. */
   readonly onSynced: () => void;
 }
 
@@ -22,7 +22,7 @@ const BY_NAMESPACE = "namespace";
 const BY_CLAIM = "claim";
 const BY_LABELLED_UID = "labelled uid";
 
-/** Of each pod: who made it, where it runs, and whether it ends. */
+/** Fields of each pod that every footprint needs: labels, owners, node, and whether the pod ends. */
 const ALWAYS: FieldMask = [
   "metadata.labels",
   "metadata.deletionTimestamp",
@@ -39,12 +39,12 @@ const VOLUMES: FieldMask = ["name", "csi.driver", "persistentVolumeClaim.claimNa
 );
 
 /**
- * The pods that footprints look for, and of these only what decides. One informer for each distinct selection, for as long
- * as a workload asks for it.
+ * Watches the pods that footprints select, and keeps only the fields that decide. One informer runs for each distinct
+ * selection, while a workload asks for it.
  *
- * What the server can tell apart is never received: by the workload's label selector, and by fields: pods without a node,
- * unless the footprint holds owners, and pods of the phases that do not count. Amounts and volumes are kept while any
- * workload asks for them: with the first that does all pods are read anew, and are unknown until then.
+ * The API server filters by the label selector of the workload, and omits pods of ignored phases. It also omits pods
+ * without a node, unless the footprint holds owners. Berth keeps amounts and volumes while a workload asks for them.
+ * The first such workload makes Berth read all pods again; they are unknown until then.
  */
 export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
   readonly name = "footprint-pods";
@@ -63,7 +63,7 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     });
   }
 
-  /** All footprints from now on; a selection that stays is not read again. At any time, also before `start`. */
+  /** Sets all footprints; Berth does not reread an unchanged selection. Call it at any time, also before `start`. */
   want(footprints: readonly Footprint[]): void {
     const all = footprints.flatMap(({ workloads }) => workloads);
     const mask = [
@@ -86,7 +86,7 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     return this.#gather(footprint, (informer) => informer.byIndex(BY_NODE, node));
   }
 
-  /** All of them, or some, each once; those without a node only when the footprint holds owners. */
+  /** Pods of the footprint, each once. Includes pods without a node only when the footprint holds owners. */
   podsOf(footprint: Footprint, { namespace, labelledUid }: PodsAmong = {}): readonly Pod[] | undefined {
     return this.#gather(footprint, (informer) => {
       if (labelledUid !== undefined) return informer.byIndex(BY_LABELLED_UID, labelledUid);
@@ -108,7 +108,7 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     return this.#informers.start(signal);
   }
 
-  /** A selection that cannot be read, with why. A lost connection is no problem for a minute. */
+  /** A selection that Berth cannot read, with the reason. A lost connection is no problem for a minute. */
   problem(): string | undefined {
     return this.#informers.problem();
   }
@@ -153,7 +153,7 @@ function claimsOf({ metadata, spec }: Pod): readonly string[] {
 
 const UID_LENGTH = 36;
 
-/** What the server can select of a workload, and what is kept of its pods. */
+/** The selection that the API server can apply for a workload, and the fields to keep of its pods. */
 function toInformer(
   { hold }: Footprint,
   { podSelector, ignorePhases }: NeedingPods,

@@ -3,13 +3,13 @@ import { originalFootprint } from "../api/agent-substrate.ts";
 import type { FootprintPreset, FootprintWorkload, NodeFootprintSpec } from "./document.ts";
 
 export interface Preset {
-  /** What a document with it need not say. */
+  /** Fields that a document with this preset can omit. */
   readonly spec: NodeFootprintSpec;
-  /** What only the document can know: each of its workloads has to give it. */
+  /** The field that each workload of the document must give: a preset cannot know it. */
   readonly needs?: "podSelector" | "csiDrivers";
 }
 
-/** Those of PR 134 and those that need no label of pods have this in common. */
+/** Common fields of the two presets for agent-substrate. */
 const substrate = {
   node: {
     label: originalFootprint.nodeLabel,
@@ -22,7 +22,7 @@ const substrate = {
     onDelete: "DeleteOwned",
     ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
   },
-  // Whoever makes the Deployments of the pools puts the container in: nothing is applied beside them.
+  // The controller that creates the Deployments of the pools adds the container, so Berth does not inject it.
   wait: {
     inject: "None",
     container: { ...originalFootprint.waitContainer, resources: {}, securityContext: {} },

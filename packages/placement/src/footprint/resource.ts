@@ -23,7 +23,7 @@ export const nodeFootprints: Resource<NodeFootprint> = defineResource({
 
 /** How many holds `status.holds` lists at most, and how many nodes and pods each of them names. */
 export const MAX_HOLDS = 5;
-/** A namespace and a name: at most 63 + 253 characters, and what stands between. */
+/** A namespace and a name: at most 63 + 253 characters, and a separator. */
 const MAX_NAME = 330;
 
 const READY_PODS = "Ready pods of the agent, at most one for each node that needs it.";

@@ -1,4 +1,4 @@
-/** Footprints for people: what `plan` says of them, and `explain node`. */
+/** Text about footprints for `plan`, `explain node` and `explain pod`. */
 
 import {
   counted,
@@ -13,7 +13,7 @@ import type { FootprintExplanation, FootprintOfPod } from "./explain.ts";
 import type { FootprintChanges } from "./forecast/forecast.ts";
 import type { FootprintEffects } from "./held-once.ts";
 
-/** What `plan` says of objects beside nodes that would be written. Empty when there are none. */
+/** What `plan` prints about changes to objects other than nodes. Empty when there are none. */
 export function formatFootprintEffects({ owners }: FootprintEffects): string {
   const more = owners.length - MOST_LISTED;
   const lines = owners
@@ -22,7 +22,7 @@ export function formatFootprintEffects({ owners }: FootprintEffects): string {
   return [...lines, ...(more > 0 ? [`and ${more} more owners\n`] : [])].join("");
 }
 
-/** What `plan` says below the nodes. */
+/** What `plan` prints below the nodes. */
 export function formatFootprintPlan(footprints: readonly FootprintChanges[], style: Style): string {
   const lines = footprints.flatMap((it) => [
     changesLine(it),

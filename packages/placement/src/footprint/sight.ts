@@ -1,4 +1,4 @@
-/** What footprints see, put together: pods, their owners, their namespaces and volumes, and the agents' DaemonSets. */
+/** Wires the data that footprints read: pods, their owners, namespaces and volumes, and the agents' DaemonSets. */
 
 import { NamespaceWatch } from "@berth/host";
 import type { KubeClient, Pod } from "@berth/kube";
@@ -16,30 +16,30 @@ import { VolumeDrivers } from "./volume-drivers.ts";
 export interface FootprintSightOptions extends Watching {
   readonly client: Pick<KubeClient, "get" | "list" | "watch" | "read">;
   readonly random?: Random;
-  /** Shared with others; whoever made it has nodes looked at again when it changes. */
+  /** Shared with other capabilities. Its creator checks nodes again when it changes. */
   readonly daemonSets: Pick<DaemonSetWatch, "daemonSet" | "want">;
-  /** Something that is seen on this node has changed. Must not throw. */
+  /** Data about this node has changed. Must not throw. */
   readonly onNode: (node: string) => void;
-  /** Something has become known that any node may be decided by. Must not throw. */
+  /** Data that may affect any node has become known. Must not throw. */
   readonly onEverything: () => void;
   /** A pod has changed, also one without a node: for holds. Must not throw. */
   readonly onPod?: (change: Change<Pod>) => void;
-  /** The owners of this pod, and of others below the same, have become known: for holds. Must not throw. */
+  /** Berth now knows the owners of this pod, and of others below the same owner: for holds. Must not throw. */
   readonly onOwners?: (pod: Pod) => void;
-  /** What pods of a namespace are decided by has changed: for holds. Must not throw. */
+  /** Data that decides about the pods of a namespace has changed: for holds. Must not throw. */
   readonly onNamespace?: () => void;
 }
 
 export interface FootprintWatches {
   readonly sight: FootprintSight;
   /**
-   * All footprints in force from now on: what none of them needs is not watched. `sight` knows the pods of exactly these
-   * values, and nothing of others. At any time, also before the start.
+   * Sets all footprints in force; Berth does not watch data that none of them needs. `sight` knows only the pods of
+   * exactly these objects. Call it at any time, also before the start.
    */
   want(footprints: readonly Footprint[]): void;
   /** See `FootprintPods`. `undefined`: not known yet. */
   podsOf(footprint: Footprint, among?: PodsAmong): readonly Pod[] | undefined;
-  /** What keeps the pods of this footprint, or what they are decided by, from being known: a right, in most cases. */
+  /** Why Berth cannot read the pods of this footprint or related data: in most cases a missing permission. */
   whyUnread(footprint: Footprint): string | undefined;
   readonly components: readonly Component[];
 }
@@ -68,7 +68,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       if (node !== "") onNode(node);
       onOwners?.(pod);
     },
-    // By whom a pod is made says for whom it needs an agent, not whether.
+    // The owner of a pod decides for which group the pod needs an agent, not whether.
     onMoved: onEverything,
   });
   return {
@@ -81,10 +81,10 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
     },
     want(footprints) {
       const workloads = footprints.flatMap((footprint) => footprint.workloads);
-      // First what pods are decided by, so that nothing is decided before it is asked for.
+      // Pods come last, so that Berth asks for all related data before it decides about them.
       owners.want(
         footprints.flatMap(({ grouping }) => ownerKinds(grouping)),
-        // A hold asks for the owners of pods also where the grouping knows no kind of them.
+        // A hold needs the owners of pods also when the grouping names no kind of them.
         footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0),
       );
       volumes.want(workloads.some(needsVolumes));

@@ -1,4 +1,4 @@
-/** What a `NodeFootprint` says about itself: decided as plain data. */
+/** Decides the status of a `NodeFootprint`, as plain data. */
 import type { DocumentResult, StatusParts } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { isAgentChecked } from "./agent/check.ts";
@@ -35,13 +35,13 @@ export function describeFootprint({
   return {
     conditions: [toCondition(footprintConditions.ready, ready, { reason, message }), ...desired],
     ended: stale,
-    // Of one that is not in force nothing is counted.
+    // A footprint that is not in force has no counts.
     rest: { ...others, ...(progress !== undefined && countsOf(progress, object.status ?? {})) },
     isNews,
   };
 }
 
-/** One with a fault may be in force as it was. Where no agent is checked, what is not known of nodes is told here. */
+/** A faulty footprint may stay in force as it was. Without an agent check, `Ready` reports the unknown nodes. */
 function readyMessage({ ready, message }: DocumentResult, progress: FootprintProgress | undefined): string {
   if (progress === undefined) return message;
   if (!ready) return `${message}; it goes on as it was before`;
@@ -50,8 +50,8 @@ function readyMessage({ ready, message }: DocumentResult, progress: FootprintPro
 }
 
 /**
- * While a node is not known, `pending` is not said: 0 would be read as "every node that needs the agent has the label", upon
- * which the agent is taken from all others.
+ * Omits `pending` while a node is unknown. Users would read 0 as "every node that needs the agent has the label", and
+ * would then remove the agent from all other nodes.
  */
 function countsOf(
   { footprint, counts, agent, agentReady, held }: FootprintProgress,
@@ -75,7 +75,7 @@ function countsOf(
   };
 }
 
-/** Without what is `undefined`. */
+/** Drops fields that are `undefined`. */
 function given<T extends object>(values: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     readonly [K in keyof T]?: Exclude<T[K], undefined>;

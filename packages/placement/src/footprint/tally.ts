@@ -8,10 +8,10 @@ import { FOOTPRINT } from "./footprint.ts";
 const nothingCounted = { labelled: 0, needed: 0, pending: 0, unknown: 0, claims: 0, foreign: 0 };
 
 /**
- * What is known about one footprint, over all nodes. `labelled`: nodes with the label, be it that it is about to go. `needed`:
- * nodes that need the agent, with the label or without. `pending`: of these without the label yet. `unknown`: nodes of which
- * it is not known. `claims`: that are wanted. `foreign`: nodes with marks that nobody needs and that are not ours, where these
- * are reported.
+ * Counts of one footprint over all nodes. `labelled`: nodes with the label, even if Berth is about to remove it.
+ * `needed`: nodes that need the agent, with or without the label. `pending`: those of them without the label.
+ * `unknown`: nodes whose need is not known. `claims`: claims that pods need. `foreign`: nodes with reported marks that
+ * no pod needs and Berth did not set.
  */
 export type FootprintCounts = Readonly<Record<keyof typeof nothingCounted, number>>;
 
@@ -21,7 +21,7 @@ type Counted = FootprintPhase | "Labelled" | "Claimed";
 export class FootprintTally implements NodeObserver {
   readonly #tally: Tally<Counted>;
   readonly #monotonic: () => number;
-  /** All that were ever counted. */
+  /** All rules that were ever counted. */
   readonly #rules = new Set<string>();
 
   /** @param onChange the counts of a footprint have changed. Called often and at once: collect the calls. */
@@ -38,7 +38,7 @@ export class FootprintTally implements NodeObserver {
     return { labelled, needed: needed + pending, pending, unknown, claims, foreign };
   }
 
-  /** For how long there has been a node of which it is not known, ms; 0 when there is none. */
+  /** For how long some node has been unknown, ms; 0 when none is. */
   unknownMs(rule: string): number {
     const now = this.#monotonic();
     return now - this.#details(rule, "Unknown").reduce((first, { since }) => Math.min(first, since), now);
@@ -91,7 +91,7 @@ export class FootprintTally implements NodeObserver {
   }
 }
 
-/** How many claims are wanted, and since when the node has not been known. */
+/** How many claims pods need, and since when the node has been unknown, monotonic ms. */
 function detailOf({ detail = "" }: Partial<Stake<Counted>> = {}): {
   readonly claims: number;
   readonly since: number;

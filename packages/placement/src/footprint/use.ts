@@ -1,4 +1,4 @@
-/** Who needs the agent on one node. Pure and total. */
+/** Finds the pods and groups that need the agent on one node. Pure and total. */
 import type { Pod } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { NodeView } from "../node/capability.ts";
@@ -9,15 +9,15 @@ import { claimKey, groupOf, isGroupedByOwner } from "./groups.ts";
 import { podNeeds } from "./needs.ts";
 
 /**
- * What one pod that a workload takes, or may take, means for its node. `Ownerless`: it has lost its owner, and counts for it
- * until it ends. `Refused`: it names a group that it does not belong to, and does not count.
+ * What one pod that a workload selects, or may select, means for its node. `Ownerless`: it has lost its owner, and
+ * counts for that owner until it ends. `Refused`: it names a group to which it does not belong, and does not count.
  */
 export interface PodUse {
   readonly pod: Pod;
   readonly is: "Counts" | "Unknown" | "Ownerless" | "Refused";
-  /** Of those that count; `""` where all pods are one group. Absent of one without its owner whose owner is not known. */
+  /** Set for pods that count; `""` when all pods form one group. Absent for an ownerless pod of unknown owner. */
   readonly group?: string;
-  /** Why it is refused, in words. `forged`: it says what is not so. */
+  /** Why the pod is refused, in words. `forged`: its label is wrong. */
   readonly why?: string;
   readonly forged?: boolean;
 }
@@ -26,28 +26,28 @@ export interface PodUse {
 export interface NodeUse {
   readonly needed: boolean;
   readonly groups: ReadonlySet<string>;
-  /** Why there may be more: then nothing that stands is removed. */
+  /** Why more pods may need the agent: Berth then removes no mark. */
   readonly unknown?: Reason;
   readonly refused: readonly PodUse[];
   readonly ownerless: readonly PodUse[];
-  /** Claims that stay for pods that are without an owner that is not known. */
+  /** Claims that stay for ownerless pods whose owner is unknown. */
   readonly left: ReadonlySet<MarkId>;
-  /** For the next look. `undefined`: nothing that it could tell is known yet, or owners do not matter. */
+  /** For the next check. `undefined`: Berth has not completed a first check, or owners do not matter. */
   readonly past: NodePast | undefined;
 }
 
 /**
- * What a process knows of a node's pods by having looked at them. The first look ends with all of them known; until then
- * there is no past.
+ * What a process knows of a node's pods from earlier checks. The first check ends when all pods are known; before that,
+ * there is no `NodePast`.
  */
 export interface NodePast {
-  /** By what pods were grouped: by something else, another owner is asked for. */
+  /** How pods were grouped. Another grouping asks for other owners. */
   readonly grouping: Footprint["grouping"];
   /** Pods that counted, by uid, and for which group; `undefined`: not known. */
   readonly groups: ReadonlyMap<string, string | undefined>;
-  /** Pods of which that could not be told, by uid. */
+  /** Uids of pods for which that is not known yet. */
   readonly untold: ReadonlySet<string>;
-  /** Claims that the first look has found and that no pod accounted for, while a pod may be theirs. */
+  /** Claims that the first check found and no known pod explains, while some pod may belong to them. */
   readonly left: ReadonlySet<MarkId>;
 }
 
@@ -56,7 +56,7 @@ export type NodePasts = ReadonlyMap<string, NodePast>;
 
 type NodeMarks = Pick<NodeView, "node" | "owned">;
 
-/** Each pod of the node that matters; `undefined` while its pods have not been read. @param past default none: a first look. */
+/** Pods of the node that matter; `undefined` until Berth has read its pods. @param past default none: a first check. */
 export function podUses(
   footprint: Footprint,
   view: NodeMarks,
@@ -90,7 +90,7 @@ function lookAt(footprint: Footprint, { node, owned }: NodeMarks, around: Around
   const uses = read.flatMap(({ needs, use }): readonly PodUse[] => {
     const judged = use.is === "Ownerless" ? judge(use, footprint, { past, open, isComplete }) : use;
     if (needs === "yes") return [judged];
-    // One that is refused will not count whatever is read, and may be none that is to be told of.
+    // A refused pod never counts, whatever Berth reads. It may not match the workload, so do not report it.
     return judged.is === "Refused" ? [] : [{ pod: use.pod, is: "Unknown" }];
   });
   return { past, uses, left, isComplete };
@@ -100,7 +100,7 @@ function isGroupedAs({ grouping }: Footprint, past: NodePast | undefined): boole
   return past?.grouping === grouping || JSON.stringify(past?.grouping) === JSON.stringify(grouping);
 }
 
-/** What may be of pods without an owner: what the first look has found, and each time one is judged as at a first look. */
+/** Claims that may belong to ownerless pods: those of the first check, and the open ones if a pod is still untold. */
 function leftOf(
   read: readonly ReadUse[],
   past: NodePast | undefined,
@@ -111,7 +111,7 @@ function leftOf(
   return isAsked ? past.left.union(open) : past.left;
 }
 
-/** `group` of one without its owner is what it says. */
+/** `group` of an ownerless pod is the value of its label. */
 interface ReadUse {
   readonly needs: "yes" | "unknown";
   readonly use: PodUse;
@@ -131,19 +131,19 @@ function useOfPod(pod: Pod, footprint: Footprint, sight: FootprintSight): ReadUs
 }
 
 interface Judging extends Pick<Look, "isComplete">, Pick<Around, "past"> {
-  /** What stands for nobody that is known. */
+  /** Marks that no known pod explains. */
   readonly open: ReadonlySet<MarkId>;
 }
 
 /**
- * Does a pod without its owner count all the same? Owners go before their pods do, an orphaning deletion leaves pods that
- * still run, and a new owner of the same name may take over what is above them. But whoever makes pods can make one that
- * never had an owner.
+ * Does a pod without its owner count? Users may delete an owner before its pods, or with orphaning, and the pods still
+ * run. A new owner of the same name may take over the objects above them. But users can also create a pod that never
+ * had an owner.
  *
- * So it counts for the owner that this process has seen it with. Of what happened before its first look at the node nothing
- * is known but what Berth has recorded there: then a pod may be of a claim that stands and that no other pod accounts for. It
- * is not asked again, but of pods whose owner could not be read until it was gone: what comes without an owner later never had
- * one.
+ * So the pod counts for the owner with which this process saw it. For the time before its first check of the node, the
+ * process knows only what Berth recorded there. At that check, the pod may belong to an existing claim that no other
+ * pod explains. Later checks ask this only about pods whose owner was unreadable until it was gone. Other pods that
+ * appear without an owner never had one.
  */
 function judge(
   { pod, group, why = "" }: PodUse,
@@ -151,12 +151,12 @@ function judge(
   { past, open, isComplete }: Judging,
 ): PodUse {
   const uid = uidOf(pod);
-  // With a label it says what is not so; without, it only looks like a pod of theirs.
+  // With a label, the pod names a wrong group. Without one, it only looks like a pod of a group.
   const refused: PodUse = { pod, is: "Refused", why, forged: group !== undefined };
   if (past !== undefined && !past.untold.has(uid)) {
     if (!past.groups.has(uid)) return refused;
     const last = past.groups.get(uid);
-    // Its label is another now: that is no owner that went.
+    // Its label has changed, so it did not lose an owner.
     if (last !== undefined && group !== undefined && last !== group) return refused;
     return { pod, is: "Ownerless", ...(last !== undefined && { group: last }) };
   }
@@ -166,14 +166,14 @@ function judge(
   return { pod, is: "Ownerless", ...(group !== undefined && { group }) };
 }
 
-/** Where a group shows: at its claim, or at the label where there are none. */
+/** The mark of a group: its claim, or the label when there are no claims. */
 function placeOf({ claims, label }: Footprint, group: string): MarkId {
   return claims === undefined ? labelId(label.key) : claimId(claims, group);
 }
 
 /**
- * What is recorded as ours, of the places where groups show, and for no pod whose owner is there. Nothing without the label:
- * the rest can be forged by the node's kubelet, which may not set every label.
+ * Recorded marks of groups that no pod with an existing owner explains. None without the label: the kubelet of the node
+ * can forge the other marks, but may not set every label.
  */
 function unaccountedFor(
   footprint: Footprint,
@@ -223,7 +223,7 @@ export function useOf(
   };
 }
 
-/** What was known of a pod stays known while it is there. */
+/** Keeps what is known of a pod while the pod exists. */
 function nextPast({ past, uses, left, isComplete }: Look, { grouping }: Footprint): NodePast | undefined {
   if (past === undefined && !isComplete) return undefined;
   const groups = new Map<string, string | undefined>();
@@ -238,7 +238,7 @@ function nextPast({ past, uses, left, isComplete }: Look, { grouping }: Footprin
 }
 
 const nothing: ReadonlySet<MarkId> = new Set();
-/** What comes meanwhile is not seen, so the next look is a first one. */
+/** Berth does not see the pods that come meanwhile, so the next check is a first one. */
 const unread: NodeUse = Object.freeze({
   needed: false,
   groups: new Set<string>(),

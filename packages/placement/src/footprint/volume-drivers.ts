@@ -10,9 +10,9 @@ import { ownValue } from "../node/mark.ts";
 import type { FootprintSight, Watching } from "./footprint-sight.ts";
 
 export interface VolumeDriversOptions extends Watching {
-  /** The volume of this claim is another, or is known now. Must not throw. */
+  /** The volume of this claim has changed or become known. Must not throw. */
   readonly onChange: (namespace: string, claim: string) => void;
-  /** Claims or volumes have become known. Must not throw. */
+  /** Berth has read the claims or the volumes. Must not throw. */
   readonly onSynced: () => void;
 }
 
@@ -20,7 +20,7 @@ const ALL = "all";
 const BY_VOLUME = "volume";
 
 /**
- * Where the driver stands on a volume of a plugin that was once part of Kubernetes and is now served by CSI
+ * Annotation with the driver of a volume whose plugin was once part of Kubernetes and is now served by CSI
  * (`AnnMigratedTo`, k8s.io/component-helpers/storage/volume).
  */
 const MIGRATED_TO = "pv.kubernetes.io/migrated-to";

@@ -1,4 +1,4 @@
-/** The parts of a running Berth that have to do with node footprints, put together. */
+/** Wires node footprints into a running Berth. */
 import { bindAdmission } from "@berth/host";
 import { keyOf } from "@berth/runtime";
 import { FirstPass } from "../node/first-pass.ts";
@@ -29,8 +29,8 @@ export const footprint: NodeCapability = {
 };
 
 /**
- * What is decided of owners and of DaemonSets are parts of their own. Each gets the footprints as they change, and says when
- * there is something to report.
+ * Holds and agents have their own wiring. Each receives the footprints as they change, and calls `onChange` when there
+ * is something to report.
  */
 function wire(host: NodeHost): Wired {
   const { cluster, nodes, daemonSets, clock, log, metrics, recheckAll } = host;
@@ -43,7 +43,7 @@ function wire(host: NodeHost): Wired {
     agents.ask();
   };
   const tally = new FootprintTally({ onChange: onCounts, monotonic: () => clock.monotonic() });
-  // Each node has to be looked at by the footprints in force before anything is said of all.
+  // Counts are valid only after Berth has checked every node with the footprints in force.
   const beginPass = (): FirstPass => new FirstPass({ nodes, onDone: () => onCounts() });
   let pass = beginPass();
   const counts = (rule: string): FootprintCounts | undefined => (pass.done ? tally.counts(rule) : undefined);
@@ -94,11 +94,11 @@ function wire(host: NodeHost): Wired {
       agents.want(footprints);
       admission.changed();
       recheckAll();
-      // Without nodes nothing is decided, and all of them have been looked at.
+      // A cluster without nodes makes no decisions, so the pass may be complete already.
       pass.check();
     },
     onKnown: () => pass.check(),
-    // Rights come and go without a word.
+    // No event reports a change of permissions.
     onLook: () => documents.askAll(),
     action: "KeepFootprint",
     logsFiles: true,
@@ -114,7 +114,7 @@ function wire(host: NodeHost): Wired {
     onChange: () => onCounts(),
     onVersion: ({ object }) => agents.daemonSetChanged(keyOf(cluster, object)),
   });
-  // Pods, and what they are decided by, are read while a footprint is in force.
+  // Berth reads pods and related data only while a footprint is in force.
   host.add(watches.components, "caches");
   host.add([...holds.components, ...agents.components], "elected");
   const capability = bindFootprints({ footprints: () => documents.inForce, sight });

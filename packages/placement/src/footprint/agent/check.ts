@@ -5,7 +5,7 @@ import { expectation, whyElsewhere } from "../../node/daemonset-placement.ts";
 import type { Footprint } from "../footprint.ts";
 import { staysAway } from "./selector.ts";
 
-/** What an agent is checked by. */
+/** The fields of a footprint that the agent checks read. */
 export type CheckedFootprint = Pick<Footprint, "label"> & {
   readonly agent: NonNullable<Footprint["agent"]>;
 };
@@ -15,30 +15,30 @@ export interface AgentProblem {
   readonly message: string;
 }
 
-/** A node that needs the agent, where it cannot run. */
+/** A node that needs the agent, and on which the agent cannot run. */
 export interface UnservedNode extends AgentProblem {
   readonly node: string;
 }
 
 export interface AgentVerdict {
-  /** In the order of the nodes. All of them when there is no such DaemonSet. */
+  /** In the order of the nodes. Contains all nodes when the DaemonSet does not exist. */
   readonly unserved: readonly UnservedNode[];
-  /** What is wrong with the DaemonSet itself, the worst first; at most one of each reason. */
+  /** Problems of the DaemonSet itself, the worst first. Each reason occurs at most once. */
   readonly problems: readonly AgentProblem[];
 }
 
-/** Is anything said of the agent? `Off` leaves it to others. */
+/** Does Berth check the agent and report on it? With `Off`, it does not. */
 export function isAgentChecked({ agent }: Pick<Footprint, "agent">): boolean {
   return agent !== undefined && agent.nodeSelector !== "Off";
 }
 
-/** The classes that Kubernetes makes itself begin with it, and no other may (`SystemPriorityClassPrefix`, pkg/apis/scheduling). */
+/** Prefix that only the priority classes of Kubernetes may have (`SystemPriorityClassPrefix`, pkg/apis/scheduling). */
 const SYSTEM_PRIORITY = "system-";
 
 /**
  * Checks an agent against all nodes that need it.
- * @param daemonSet `null`: there is none of this name.
- * @param nodes those that need the agent, labelled or not.
+ * @param daemonSet `null`: no DaemonSet has this name.
+ * @param nodes nodes that need the agent, with or without the label.
  */
 export function checkAgent(
   footprint: CheckedFootprint,
@@ -53,8 +53,8 @@ export function checkAgent(
 }
 
 /**
- * Why the agent cannot run on a node that needs it, by the rules of the DaemonSet controller, once the label stands there.
- * Taints that come off while a node starts, or say that something is wrong with it just now, are no reason.
+ * Why the agent cannot run on a node that needs it, by the rules of the DaemonSet controller. Assumes that the node has
+ * the label. Ignores temporary taints: those of a starting node, and those that report a current fault of the node.
  */
 export function agentProblemOn(
   footprint: CheckedFootprint,
@@ -70,7 +70,7 @@ export function agentProblemOn(
   const expected = expectation(daemonSet, labelled, []);
   if (expected.state !== "notExpected") return undefined;
   const name = node.metadata?.name ?? "";
-  // One that asks for another label than this may well mean it.
+  // The DaemonSet may ask for another label on purpose, so the message also names the label of this footprint.
   const isOther =
     whyElsewhere(daemonSet, labelled) !== undefined && !staysAway(daemonSet.spec?.template.spec, footprint);
   const but = isOther ? `; this footprint sets ${key}=${value}` : "";

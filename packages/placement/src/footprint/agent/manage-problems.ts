@@ -1,26 +1,26 @@
-/** What keeps Berth from managing the DaemonSets of agents, by footprint: for conditions and metrics. */
+/** Why Berth cannot manage the DaemonSets of agents, by footprint: for conditions and metrics. */
 import type { Footprint } from "../footprint.ts";
 import type { AgentProblem } from "./check.ts";
 
-/** As many entries as there are footprints whose DaemonSet cannot be managed. */
+/** Holds one entry for each footprint whose DaemonSet Berth cannot manage. */
 export class ManageProblems {
   readonly #onChange: (rule: string) => void;
   readonly #entries = new Map<string, { readonly target: string; readonly problem: AgentProblem }>();
 
-  /** @param onChange something else is to be said of this footprint. Called at once: collect the calls. Must not throw. */
+  /** @param onChange the problem of a footprint has changed. Called at once: collect the calls. Must not throw. */
   constructor({ onChange }: { readonly onChange: (rule: string) => void }) {
     this.#onChange = onChange;
   }
 
-  /** `undefined` when nothing is known to be in the way; what was said of another label or DaemonSet is void. */
+  /** `undefined` when no problem is known. Ignores a problem that was recorded for another label or DaemonSet. */
   of(footprint: Footprint): AgentProblem | undefined {
     const entry = this.#entries.get(footprint.rule);
     return entry?.target === targetOf(footprint) ? entry.problem : undefined;
   }
 
   /**
-   * @param problem `undefined`: there is none. One with the reason of the last is no news: who refuses may say when, and so
-   * each time something else.
+   * @param problem `undefined`: no problem. A problem with the same reason as before does not call `onChange`: a
+   * refusal may contain a time, so that its text differs each time.
    */
   put(footprint: Footprint, problem: AgentProblem | undefined): void {
     const { rule } = footprint;
@@ -31,7 +31,7 @@ export class ManageProblems {
     this.#onChange(rule);
   }
 
-  /** Forgets all others. */
+  /** Forgets the problems of all other footprints. */
   keep(footprints: readonly Footprint[]): void {
     const targets = new Map(footprints.map((footprint) => [footprint.rule, targetOf(footprint)]));
     for (const [rule, { target }] of this.#entries)

@@ -1,4 +1,4 @@
-/** Has the DaemonSet of an agent ask for the label of its footprint, once that takes it from no node that needs it. */
+/** Makes an agent's DaemonSet ask for the label of its footprint, once no node that needs the agent would lose it. */
 import type { Intent, ObjectRules } from "@berth/host";
 import { type DaemonSet, daemonSets, type JsonPatchOperation } from "@berth/kube";
 import type { Clock, ObjectKey } from "@berth/runtime";
@@ -14,45 +14,45 @@ export interface NeededNodes {
 }
 
 export interface AgentRulesOptions {
-  /** Those in force; `undefined` while some source has not been read. */
+  /** Footprints in force; `undefined` until Berth has read every source. */
   readonly footprints: () => readonly Footprint[] | undefined;
   /**
-   * How many nodes need the agent, and how many of them do not carry the label. `undefined` while that is not known of
-   * every node: not all have been looked at, or pods that may need it have not been read.
+   * How many nodes need the agent, and how many of these lack the label. `undefined` while a node is unknown: Berth has
+   * not examined it, or has not read all pods that may need the agent.
    */
   readonly counts: (footprint: Footprint) => NeededNodes | undefined;
-  /** Is told what is in the way, and that nothing is any more. */
+  /** Receives the problem that stops Berth from managing a DaemonSet, and the end of that problem. */
   readonly problems: Pick<ManageProblems, "put">;
   readonly clock: Clock;
 }
 
-/** Since when so many nodes need it and each is labelled, ms of the monotonic clock. */
+/** `sinceMs`: since when `needed` nodes need the agent and all of them have the label, monotonic ms. */
 interface AgentPast {
   needed: number | undefined;
   sinceMs: number;
 }
 
-/** How soon it is looked again whether every node is labelled, ms. It costs no request; a change may ask sooner. */
+/** How often Berth checks whether every node has the label, ms. A check costs no request. A change can start one. */
 const WAITING_MS = 5_000;
 
 /**
- * How long every node has been labelled before the DaemonSet asks for it, ms: its controller has two watches, and one that
- * hears of the new template before it hears of the last label would end the agent of that node.
+ * How long every node must have had the label before the DaemonSet asks for it, ms. The DaemonSet controller has two
+ * watches. If it sees the new template before the last label, it ends the agent on that node.
  */
 const SETTLED_MS = 2_000;
 
 /**
- * The second phase of a rollout: the DaemonSet controller takes the agent off every node that does not match at once, so
- * the label has to stand wherever the agent is needed before the DaemonSet asks for it.
+ * The second phase of a rollout. The DaemonSet controller removes the agent at once from every node that does not
+ * match. So every node that needs the agent must have the label before the DaemonSet asks for it.
  *
- * Guarantees: one patch, which rolls the agent out, and none while a node that needs the agent lacks the label or while
- * that is not known. When a footprint goes, the selector stays: without the label the agent runs nowhere until
- * `berth clean` or a person removes it. Objects have to keep all that says where the pods of a template go.
+ * Guarantees: one patch, which rolls the agent out; none while a node that needs the agent lacks the label or is
+ * unknown. Deleting the footprint keeps the selector: the agent runs nowhere until `berth clean` or a person removes
+ * it. The DaemonSet cache must keep every field that decides where the pods of a template run.
  */
 export function agentRules(options: AgentRulesOptions): ObjectRules<DaemonSet, AgentPast> {
   const { problems } = options;
   const footprintOf = (of: Partial<Pick<ObjectKey, "namespace" | "name">> = {}): Footprint | undefined =>
-    // No two manage one DaemonSet: such documents are refused.
+    // At most one footprint manages a DaemonSet: Berth refuses documents that clash.
     options.footprints()?.find(({ agent }) => isManaged(agent, of));
   const clear = (of: Parameters<typeof footprintOf>[0]): void => {
     const footprint = footprintOf(of);
@@ -75,7 +75,7 @@ export function agentRules(options: AgentRulesOptions): ObjectRules<DaemonSet, A
       const counts = options.counts(footprint);
       if (counts?.pending !== 0) return { recheckAfterMs: WAITING_MS };
       const now = options.clock.monotonic();
-      // Nodes that were labelled between two looks count from the second.
+      // A node that got its label between two checks counts from the second check.
       const { sinceMs = now } = needed === counts.needed ? past : {};
       Object.assign(past, { needed: counts.needed, sinceMs });
       if (now - sinceMs < SETTLED_MS) return { recheckAfterMs: sinceMs + SETTLED_MS - now };
@@ -91,7 +91,7 @@ export function agentRules(options: AgentRulesOptions): ObjectRules<DaemonSet, A
   };
 }
 
-/** The DaemonSets to look at. */
+/** Keys of the DaemonSets that Berth manages. */
 export function managedAgents(
   footprints: readonly Footprint[],
   cluster: ObjectKey["cluster"],

@@ -1,4 +1,4 @@
-/** Where the DaemonSet of an agent asks to run, and the patch that makes it follow its footprint. Pure. */
+/** The node selector of an agent's DaemonSet, and the patch that makes it ask for the label of its footprint. Pure. */
 import type { DaemonSet, JsonPatchOperation, NodeSelectorTerm, PodSpec } from "@berth/kube";
 import { escapePointer } from "../../node/json-pointer.ts";
 import { ownValue } from "../../node/mark.ts";
@@ -8,12 +8,12 @@ import type { Footprint } from "../footprint.ts";
 type Label = Footprint["label"];
 
 /**
- * Annotation on the DaemonSet of an agent, beside its pod template: what Berth has put into the node selector, as in
- * `ate.dev/atelet=true`. Everything else is of others.
+ * Annotation on the DaemonSet of an agent, not on its pod template. It records the entry that Berth added to the node
+ * selector, such as `ate.dev/atelet=true`. Berth owns no other entry.
  */
 export const SELECTOR_ANNOTATION = "berth.dev/node-selector";
 
-/** What Berth has put into the node selector, as long as it stands there. */
+/** The label that Berth added to the node selector; `undefined` when it is no longer there. */
 function recordedLabel({ metadata, spec }: DaemonSet): Label | undefined {
   const [key = "", value] = ownValue(metadata?.annotations, SELECTOR_ANNOTATION)?.split("=", 2) ?? [];
   const stands = ownValue(spec?.template.spec?.nodeSelector, key);
@@ -23,18 +23,18 @@ function recordedLabel({ metadata, spec }: DaemonSet): Label | undefined {
 /** Does the agent run only where the label is? */
 export function staysAway(spec: Partial<PodSpec> | undefined, { label }: Pick<Footprint, "label">): boolean {
   if (ownValue(spec?.nodeSelector, label.key) === label.value) return true;
-  // Terms are alternatives: one that does not ask lets the agent run wherever all else of it holds.
+  // Terms are alternatives: a term that does not ask for the label lets the agent run wherever that term holds.
   const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   const terms = required?.nodeSelectorTerms ?? [];
   return terms.length > 0 && terms.every((term) => isEmpty(term) || asksInTerm(term, label));
 }
 
-/** It holds for no node (`matchesNodeSelectorTerms`). */
+/** An empty term matches no node (`matchesNodeSelectorTerms`). */
 function isEmpty({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm): boolean {
   return matchExpressions.length === 0 && matchFields.length === 0;
 }
 
-/** Does one requirement hold with the label, and not without? */
+/** Does some requirement hold with the label, and fail without it? */
 function asksInTerm({ matchExpressions = [] }: NodeSelectorTerm, { key, value }: Label): boolean {
   return matchExpressions.some((requirement) => {
     const holds = (labels: Readonly<Record<string, string>>): boolean =>
@@ -44,9 +44,9 @@ function asksInTerm({ matchExpressions = [] }: NodeSelectorTerm, { key, value }:
 }
 
 /**
- * Makes the node selector of the pod template ask for the label. It fails when the DaemonSet is another, or has changed since
- * it was read. What Berth has put there by another key goes. `undefined`: it asks already, and for nothing of ours besides,
- * or what is read is no whole DaemonSet.
+ * Makes the node selector of the pod template ask for the label, and removes an entry that Berth added with another
+ * key. The patch fails if the DaemonSet was replaced or changed after Berth read it. `undefined`: the template already
+ * asks for the label and has no other entry of Berth, or the DaemonSet lacks required fields.
  */
 export function selectorPatch(
   daemonSet: DaemonSet,
@@ -65,7 +65,7 @@ export function selectorPatch(
     { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
     ...former,
     ...(isAsked ? [] : [added(spec, target)]),
-    // Ours is a key that was not there before, or was ours already: not one whose value alone is corrected.
+    // Berth records a key as its own only if it adds the key now or did so before, not if it only corrects the value.
     ...(!isAsked && (ownValue(spec.nodeSelector, key) === undefined || ours?.key === key)
       ? // A DaemonSet always has annotations: the API server keeps one there (`DeprecatedTemplateGeneration`, pkg/apis/apps/v1).
         [{ op: "add" as const, path: RECORD, value: `${key}=${value}` }]
@@ -85,7 +85,7 @@ function added(
     : { op: "add", path: `${SELECTOR}/${escapePointer(key)}`, value };
 }
 
-/** Removes what Berth has added, as far as it stands, and the record. `undefined`: there is no record. */
+/** Removes the entry that Berth added, if it is still there, and the record of it. `undefined`: there is no record. */
 export function withoutSelector(daemonSet: DaemonSet): readonly JsonPatchOperation[] | undefined {
   const removed = withoutRecord(daemonSet);
   const ours = recordedLabel(daemonSet);

@@ -1,4 +1,4 @@
-/** What looks after the agents of footprints, put together: where they can run, and that their DaemonSets follow. */
+/** Wires the agent code of footprints: the checks where agents can run, and the controller of their DaemonSets. */
 import { createKeySource, createObjectController } from "@berth/host";
 import { type Component, keyOf, type ObjectKey } from "@berth/runtime";
 import { type DaemonSetWatch } from "../../node/daemonset-watch.ts";
@@ -16,17 +16,17 @@ type Parts = "client" | "cluster" | "nodes" | "events" | "metrics" | "log" | "cl
 export interface AgentDeps extends Pick<NodeHost, Parts> {
   readonly daemonSets: DaemonSetWatch;
   readonly tally: Pick<FootprintTally, "nodes">;
-  /** `undefined` while not every node was looked at. */
+  /** `undefined` until Berth has examined every node. */
   readonly counts: (rule: string) => FootprintCounts | undefined;
-  /** Something else is to be said of this footprint, or of any. Must not throw. */
+  /** The status of this footprint may have changed; without a rule, that of any footprint. Must not throw. */
   readonly onChange: (rule?: string) => void;
 }
 
 export interface WiredAgents {
   want(footprints: Footprints): void;
-  /** The counts of footprints have changed, or where pods of DaemonSets belong: a DaemonSet may follow by now. */
+  /** Checks the managed DaemonSets again. Call it when counts of footprints or the nodes of a DaemonSet change. */
   ask(): void;
-  /** There is another version of a DaemonSet, or it is gone. */
+  /** Call it for each new version of a DaemonSet, and for its deletion. */
   daemonSetChanged(key: ObjectKey): void;
   /** Why the DaemonSet cannot be managed. */
   problem(footprint: Footprint): string | undefined;
@@ -43,7 +43,7 @@ export function wireAgents(options: AgentDeps): WiredAgents {
   const controller = createObjectController({
     ...common,
     ...agentRules({
-      // Nothing follows while a source is still to be read.
+      // Berth changes no DaemonSet until it has read every source.
       footprints: () => (inForce?.policy.isUndecided !== true ? inForce?.footprints : undefined),
       counts({ rule }) {
         const found = counts(rule);
@@ -82,7 +82,7 @@ export function wireAgents(options: AgentDeps): WiredAgents {
         .sort()
         .flatMap((name) => nodes.get(keyOf(cluster, { metadata: { name } })) ?? []);
       const verdict = checkAgent({ ...footprint, agent }, daemonSet, needing);
-      // Why it cannot be managed is why what is wrong with it stays so.
+      // This problem comes first: it stops Berth from fixing the others.
       const unmanaged = problems.of(footprint);
       return {
         agent: unmanaged ? { ...verdict, problems: [unmanaged, ...verdict.problems] } : verdict,

@@ -1,4 +1,4 @@
-/** What a plan over many nodes means for footprints: where agents would run, and that their DaemonSets follow. */
+/** Effect of a plan for many nodes on footprints: where agents would run, and how their DaemonSets would change. */
 import type { RuleOutcome } from "../../node/capability.ts";
 import { expectation } from "../../node/daemonset-placement.ts";
 import { labelId, standingValue } from "../../node/mark.ts";
@@ -17,26 +17,26 @@ import type { FootprintSight } from "../footprint-sight.ts";
 export interface AgentForecast {
   /** `namespace/name`. */
   readonly daemonSet: string;
-  /** It runs only where the label has it run. Otherwise nothing is saved until it does. */
+  /** The DaemonSet asks for the label. Otherwise the label saves no pods. */
   readonly follows: boolean;
   readonly problems: readonly AgentProblem[];
   /** Nodes that need it and where it cannot run, in order of name. */
   readonly unserved: readonly UnservedNode[];
-  /** Nodes on which it could run and is known not to have to, by name. */
+  /** Nodes that could run the agent but do not need it, sorted by name. */
   readonly saved: readonly string[];
-  /** What `Manage` does with it. Absent: it asks for the label already, or is left as it is. */
+  /** What `Manage` would change. Absent: the DaemonSet already asks for the label, or Berth does not manage it. */
   readonly selector?: {
-    /** Why it is not made to ask for now. Absent: it would be. */
+    /** Why Berth would not change the selector now. Absent: Berth would change it. */
     readonly waits?: string;
     /** Nodes on which its pods end at once, by name. */
     readonly ends: readonly string[];
   };
 }
 
-/** One footprint: the nodes to which the plan brings the label, and from which it takes it, by name. */
+/** One footprint, with the nodes that gain or lose the label by the plan, sorted by name. */
 export interface FootprintChanges {
   readonly footprint: string;
-  /** Its document has a fault, and it goes on as it was before. */
+  /** Its document has a fault, so Berth uses its version before the fault. */
   readonly goesOn: boolean;
   /** `ate.dev/atelet=true`. */
   readonly label: string;
@@ -52,7 +52,7 @@ export interface FootprintChanges {
   readonly agent?: AgentForecast;
 }
 
-/** Takes one plan after the other; keeps names only. */
+/** Takes one plan after the other, and keeps only names of nodes. */
 export class FootprintForecast {
   readonly #counts: readonly Count[];
 
@@ -64,7 +64,7 @@ export class FootprintForecast {
     this.#counts = footprints.map((footprint) => toCount(footprint, faulty.has(footprint.rule), sight));
   }
 
-  /** The plan holds the whole node. @param outcomes what the footprints said of it. */
+  /** The plan must hold the whole node. @param outcomes of the footprint decision on the node. */
   add({ node, changes }: Pick<NodePlan, "node" | "changes">, outcomes: readonly RuleOutcome[] = []): void {
     const name = node.metadata?.name ?? "";
     for (const count of this.#counts) {
@@ -88,7 +88,7 @@ export class FootprintForecast {
       if (agent === undefined) continue;
       const problem = agentProblemOn(agent.footprint, agent.daemonSet, node);
       if (problem === undefined && !after && !isUnknown) agent.saved.push(name);
-      // Of a DaemonSet that is not there it is enough to say so once.
+      // `problems` already reports a missing DaemonSet, so do not repeat it for each node.
       if (problem !== undefined && isNeeded && agent.daemonSet !== null && isAgentChecked(footprint))
         agent.unserved.push({ node: name, ...problem });
     }

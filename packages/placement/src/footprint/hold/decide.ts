@@ -1,4 +1,4 @@
-/** What becomes of an owner with a hold: decided as plain data. The README has the table. */
+/** Decides what to do with an owner under a hold, as plain data. The README has the table. */
 import type { Pod } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Instant } from "../../node/capability.ts";
@@ -8,11 +8,11 @@ import type { Footprint, GroupVersionResource } from "../footprint.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
 import { MAX_HOLDS } from "../resource.ts";
 
-/** What holds owners of one resource by one finalizer. */
+/** A hold on the owners of one resource, by one finalizer. */
 export interface Guard {
   readonly resource: GroupVersionResource;
   readonly finalizer: string;
-  /** Of several the first by name. `undefined`: nobody does any more, and the finalizer is to go. */
+  /** The first by name if several hold it. `undefined`: none does any more, so Berth removes the finalizer. */
   readonly footprint: Footprint | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface OwnedObject {
 export interface HoldView {
   readonly owner: HeldOwner;
   readonly guard: Guard;
-  /** `undefined` while they are not known. Asked for only when the owner is being deleted. */
+  /** `undefined` while not known. Berth reads them only when the owner is being deleted. */
   readonly owned: readonly OwnedObject[] | undefined;
   /** Pods of the owner that the hold waits for. `undefined` while they are not known. */
   readonly pods: readonly Pod[] | undefined;
@@ -66,14 +66,14 @@ export interface HoldDecision {
 }
 
 /**
- * `deletionTimestamp` of a pod already lies its grace period ahead; the kubelet needs a moment more to tell that it is
- * gone. Later than this the pod counts as stuck, ms.
+ * A pod counts as stuck this long after its `deletionTimestamp`, ms. That timestamp already includes the grace period,
+ * and the kubelet needs a moment more to remove the pod.
  */
 export const STUCK_AFTER_MS = 30_000;
-/** How soon who waits is looked at again, ms: from memory, whatever was heard of meanwhile. */
+/** How often Berth checks a waiting owner without any event, ms. The check reads only memory. */
 export const LOOK_MS = 10_000;
 
-/** What the garbage collector has in hand, by their finalizers (apimachinery `FinalizerOrphanDependents`, `FinalizerDeleteDependents`). */
+/** Finalizers of the garbage collector (apimachinery `FinalizerOrphanDependents`, `FinalizerDeleteDependents`). */
 export const ORPHAN = "orphan";
 export const FOREGROUND = "foregroundDeletion";
 
@@ -89,7 +89,7 @@ export function decideHold(seen: HoldView): HoldDecision {
       return { finalizer: "Remove", reason: reasons.HoldDropped, deletes: [] };
     return owner.deletionTimestamp === undefined ? nothing : decideDeleted(view, owner.deletionTimestamp);
   }
-  // Before its pods can be seen no deletion of it could end.
+  // Without a watch on the pods, Berth could never end the deletion of the owner.
   if (guard.footprint === undefined || owner.deletionTimestamp !== undefined || !view.arePodsWatched)
     return nothing;
   return { finalizer: "Add", reason: reasons.OwnerGuarded, deletes: [] };
@@ -111,9 +111,9 @@ function decideDeleted(view: HoldView, since: string): HoldDecision {
 }
 
 /**
- * The garbage collector deletes nothing of an owner that is still there, so that a finalizer would keep it there for ever:
- * what it owns is deleted here. Not where the collector does so itself, and not what is about to be orphaned; and not before
- * its pods are known, for without what is between they can no longer be followed up to it.
+ * The garbage collector deletes no objects while their owner exists, and the finalizer keeps the owner. So Berth
+ * deletes them, unless the garbage collector does it (foreground) or is about to orphan them. Berth also waits until
+ * the pods are known: without the objects in between, it cannot follow pods up to the owner.
  */
 function deletesOf(view: HoldView): readonly OwnedObject[] {
   const { owner, guard, owned = [], pods } = view;
@@ -122,12 +122,12 @@ function deletesOf(view: HoldView): readonly OwnedObject[] {
   return owned.filter(({ isDeleting }) => !isDeleting);
 }
 
-/** What owns nothing any more once this is over. */
+/** Is the garbage collector about to orphan the objects? Afterwards the owner owns nothing. */
 function isOrphaning({ owner }: HoldView): boolean {
   return owner.finalizers.includes(ORPHAN);
 }
 
-/** An owner can have ten thousands of pods: only the first of them are named. */
+/** An owner can have tens of thousands of pods, so the state names only the first ones. */
 function stateOf(view: HoldView, since: string): HeldState {
   const { pods = [] } = view;
   const byName = new Map(pods.map((pod) => [podName(pod), pod]));
@@ -159,14 +159,14 @@ function messageOf(view: HoldView, first: readonly Pod[]): string {
   return `what it owns: ${object.resource.resource} ${object.namespace}/${object.name}${more}`;
 }
 
-/** `undefined`: it is about to end, or was not told to. */
+/** `undefined`: the pod is not being deleted, or still has time to end. */
 function whyStuck(view: HoldView, pod: Pod): string | undefined {
   if (lossOf(view, pod) !== undefined) return ", whose node is silent";
   const endsAt = Date.parse(pod.metadata?.deletionTimestamp ?? "");
   return endsAt + STUCK_AFTER_MS <= view.now ? ", past its grace period" : undefined;
 }
 
-/** Of a pod that was told to end. */
+/** Only for a pod that is being deleted. */
 function lossOf(view: HoldView, pod: Pod): NodeLoss | undefined {
   if (pod.metadata?.deletionTimestamp === undefined) return undefined;
   const [node] = nodeOf(pod);

@@ -7,17 +7,17 @@ export interface HeldEntry extends HeldState {
   readonly uid: string;
 }
 
-/** As many entries as there are held owners. */
+/** Holds one entry for each held owner of each footprint. */
 export class HeldOwners {
   readonly #onChange: (rule: string) => void;
   readonly #rules = new Map<string, Map<string, HeldEntry>>();
 
-  /** @param onChange what is held for this footprint has changed. Called at once: collect them. Must not throw. */
+  /** @param onChange the held owners of a footprint have changed. Called at once: collect the calls. Must not throw. */
   constructor({ onChange }: { readonly onChange: (rule: string) => void }) {
     this.#onChange = onChange;
   }
 
-  /** Those of one footprint: the longest first. */
+  /** Held owners of one footprint, the longest first. */
   of(rule: string): readonly HeldEntry[] {
     const held = [...(this.#rules.get(rule)?.values() ?? [])];
     return held.sort((a, b) => (`${a.since} ${a.name}` < `${b.since} ${b.name}` ? -1 : 1));
@@ -27,7 +27,7 @@ export class HeldOwners {
     return this.#rules.values().reduce((sum, { size }) => sum + size, 0);
   }
 
-  /** `undefined`: it is held no longer. */
+  /** `entry` is `undefined` when the owner is no longer held. */
   put(rule: string, owner: string, entry: HeldEntry | undefined): void {
     const held = this.#rules.get(rule) ?? new Map<string, HeldEntry>();
     const before = held.get(owner);
@@ -40,7 +40,7 @@ export class HeldOwners {
     this.#onChange(rule);
   }
 
-  /** It is gone, or nobody holds it: whoever did. */
+  /** Removes an owner from all footprints: it is gone, or no longer held. @param except rules that still hold it. */
   clear(owner: string, except: readonly string[] = []): void {
     for (const rule of this.#rules.keys()) if (!except.includes(rule)) this.put(rule, owner, undefined);
   }

@@ -8,17 +8,17 @@ import { isGroupedByOwner } from "../groups.ts";
 import { type NeedSight, podNeeds } from "../needs.ts";
 import { isSameResource } from "./held-resource.ts";
 
-/** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */
+/** Data about pods. Read from memory; `undefined` always means "not known yet". */
 export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners"> {
   /** All pods that the workloads of the footprint may select, with a node or without. */
   podsOf(footprint: Footprint, among: PodsAmong): Iterable<Pod> | undefined;
 }
 
-/** Which pods are asked for; without either, all. */
+/** Limits the pods to return; without a field, all pods. */
 export interface PodsAmong {
   /** Those in this namespace. */
   readonly namespace?: string;
-  /** Those of which some label has this uid as its value, in all namespaces. */
+  /** Pods with a label whose value is this uid, in all namespaces. */
   readonly labelledUid?: string;
 }
 
@@ -28,7 +28,7 @@ export interface DeletedOwner {
   readonly uid: string;
   /** Uids of the owners of an object of the owned resources; `undefined`: there is no such object. */
   readonly refsOf: (uid: string) => readonly string[] | undefined;
-  /** Uids of pods that were its own when last looked at. Those found are added. */
+  /** Uids of pods that belonged to it at the last check. `podsOfOwner` adds the pods that it finds. */
   readonly known: Set<string>;
   /** The garbage collector has orphaned what it owned, or is about to. */
   readonly isOrphaned: boolean;
@@ -39,14 +39,14 @@ export interface DeletedOwner {
 export interface HeldPods {
   /** `undefined` while some of them are not known. */
   readonly pods: readonly Pod[] | undefined;
-  /** Owners of some that may be among them are not known: they have been asked for. */
+  /** The owners of some candidate pods are unknown. Berth is reading them. */
   readonly isUnread: boolean;
 }
 
-/** Pods whose owners one look asks for. The next ones are asked for once these are known. */
+/** Maximum pods whose owners one check requests. Later checks request the rest. */
 export const MAX_UNREAD = 1_000;
 
-/** Bound or not, for a pod that is to be scheduled needs the agent a moment later. */
+/** Includes pods without a node: such a pod needs the agent a moment later. */
 export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: HeldPodsSight): HeldPods {
   const all = sight.podsOf(footprint, {
     ...(isGroupedByOwner(footprint) && owner.namespace !== "" && { namespace: owner.namespace }),
@@ -62,7 +62,7 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
     if (needs === "no") continue;
     const chain = sight.owners(pod);
     if (chain === undefined) unread++;
-    // Of another owner: whether it counts does not matter, and what becomes of it is not told to this one.
+    // The pod belongs to another owner: its need does not matter, and it does not become `known`.
     else if (!isBound(footprint, pod, chain, owner)) continue;
     if (chain === undefined || needs === "unknown") isKnown = false;
     else {
@@ -74,7 +74,7 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
   return { pods: isKnown ? pods : undefined, isUnread: unread > 0 };
 }
 
-/** What an owner in a namespace owns is in that namespace; who believes a label, believes it of any pod. */
+/** A namespaced owner owns only objects of its namespace. An unverified label counts in any namespace. */
 function isOfGroup(footprint: Footprint, { metadata }: Pod, { namespace, uid }: DeletedOwner): boolean {
   const { grouping } = footprint;
   if (isGroupedByOwner(footprint) && namespace !== "" && metadata?.namespace !== namespace) return false;
@@ -82,8 +82,8 @@ function isOfGroup(footprint: Footprint, { metadata }: Pod, { namespace, uid }: 
 }
 
 /**
- * Whoever made it, or made that, has gone before it, and the garbage collector ends it soon. Of kinds that the collector may
- * not know either it is never told that they are gone.
+ * Was a controller above the pod deleted before it? Then the garbage collector deletes the pod soon. True only for
+ * built-in workload kinds: the garbage collector may not know other kinds.
  */
 export function isAbandoned({ metadata }: Pod, chain: readonly OwnerIdentity[]): boolean {
   const last = chain.at(-1);
@@ -92,15 +92,15 @@ export function isAbandoned({ metadata }: Pod, chain: readonly OwnerIdentity[]):
   return controller !== undefined && isWorkload(controller);
 }
 
-/** A pod, as one of the chain below its owner. */
+/** The pod itself, as the lowest member of the chain of owners. */
 const POD = { group: "", resource: "pods" };
 
 /**
- * Nobody deletes what the owner itself controls while the owner is there, where that is not among what is deleted with it:
- * to wait for its pods, or for one that is such itself, would be to wait for ever. Whoever makes pods can name an owner. Once
- * the owner is gone, the garbage collector ends them. Under a foreground deletion it does so before.
+ * Would a wait for this pod never end? That is so if the owner itself controls an object outside `ownedResources`: no
+ * controller deletes it while the owner exists. Users who create pods can name any owner. The garbage collector deletes
+ * these pods once the owner is gone; under a foreground deletion, it does so before.
  *
- * @param below what the owner controls: the pod, or what has made it.
+ * @param below the object that the owner controls: the pod, or a controller of the pod.
  */
 function isLeft(
   { hold }: Footprint,
@@ -114,8 +114,8 @@ function isLeft(
 }
 
 /**
- * Does the pod end with the owner? What is above a pod is read at some moment and may be out of date; who owns an object of
- * the owned resources is told by a watch, and so what was orphaned, or taken over by another owner.
+ * Does the pod end with the owner? Berth reads the chain above a pod once, so it may be out of date. Berth watches the
+ * owned resources, so their owner references are current: they show orphaning and new owners.
  */
 function isBound(
   footprint: Footprint,
@@ -125,17 +125,17 @@ function isBound(
 ): boolean {
   const { uid, refsOf, known, isOrphaned } = owner;
   for (const [at, above] of chain.entries()) {
-    // Of what was read above a pod nothing is true any more once it was orphaned; who controls the pod itself is watched.
+    // After orphaning, the chain above the pod is out of date. The controller of the pod itself is current.
     if (above.uid === uid)
       return (!isOrphaned || at === 0) && !isLeft(footprint, pod, chain[at - 1] ?? POD, owner);
     const refs = refsOf(above.uid);
     if (refs === undefined) continue;
-    // With another owner it lives on, and its pods with it.
+    // An object with another owner lives on, and so do its pods.
     if (refs.includes(uid)) return refs.every((ref) => ref === uid);
     const next = chain[at + 1];
     if (refs.length === 0 || (next !== undefined && !refs.includes(next.uid))) return false;
   }
-  // One that is abandoned may be one of the owner's: after a restart nobody knows any more.
+  // An abandoned pod may belong to the owner: Berth cannot know after a restart.
   const isKnown = known.has(pod.metadata?.uid ?? "") || isAbandoned(pod, chain);
   if (controllerOf(pod.metadata ?? {}) !== undefined && isKnown) return true;
   const { grouping } = footprint;

@@ -17,12 +17,12 @@ export function versionedName(resource: GroupVersionResource): string {
   return `${resourceName(resource)}/${resource.version}`;
 }
 
-/** What tells holds apart: those of one name keep the same owners, whatever footprints they are of. */
+/** Identifies a hold: holds with the same name keep the same owners, also across footprints. */
 export function guardName({ resource, finalizer }: Pick<OwnerHold, "resource" | "finalizer">): string {
   return `${resourceName(resource)} ${finalizer}`;
 }
 
-/** Of an owner, or of what it owns. */
+/** `namespace/name` of an owner or an owned object; the name alone without a namespace. */
 export function heldName({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
   return namespace === "" ? name : `${namespace}/${name}`;
 }

@@ -1,4 +1,4 @@
-/** Objects of resources that documents name: owners, and what these own. Of all of them only metadata is read. */
+/** Watches objects of resources that documents name: owners, and what these own. Reads only metadata. */
 
 import { InformerSet, keepFields, type WantedInformer } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
@@ -8,9 +8,9 @@ import type { Watching } from "../footprint-sight.ts";
 import { resourceName, resourceOf, versionedName } from "./held-resource.ts";
 
 export interface ObjectWatchesOptions extends Watching {
-  /** Each version, also of what says nothing new: a write that met an older one waits for it. Must not throw. */
+  /** Each version, also without a visible change: a write that met an older version waits for it. Must not throw. */
   readonly onChange: (resource: GroupVersionResource, change: Change<KubeObject>) => void;
-  /** One of them has been read, or is known not to be there. Must not throw. */
+  /** Berth has read one of the resources, or knows that it does not exist. Must not throw. */
   readonly onKnown: () => void;
 }
 
@@ -20,17 +20,17 @@ export interface WatchedPlace {
   readonly namespace: string;
 }
 
-/** By `byIndex`: objects that name an owner of this uid, and the object of this uid. */
+/** Indexes: objects that name an owner of this uid, and the object of this uid. */
 export const BY_OWNER = "owner";
 export const BY_UID = "uid";
 
 const KEPT = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences"];
 
-/** One informer for each place, for as long as it is wanted. A resource that is not there is looked for, and no problem. */
+/** One informer for each wanted place. A missing resource is no problem: Berth keeps checking for it. */
 export class ObjectWatches implements Component {
   readonly name = "footprint-objects";
   readonly #options: ObjectWatchesOptions;
-  /** By `versionedName`. They stay, without informers: documents name few. */
+  /** By `versionedName`. Unused sets stay, without informers: documents name few resources. */
   readonly #sets = new Map<string, InformerSet<KubeObject>>();
   readonly #runs: Promise<void>[] = [];
   readonly #failed = Promise.withResolvers<never>();
@@ -40,7 +40,7 @@ export class ObjectWatches implements Component {
     this.#options = options;
   }
 
-  /** All that are wanted from now on. At any time, also before `start`. */
+  /** Sets all wanted places. Call it at any time, also before `start`. */
   want(places: readonly WatchedPlace[]): void {
     const wanted = Map.groupBy(places, ({ resource }) => versionedName(resource));
     for (const [name, [first]] of wanted)

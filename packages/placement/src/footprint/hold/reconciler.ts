@@ -1,4 +1,4 @@
-/** Has done what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
+/** Carries out the decisions about owners under a hold: deletes what they own, and patches their finalizers. */
 import { CarryOut, earliest, type Intent, REST_MS } from "@berth/host";
 import { isApiError, type KubeClient, type KubeObject } from "@berth/kube";
 import type { Clock, Reconcile } from "@berth/runtime";
@@ -22,7 +22,7 @@ export interface HoldReconcilerOptions {
   readonly clock: Clock;
 }
 
-/** What is remembered of one owner with a finalizer of ours on it while it is being deleted. */
+/** What Berth remembers of one owner while it is being deleted. */
 interface OwnerMemory {
   readonly uid: string;
   /** Uids of its pods. */
@@ -32,13 +32,13 @@ interface OwnerMemory {
 }
 
 /**
- * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
- * of it is left; finalizers of others are neither touched nor moved. Nothing is remembered that a restart could not do
- * without. A permission that is missing is told of by what is held; it is used within 30 s of its return.
+ * Level-based: acts on the current state of an owner. Berth adds the finalizer of a hold while the owner lives, and
+ * removes it when nothing of the owner is left. It never changes or moves other finalizers. A restart loses no state
+ * that matters. The message of a held owner reports a missing permission; Berth uses it within 30 s of its return.
  */
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
   const { watches, held, client, clock } = options;
-  // The kind of an owner is not known before it is read: `record` tells of it.
+  // Berth learns the kind of an owner only from a read object: `record` sends the Event.
   const carryOut = new CarryOut({
     client,
     clock,
@@ -47,7 +47,7 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
       if (reason === reasons.HoldTimedOut) record(options, metadata?.uid, stored, { reason, note: message });
     },
   });
-  // As many entries as there are owners whose deletion waits: each is told of when it is gone.
+  // One entry for each owner that is being deleted. When the owner is gone, its last reconcile removes the entry.
   const memories = new Map<string, OwnerMemory>();
   return async (key, context) => {
     const id = toOwnerText(key);
@@ -88,7 +88,7 @@ interface Visit {
   readonly key: OwnerKey;
   readonly owner: HeldOwner;
   readonly guard: Guard;
-  /** Of one that is being deleted. */
+  /** Only for an owner that is being deleted. */
   readonly memory: OwnerMemory | undefined;
 }
 
@@ -107,7 +107,7 @@ function look(options: HoldReconcilerOptions, visit: Visit): HoldDecision {
   const { key, owner, guard, memory } = visit;
   const isHeld = memory !== undefined && owner.finalizers.includes(guard.finalizer);
   const found = isHeld ? podsOf(options, visit, memory) : undefined;
-  // At once: what is told from here on is not seen yet.
+  // Call it at once: a later change is not part of this check.
   if (found !== undefined && memory !== undefined)
     watches.looked(key, { isUnread: found.isUnread, known: memory.known });
   return decideHold({
@@ -115,7 +115,7 @@ function look(options: HoldReconcilerOptions, visit: Visit): HoldDecision {
     guard,
     owned: isHeld ? watches.owned(guard, owner) : undefined,
     pods: found?.pods,
-    // There is none in no namespace: nothing is gathered to know whether they are watched.
+    // No pod has an empty namespace: this call collects nothing, and only shows whether Berth watches the pods.
     arePodsWatched:
       guard.footprint !== undefined && sight.podsOf(guard.footprint, { namespace: "" }) !== undefined,
     lossOf,
@@ -136,7 +136,7 @@ function podsOf(
   );
 }
 
-/** @param refusal what the server said to what was to be done. */
+/** @param refusal the message with which the API server refused the write. */
 function report(
   { held }: HoldReconcilerOptions,
   { key, owner, guard }: Visit,
@@ -158,7 +158,7 @@ function subjectOf({ resource, ...owner }: HeldOwner): Parameters<CarryOut["send
   return { resource: resourceOf(resource, owner.namespace !== ""), object: { metadata: owner } };
 }
 
-/** Of the version that was seen to be owned: what has been orphaned meanwhile is another one. */
+/** Deletes only the version that Berth saw as owned: an object that was orphaned meanwhile has a newer version. */
 function intentsOf(
   { watches }: HoldReconcilerOptions,
   { owner, guard }: Visit,
@@ -186,7 +186,7 @@ function intentsOf(
   return [...intents, { ...about, do: "addFinalizer", message: "its deletion is to wait", unless }];
 }
 
-/** Once for each deletion. */
+/** Sends at most one Event for each deletion. */
 async function tellStuck(
   options: HoldReconcilerOptions,
   { owner, memory }: Visit,
@@ -206,7 +206,7 @@ async function tellStuck(
   record(options, owner.uid, read, { reason: reasons.OwnerHeld, note });
 }
 
-/** @param read as the server has answered with it: it knows the kind. */
+/** @param read the object as the API server returned it, with its kind. */
 function record(
   { events }: HoldReconcilerOptions,
   owner: string | undefined,

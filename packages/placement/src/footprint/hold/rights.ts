@@ -1,4 +1,4 @@
-/** Whether Berth may do what letting an owner go takes, asked before it is held. */
+/** Checks, before Berth holds an owner, that Berth has the permissions to release it. */
 import {
   isApiError,
   type KubeClient,
@@ -11,31 +11,31 @@ import type { OwnerHold } from "../footprint.ts";
 import type { Guard } from "./decide.ts";
 import { guardName, resourceName } from "./held-resource.ts";
 
-/** What is missing, in words; absent: nothing. `at`: monotonic ms. */
+/** `missing`: the missing permission, in words; `undefined`: none. `at`: monotonic ms. */
 interface Answer {
   readonly guard: string;
   readonly missing: string | undefined;
   readonly at: number;
 }
 
-/** How long rights are believed to be there, ms. */
+/** How long Berth trusts an answer that grants all permissions, ms. */
 export const GRANTED_MS = 600_000;
-/** How long one is believed to be missing, ms. */
+/** How long Berth trusts an answer that denies a permission, ms. */
 export const DENIED_MS = 30_000;
-/** For how long after it was found missing that is told, ms: whoever still needs it asks again every minute. */
+/** How long Berth reports a missing permission, ms. Owners that need it repeat the check every minute. */
 export const TOLD_MS = 120_000;
-/** One for each namespace where rights are given by namespace. */
+/** One answer for each namespace, if the user grants permissions by namespace. */
 const MAX_ANSWERS = 10_000;
 
 /**
- * Asks the server for the rights themselves (SelfSubjectAccessReview, which every authenticated user may make), for a
- * deletion cannot be tried. First for all namespaces, then for the one of the owner.
+ * Asks the API server about permissions by SelfSubjectAccessReview, which every authenticated user may create: Berth
+ * cannot try a deletion. Asks first for all namespaces, then for the namespace of the owner.
  */
 export class HoldRights {
   readonly #options: { readonly client: Pick<KubeClient, "create">; readonly clock: Clock };
-  /** By what is asked, and the namespace. */
+  /** By question and namespace. */
   readonly #answers = new BoundedMap<Answer>(MAX_ANSWERS);
-  /** What the last owner of each namespace lacked. */
+  /** By hold and namespace: what the last check of an owner found missing. */
   readonly #lacks = new BoundedMap<Answer>(MAX_ANSWERS);
 
   constructor(options: { readonly client: Pick<KubeClient, "create">; readonly clock: Clock }) {
@@ -43,9 +43,9 @@ export class HoldRights {
   }
 
   /**
-   * What is missing to let go of owners in this namespace, in words; `undefined`: nothing.
+   * The permission that is missing to release owners in this namespace, in words; `undefined`: none.
    *
-   * @throws ApiError when the server does not say.
+   * @throws ApiError when the API server does not answer.
    */
   async missing(guard: Guard, namespace: string, signal: AbortSignal): Promise<string | undefined> {
     let answer = await this.#ask(guard, "", signal);
@@ -54,7 +54,7 @@ export class HoldRights {
     return answer.missing;
   }
 
-  /** What was missing when last asked. */
+  /** The permission that a recent check found missing. */
   why(hold: Pick<OwnerHold, "resource" | "finalizer">): string | undefined {
     const asked = guardName(hold);
     const since = this.#options.clock.monotonic() - TOLD_MS;

@@ -1,4 +1,4 @@
-/** The owners that holds are about, and what those own whose deletion waits. */
+/** Watches the owners under a hold, and the objects that they own while their deletion waits. */
 import type { KubeClient, KubeObject, Pod } from "@berth/kube";
 import type { Change, Component, ObjectKey, Running } from "@berth/runtime";
 import { isRuleKnown } from "../../node/capability.ts";
@@ -10,19 +10,19 @@ import { guardName, resourceName } from "./held-resource.ts";
 import { BY_OWNER, BY_UID, ObjectWatches, refsOf } from "./object-watches.ts";
 import { HoldRights } from "./rights.ts";
 
-/** An owner of some resource. `toOwnerText` tells keys apart. */
+/** An owner of some resource. `toOwnerText` is unique for each key. */
 export interface OwnerKey extends ObjectKey {
-  /** As `resourceName` has it. */
+  /** The result of `resourceName`. */
   readonly resource: string;
 }
 
 export interface HoldWatchesOptions extends Watching {
   readonly client: Pick<KubeClient, "list" | "watch" | "create">;
-  /** Of pods. */
+  /** Reads the owners of pods. */
   readonly sight: Pick<FootprintSight, "owners">;
-  /** The owner has to be looked at. Must not throw. */
+  /** The owner needs a check. Must not throw. */
   readonly onOwner: (key: OwnerKey) => void;
-  /** The owners of one more resource have been read. Must not throw. */
+  /** Berth has read the owners of one more resource. Must not throw. */
   readonly onRead?: () => void;
 }
 
@@ -31,7 +31,7 @@ export function toOwnerText({ cluster, resource, namespace, name }: OwnerKey): s
 }
 
 export interface HoldLook {
-  /** Owners of pods that may be its own are being read. */
+  /** Berth is still reading the owners of pods that may be its own. */
   readonly isUnread: boolean;
   /** Uids of pods that were its own. */
   readonly known: ReadonlySet<string>;
@@ -43,11 +43,11 @@ interface Deleting extends HoldLook {
 }
 
 /**
- * Guarantees: all owners of a held resource are looked at when it becomes known and when holds change; one that is being
- * deleted also at changes of what it owns, and of pods that may be its own. These are hints, and may name too many: who waits
- * is looked at every few seconds besides. A finalizer that no footprint wants any more is taken off every owner before its
- * resource is let out of sight; one whose document has only become unreadable stays in force as it was. A resource that is not
- * there, as before its CRD, is looked for and is no problem.
+ * Guarantees: calls `onOwner` for all owners of a held resource when Berth has read it, and when holds change. During a
+ * deletion, it also does so when owned objects or possible pods of the owner change. Calls may name too many owners,
+ * and Berth also checks waiting owners every few seconds. Berth removes an unwanted finalizer from every owner before
+ * it stops watching the resource. A footprint with an unreadable document stays in force. A missing resource, such as
+ * one before its CRD, is no problem: Berth keeps checking for it.
  */
 export class HoldWatches implements Component {
   readonly name = "footprint-held";
@@ -57,7 +57,7 @@ export class HoldWatches implements Component {
   /** Owners, and what these own. */
   readonly #objects: ObjectWatches;
   readonly #rights: HoldRights;
-  /** Owners with a finalizer of ours whose deletion waits, by the text of their key. */
+  /** Owners whose deletion waits for a finalizer of Berth, by `toOwnerText`. */
   readonly #deleting = new Map<string, Deleting>();
 
   constructor(options: HoldWatchesOptions) {
@@ -79,7 +79,7 @@ export class HoldWatches implements Component {
     this.#rights = new HoldRights(options);
   }
 
-  /** The footprints in force from now on. At any time, also before `start`. */
+  /** Sets the footprints in force. Call it at any time, also before `start`. */
   want(footprints: Footprints): void {
     const guards = new Map<string, Guard>();
     for (const footprint of footprints.footprints) {
@@ -97,12 +97,12 @@ export class HoldWatches implements Component {
     this.#refresh();
   }
 
-  /** All footprints that hold owners: those in force, and those that go on for a fault. Their pods have to be watched. */
+  /** All footprints that hold owners, also those whose document is faulty or unread. Berth must watch their pods. */
   get footprints(): readonly Footprint[] {
     return [...this.#guards.values()].flatMap(({ footprint }) => footprint ?? []);
   }
 
-  /** By finalizer. */
+  /** Sorted by finalizer. */
   guards(resource: string): readonly Guard[] {
     return [...this.#guards.values()]
       .filter((guard) => resourceName(guard.resource) === resource)
@@ -126,9 +126,9 @@ export class HoldWatches implements Component {
   }
 
   /**
-   * Objects of the owned resources of the guard that name this owner and no other; `undefined` until all of them have been
-   * read. Of a resource that the server does not have there are none. What has another owner lives on: the garbage
-   * collector only takes the reference off, once this one is gone.
+   * Objects of the owned resources of the guard that name this owner and no other; `undefined` until Berth has read
+   * all. A resource that the API server does not have has no objects. An object with another owner lives on: the
+   * garbage collector only removes the reference, after this owner is gone.
    */
   owned({ footprint }: Guard, { namespace, uid }: HeldOwner): readonly OwnedObject[] | undefined {
     const all: OwnedObject[] = [];
@@ -157,7 +157,7 @@ export class HoldWatches implements Component {
     return this.#rights.missing(guard, namespace, signal);
   }
 
-  /** What pods are decided by has changed: owners whose deletion waits are looked at, and those that have no finalizer yet. */
+  /** Checks waiting owners, and owners without a finalizer. Call it when data that decides about pods has changed. */
   lookAgain(): void {
     for (const { key } of this.#deleting.values()) this.#options.onOwner(key);
     for (const { resource, finalizer, footprint } of this.#guards.values())
@@ -168,13 +168,13 @@ export class HoldWatches implements Component {
       }
   }
 
-  /** Owners that the pod may be one of, or may have been, are looked at. */
+  /** Checks the owners that the pod belongs to, or may have belonged to. */
   podChanged(change: Change<Pod>): void {
     if (change.type === "updated") this.#lookFor(change.old);
     this.#lookFor(change.object, change.type === "deleted");
   }
 
-  /** The owners of this pod have become known: so may have been all that a look waited for. */
+  /** Berth now knows the owners of this pod. Checks these, and every owner whose last check lacked such data. */
   ownersKnown(pod: Pod): void {
     this.#lookFor(pod);
     for (const { key, isUnread } of this.#deleting.values()) if (isUnread) this.#options.onOwner(key);
@@ -190,13 +190,13 @@ export class HoldWatches implements Component {
     return this.#objects.start(signal);
   }
 
-  /** Why its owners, or what they own, cannot be relied on. No `problem` of the process, which serves other footprints. */
+  /** Why data about its owners, or what they own, is incomplete. No `problem` of the whole process. */
   whyUnread(hold: OwnerHold): string | undefined {
     const resource = this.#resourceNamed(resourceName(hold.resource)) ?? hold.resource;
     return this.#objects.whyUnread([resource, ...hold.ownedResources]) ?? this.#rights.why(hold);
   }
 
-  /** What is known of these owners. `Absent`: the server has no such resource, and so nothing of it is held. */
+  /** Whether Berth has read these owners. `Absent`: the API server has no such resource, so Berth holds none of it. */
   sightOf(named: GroupVersionResource): "Unread" | "Absent" | "Read" {
     const resource = this.#resourceNamed(resourceName(named)) ?? named;
     const place = { resource, namespace: "" };
@@ -205,7 +205,7 @@ export class HoldWatches implements Component {
     return this.#objects.get(place) === undefined ? "Unread" : "Read";
   }
 
-  /** Of a pod whose owners are not known nobody is told before they are, except when it is gone: somebody may have waited. */
+  /** A deleted pod with unknown owners may be of any owner near it. For others, `ownersKnown` searches again. */
   #lookFor(pod: Pod, isGone = false): void {
     if (this.#deleting.size === 0) return;
     const { uid: podUid = "", namespace, labels } = pod.metadata ?? {};
@@ -218,7 +218,7 @@ export class HoldWatches implements Component {
     }
   }
 
-  /** One watch for each resource. Versions that somebody still asks for go before those of finalizers that are only to go. */
+  /** Berth watches one version of each resource. Versions of footprints win over those of finalizers to remove. */
   #resourceNamed(name: string): GroupVersionResource | undefined {
     const guards = this.guards(name);
     return (guards.find(({ footprint }) => footprint !== undefined) ?? guards[0])?.resource;
@@ -229,7 +229,7 @@ export class HoldWatches implements Component {
     return [...names].flatMap((name) => this.#resourceNamed(name) ?? []);
   }
 
-  /** All owners are looked at: their resource, or who holds them, was not known. */
+  /** Checks all owners. Call it when holds change, or when Berth has read a resource. */
   #refresh(): void {
     this.#deleting.clear();
     const all = this.#resources().flatMap((resource) =>
@@ -248,7 +248,7 @@ export class HoldWatches implements Component {
     this.#options.onOwner(key);
   }
 
-  /** Is its deletion held? Answers whether that is new. */
+  /** Records whether the deletion of the owner waits. Returns whether that changed. */
   #note(key: OwnerKey, { metadata }: KubeObject): boolean {
     const { finalizers = [], deletionTimestamp, uid = "" } = metadata ?? {};
     const text = toOwnerText(key);
@@ -261,7 +261,7 @@ export class HoldWatches implements Component {
     return before === undefined;
   }
 
-  /** Lets go of finalizers that nobody wants and nobody has. Answers whether there were any. */
+  /** Drops guards without a footprint whose finalizer is on no owner. Returns whether there were any. */
   #settle(): boolean {
     const { size } = this.#guards;
     for (const [key, { resource, finalizer, footprint }] of this.#guards) {
@@ -272,7 +272,7 @@ export class HoldWatches implements Component {
     return this.#guards.size < size;
   }
 
-  /** What is owned is watched in the namespaces where a deletion waits, and while it does. */
+  /** Watches all owners, and owned objects only in namespaces where a deletion waits. */
   #watch(): void {
     const owned = [...this.#deleting.values()].flatMap(({ key: { resource: name, namespace } }) =>
       this.guards(name).flatMap(({ footprint }) =>
@@ -295,7 +295,7 @@ export class HoldWatches implements Component {
 
 /** Is its document neither in force nor known to be gone? */
 function isUndecided({ rule, name }: Footprint, { footprints, policy, faults }: Footprints): boolean {
-  // By its name one of another source may go before it.
+  // A document of another source with the same name may take precedence.
   if (footprints.some((footprint) => footprint.rule === rule || footprint.name === name)) return false;
   if (faults.some((fault) => `${fault.source}/${fault.name}` === rule)) return true;
   return policy.rules.has(rule) || !isRuleKnown(policy, rule);

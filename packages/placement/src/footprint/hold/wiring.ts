@@ -1,4 +1,4 @@
-/** What holds owners for footprints until their pods are gone, put together. */
+/** Wires the hold code: Berth keeps owners until their pods are gone. */
 import { type Component, type Controller, createController, keyOf, WRITES } from "@berth/runtime";
 import type { NodeHost } from "../../node/wired.ts";
 import { type FootprintProgress } from "../conditions.ts";
@@ -14,25 +14,25 @@ type Parts = "client" | "cluster" | "nodes" | "events" | "metrics" | "log" | "cl
 
 export interface HoldDeps extends Pick<NodeHost, Parts> {
   readonly watches: Pick<FootprintWatches, "sight" | "podsOf">;
-  /** Something else is to be said of this footprint, or of any that holds owners. Must not throw. */
+  /** The status of this footprint may have changed; without a rule, of any that holds owners. Must not throw. */
   readonly onChange: (rule?: string) => void;
 }
 
 export interface WiredHolds {
-  /** Is to hear of what pods are decided by. */
+  /** Call its methods when pods change, or data that decides about pods. */
   readonly watches: HoldWatches;
   /**
-   * The footprints in force from now on. Answers those that hold owners: some go on for a fault of their document, and their
-   * pods have to be watched as well.
+   * Sets the footprints in force. Returns all footprints that hold owners. Some of these stay in force only because
+   * their document has a fault, and Berth must watch their pods as well.
    */
   want(footprints: Footprints): readonly Footprint[];
-  /** What keeps the hold from being kept. */
+  /** Why Berth cannot keep the hold. */
   problem(footprint: Footprint): string | undefined;
   progress(footprint: Footprint): Pick<FootprintProgress, "held" | "owners" | "holdProblem">;
   readonly components: readonly Component[];
 }
 
-/** Pods of one owner come and go together, and each look reads them all. Milliseconds. */
+/** Delay that collects changes of one owner, ms: its pods come and go together, and each check reads all of them. */
 const OWNER_COALESCE_MS = 1000;
 
 export function wireHolds(options: HoldDeps): WiredHolds {

@@ -1,4 +1,4 @@
-/** What the API server asks about new pods that are to wait for an agent, and the answers. */
+/** The webhook that makes new pods wait for an agent: what the API server asks, and the answers. */
 import {
   type AdmissionEnv,
   type AdmissionRules,
@@ -23,14 +23,14 @@ export interface WaitAnswers {
 
 type WaitingFor = Pick<Footprints, "footprints"> & InForce;
 
-/** How long a pod is held up when Berth does not answer. Seconds. */
+/** How long the API server waits for an answer of Berth. Seconds. */
 const TIMEOUT_SECONDS = 5;
 
 /**
- * `berth-footprint`. Asked about new pods that a footprint with a wait selects, never about those of Berth and of
- * the system, and never waited for: a pod that could not be asked about starts without waiting. Answers from memory, but for a
- * pod that comes with its namespace: nothing could have it wait later, so a namespace that is not among those that are
- * watched is read. While none are watched, or they cannot be read, nothing is asked of the server. No pod is ever refused.
+ * `berth-footprint`. The API server asks about new pods that a footprint with a wait selects, never about pods of Berth
+ * and of the system. If Berth does not answer, the pod starts without waiting. Berth answers from memory, except for a
+ * pod in a namespace that Berth has not seen yet. It reads that namespace, because nothing can make the pod wait later.
+ * If Berth watches no namespaces, or cannot read them, it sends no request. Berth refuses no pod.
  */
 export function waitAdmission({ sight, log }: WaitAnswers): AdmissionRules<WaitingFor> {
   const answer = async (
@@ -65,7 +65,7 @@ export function waitAdmission({ sight, log }: WaitAnswers): AdmissionRules<Waiti
   };
 }
 
-/** The namespace of a pod that is made is there: one that was not seen is on its way, unless it has been `read`. */
+/** The namespace of a new pod exists: if Berth has not seen it, its labels are unknown, unless `read` has them. */
 function unseenIsUnknown(
   sight: NeedSight,
   read?: { readonly namespace: string; readonly labels: Readonly<Record<string, string>> },
@@ -77,11 +77,11 @@ function unseenIsUnknown(
   };
 }
 
-/** Nothing is asked for before all footprints have been read. */
+/** The API server does not ask until Berth has read all footprints. */
 function when({ footprints, policy }: WaitingFor, env: AdmissionEnv): AskedWhen | undefined {
   const workloads = footprints.flatMap(({ wait, workloads: needing }) => (wait === undefined ? [] : needing));
   if (policy.isUndecided === true || workloads.length === 0) return undefined;
-  // One selector cannot say "this or that": of several workloads only what is excluded for all of them.
+  // One selector cannot say "this or that": with several workloads, it contains only the general exclusions.
   const [only, ...others] = workloads;
   const { matchLabels, matchExpressions = [] } = (others.length === 0 && only?.namespaceSelector) || {};
   return {

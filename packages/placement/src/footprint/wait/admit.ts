@@ -1,6 +1,6 @@
 /**
- * What the webhook of footprints answers about a new pod: a JSON patch that has it wait for its agent, or nothing. Pure and
- * total: the object is whatever somebody sent, and one that cannot be read is let through as it is. No pod is ever refused.
+ * Answers of the footprint webhook about a new pod: a JSON patch that makes it wait for its agent, or nothing. Pure and
+ * total: users can send any object, and Berth admits an unreadable one unchanged. Berth refuses no pod.
  */
 import type { Container, JsonPatchOperation, OwnerReference, Pod, Volume } from "@berth/kube";
 import { waitContainer } from "../../api/wait-container.ts";
@@ -18,22 +18,22 @@ export interface WaitAdmission {
 }
 
 export interface WaitQuestion extends AdmissionQuestion {
-  /** Of the request: the object itself may not say it yet. */
+  /** Namespace of the request: the object itself may not have it yet. */
   readonly namespace?: string | undefined;
   readonly subResource?: string | undefined;
 }
 
 export interface WaitAnswer {
   readonly patch: readonly JsonPatchOperation[];
-  /** Footprints of which it could not be told whether the pod needs their agent: it does not wait for it. */
+  /** Rules of footprints for which the pod's need is unknown: the pod does not wait for their agents. */
   readonly unknown: readonly string[];
 }
 
 const UNCHANGED: WaitAnswer = Object.freeze({ patch: [], unknown: [] });
 
 /**
- * Only at creation: init containers cannot be added later. A static pod is not ours to change, and one for Windows has no
- * shell. Asked twice, the second answer is empty.
+ * Only at creation: init containers cannot be added later. Berth does not change static pods, and Windows pods have no
+ * shell. A second call for the same pod returns an empty patch.
  */
 export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQuestion): WaitAnswer {
   const { kind, operation, object, subResource = "" } = question;
@@ -53,13 +53,13 @@ export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQu
   return { patch: injectWait(spec, waitContainers(waiting)), unknown };
 }
 
-/** May it have a group, and so an agent? Its owners have not been read: that it has any is enough. */
+/** May the pod have a group, and so an agent? Berth has not read its owners, so any controller is enough. */
 function canBring(pod: Pod, footprint: Footprint): boolean {
   const isControlled = controllerOf(pod.metadata ?? {}) !== undefined;
   return hasGroupLabel(pod, footprint) && (isControlled || !isGroupedByOwner(footprint));
 }
 
-/** What footprints select pods by. It counts as one that is there already. */
+/** Reads the fields by which footprints select pods. The new pod counts as running. */
 function readPod(object: unknown, requestNamespace: string | undefined): Pod {
   const [metadata, spec] = [field(object, "metadata"), field(object, "spec")];
   return {
@@ -109,7 +109,7 @@ function readVolume(volume: unknown): Volume {
   };
 }
 
-/** The containers of footprints, the first by name where two are called alike. */
+/** The containers of footprints. If two have the same name, the first one wins. */
 export function waitContainers(footprints: readonly Footprint[]): readonly Container[] {
   const containers = new Map<string, Container>();
   for (const { wait } of footprints)
@@ -120,8 +120,8 @@ export function waitContainers(footprints: readonly Footprint[]): readonly Conta
 const INIT = "/spec/initContainers";
 
 /**
- * Puts the containers before all other init containers of a pod, without those whose name is taken: by a container of any
- * sort, for names are unique in a pod.
+ * Puts the containers before all other init containers of a pod. Skips a container if any other container of the pod
+ * has its name: names are unique in a pod.
  */
 export function injectWait(spec: unknown, containers: readonly Container[]): readonly JsonPatchOperation[] {
   const taken = containerNames(spec);

@@ -18,9 +18,9 @@ export interface FootprintWait {
   readonly port?: number | undefined;
 }
 
-/** Also of the plural name of a resource. */
+/** Pattern of container names, and of plural names of resources. */
 export const DNS_LABEL: RegExp = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
-/** What an earlier release took is refused, and not taken for none. */
+/** Refuses values that an earlier release accepted, instead of ignoring them. */
 const nothing = withRules<Readonly<Record<string, string>>>(z.record(z.string(), z.string()), [
   {
     cel: "size(self) == 0",
