@@ -59,7 +59,7 @@ export function findCondition(
   return current?.find((condition) => condition.type === type);
 }
 
-/** True only for status `True` decided for this generation or a later one: an old verdict proves nothing. */
+/** True only for status `True` of this generation or a later one: an older status proves nothing. */
 export function isConditionTrue(
   current: readonly Condition[] | undefined,
   type: string,

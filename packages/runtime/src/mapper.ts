@@ -41,8 +41,8 @@ export function toOwner(mapping: OwnerMapping): Mapper<KubeObject> {
 }
 
 /**
- * The keys that `map` finds in the object, and in its old state when it was updated, each once: an idle worker takes
- * a key at once, and would have to look a second time. Keys are compared as plain data.
+ * Maps the object, and its old state after an update, to keys, each key once. An idle worker takes a key at once, so a
+ * duplicate would cause a second reconcile. Keys are compared as plain data.
  */
 export function fromStates<T extends KubeObject, K = ObjectKey>(
   map: (object: T) => Iterable<K>,

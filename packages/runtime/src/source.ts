@@ -14,20 +14,20 @@ export interface Source<K> {
 }
 
 /**
- * The part of an informer that a source needs. Who subscribes late is told of the objects already there as
- * `added` with `initial`. An `onChange` that throws is reported by the informer and stops nothing.
+ * The part of an informer that a source needs. A late subscriber receives the existing objects as `added` with
+ * `initial`. The informer reports an `onChange` that throws, and continues.
  */
 export interface Subscribable<T extends KubeObject> {
-  /** Tells `handler` of every change from now on, until disposed of. */
+  /** Calls `handler` for every change from now on, until disposed of. */
   subscribe(handler: { onChange(change: Change<T>): void }): Disposable;
 }
 
-/** Whose changes, which of them, and what to look at then. */
+/** The informer to follow, the changes that count, and the keys that they request. */
 export interface WatchForOptions<T extends KubeObject, K = ObjectKey> {
   readonly informer: Subscribable<T>;
   /** Which changes count; default: all. */
   readonly predicate?: Predicate<T>;
-  /** What to look at when one does; see `mapper.ts`. */
+  /** The keys to reconcile after such a change; see `mapper.ts`. */
   readonly map: (change: Change<T>) => Iterable<K>;
 }
 
@@ -42,7 +42,7 @@ export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForO
       informer.subscribe({
         onChange: (change) => {
           if (predicate !== undefined && !predicate(change)) return;
-          // An object of a snapshot comes once: there is nothing to wait for. A new object is about to change again.
+          // A snapshot delivers each object once, so there is no burst to wait for. A new object soon changes again.
           const isInitial = change.type === "added" && change.initial;
           const priority = isInitial ? "low" : "high";
           const immediate = isInitial || (change.type === "updated" && "ifQuiet");
