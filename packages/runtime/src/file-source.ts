@@ -63,7 +63,7 @@ function createDelivery(
 ): (read: FolderSnapshot) => number {
   const { clock = systemClock, debounceMs = 100, settleMs = 1000 } = options;
   let delivered: FolderSnapshot | undefined;
-  /** The last one with a root: what is asked again when the root comes back. */
+  /** The last reading whose root could be read. Later readings are compared with it. */
   let known: FolderSnapshot | undefined;
   let doubts: Doubts = new Map();
   let reported = new Set<string>();

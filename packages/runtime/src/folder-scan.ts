@@ -181,7 +181,7 @@ async function namesIn(walk: Walk, folder: Folder): Promise<{ name: string; link
   return names.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** The entry with links followed; a sentence when it cannot be told what it is; nothing when it just vanished. */
+/** The entry with links followed; a sentence when its type is unknown; `undefined` when it just vanished. */
 async function lookAt(
   walk: Walk,
   absolute: string,

@@ -2,11 +2,11 @@
 export interface HealthCheck {
   /** Part of the path `/readyz/<name>`: lower case, digits and dashes. */
   readonly name: string;
-  /** Why not, in a sentence; `undefined` when all is well. Must be quick. Throwing counts as a failure. */
+  /** Why it fails, in a sentence; `undefined` when it passes. Must be quick. Throwing counts as a failure. */
   check(): string | undefined;
-  /** What is worth knowing though the check passes; see `Component.note`. */
+  /** Information to show although the check passes; see `Component.note`. */
   note?(): string | undefined;
-  /** What does not work although the process is of use: the report names it, and does not fail. As quick as `check`. */
+  /** A fault that leaves the process useful: the report names it and does not fail. As quick as `check`. */
   warning?(): string | undefined;
 }
 
@@ -47,7 +47,7 @@ export function runChecks(
   return { ok, text: `${lines.join("\n")}\n` };
 }
 
-/** The check of this name alone, which a warning fails; `undefined` when there is none. */
+/** Runs the check of this name alone; a warning fails it. `undefined` when no check has the name. */
 export function runOneCheck(name: string, checks: readonly HealthCheck[]): HealthReport | undefined {
   const found = [PING, ...checks].find((check) => check.name === name);
   if (found === undefined) return undefined;
@@ -60,7 +60,7 @@ export function problemOf(check: HealthCheck): string | undefined {
   return reasonOf(() => check.check()) ?? reasonOf(() => check.warning?.());
 }
 
-/** The reason on one line, whatever the check says. */
+/** The reason on one line, however the check formats it. */
 function reasonOf(ask: () => string | undefined): string | undefined {
   try {
     return ask()?.replace(/\s+/g, " ");
