@@ -220,8 +220,8 @@ function toEvent(input: EventInput, nowMs: number, options: EventBookOptions): K
 }
 
 /**
- * `kubectl describe node` selects events by name and uid, once with the uid of the Node and once with its name as the
- * uid, as the kubelet writes it. So a reference without a uid gets the name, and kubectl finds the event.
+ * `kubectl describe node` selects events by name and uid. It tries the uid of the Node, then its name as the uid, as
+ * the kubelet writes it. So a reference without a uid gets the name, and kubectl finds the event.
  */
 function withNodeUid(regarding: ObjectReference): ObjectReference {
   const isNode = regarding.kind === "Node" && (regarding.apiVersion ?? "v1") === "v1";

@@ -5,7 +5,7 @@ const CREDENTIAL_NAME =
   /(authorization|token|passw(or)?d|passphrase|secret|cookie|apikey|privatekey|clientkeydata|keydata|credentials?)$/;
 /**
  * An authorization header's value, a bearer token, or base64 JSON (the start of a web token), in any text. The pattern
- * needs no character after the token: with a dot at the end, matching took quadratic time.
+ * requires no dot after the base64: the search for one took quadratic time.
  */
 const CREDENTIAL_TEXT =
   /\bauthorization["']?\s*[:=]\s*["']?\w+\s+[^\s"',]+|\bbearer\s+[\w.~+/=-]{20,}|\beyJ[\w-]{8,}(?:\.[\w-]*)*/gi;
@@ -24,8 +24,8 @@ export function redactText(text: string): string {
 
 /**
  * A copy that `JSON.stringify` accepts. Errors become their name, message, stack and cause; maps and sets become plain
- * objects. Values deeper than 6 levels or beyond 100 entries are omitted and marked. A getter may throw. `[redacted]`
- * replaces credentials, detected by field name and by format.
+ * objects. Values deeper than 6 levels or beyond 100 entries are omitted and marked. A getter may throw without harm.
+ * `[redacted]` replaces credentials, detected by field name and by format.
  */
 export function redactFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return redactEntries(Object.entries(fields), 0);

@@ -101,8 +101,7 @@ export interface Runtime {
   readonly readyChecks: HealthCheck[];
   /**
    * The informer of a resource. The first call makes it and later calls return the same one. It starts with `run`.
-   * @throws RangeError when a later call has options, because the first call fixed them. Error for a new one after
-   * `run`.
+   * @throws RangeError when a later call has options (the first call fixed them); Error for a new one after `run`.
    */
   informer<T extends KubeObject>(resource: Resource<T>, options?: SharedInformerOptions<T>): Informer<T>;
   /**
