@@ -65,9 +65,8 @@ const MAX_OTHER_AUTHORITIES = 4;
 const MAX_HOSTS = 50;
 
 /**
- * Why clients would reject a server with this content, in a sentence; `undefined` when they accept it. Then key and
- * certificate match, it is valid now and for all `hosts`, and its chain ends at one of the authorities, if any are
- * given.
+ * Why clients would reject a server with this content, in a sentence; `undefined` when they accept it. Key and
+ * certificate must match, and be valid now for all `hosts`. The chain must end at one of the authorities, if any.
  */
 export function faultOf(
   content: CertificateContent,

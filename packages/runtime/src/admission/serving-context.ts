@@ -24,7 +24,7 @@ export interface ServingContext {
  * Serves the certificate that `certificate` returns, called at each new connection before its handshake. SNI is not
  * needed, because clients that connect to an IP address send none. A changed certificate means a new TLS context, which
  * rejects session tickets of the earlier one. `undefined` makes handshakes fail. A pair that OpenSSL rejects is
- * reported once, and the earlier one stays. The same holds for each error of `certificate`.
+ * reported once, and the earlier one stays. Each error that `certificate` throws is reported too.
  *
  * The caller ends connections with an earlier certificate after an answer. Closing idle ones would lose calls on their
  * way, and the API server does not repeat a POST.
