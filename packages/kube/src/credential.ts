@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { performance } from "node:perf_hooks";
 
-/** What identifies us to the server at this moment. Never logged, never part of an error. */
+/** The identity of this process for the server at this moment. Never logged, never part of an error. */
 export interface CredentialMaterial {
   /** Value of the Authorization header, scheme included. */
   readonly authorization?: string;

@@ -11,7 +11,7 @@ import { isConfidential } from "./transport.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where to connect, with which credential, and the namespace of the context or pod. */
+/** The server, the credential, and the namespace of the context or pod. */
 export interface ResolvedConfig {
   readonly connect: ConnectOptions;
   readonly namespace: string | undefined;

@@ -50,7 +50,7 @@ export function createLiveConnector(options: LiveConnectorOptions): buildConnect
   };
 }
 
-/** Has the server chosen HTTP/2 for this connection? */
+/** Whether the server chose HTTP/2 for this connection. */
 export function isHttp2(socket: Socket): boolean {
   return socket instanceof TLSSocket && socket.alpnProtocol === "h2";
 }

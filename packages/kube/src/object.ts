@@ -13,7 +13,7 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean;
 }
 
-/** One entry of `metadata.managedFields`: who last wrote which fields, and by which operation. */
+/** One entry of `metadata.managedFields`: the last writer of some fields, and its operation. */
 export interface ManagedFieldsEntry {
   readonly manager?: string;
   readonly operation?: string;

@@ -48,7 +48,7 @@ function options(status: StatusBody, retryAfter: string | readonly string[] | un
   };
 }
 
-/** Which failure an HTTP status and its `Status` mean. The codes are those of apimachinery's `api/errors`. */
+/** The failure for an HTTP status and its `Status`. The codes are those of apimachinery's `api/errors`. */
 export function toFailure(code: number, status: StatusBody): ApiFailure {
   const causes = status.details?.causes ?? [];
   switch (code) {
@@ -90,7 +90,7 @@ function parseStatus(text: string): StatusBody {
     const body: unknown = JSON.parse(text);
     if (typeof body === "object" && body !== null && (body as StatusBody).kind === "Status") return body;
   } catch {
-    // Not from the API server: a proxy or load balancer in between.
+    // The answer of a proxy or load balancer, not of the API server.
   }
   const line = text.trim().split("\n", 1)[0]?.slice(0, 200) ?? "";
   return line === "" || line.startsWith("<") ? {} : { message: line };

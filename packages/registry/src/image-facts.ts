@@ -94,8 +94,8 @@ export class ImageFactStore implements AsyncDisposable {
   }
 
   /**
-   * Obtains an answer of `look` for the same question. Resolves when there is one, at once for a known answer, or when
-   * the store is disposed of. The same question again returns the same promise. Never rejects.
+   * Obtains an answer for `look` to the same question. Resolves when an answer is known or the store is disposed of; at
+   * once if it is known already. The same question again returns the same promise. Never rejects.
    */
   want(demand: FactDemand): Promise<void> {
     const name = factName(demand.reference);

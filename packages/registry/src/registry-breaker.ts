@@ -50,7 +50,7 @@ const FAULTS: ReadonlySet<RegistryFailureKind> = new Set(["unreachable"]);
 
 /**
  * One circuit breaker for each registry, and one limit for each credential that a registry limited.
- * The states:
+ *
  * - Closed while questions get answers, including refusals. After `failures` faults in a row, seen by two namespaces,
  *   it opens for `restMs`.
  * - Then one question is allowed. Its answer closes the breaker, its failure opens it again.

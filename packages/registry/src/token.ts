@@ -109,8 +109,8 @@ export class TokenStore {
 
   /**
    * A registry may send its own credentials to any token service that it names, as every client allows: `docker.io`
-   * names `auth.docker.io`. The service must use https. Only a registry that uses plain http itself and that the
-   * configuration lists may name a plain http service.
+   * names `auth.docker.io`. The service must use https. Only a registry that uses plain http itself may name a plain
+   * http service, and the configuration must list that service.
    */
   #realmOf({ endpoint, realm }: TokenQuestion): URL {
     const refuse = (what: string): ExchangeError =>

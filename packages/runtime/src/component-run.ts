@@ -12,7 +12,7 @@ export interface StopLimits {
 export interface ComponentRunOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** The component failed, or ended without being told to. Called at most once, and never while stopping. */
+  /** The component failed, or ended before its signal aborted. Called at most once, and never while stopping. */
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -31,7 +31,7 @@ export class ComponentRun {
     this.#options = options;
   }
 
-  /** Resolves `true` once it has started; `false` when it could not, or is being stopped. */
+  /** Resolves `true` once it has started; `false` when the start failed or the component is being stopped. */
   start(): Promise<boolean> {
     if (this.#stopping) return Promise.resolve(false);
     const started = Promise.withResolvers<boolean>();
@@ -65,7 +65,7 @@ export class ComponentRun {
     return this.#settled.promise;
   }
 
-  /** Why others cannot rely on it now; `undefined` when they can. */
+  /** Why other components cannot rely on it now; `undefined` when they can. */
   problem(): string | undefined {
     if (this.#state === "ended") return "it has ended";
     if (this.#stopping) return "it is stopping";

@@ -12,7 +12,7 @@ export interface EventInput {
   /** For people. Cut to 1024 bytes. */
   readonly note: string;
   readonly type: "Normal" | "Warning";
-  /** What was done or tried, PascalCase, at most 128 bytes. */
+  /** The action done or tried, PascalCase, at most 128 bytes. */
   readonly action: string;
   /** A second object that is involved. */
   readonly related?: ObjectReference;

@@ -22,13 +22,13 @@ export interface FolderSnapshot {
   readonly problems: readonly FolderProblem[];
 }
 
-/** Which files are read, and within which limits. */
+/** The files to read, and the limits. */
 export interface FolderReaderOptions {
   /** Default: `DEFAULT_FOLDER_LIMITS`, each limit by itself. */
   readonly limits?: Partial<FolderLimits>;
   /** Which files (relative path) belong to it. Default: all. Hidden files are files. */
   readonly include?: (path: string) => boolean;
-  /** Only its wall time is used, to tell whether a file may still change within one tick of its timestamps. */
+  /** Only its wall time is used, to decide whether a file may still change within one tick of its timestamps. */
   readonly clock?: Clock;
 }
 

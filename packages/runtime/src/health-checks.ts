@@ -19,10 +19,10 @@ export interface HealthReport {
   readonly text: string;
 }
 
-/** Always passes: shows that the process answers at all. */
+/** Always passes: shows that the process answers. */
 const PING: HealthCheck = { name: "ping", check: () => undefined };
 
-/** Runs all checks but the excluded ones. `title` is the last line's subject (`readyz check passed`). */
+/** Runs all checks except the excluded ones. `title` starts the last line (`readyz check passed`). */
 export function runChecks(
   title: string,
   checks: readonly HealthCheck[],
@@ -55,7 +55,7 @@ export function runOneCheck(name: string, checks: readonly HealthCheck[]): Healt
   return reason === undefined ? { ok: true, text: "ok\n" } : { ok: false, text: `[-]${name}: ${reason}\n` };
 }
 
-/** Why the check fails, else its warning, in one line. */
+/** The failure of the check, else its warning, in one line. */
 export function problemOf(check: HealthCheck): string | undefined {
   return reasonOf(() => check.check()) ?? reasonOf(() => check.warning?.());
 }

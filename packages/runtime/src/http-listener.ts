@@ -5,7 +5,7 @@ import { parseBindAddress } from "./bind-address.ts";
 import { type Clock, sleep } from "./clock.ts";
 import type { Logger } from "./log.ts";
 
-/** A whole answer: nothing is streamed. */
+/** A whole answer, without streaming. */
 export interface Reply {
   readonly status: number;
   readonly body: string;

@@ -27,9 +27,9 @@ const OWN_NAMES: ReadonlySet<string> = new Set(["level", "time", "msg"]);
 /**
  * One JSON object per line: `{"level":"info","time":"2026-11-21T00:00:00.000Z", …fields, "msg":"…"}`.
  *
- * Guarantees: `time` is RFC 3339 in UTC; fields are bounded in depth, number and length; what looks like a
- * credential, by the name of the field or by its text, is replaced by `[redacted]`; it never throws on a field.
- * Written at once, without worker threads: nothing is lost when the process ends.
+ * Guarantees: `time` is RFC 3339 in UTC. Fields are bounded in depth, number and length. `[redacted]` replaces values
+ * that are likely credentials, by field name or by text. A field never makes it throw. Lines are written at once,
+ * without worker threads, so none are lost when the process ends.
  */
 export function createJsonLogger(options: JsonLoggerOptions = {}): Logger {
   const clock = options.clock ?? systemClock;

@@ -59,11 +59,11 @@ interface Term {
 /**
  * Elects one leader among processes through a Lease of coordination.k8s.io/v1, compatible with client-go's.
  *
- * Guarantees, while the monotonic clocks of all candidates run at about the same rate (10:15 is tolerated):
- * the `lead` signal aborts before another candidate can take the Lease. Wall clocks may be wrong by any amount,
- * as a candidate waits the lease duration after *it saw* the last write. Every write is bound to the uid and
- * resourceVersion read before, so of two writers one loses. A leader that stalls longer than the lease (a blocked
- * event loop) cannot be told in time; ask `leading` right before work that must not be done twice.
+ * Guarantees, while the monotonic clocks of all candidates run at about the same rate (10:15 is tolerated): the `lead`
+ * signal aborts before another candidate can take the Lease. Wall clocks may be wrong by any amount, as a candidate
+ * waits the lease duration after *it saw* the last write. Every write is bound to the uid and resourceVersion read
+ * before, so one of two writers loses. A leader that stalls longer than the lease (a blocked event loop) notices too
+ * late. Check `leading` right before work that must not be done twice.
  */
 export class LeaderElector {
   readonly identity: string;
@@ -128,8 +128,8 @@ export class LeaderElector {
   }
 
   /**
-   * Waits for the lead, leads, and returns when the lead ends: `stopped` after `signal` aborted (also when it never
-   * led), `lost` otherwise. May be called again afterwards, never twice at one time.
+   * Waits for the lead, leads, and returns when the lead ends: `stopped` after `signal` aborted (even if it never led),
+   * else `lost`. May be called again afterwards, but not twice at one time.
    */
   async run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<TermEnd> {
     const renewedAtMs = await this.#acquire(signal);
@@ -315,7 +315,7 @@ export class LeaderElector {
     }
   }
 
-  /** Waits for the work to end, no longer than the Lease keeps others away. */
+  /** Waits for the work to end, but no longer than the Lease keeps other candidates away. */
   async #drain(renewedAtMs: number, ended: Promise<void>): Promise<boolean> {
     const over = new AbortController();
     const leftMs = renewedAtMs + this.#leaseDurationMs - this.#clock.monotonic();

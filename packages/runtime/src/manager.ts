@@ -18,14 +18,14 @@ export interface LeaderElection {
   problem?(): string | undefined;
 }
 
-/** What runs, in which order, and how long it may take to stop. */
+/** The components, their order, and the time limits of a stop. */
 export interface ManagerOptions {
   /**
-   * What every replica runs, in stages: those of one stage start together, once the stage before has started.
+   * The components of every replica, in stages: those of one stage start together, after the stage before.
    * Usually servers (so that probes are answered while starting), then informers (started once their caches synced).
    */
   readonly always: readonly (readonly Component[])[];
-  /** What only the leader runs, started last: controllers. */
+  /** The components of the leader only, started last: controllers. */
   readonly elected?: readonly Component[];
   /** Absent: this process is the only one and leads. */
   readonly election?: LeaderElection;

@@ -16,7 +16,7 @@ const MAX_DEPTH = 6;
 const MAX_ENTRIES = 100;
 const MAX_TEXT = 8192;
 
-/** Blanks out what looks like a credential, and cuts what is longer than 8192 characters. */
+/** Replaces likely credentials, and cuts text longer than 8192 characters. */
 export function redactText(text: string): string {
   const cut = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
   return cut.replace(CREDENTIAL_TEXT, REDACTED);
@@ -43,7 +43,7 @@ function redactEntries(
       break;
     }
     const name = typeof key === "string" ? redactText(key) : String(redactValue(key, MAX_DEPTH));
-    // `__proto__` as an own key would otherwise vanish into the prototype.
+    // Otherwise `__proto__` as an own key would set the prototype.
     Object.defineProperty(result, name, {
       value: isCredential(name, value) ? REDACTED : redactValue(value, depth + 1),
       enumerable: true,

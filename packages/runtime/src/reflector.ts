@@ -90,7 +90,7 @@ export class Reflector<T extends KubeObject> {
   readonly #sink: ReflectorSink<T>;
   /** The last version received; `undefined` before a snapshot, and after the server expired that version. */
   #resourceVersion: string | undefined;
-  /** How the next snapshot is taken. */
+  /** Whether the next snapshot is a stream. */
   #streamNext: boolean;
   #streamRefused = false;
   #stream: WatchStream<T> | undefined;
@@ -185,7 +185,7 @@ export class Reflector<T extends KubeObject> {
     return undefined;
   }
 
-  /** `undefined` when the stream was refused, stalled, or ended before the snapshot was complete. */
+  /** `undefined` when the stream is refused, stalls, or ends before the snapshot is complete. */
   async #streamedSnapshot(signal: AbortSignal): Promise<Events<T> | undefined> {
     this.#sink.listing("stream");
     this.#streamNext = false;

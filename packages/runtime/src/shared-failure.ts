@@ -5,7 +5,7 @@ import { ApiError, describeRequest, type RequestInfo } from "@berth/kube";
  * until the next attempt when the guard decides that.
  */
 export class SharedFailure extends ApiError {
-  /** Of several requests. */
+  /** Marks a failure of several requests. */
   readonly isShared = true;
 
   /** @param notSent a request that was held back because of this failure of another request. */

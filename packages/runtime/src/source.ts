@@ -4,12 +4,12 @@ import type { Change } from "./lister.ts";
 import type { Predicate } from "./predicate.ts";
 import type { AddOptions } from "./work-queue.ts";
 
-/** Asks a controller to look at a key. */
+/** Requests a reconcile of a key. */
 export type Enqueue<K> = (key: K, options?: AddOptions) => void;
 
 /** Where keys come from. It is disposed of when the controller stops. */
 export interface Source<K> {
-  /** Begins to ask for keys, at once for what is there already. */
+  /** Starts to request keys, at once for objects that exist already. */
   start(enqueue: Enqueue<K>): Disposable;
 }
 
@@ -32,8 +32,8 @@ export interface WatchForOptions<T extends KubeObject, K = ObjectKey> {
 }
 
 /**
- * A source that asks for keys when objects change. The objects of a snapshot come at `low` priority, so that after
- * a start or a reconnect live events do not wait behind the whole cluster.
+ * A source that requests keys when objects change. The objects of a snapshot come at `low` priority, so live events
+ * after a start or a reconnect do not wait behind the whole cluster.
  */
 export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForOptions<T, K>): Source<K> {
   const { informer, predicate, map } = options;

@@ -6,10 +6,10 @@ import type { MetricsRegistry } from "./metrics.ts";
 import { declareQueueMetrics, type QueueMetrics } from "./queue-metrics.ts";
 import { type Priority, ReadyList, type ReadySlot } from "./ready-list.ts";
 
-/** What a queue can be keyed by. An object that extends `ObjectKey` needs its own `toText`. */
+/** The key types of a queue. An object that extends `ObjectKey` needs its own `toText`. */
 export type QueueKey = ObjectKey | string;
 
-/** How a queue waits and how much it holds. */
+/** The delays of a queue, and its capacity. */
 export interface QueueTuning {
   /**
    * A key becomes available this long after its first `add`; adds meanwhile change nothing, so a burst is one
@@ -26,7 +26,7 @@ export interface QueueTuning {
   readonly backoff?: BackoffOptions;
 }
 
-/** What a queue is made of. */
+/** Options of a queue. */
 export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
   /** The `controller` label of the metrics. */
   readonly name: string;
@@ -41,7 +41,7 @@ export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
   readonly onOverflow?: (key: K, maxKeys: number) => void;
 }
 
-/** How urgent a key is. */
+/** The urgency of a key. */
 export interface AddOptions {
   /** Default `high`. A key already waiting at `low` is raised, and never lowered. */
   readonly priority?: Priority;
@@ -49,7 +49,7 @@ export interface AddOptions {
   readonly immediate?: boolean | "ifQuiet";
 }
 
-/** How long a failed key waits at least. */
+/** The shortest wait of a failed key. */
 export interface RetryOptions extends AddOptions {
   /** Replaces the base of the backoff for this wait. */
   readonly baseMs?: number;
@@ -113,7 +113,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   /** Workers waiting for a key. Never any while a key is ready. */
   readonly #waiters = new Set<Give<K>>();
   readonly #drained = Promise.withResolvers<void>();
-  /** When `add` last asked for a key, monotonic ms: at most `quietMs` ago, the oldest first. Empty without `quietMs`. */
+  /** When `add` last requested each key, monotonic ms, oldest first. Only the last `quietMs`; else empty. */
   readonly #addedAt = new Map<string, number>();
   #timer: Disposable | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
@@ -138,8 +138,8 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   }
 
   /**
-   * Asks for the key after `delayMs` (0 and less: now). Never postpones a sooner request. Otherwise as `add`.
-   * @throws RangeError when `delayMs` is not finite: such a key would never come.
+   * Requests the key after `delayMs` (0 and less: now). Never postpones a sooner request. Otherwise as `add`.
+   * @throws RangeError when `delayMs` is not finite: such a key would never become due.
    */
   addAfter(key: K, delayMs: number, options: AddOptions = {}): boolean {
     if (!Number.isFinite(delayMs))
@@ -147,7 +147,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     return this.#request(key, Math.max(0, delayMs), options.priority ?? "high");
   }
 
-  /** Counts a failure of the key and asks for it after its backoff. Returns the wait, ms. Call it before `done`. */
+  /** Counts a failure of the key and requests it after its backoff. Returns the wait, ms. Call it before `done`. */
   retry(key: K, options: RetryOptions = {}): number {
     const delayMs = Math.max(this.#backoff.next(this.#toText(key), options.baseMs), options.atLeastMs ?? 0);
     this.#metrics?.retried();
@@ -214,7 +214,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     return this.#ready.depth(priority);
   }
 
-  /** How long the key that is due longest has waited, ms; 0 when none waits. Looks at every waiting key. */
+  /** Age of the key that is due longest, ms; 0 when none waits. Scans every waiting key. */
   get oldestAgeMs(): number {
     const now = this.#clock.monotonic();
     let oldest = now;
@@ -222,7 +222,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     return now - oldest;
   }
 
-  /** How long the oldest lease is held, ms; 0 when none is. */
+  /** Age of the oldest lease, ms; 0 without a lease. */
   get longestRunningMs(): number {
     for (const first of this.#leased) return this.#clock.monotonic() - first.leasedAt;
     return 0;
@@ -313,7 +313,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     this.#place(entry);
   }
 
-  /** Puts a pending entry that nobody holds where it belongs. */
+  /** Puts a pending entry without a lease into the ready list or the heap. */
   #place(entry: Entry<K>): void {
     const now = this.#clock.monotonic();
     if (entry.dueAt <= now) {

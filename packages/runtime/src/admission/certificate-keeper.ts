@@ -50,7 +50,7 @@ export interface CertificateKeeperOptions {
   readonly caValidMs?: number;
   /** How long a serving certificate is valid, ms. Default 90 days. */
   readonly validMs?: number;
-  /** How long before its end a serving certificate is renewed, ms. Default a third of `validMs`; less than that. */
+  /** Renewal this long before the end of a serving certificate, ms. Less than `validMs`; default a third of it. */
   readonly renewBeforeMs?: number;
   /** Called after `current` or `caBundle` changed. Must not throw. */
   readonly onChange?: () => void;

@@ -114,7 +114,7 @@ interface Desired<T extends KubeObject> {
 /** The last apply, and the times of recent ones. */
 interface Applied {
   readonly fingerprint: string;
-  /** Of the server's answer. */
+  /** From the server's answer. */
   readonly resourceVersion: string | undefined;
   /** Monotonic ms. */
   readonly at: readonly number[];
