@@ -1,6 +1,6 @@
 /**
  * Reads images over the HTTP API of the OCI distribution specification. Answers of a registry are checked against the
- * digests and limited in size and time. A registry never decides where credentials go.
+ * digests and limited in size and time. A registry is not trusted to say where credentials may go.
  */
 import { performance } from "node:perf_hooks";
 import { type Asker, Authorizer } from "./authorization.ts";
@@ -238,7 +238,7 @@ async function withEach<T>(
   }
 }
 
-/** Parts of a URL path must not change the path, because a caller may have made the reference. */
+/** Rejects names that would lead out of the URL path, because any caller may have made the reference. */
 function checkName(reference: ImageReference): void {
   const { repository, tag, digest } = reference;
   const repositoryFits = /^[a-z0-9][a-z0-9._/-]*$/.test(repository) && !/\/\.|\.\.|\/\//.test(repository);

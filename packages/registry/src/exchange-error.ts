@@ -1,4 +1,4 @@
-/** A failed question to one server, before the image and the server that led to it are known. */
+/** A failed question to one server. The error does not know the image or the other servers. */
 import { errors } from "undici";
 import type { RegistryFailureKind } from "./failure.ts";
 

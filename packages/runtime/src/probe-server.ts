@@ -32,7 +32,7 @@ export interface ProbeServers extends AsyncDisposable {
 
 type Route = (url: URL) => Reply | Promise<Reply>;
 
-/** Kubernetes sends SIGKILL after the grace period, so a scrape must not delay components that stop later. */
+/** Kubernetes sends SIGKILL after the grace period, so a scrape must not delay more important work. */
 const DRAIN_MS = 400;
 const MAX_CONNECTIONS = 128;
 

@@ -14,7 +14,7 @@ export const REFUSED_RETRY_CAP_MS = 25_000;
 const BASE_MS = 250;
 /** The refused request itself waits this much longer, so that other requests get their turn. Milliseconds. */
 const TURN_MS = 50;
-/** A refusal is reported until this long after its next attempt is due, as requests may have ended. Ms. */
+/** A refusal is reported until this long after its next attempt is due. Such requests may have ended by then. Ms. */
 const STALE_MS = 60_000;
 /** Kinds remembered; each namespace adds some. Above it the oldest is forgotten and its next request is sent. */
 const MAX_GATES = 1_000;

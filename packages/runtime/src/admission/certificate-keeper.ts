@@ -35,8 +35,8 @@ export interface CertificateKeeperOptions {
   /** DNS names and IP addresses that clients call the server by; at least one. */
   readonly hosts: readonly string[];
   /**
-   * Labels of our Secret. A Secret without them belongs to another owner. Default `app.kubernetes.io/managed-by:
-   * berth`.
+   * Labels of our Secret. Default `app.kubernetes.io/managed-by: berth`. A Secret without them belongs to another
+   * owner.
    */
   readonly labels?: Readonly<Record<string, string>>;
   /** Names the component. Lower case, digits and dashes; default `certificates`. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 
-/** A longer turn makes its peer rest this many times as long, so costly requests get a fifth of our time. */
+/** A longer turn makes its peer rest this many times as long: a costly peer gets a fifth of our time. */
 const [BRIEF_MS, REST] = [4, 4];
 
 /**
