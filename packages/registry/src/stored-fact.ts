@@ -28,7 +28,7 @@ export function factName(reference: ImageReference): string {
   return digest === undefined ? referenceText(reference) : `${registry}/${repository}@${digest}`;
 }
 
-/** The fact, or `undefined` if `ImageFactStore` could not have written any part of it. Never throws. */
+/** The fact, or `undefined` if any part of it cannot come from `ImageFactStore`. Never throws. */
 export function parseStoredFact(value: unknown): StoredFact | undefined {
   const [name, digest, mediaType, at] = ["name", "digest", "mediaType", "at"].map((field) =>
     fieldOf(value, field),

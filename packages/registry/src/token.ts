@@ -36,7 +36,7 @@ export interface Token {
 const DEFAULT_LIFE_S = 60;
 /** A withdrawn right must not work for longer than this. */
 const MAX_LIFE_S = 60 * 60;
-/** Unused in the last sixth of its life and the last 10 s, for clock differences and network delays. */
+/** Unused in its last 10 s (at most a sixth of its life), for clock differences and network delays. */
 const MARGIN_MS = 10_000;
 const MAX_TOKENS = 1_000;
 const MAX_ANSWER_BYTES = 1024 * 1024;

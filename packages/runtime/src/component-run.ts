@@ -47,7 +47,7 @@ export class ComponentRun {
     if (this.#state === "waiting") this.#end();
   }
 
-  /** Drains, then aborts. Resolves `false` when it has not ended in time; then the run goes on without it. */
+  /** Drains, then aborts. Resolves `false` when it has not ended in time, without waiting any longer. */
   async stop({ byMs, drainMs }: StopLimits): Promise<boolean> {
     const { clock, log } = this.#options;
     this.#stopping = true;

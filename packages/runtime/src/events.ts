@@ -46,7 +46,7 @@ export class EventRecorder implements Component {
   readonly #random: () => number;
   readonly #book: EventBook;
   readonly #counter: Counter<"result"> | undefined;
-  /** Until then the server cannot be reached and no write is tried, monotonic ms. */
+  /** No write is tried before it, because the server cannot be reached. Monotonic ms. */
   #holdUntilMs = Number.NEGATIVE_INFINITY;
   #dropped = 0;
   #wake: (() => void) | undefined;
