@@ -307,8 +307,8 @@ class RestClient implements KubeClient {
 }
 
 /**
- * Of the name of an object (apimachinery `DNS1123SubdomainMaxLength`). Names come from references that any author of an
- * object can write. A header that is too long can end a connection that all requests share.
+ * The longest name of an object (apimachinery `DNS1123SubdomainMaxLength`). Names come from references that any author
+ * of an object can write. A header that is too long can end a connection that all requests share.
  */
 const MAX_NAME = 253;
 

@@ -8,7 +8,7 @@ export interface Circumstances {
   readonly reference: ImageReference;
   /** The host that failed last. */
   readonly host: string;
-  /** How many credentials were tried. */
+  /** The number of credentials tried. */
   readonly credentials: number;
   /** Mirrors that failed before it. */
   readonly mirrors: readonly string[];

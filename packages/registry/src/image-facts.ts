@@ -70,7 +70,7 @@ export class ImageFactStore implements AsyncDisposable {
   readonly #pursuits = new Map<string, Pursuits>();
   /** By name, scope and freshness. */
   readonly #wanted = new Map<string, Promise<void>>();
-  /** How many of these each namespace has. */
+  /** Number of `#wanted` entries per namespace. */
   readonly #namespaces = new Map<string, number>();
   readonly #listeners = new Set<(name: string) => void>();
   readonly #stop = new AbortController();

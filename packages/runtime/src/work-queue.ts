@@ -71,7 +71,7 @@ export interface Lease<K> extends Disposable {
 interface Entry<K> extends HeapItem {
   readonly key: K;
   readonly text: string;
-  /** Of the pending request. It has no meaning when nothing is pending. */
+  /** Priority of the pending request. It has no meaning when nothing is pending. */
   priority: Priority;
   pending: boolean;
   /** Present while it waits for a worker. */
