@@ -66,7 +66,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly eager?: boolean;
 }
 
-/** Time between attempts for a resource that is not served or must not be read. Milliseconds. */
+/** Time between attempts for a resource that is not served or may not be read. Milliseconds. */
 export const ABSENT_RETRY_MS = 5_000;
 
 /** Missing or forbidden: for an unserved resource the server answers either, depending on the user's rights. */
