@@ -1,4 +1,4 @@
-/** The contract of a connection to one cluster. Made by `connect`; see `rest-client.ts` for how it is kept. */
+/** The interface of a connection to one cluster. `connect` creates it; `rest-client.ts` implements it. */
 import type { KubeObject, List, ObjectName } from "./object.ts";
 import type { Resource } from "./resource.ts";
 
@@ -9,7 +9,7 @@ export interface RequestOptions {
   readonly timeoutMs?: number;
 }
 
-/** Of a get. */
+/** Options of a get. */
 export interface ReadOptions extends RequestOptions {
   readonly subresource?: string;
   /** As in `ListOptions`. */
@@ -25,12 +25,12 @@ export interface CollectionScope {
 }
 
 /**
- * Turns a freshly parsed object into what the caller keeps, so that the parts nobody reads never reach a cache.
- * It owns its argument and may delete from it. Default: identity.
+ * Converts a freshly parsed object to the part that the caller keeps, so that unused fields never reach a cache. It
+ * owns its argument and may delete from it. Default: identity.
  */
 export type Projection<T> = (object: T) => T;
 
-/** Which objects of a collection, from where on, and what of them. */
+/** The objects to list, the version to read, and the part of each object to keep. */
 export interface ListOptions<T extends KubeObject> extends CollectionScope, RequestOptions {
   /** Objects a page; default 500. A server may ignore it. */
   readonly limit?: number;
@@ -39,33 +39,33 @@ export interface ListOptions<T extends KubeObject> extends CollectionScope, Requ
   readonly resourceVersion?: string;
   readonly resourceVersionMatch?: "Exact" | "NotOlderThan";
   /**
-   * Only `apiVersion`, `kind` and `metadata` of each object (PartialObjectMetadata): spec and status never leave the
-   * server, which matters for a cache of large objects that is only asked for labels or owners.
+   * Only `apiVersion`, `kind` and `metadata` of each object (PartialObjectMetadata). The server does not send spec and
+   * status. Useful for a cache of large objects that needs only labels or owners.
    */
   readonly metadataOnly?: boolean;
   readonly project?: Projection<T>;
 }
 
-/** Which objects of a collection, from where on, and what of them. */
+/** The objects to watch, the start version, and the part of each object to keep. */
 export interface WatchOptions<T extends KubeObject> extends CollectionScope {
   readonly signal?: AbortSignal;
-  /** Where to begin. Absent with `sendInitialEvents`: a consistent snapshot first, ended by an `initialEventsEnd` bookmark. */
+  /** The start version. Absent with `sendInitialEvents`: a snapshot first, then an `initialEventsEnd` bookmark. */
   readonly resourceVersion?: string;
   /** WatchList (KEP-3157): the server streams the present objects as ADDED, then a marked bookmark. */
   readonly sendInitialEvents?: boolean;
-  /** When the server ends the stream by itself, seconds. Default: random in 300–600, so that many watches do not end together. */
+  /** The server ends the stream after this long, seconds. Default random, 300–600, so that ends spread out. */
   readonly timeoutSeconds?: number;
   /** As in `ListOptions`. */
   readonly metadataOnly?: boolean;
   readonly project?: Projection<T>;
 }
 
-/** One event of a watch. A bookmark carries no object, only how far the server has come. */
+/** One event of a watch. A bookmark has no object, only the server's current version. */
 export type WatchEvent<T extends KubeObject> =
   | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: T }
   | { readonly type: "BOOKMARK"; readonly resourceVersion: string; readonly initialEventsEnd: boolean };
 
-/** Of every write. */
+/** Options of every write. */
 export interface WriteOptions extends RequestOptions {
   readonly subresource?: string;
   /** Recorded by the server in managedFields. Default `berth`. */
@@ -74,7 +74,7 @@ export interface WriteOptions extends RequestOptions {
   readonly dryRun?: boolean;
 }
 
-/** Of a server-side apply. */
+/** Options of a server-side apply. */
 export interface ApplyOptions extends WriteOptions {
   /** Take over fields that another field manager owns. Default false: a `conflict` names the manager. */
   readonly force?: boolean;
@@ -92,12 +92,12 @@ export type Patch =
   | { readonly type: "json"; readonly body: readonly JsonPatchOperation[] }
   | { readonly type: "strategic"; readonly body: object };
 
-/** Of a delete: how, and only of which version. */
+/** Options of a delete. */
 export interface DeleteOptions extends RequestOptions {
   readonly gracePeriodSeconds?: number;
   readonly propagationPolicy?: "Orphan" | "Background" | "Foreground";
   readonly dryRun?: boolean;
-  /** The delete is refused (`conflict`) unless the object still is this one. */
+  /** The server refuses the delete (`conflict`) unless the object still matches. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
 }
 
@@ -116,8 +116,8 @@ export interface KubeClient extends AsyncDisposable {
   /** All pages, in order, one held at a time. `expired` when a continue token outlived the server's history. */
   pages<T extends KubeObject>(resource: Resource<T>, options?: ListOptions<T>): AsyncIterable<List<T>>;
   /**
-   * Opens a watch. Resolves once the server has accepted it, so "watching" is known and not hoped for. The stream
-   * ends without an error when the server ends it, and rejects with `ApiError` otherwise.
+   * Opens a watch. Resolves only once the server has accepted it. The stream ends without an error when the server ends
+   * it, and rejects with `ApiError` otherwise.
    */
   watch<T extends KubeObject>(resource: Resource<T>, options?: WatchOptions<T>): Promise<WatchStream<T>>;
   /** The stored object, as the server answers it. `alreadyExists` when the name is taken. */
@@ -128,7 +128,7 @@ export interface KubeClient extends AsyncDisposable {
   ): Promise<T>;
   /** PUT of a whole object exactly as it was read; for objects we own entirely (Lease). */
   replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
-  /** Changes what the patch names and nothing else. Put uid and resourceVersion into a merge patch to bind it to a version. */
+  /** Changes only what the patch names. A merge patch with uid and resourceVersion is bound to that version. */
   patch<T extends KubeObject>(
     resource: Resource<T>,
     of: ObjectName,
@@ -137,23 +137,23 @@ export interface KubeClient extends AsyncDisposable {
   ): Promise<T>;
   /** Server-side apply of the fields in `object`. */
   apply<T extends KubeObject>(resource: Resource<T>, object: T, options?: ApplyOptions): Promise<T>;
-  /** Resolves when the server has taken it: an object with finalizers is still there then. `notFound` when there is none. */
+  /** Resolves once the server accepts it; finalizers may keep the object. `notFound` when there is none. */
   delete<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options?: DeleteOptions): Promise<void>;
-  /** Deletes what the scope selects, in the server's own pace; the API has no transaction for it. */
+  /** Deletes the objects of the scope, at the server's pace. The API has no transaction for it. */
   deleteCollection<T extends KubeObject>(
     resource: Resource<T>,
     scope: CollectionScope,
     options?: DeleteOptions,
   ): Promise<void>;
-  /** A read of a path that is no resource (`/version`, `/readyz`, discovery). Returns the body as text. */
+  /** Reads a path that is no resource (`/version`, `/readyz`, discovery). Returns the body as text. */
   read(path: string, options?: RequestOptions): Promise<string>;
-  /** Open sockets now: at rest one for each hundred watches, and none without a watch. */
+  /** Open sockets now. Idle: one for each hundred watches, and none without a watch. */
   readonly openSockets: number;
-  /** Ends every request, now and later, with `aborted`, and every connection. */
+  /** Ends every present and future request with `aborted`, and every connection. */
   close(): Promise<void>;
 }
 
-/** Events in the order the server sent them; pull-based, so a slow reader slows the server and not our memory. */
+/** Events in the server's order. Pull-based: a slow reader slows the server and does not fill our memory. */
 export interface WatchStream<T extends KubeObject> extends AsyncIterable<WatchEvent<T>>, AsyncDisposable {
   /** Monotonic time (ms, `performance.now`) when bytes last arrived. */
   readonly lastByteAt: number;

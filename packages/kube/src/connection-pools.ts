@@ -24,17 +24,17 @@ export interface ConnectionPoolsOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
-/** Streams of one HTTP/2 connection: what kube-apiserver advertises (`server/secure_serving.go`). Fewer are obeyed. */
+/** Streams of one HTTP/2 connection, as kube-apiserver advertises (`server/secure_serving.go`). Fewer are obeyed. */
 const STREAMS_PER_CONNECTION = 100;
-/** A bound, not a plan: reached only by thousands of watches, or by dozens through a proxy without HTTP/2. */
+/** An upper bound. Only thousands of watches, or dozens through a proxy without HTTP/2, reach it. */
 const MAX_READ_CONNECTIONS = 64;
-/** Without streams for so long, a connection for reads is closed. client-go: 90 s. */
+/** A read connection without streams closes after this long. client-go: 90 s. */
 const READ_IDLE_MS = 60_000;
 const WRITE_IDLE_MS = 4000;
 
 type Connector = ReturnType<typeof createLiveConnector>;
 
-/** Opens nothing yet. */
+/** Opens no connection yet. */
 export function createConnectionPools(options: ConnectionPoolsOptions): ConnectionPools {
   const { origin, certificate, silenceMs } = options;
   const connector = (http2: boolean): Connector =>
@@ -74,12 +74,12 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
 }
 
 /**
- * One connection at a time, over HTTP/2 unless the server has none.
+ * One connection at a time, over HTTP/2 unless the server lacks it.
  *
- * `pipelining` is how many requests undici may have under way without an HTTP/2 connection, and both halves of that
- * matter (undici 8.12). After GOAWAY the watches of the old connection still count while there is no new one: with
- * `pipelining: 1` a single such watch keeps it from ever connecting again. Over HTTP/1.1, more than 1 would queue
- * reads behind a watch on the same connection, for as long as the watch lasts.
+ * `pipelining` is how many requests undici may have in flight without an HTTP/2 connection. Both of its bounds matter
+ * (undici 8.12). After GOAWAY the watches of the old connection still count while no new one exists. With a value of 1,
+ * one such watch would prevent a new connection for ever. Over HTTP/1.1, more than 1 would queue reads behind a watch
+ * on the same connection, for as long as the watch lasts.
  */
 function createReader(url: string | URL, inherited: object, connect: Connector): Client {
   const client: Client = new Client(url, {

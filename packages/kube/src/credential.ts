@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { performance } from "node:perf_hooks";
 
-/** What identifies us to the server at this moment. Never logged, never part of an error. */
+/** The identity of this process for the server at this moment. Never logged, never part of an error. */
 export interface CredentialMaterial {
   /** Value of the Authorization header, scheme included. */
   readonly authorization?: string;
@@ -11,7 +11,7 @@ export interface CredentialMaterial {
 
 /** A source of credentials that may change while the program runs. */
 export interface Credential {
-  /** The current material. Concurrent callers share one refresh. @throws Error with a cause the user can act on. */
+  /** The current material. Concurrent callers share one refresh. @throws Error whose cause the user can fix. */
   material(signal?: AbortSignal): Promise<CredentialMaterial>;
   /** The server answered 401 to this material: the next `material` must not return it from a cache. */
   reject(material: CredentialMaterial): void;
@@ -31,7 +31,7 @@ export function bearerToken(token: string): Credential {
 /** client-go re-reads a token file every minute (`transport/token_source.go`); kubelet rotates well before expiry. */
 const FILE_TTL_MS = 60_000;
 
-/** Material from files that somebody else keeps fresh: read again every minute, and at once after a 401. */
+/** Material from files that another program renews: read every minute, and at once after a 401. */
 export function fileCredential(
   read: () => Promise<CredentialMaterial>,
   ttlMs: number = FILE_TTL_MS,
@@ -39,12 +39,12 @@ export function fileCredential(
   return cachedCredential(async () => ({ material: await read(), ttlMs }));
 }
 
-/** A token that somebody else keeps fresh in a file: read again every `ttlMs` (default a minute), and after a 401. */
+/** A token in a file that another program renews: read every `ttlMs` (default a minute), and after a 401. */
 export function tokenFile(path: string, ttlMs: number = FILE_TTL_MS): Credential {
   return fileCredential(async () => ({ authorization: await readTokenFile(path) }), ttlMs);
 }
 
-/** The Authorization header for the token in a file. @throws Error that names the file when there is none. */
+/** The Authorization header for the token in a file. @throws Error with the file's name when it has none. */
 export async function readTokenFile(path: string): Promise<string> {
   const text = await readFile(path, "utf8").catch((cause: NodeJS.ErrnoException) => {
     throw new Error(`the token file ${path} cannot be read: ${cause.code ?? cause.message}`);
@@ -61,8 +61,8 @@ export interface FreshMaterial {
 }
 
 /**
- * Caches what `fetch` returns until its time is over or the server rejects it. One fetch at a time, whatever the
- * number of callers; a failed fetch falls back to material that has not been rejected, else rejects.
+ * Caches the result of `fetch` until it expires or the server rejects it. Any number of callers share one fetch. A
+ * failed fetch falls back to material that has not been rejected, else rejects.
  */
 export function cachedCredential(fetch: (signal?: AbortSignal) => Promise<FreshMaterial>): Credential {
   let current: { material: CredentialMaterial; staleAt: number } | undefined;

@@ -1,6 +1,6 @@
 /**
- * One AbortSignal out of a caller's signal, a client's closing and a time limit, that can be disposed so that
- * nothing is left listening on long-lived signals: a client makes millions of requests under one of them.
+ * Combines a caller's signal, a client's closing and a time limit into one AbortSignal. Disposing it removes its
+ * listeners from long-lived signals, because a client makes millions of requests under one of them.
  */
 export class Deadline implements Disposable {
   readonly #controller = new AbortController();
@@ -27,17 +27,17 @@ export class Deadline implements Disposable {
     return this.#controller.signal;
   }
 
-  /** The time limit, and not a caller, ended it. */
+  /** Whether the time limit, and not a caller, ended it. */
   get passed(): boolean {
     return this.#passed;
   }
 
-  /** No time limit any more: a stream has begun. The parents still abort it. */
+  /** Removes the time limit, because a stream has begun. The parents still abort it. */
   disarm(): void {
     clearTimeout(this.#timer);
   }
 
-  /** What `promise` gives, or a rejection as soon as the deadline ends. A value that comes later goes to `discard`. */
+  /** The value of `promise`, or a rejection once the deadline ends. A later value goes to `discard`. */
   race<T>(promise: Promise<T>, discard: (late: T) => void = () => undefined): Promise<T> {
     const { signal } = this.#controller;
     return new Promise<T>((settle, fail) => {
@@ -51,7 +51,7 @@ export class Deadline implements Disposable {
     });
   }
 
-  /** Ends what is under way and stops listening. */
+  /** Aborts the signal and stops listening. */
   abort(): void {
     this.#controller.abort();
     this[Symbol.dispose]();

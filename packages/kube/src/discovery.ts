@@ -10,16 +10,16 @@ export interface KindName {
   readonly kind: string;
 }
 
-/** Whom a `ResourceDirectory` asks, and its clock. */
+/** The client of a `ResourceDirectory`, and its clock. */
 export interface ResourceDirectoryOptions {
   readonly client: Pick<KubeClient, "read">;
   /** Milliseconds, as `Clock.monotonic`. */
   readonly monotonic: () => number;
 }
 
-/** How soon a group version that lacked a kind is read again, ms: a CRD may have come. */
+/** Time before a group version without a wanted kind is read again, ms: a CRD may have been added. */
 export const MISS_MS: number = 60_000;
-/** Group versions that are remembered: about five times what a large cluster serves. Then the oldest is forgotten. */
+/** Group versions remembered: about five times as many as a large cluster serves. Then the oldest is forgotten. */
 const MAX_READ = 512;
 
 const GROUP = /^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)?$/;
@@ -32,17 +32,17 @@ interface GroupVersion {
 }
 
 /**
- * Finds the resource of a kind that is only known by name, by the server's discovery documents.
+ * Finds the resource of a kind by its name, from the server's discovery documents.
  *
- * Each group version is read once, and again when it lacks what is looked for and was read more than `MISS_MS` ago. Names
- * that no server has are answered without a request.
+ * It reads each group version once. It reads it again for a missing kind when the last read was more than `MISS_MS`
+ * ago. Impossible names get an answer without a request.
  */
 export class ResourceDirectory {
   readonly #options: ResourceDirectoryOptions;
   readonly #read = new Map<string, GroupVersion>();
-  /** What the server prefers, by group. */
+  /** The server's preferred version, by group. */
   readonly #preferred = new Map<string, { readonly version: string | undefined; readonly readAt: number }>();
-  /** Requests under way: others wait for the same answer. */
+  /** Requests in flight: other callers wait for the same answer. */
   readonly #reading = new Map<string, Promise<GroupVersion>>();
 
   constructor(options: ResourceDirectoryOptions) {
@@ -50,8 +50,8 @@ export class ResourceDirectory {
   }
 
   /**
-   * `undefined`: the server has no such kind. A version that is no longer served is answered with the one that the server
-   * prefers, as the garbage collector does for owners. Rejects with `ApiError` when the server does not say.
+   * `undefined`: the server has no such kind. For a version that is no longer served it returns the preferred one, as
+   * the garbage collector does for owners. Rejects with `ApiError` when the server does not answer.
    */
   async ofKind({ group, version, kind }: KindName, signal?: AbortSignal): Promise<Resource | undefined> {
     if (!isPossible(group, version)) return undefined;
@@ -103,7 +103,7 @@ export class ResourceDirectory {
     return read;
   }
 
-  /** As long as the miss in a group version is believed. */
+  /** Cached as long as a miss in a group version. */
   async #preferredOnce(group: string, signal: AbortSignal | undefined): Promise<string | undefined> {
     const now = this.#options.monotonic();
     const known = this.#preferred.get(group);
@@ -131,12 +131,12 @@ export class ResourceDirectory {
   }
 }
 
-/** These go into a path. */
+/** Checked because both become parts of a path. */
 function isPossible(group: string, version: string): boolean {
   return group.length <= 253 && GROUP.test(group) && VERSION.test(version);
 }
 
-/** Of an `APIResourceList`; subresources, which have a `/` in their name, are none. */
+/** The resources of an `APIResourceList` without subresources, which have a `/` in their name. */
 function resourcesOf(document: unknown, group: string, version: string): readonly Resource[] {
   const { resources } = (document ?? {}) as { readonly resources?: unknown };
   if (!Array.isArray(resources)) return [];
@@ -151,7 +151,7 @@ function resourcesOf(document: unknown, group: string, version: string): readonl
   });
 }
 
-/** Behind all others; beyond `MAX_READ` the oldest go. */
+/** Adds the entry as the newest; removes the oldest above `MAX_READ`. */
 function keepNewest<V>(entries: Map<string, V>, key: string, value: V): void {
   entries.delete(key);
   for (const oldest of entries.keys()) {

@@ -10,11 +10,11 @@ export interface ExecPlugin {
   readonly env?: readonly { readonly name: string; readonly value: string }[];
   readonly installHint?: string;
   readonly provideClusterInfo?: boolean;
-  /** `Always` cannot be met by a daemon and is refused with a message. */
+  /** A daemon cannot support `Always`, so it is refused with a message. */
   readonly interactiveMode?: "Never" | "IfAvailable" | "Always";
 }
 
-/** What a credential plugin is told about where it runs. */
+/** The context of a credential plugin. */
 export interface ExecContext {
   /** Folder of the kubeconfig: a command with a slash is relative to it. */
   readonly folder: string;
@@ -24,7 +24,7 @@ export interface ExecContext {
   readonly cluster?: Readonly<Record<string, unknown>>;
 }
 
-/** Plugins are user programs that may wait for a network; longer than this and the request fails instead. */
+/** Plugins are user programs that may wait for a network. After this long the request fails. */
 const EXEC_TIMEOUT_MS = 30_000;
 /** Refreshed this long before it expires, so that a request in flight does not outlive it. */
 const EXPIRY_SKEW_MS = 30_000;

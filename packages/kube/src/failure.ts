@@ -1,12 +1,12 @@
 /**
- * Everything that can go wrong with a request, as one closed union made at the edge of this package. Above it
- * nobody reads HTTP status numbers: a caller asks for `failure.kind` and for `retry`.
+ * Every failure of a request, as one closed union that this package creates. Callers never read HTTP status numbers:
+ * they check `failure.kind` and `retry`.
  */
 
 /** The verbs of Kubernetes authorization, so that a refusal can be turned into an RBAC rule. */
 export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection";
 
-/** What was asked of the server: enough to name the object in a message, never a credential or a body. */
+/** The request: enough to name the object in a message, never a credential or a body. */
 export interface RequestInfo {
   readonly verb: Verb;
   /** `nodes`, `deployments.apps`, or a path such as `/version`. */
@@ -23,7 +23,7 @@ export interface FailureCause {
   readonly message?: string;
 }
 
-/** What went wrong, one kind for each thing that a caller can do about it. */
+/** The kinds of failure, one for each reaction of a caller. */
 export type ApiFailure =
   /** 404 for a named object or an API that is not served. */
   | { readonly kind: "notFound" }
@@ -35,26 +35,26 @@ export type ApiFailure =
   | { readonly kind: "uidMismatch" }
   /** 422, and 400 for a body the server cannot take. */
   | { readonly kind: "invalid"; readonly causes: readonly FailureCause[] }
-  /** 401, after one refresh of the credential has been tried. */
+  /** 401, after one refresh of the credential. */
   | { readonly kind: "unauthorized" }
   /**
-   * 403. With `ofObject` admission refused this very object (a policy, a quota), and the server may take another one.
-   * Else the permission for such requests is missing, or the server that has just started does not know of it yet.
+   * 403. With `ofObject`, admission refused this object (a policy, a quota), and the server may accept others.
+   * Otherwise the permission is missing, or a server that has just started does not know of it yet.
    */
   | { readonly kind: "forbidden"; readonly ofObject?: true }
   /** 410, and an ERROR watch event with code 410: the resourceVersion or continue token is too old. */
   | { readonly kind: "expired" }
   /** 429, from priority and fairness or a PodDisruptionBudget. */
   | { readonly kind: "tooManyRequests"; readonly causes: readonly FailureCause[] }
-  /** 405 and 415: this server does not do that. */
+  /** 405 and 415: this server does not support the request. */
   | { readonly kind: "unsupported" }
   /** Any other answer of the server: 5xx, and codes without a rule of their own. */
   | { readonly kind: "serverError"; readonly status: number }
   /** No answer within the deadline of the request. */
   | { readonly kind: "timeout"; readonly afterMs: number }
-  /** No connection came about (`noConnection`), or one broke before the answer was complete. */
+  /** No connection could be made (`noConnection`), or one broke before the answer was complete. */
   | { readonly kind: "unreachable"; readonly noConnection?: true }
-  /** An answer that is not what was asked for: not JSON, larger than the bound, cut off. */
+  /** An answer of the wrong form: not JSON, larger than the bound, cut off. */
   | { readonly kind: "undecodable" }
   /** No usable credential: the exec plugin failed, the token file cannot be read. */
   | { readonly kind: "credential" }
@@ -65,7 +65,7 @@ export type ApiFailure =
  * What a caller may do about a failure:
  * - `backoff`: the same request may work later (after `retryAfterMs` when the server named a time);
  * - `refresh`: read the object again, decide again, then send a new request;
- * - `never`: the same request will be refused again until somebody changes something.
+ * - `never`: the server will refuse the same request again until a user changes something.
  */
 export type RetryPolicy = "backoff" | "refresh" | "never";
 
@@ -88,7 +88,7 @@ const RETRY_BY_KIND: Readonly<Record<ApiFailure["kind"], RetryPolicy>> = {
   aborted: "never",
 };
 
-/** What the server said beside the kind of failure. */
+/** Further details from the server. */
 export interface ApiErrorOptions {
   /** The server's own sentence (`Status.message`), already free of headers and tokens. */
   readonly message?: string;
@@ -123,8 +123,8 @@ export function isApiError(error: unknown, ...kinds: readonly ApiFailure["kind"]
 }
 
 /**
- * Did the server refuse this very object, by validation or by admission? Another object, or another content, may be
- * taken.
+ * Did the server refuse this very object, by validation or by admission? It may accept another object, or other
+ * content.
  */
 export function isRefusalOfObject(error: unknown): boolean {
   if (!isApiError(error, "invalid", "forbidden")) return false;

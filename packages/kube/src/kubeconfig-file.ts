@@ -43,7 +43,7 @@ export interface Located<T> {
   readonly folder: string;
 }
 
-/** What one file says, by name; of equal names in one file the first stands. */
+/** The entries of one file, by name. The first of equal names in one file wins. */
 export interface KubeconfigFile {
   readonly clusters: ReadonlyMap<string, Located<ClusterEntry>>;
   readonly users: ReadonlyMap<string, Located<UserEntry>>;
@@ -93,8 +93,8 @@ export async function readPem<T>(entry: Located<T>, field: string): Promise<stri
 }
 
 /**
- * YAML as kubectl reads it: version 1.1, in which `yes` is true and `0777` is 511, but without its times and base-60
- * numbers, which go-yaml does not have either. Loaded on first use: a pod with a service account never needs it.
+ * YAML as kubectl reads it: version 1.1, in which `yes` is true and `0777` is 511. It omits times and base-60 numbers,
+ * as go-yaml does. Loaded on first use, because a pod with a service account never needs it.
  */
 async function parseYaml(text: string, path: string): Promise<unknown> {
   const { parse } = await import("./yaml-parser.ts");
@@ -115,7 +115,7 @@ async function parseYaml(text: string, path: string): Promise<unknown> {
   }
 }
 
-/** Where the fault is. Never the parser's own words: they quote the line, and with it perhaps a token. */
+/** The position of the fault. Never the parser's message: it quotes the line, which may hold a token. */
 function placeOf(cause: unknown): string {
   if (typeof cause !== "object" || cause === null) return "";
   const { code, linePos } = cause as { code?: string; linePos?: readonly { line: number; col: number }[] };
@@ -140,7 +140,7 @@ function toFields(value: unknown, field: string): unknown {
   return scalar && !BOOLEAN_FIELDS.has(field) ? String(value) : value;
 }
 
-/** An extension is passed on as JSON, where a number stays one. */
+/** An extension is passed on as JSON, so numbers stay numbers. */
 function toJson(value: unknown): unknown {
   if (typeof value === "bigint") return Number(value);
   if (Array.isArray(value)) return value.map(toJson);

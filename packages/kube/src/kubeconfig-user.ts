@@ -19,11 +19,11 @@ export interface UserContext {
   /** For messages: `user "me" of ~/.kube/config`. */
   readonly who: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** What an exec plugin is told about the cluster when it asks (`provideClusterInfo`). */
+  /** The cluster description for an exec plugin that requests it (`provideClusterInfo`). */
   readonly cluster: Readonly<Record<string, unknown>>;
 }
 
-/** @throws KubeconfigError when the user names no way to prove who they are that works here. */
+/** @throws KubeconfigError when the user entry has no credential that works here. */
 export async function toCredential(user: Located<UserEntry>, context: UserContext): Promise<Credential> {
   const { value, folder } = user;
   const { who, environment, cluster } = context;
@@ -41,7 +41,7 @@ export async function toCredential(user: Located<UserEntry>, context: UserContex
   return credential;
 }
 
-/** client-go: a token file wins over a token, and either is sent beside a client certificate. */
+/** As in client-go, a token file wins over a token. Either is sent together with a client certificate. */
 async function readMaterial(user: Located<UserEntry>, who: string): Promise<CredentialMaterial> {
   const { value, folder } = user;
   const [cert, key] = await Promise.all([readPem(user, "client-certificate"), readPem(user, "client-key")]);

@@ -11,7 +11,7 @@ import { isConfidential } from "./transport.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where to connect, with which credential, and the namespace of the context or pod. */
+/** The server, the credential, and the namespace of the context or pod. */
 export interface ResolvedConfig {
   readonly connect: ConnectOptions;
   readonly namespace: string | undefined;
@@ -19,7 +19,7 @@ export interface ResolvedConfig {
   readonly origin: string;
 }
 
-/** Which context of the files, and what to put in its place. */
+/** The context to use, and its replacements. */
 export interface KubeconfigOptions {
   /** Passed to exec plugins. */
   readonly environment: Environment;
@@ -36,7 +36,7 @@ export async function loadKubeconfig(
 ): Promise<ResolvedConfig> {
   const from = paths.join(", ");
   const read = await Promise.all(paths.map(readKubeconfigFile));
-  // As in client-go, a missing file of a list is skipped; one at least must be there.
+  // As in client-go, a missing file of a list is skipped, but one must exist.
   const files = read.filter((file) => file !== undefined);
   if (files.length === 0) {
     throw new KubeconfigError(
@@ -46,7 +46,7 @@ export async function loadKubeconfig(
   return resolveContext(merge(files), from, options);
 }
 
-/** The first file to name an entry or a current-context wins. */
+/** The first file that names an entry or a current-context wins. */
 function merge(files: readonly KubeconfigFile[]): KubeconfigFile {
   return {
     clusters: firstOfEach(files.map(({ clusters }) => clusters)),
@@ -125,7 +125,7 @@ function checkServer(server: string, from: string): string {
   return text;
 }
 
-/** Where kubelet puts a pod's credentials (serviceaccount admission, `DefaultAPITokenMountPath`). */
+/** Where the kubelet puts a pod's credentials (serviceaccount admission, `DefaultAPITokenMountPath`). */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** The pod's own cluster; `undefined` when this process does not run in a pod. The token is re-read as it rotates. */

@@ -1,32 +1,32 @@
 import type { BodyReader } from "./transport.ts";
 
-/** What the items of a list come after, as API servers write it: in one line, without blanks. */
+/** The text before the items of a list, as API servers write it: in one line, without blanks. */
 const BEFORE_ITEMS = '"items":[';
-/** An item as far as the name of its first field, with which every item of a list begins. */
+/** The start of an item up to its first field name. Every item of a list starts the same way. */
 const BEGINNING = /^\{"[^"\\]{1,60}":/;
 const LONGEST_BEGINNING = 64;
-/** Where the items have begun, if they ever do: a page's continue token has a few hundred bytes. */
+/** The longest text before the items: a page's continue token has a few hundred bytes. */
 const LONGEST_HEAD = 64 * 1024;
 
 /**
- * Reads the answer to a list and decodes each item when its last byte has come, so that a page of large objects is never
- * in memory as a whole, and what the caller does not keep of an item is garbage before the next one is there.
+ * Reads the answer to a list and decodes each item when its last byte has arrived. So memory never holds a whole page
+ * of large objects, and unused parts of an item are garbage before the next one arrives.
  *
- * Items are told apart by their beginning. No text can hold it, because quotes in texts are escaped. A list inside an
- * item can: what is cut off there is no JSON, so from there on the answer stays in one piece, as it does when a server
- * writes lists in another way.
+ * The start of an item separates items. No string can contain it, because quotes in strings are escaped. A list inside
+ * an item can; the piece cut off there is not JSON. From there on the answer stays in one piece, as for a server that
+ * writes lists in another format.
  */
 export class ListReader<T> implements BodyReader {
-  /** Those that were split off, in order. The others are in what `end` gives. */
+  /** Items that were split off, in order. The result of `end` holds the others. */
   readonly items: T[] = [];
   readonly #decode: (item: Buffer) => T | undefined;
   #head: Buffer | undefined;
   #separator = "";
-  /** What is not decoded yet; one piece while items are split off. */
+  /** Bytes not decoded yet; one piece while items are split off. */
   #pieces: Buffer[] = [];
   #isSplit = true;
 
-  /** @param decode gives `undefined` for what is no JSON. */
+  /** @param decode returns `undefined` for invalid JSON. */
   constructor(decode: (item: Buffer) => T | undefined) {
     this.#decode = decode;
   }

@@ -12,9 +12,9 @@ export interface LiveConnectorOptions {
   /** Offer HTTP/2 before HTTP/1.1 (reads and watches), or only HTTP/1.1 (writes). */
   readonly http2: boolean;
   /**
-   * An HTTP/2 connection on which not one byte arrived for this long is dead and is destroyed. Works because our
-   * side sends a PING more often than this, and a living peer acknowledges it (RFC 9113 section 6.7). HTTP/1.1 has
-   * nothing of the kind, and a quiet watch on it must not be taken for a dead one.
+   * An HTTP/2 connection without a byte received for this long is dead and is destroyed. This works because our side
+   * sends a PING more often, and a living peer acknowledges it (RFC 9113 section 6.7). HTTP/1.1 has no PING, so a quiet
+   * watch on it does not count as dead.
    */
   readonly silenceMs: number;
   /** Time for TCP and TLS to be established. */
@@ -24,8 +24,8 @@ export interface LiveConnectorOptions {
 }
 
 /**
- * Connects as undici does, and then keeps an eye on the socket: packets that vanish without a reset leave a
- * connection that looks open for ever, and undici's own pings do not notice a missing answer.
+ * Connects as undici does, and then monitors the socket. Packets lost without a reset leave a connection that looks
+ * open for ever, and undici's own pings do not notice a missing answer.
  */
 export function createLiveConnector(options: LiveConnectorOptions): buildConnector.connector {
   const connect = buildConnector({
@@ -50,12 +50,12 @@ export function createLiveConnector(options: LiveConnectorOptions): buildConnect
   };
 }
 
-/** Has the server chosen HTTP/2 for this connection? */
+/** Whether the server chose HTTP/2 for this connection. */
 export function isHttp2(socket: Socket): boolean {
   return socket instanceof TLSSocket && socket.alpnProtocol === "h2";
 }
 
-/** Destroys `socket` once nothing has been read from it for `silenceMs`. Checks six times in that span. */
+/** Destroys `socket` after `silenceMs` without data. Checks six times in that span. */
 function watchSilence(socket: Socket, silenceMs: number): void {
   let seenBytes = socket.bytesRead;
   let seenAt = performance.now();

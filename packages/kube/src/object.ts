@@ -1,6 +1,6 @@
 /**
- * What every object on the wire has in common. Objects stay exactly the JSON the server sent: no model
- * classes, no dates, no renamed fields, so a field this release has never heard of survives every read and write.
+ * The fields of every object on the wire. Objects stay exactly the JSON that the server sent: no model classes, no
+ * dates, no renamed fields. So a field unknown to this release survives every read and write.
  */
 
 /** `metadata.ownerReferences[]`. */
@@ -13,7 +13,7 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean;
 }
 
-/** One entry of `metadata.managedFields`: who last wrote which fields, and by which operation. */
+/** One entry of `metadata.managedFields`: the last writer of some fields, and its operation. */
 export interface ManagedFieldsEntry {
   readonly manager?: string;
   readonly operation?: string;

@@ -3,8 +3,8 @@ import type { KubeObject } from "./object.ts";
 declare const wireType: unique symbol;
 
 /**
- * Which collection of the API a request is about, and (at compile time only) what its objects look like.
- * Made by `defineResource`; the built-in ones are in `resources.ts`.
+ * The collection of the API that a request is about, and (at compile time only) the type of its objects.
+ * `defineResource` creates it; the built-in ones are in `resources.ts`.
  */
 export interface Resource<T extends KubeObject = KubeObject> {
   /** API group, `""` for core. */

@@ -18,7 +18,7 @@ import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
 import { type BodyReader, Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
 import { LineWatchStream } from "./watch-stream.ts";
 
-/** What `connect` needs to know about a cluster. */
+/** How to connect to a cluster. */
 export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
   /** Default `berth`. Appears in the audit log. */
   readonly userAgent?: string;
@@ -37,7 +37,7 @@ const PATCH_CONTENT_TYPE: Readonly<Record<Patch["type"], string>> = {
   strategic: "application/strategic-merge-patch+json",
 };
 
-/** Opens nothing yet: the first request connects. Dispose or `close` to end every request and connection. */
+/** Opens no connection before the first request. Dispose or `close` to end every request and connection. */
 export function connect(options: ConnectOptions): KubeClient {
   return new RestClient(options);
 }
@@ -307,12 +307,12 @@ class RestClient implements KubeClient {
 }
 
 /**
- * Of the name of an object (apimachinery `DNS1123SubdomainMaxLength`). Names come out of references that whoever makes an
- * object can write, and a header that is too long can end a connection that is shared with everything else.
+ * The longest name of an object (apimachinery `DNS1123SubdomainMaxLength`). Names come from references that any author
+ * of an object can write. A header that is too long can end a connection that all requests share.
  */
 const MAX_NAME = 253;
 
-/** What the server would answer with a bare 404 or 405, take for another path, or not take at all. */
+/** Why a name is invalid: the server would answer a bare 404 or 405, use another path, or reject it. */
 function faultOfName(resource: Resource, of: ObjectName): string | undefined {
   if (resource.namespaced && !of.namespace) return `${resource.kind} is namespaced and no namespace is given`;
   if (of.name === "") return "the name is empty";
@@ -321,7 +321,7 @@ function faultOfName(resource: Resource, of: ObjectName): string | undefined {
   return of.name === "." || of.name === ".." ? `"${of.name}" is no name` : undefined;
 }
 
-/** `undefined` for what is no JSON, without the parser's error: it quotes the text, which may be a Secret. */
+/** `undefined` for invalid JSON. It omits the parser's error, which quotes the text, and that may be a Secret. */
 function parse(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString("utf8"));
@@ -335,7 +335,7 @@ function toBody(resource: Resource, object: KubeObject): string {
   return JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
 }
 
-/** The media type that makes the server send metadata only; no fallback, so that a cache is never of two kinds. */
+/** The media type for metadata only. It has no fallback, so that a cache never mixes two kinds. */
 function partialMetadata(kind: "PartialObjectMetadata" | "PartialObjectMetadataList"): string {
   return `application/json;as=${kind};v=v1;g=meta.k8s.io`;
 }

@@ -7,13 +7,13 @@ import {
   type RequestInfo,
 } from "./failure.ts";
 
-/** An error answer is a `Status` of a few hundred bytes; anything longer is a proxy's page and is cut. */
+/** An error answer is a `Status` of a few hundred bytes. Anything longer is a proxy's page and is cut. */
 const MAX_ERROR_BYTES = 256 * 1024;
 
 /**
  * Admission answers `pods "x" is forbidden: exceeded quota …` or `admission webhook "y" denied the request: …`, and
  * every authorizer `nodes "x" is forbidden: User "y" cannot patch resource …` (apiserver, `responsewriters`). Only the
- * words tell.
+ * message text distinguishes them.
  */
 const OF_OBJECT =
   /^(?:\S+ (?:"[^"]*" )?is forbidden: (?!User ")|admission webhook "[^"]*" denied the request)/;
@@ -26,7 +26,7 @@ interface StatusBody {
   readonly details?: { readonly causes?: readonly FailureCause[]; readonly retryAfterSeconds?: number };
 }
 
-/** Reads an error answer and makes it an `ApiError`. The body is consumed. */
+/** Reads an error answer and converts it to an `ApiError`. The body is consumed. */
 export async function toApiError(response: Dispatcher.ResponseData, request: RequestInfo): Promise<ApiError> {
   const status = parseStatus(await readBounded(response.body));
   const failure = toFailure(response.statusCode, status);
@@ -48,7 +48,7 @@ function options(status: StatusBody, retryAfter: string | readonly string[] | un
   };
 }
 
-/** Which failure an HTTP status and its `Status` mean. The codes are those of apimachinery's `api/errors`. */
+/** The failure for an HTTP status and its `Status`. The codes are those of apimachinery's `api/errors`. */
 export function toFailure(code: number, status: StatusBody): ApiFailure {
   const causes = status.details?.causes ?? [];
   switch (code) {
@@ -67,7 +67,7 @@ export function toFailure(code: number, status: StatusBody): ApiFailure {
       return { kind: "unsupported" };
     case 409:
       if (status.reason === "AlreadyExists") return { kind: "alreadyExists" };
-      // An apply with the uid of an object that is gone (apiserver, `applyPatcher.createNewObject`). Only the words tell.
+      // An apply with the uid of a deleted object (apiserver, `applyPatcher.createNewObject`). Only the text shows it.
       return status.message?.includes(": uid mismatch: ") === true
         ? { kind: "uidMismatch" }
         : { kind: "conflict", causes };
@@ -80,7 +80,7 @@ export function toFailure(code: number, status: StatusBody): ApiFailure {
     case 429:
       return { kind: "tooManyRequests", causes };
     default:
-      // A too old resourceVersion of a list can come as 500 from old etcd proxies; its reason still says so.
+      // Old etcd proxies send 500 for a too old resourceVersion of a list; the reason is still right.
       return status.reason === "Expired" ? { kind: "expired" } : { kind: "serverError", status: code };
   }
 }
@@ -90,7 +90,7 @@ function parseStatus(text: string): StatusBody {
     const body: unknown = JSON.parse(text);
     if (typeof body === "object" && body !== null && (body as StatusBody).kind === "Status") return body;
   } catch {
-    // Not from the API server: a proxy or load balancer in between.
+    // The answer of a proxy or load balancer, not of the API server.
   }
   const line = text.trim().split("\n", 1)[0]?.slice(0, 200) ?? "";
   return line === "" || line.startsWith("<") ? {} : { message: line };
@@ -106,7 +106,7 @@ async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<strin
       if (size > MAX_ERROR_BYTES) break;
     }
   } catch {
-    // The status code alone still says what happened.
+    // The status code alone still classifies the failure.
   }
   return Buffer.concat(chunks).toString("utf8");
 }

@@ -1,8 +1,8 @@
 /**
- * One cluster, one credential: HTTP/2 for reads and watches, and a bounded HTTP/1.1 pool for writes. Measured on a
- * real API server, small patches are faster over several HTTP/1.1 connections than as streams of one HTTP/2
- * connection, while up to a hundred watches and reads share one. Everything about sockets, deadlines, credentials
- * and Retry-After is here; what a request means is in `rest-client.ts`.
+ * One cluster, one credential: HTTP/2 for reads and watches, and a bounded HTTP/1.1 pool for writes. Measured on a real
+ * API server, small patches are faster over several HTTP/1.1 connections than as streams of one HTTP/2 connection. Up
+ * to a hundred watches and reads share one. This file handles sockets, deadlines, credentials and Retry-After;
+ * `rest-client.ts` gives requests their meaning.
  */
 import { performance } from "node:perf_hooks";
 import type { Readable } from "node:stream";
@@ -21,19 +21,19 @@ export interface TransportOptions {
   readonly ca?: string;
   /** Name to verify the server certificate against, when it is not the host of `server`. */
   readonly serverName?: string;
-  /** Do not verify the server certificate. For people who know; never set by Berth itself. */
+  /** Do not verify the server certificate. Only users set it, never Berth itself. */
   readonly insecure?: boolean;
   readonly credential: Credential;
   readonly userAgent: string;
-  /** A connection silent for this long is dead. Default 30,000 ms; pings go out three times as often. */
+  /** A connection silent for this long is dead. Default 30,000 ms; pings are sent three times as often. */
   readonly silenceMs?: number;
-  /** Connections for writes, and so writes in flight. Default 16. */
+  /** Connections for writes, and so the number of writes in flight. Default 16. */
   readonly maxWriteConnections?: number;
-  /** Told of every answer, or of none, each attempt of a request by itself: for metrics. Must be quick and not throw. */
+  /** Called after each attempt of a request, answered or not: for metrics. Must be quick and not throw. */
   readonly onAnswer?: (request: RequestInfo, outcome: RequestOutcome, tookMs: number) => void;
 }
 
-/** `ok`, or what went wrong. Of a watch: how it began. */
+/** `ok`, or the kind of failure. For a watch: how it began. */
 export type RequestOutcome = "ok" | ApiFailure["kind"];
 
 export interface TransportRequest {
@@ -43,16 +43,16 @@ export interface TransportRequest {
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
-  /** What is wanted back; default `application/json`. */
+  /** The media type wanted; default `application/json`. */
   readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** For the whole answer; of a stream, until it has begun. Milliseconds. */
+  /** For the whole answer; for a stream, until it has begun. Milliseconds. */
   readonly timeoutMs: number;
-  /** A 429 is the answer itself and not a wish to slow down (evictions). */
+  /** A 429 is the answer (evictions), not a request to slow down. */
   readonly keepTooManyRequests?: boolean;
 }
 
-/** Takes the body of an answer as it arrives. Must not throw for what is in it: `end` gives what is to be decoded. */
+/** Receives the body of an answer. Must not throw for its content: `end` returns the bytes to decode. */
 export interface BodyReader {
   add(chunk: Buffer): void;
   end(): Buffer;
@@ -60,16 +60,16 @@ export interface BodyReader {
 
 type Body = Dispatcher.ResponseData["body"];
 
-/** A body that goes on arriving. `deadline.abort()` ends it. */
+/** A body that is still arriving. `deadline.abort()` ends it. */
 export interface OpenedStream {
   readonly body: Readable;
   readonly deadline: Deadline;
 }
 
-/** No answer of the API is longer, unless a server ignores `limit`: it is cut off rather than filling the memory. */
+/** No real answer is longer, unless a server ignores `limit`. Longer ones are cut to protect the memory. */
 const MAX_BODY_BYTES = 400 * 1024 * 1024;
 
-/** A server that keeps answering 429 is asked this often before the caller hears of it (client-go: 10). */
+/** Retries of a server that keeps answering 429, before the caller gets the error (client-go: 10). */
 const MAX_RETRY_AFTER = 5;
 export class Transport {
   readonly origin: string;
@@ -79,7 +79,7 @@ export class Transport {
   #connections: ConnectionPools | undefined;
   #openSockets = 0;
 
-  /** @throws TypeError when `server` is no URL, or not https and beyond this machine. */
+  /** @throws TypeError when `server` is no URL, or not https and not on this machine. */
   constructor(options: TransportOptions) {
     const url = new URL(options.server);
     if (!isConfidential(url))
@@ -94,8 +94,8 @@ export class Transport {
   }
 
   /**
-   * Sends the request and resolves with what `reader` makes of a successful answer, by default its whole body. A 401 is answered by one fresh
-   * credential, a 429 or 503 with Retry-After by waiting, all of it within the deadline.
+   * Sends the request and resolves with the result of `reader` for a success, by default the whole body. A 401 is
+   * retried with one fresh credential, a 429 or 503 with Retry-After after a wait, all within the deadline.
    *
    * @throws ApiError for everything else.
    */
@@ -109,7 +109,7 @@ export class Transport {
     }
   }
 
-  /** As `send`, but resolves when the answer has begun, and has no deadline from then on. */
+  /** As `send`, but resolves when the answer has begun, and has no deadline after that. */
   async open(request: TransportRequest): Promise<OpenedStream> {
     const deadline = new Deadline(request.timeoutMs, request.signal, this.#closing.signal);
     try {
@@ -142,7 +142,7 @@ export class Transport {
     }
   }
 
-  /** One request and its answer: the body, or what the server refused it with. @throws ApiError when there is none. */
+  /** One request and its answer: the body, or the server's refusal. @throws ApiError without an answer. */
   async #exchange(
     request: TransportRequest,
     material: CredentialMaterial,
@@ -202,8 +202,8 @@ export class Transport {
         headersTimeout: 0,
         bodyTimeout: 0,
       });
-      // undici notices the signal only once the request has a connection: one that waits for a free stream, or for
-      // the connection to be made, would outlive its deadline.
+      // undici notices the signal only once the request has a connection. A request that waits for a free stream, or
+      // for the connection, would outlive its deadline.
       return await deadline.race(response, discard);
     } catch (cause) {
       throw toConnectionError(cause, request, deadline);
@@ -220,7 +220,7 @@ export class Transport {
     return headers;
   }
 
-  /** The connections for this client certificate; new ones when the credential has brought a new certificate. */
+  /** The connections for this client certificate. A new certificate gets new ones. */
   #connect({ certificate }: CredentialMaterial): ConnectionPools {
     const current = this.#connections;
     if (current && current.certificate?.cert === certificate?.cert) return current;
@@ -241,7 +241,7 @@ export class Transport {
       },
     });
     this.#connections = next;
-    // Requests under way keep their old connections until they end.
+    // Requests in flight keep their old connections until they end.
     if (current) void Promise.allSettled([current.reads.close(), current.writes.close()]);
     return next;
   }
@@ -253,7 +253,7 @@ export function isConfidential({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || (protocol === "http:" && loopback);
 }
 
-/** An answer nobody waits for any more. */
+/** Drops an answer that is no longer awaited. */
 function discard(response: Dispatcher.ResponseData): void {
   response.body.on("error", () => undefined).destroy();
 }
@@ -279,7 +279,7 @@ async function read(body: Body, request: TransportRequest, reader: BodyReader): 
   return reader.end();
 }
 
-/** No answer, or not all of it: the deadline, the caller, or the connection. */
+/** No answer, or only part of it: because of the deadline, the caller, or the connection. */
 function toConnectionError(cause: unknown, request: TransportRequest, deadline: Deadline): ApiError {
   if (cause instanceof ApiError) return cause;
   if (deadline.passed) return new ApiError({ kind: "timeout", afterMs: request.timeoutMs }, request.info);
@@ -288,7 +288,7 @@ function toConnectionError(cause: unknown, request: TransportRequest, deadline: 
   return new ApiError(failure, request.info, { message: reasonOf(cause), cause });
 }
 
-/** Of connect(2) and getaddrinfo(3), and undici's when it waited in vain. */
+/** Codes of connect(2) and getaddrinfo(3), and undici's connect timeout. */
 const NO_CONNECTION: ReadonlySet<unknown> = new Set([
   "ECONNREFUSED",
   "EHOSTUNREACH",
@@ -299,12 +299,12 @@ const NO_CONNECTION: ReadonlySet<unknown> = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
 
-/** Node gives an AggregateError of several addresses the code of the first. */
+/** An AggregateError of several addresses has the code of the first. */
 function isNoConnection(cause: unknown): boolean {
   return cause instanceof Error && "code" in cause && NO_CONNECTION.has(cause.code);
 }
 
-/** The first sentence of a connection error: Node nests the telling one inside an AggregateError. */
+/** The first sentence of a connection error: Node nests the useful one inside an AggregateError. */
 export function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   if (cause instanceof AggregateError && cause.errors[0] instanceof Error) return cause.errors[0].message;

@@ -13,11 +13,11 @@ const NEWLINE = 0x0a;
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
 /**
- * The lines of a watch as events. Nothing is read ahead of the consumer but what the socket buffers.
+ * The lines of a watch as events. Nothing is read ahead of the consumer except the socket's buffer.
  *
- * A reset takes with it what has arrived and was not yet asked for: a body of undici that is destroyed with an error
- * gives out nothing more, over HTTP/1.1 and HTTP/2 alike. Only who waits for an event has it before the reset. So who
- * must not miss any watches again from the version of the last one that it saw.
+ * A reset loses data that has arrived but was not read: an undici body destroyed with an error yields nothing more,
+ * over HTTP/1.1 and HTTP/2. A consumer that must not miss events watches again from the version of the last event it
+ * received.
  */
 export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
   readonly #stream: OpenedStream;
@@ -73,7 +73,7 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
 
   [Symbol.asyncDispose](): Promise<void> {
     this.#stream.deadline.abort();
-    // A body nobody reads would otherwise report its abort as an unhandled error.
+    // Without a listener, an unread body would report its abort as an unhandled error.
     this.#stream.body.on("error", () => undefined).destroy();
     return Promise.resolve();
   }
@@ -83,7 +83,7 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
     try {
       event = JSON.parse(line.toString("utf8")) as typeof event;
     } catch {
-      // Without the parser's error: it quotes the line, which may be a Secret.
+      // Omit the parser's error: it quotes the line, which may be a Secret.
       throw this.#undecodable("an event is not JSON");
     }
     const { type, object } = event ?? {};

@@ -1,2 +1,2 @@
-/** In a module of its own so that it can be loaded late, also from a bundle (`yaml` itself is CommonJS on Node). */
+/** A separate module, so that even a bundle can load it late (`yaml` itself is CommonJS on Node). */
 export { parse } from "yaml";

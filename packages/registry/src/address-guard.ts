@@ -1,7 +1,7 @@
-/** Which addresses Berth connects to: names of images, redirects and token services are the words of strangers. */
+/** Addresses that Berth connects to: image names, redirects and token services are untrusted input. */
 import { BlockList, isIP } from "node:net";
 
-/** This machine, its link, and where clouds hand out the credentials of a machine. */
+/** This machine, its link, and the addresses where clouds serve machine credentials. */
 const FORBIDDEN = [
   "0.0.0.0/8",
   "127.0.0.0/8",
@@ -15,7 +15,7 @@ const FORBIDDEN = [
   // `::`, `::1`, and the old form of IPv4 addresses in IPv6.
   "::/96",
   "fe80::/10",
-  // Addresses of IPv4 in other prefixes than those below: SIIT, NAT64 of a site (RFC 8215), Teredo; and multicast.
+  // IPv4 addresses in other prefixes than those below: SIIT, local NAT64 (RFC 8215), Teredo; and multicast.
   "::ffff:0:0:0/96",
   "64:ff9b:1::/48",
   "2001::/32",
@@ -25,11 +25,11 @@ const FORBIDDEN = [
 ];
 const PRIVATE = ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"];
 
-/** The addresses that a connection must not have. `net.connect` asks it about each address before it connects. */
+/** Forbidden addresses of connections. `net.connect` checks each address before it connects. */
 export class AddressGuard {
-  /** For hosts that anybody may name: private registries are reached too. */
+  /** For hosts that any image name can hold: private registries are allowed. */
   readonly ofImages: BlockList;
-  /** For hosts that a server at a public address names. */
+  /** For hosts named by a server at a public address. */
   readonly ofPublic: BlockList;
 
   /** @param forbidden ranges (CIDR); these and `inside` are parameters because tests have loopback only. */
@@ -38,7 +38,7 @@ export class AddressGuard {
     this.ofPublic = blocking([...forbidden, ...inside]);
   }
 
-  /** Whether an address is neither private nor forbidden. One that is not known counts as public. */
+  /** Whether an address is neither private nor forbidden. An unknown address counts as public. */
   isPublic(address = ""): boolean {
     const [bare = ""] = address.split("%");
     const family = isIP(bare);

@@ -1,4 +1,4 @@
-/** Which `Authorization` goes with a request: by what a registry asked for before, or asks for now. */
+/** Chooses the `Authorization` of a request from a registry's present or earlier challenges. */
 import { createHash } from "node:crypto";
 import { type Challenge, parseChallenges } from "./challenge.ts";
 import type { Deadline } from "./deadline.ts";
@@ -9,15 +9,15 @@ import { basicOf, isToken, type TokenQuestion, type TokenStore } from "./token.t
 import type { Answer } from "./transport.ts";
 import type { RegistryCredential } from "./types.ts";
 
-/** Who asks whom for what. */
+/** The server, repository and credential of a request. */
 export interface Asker {
   readonly endpoint: Endpoint;
-  /** As that server has it, with its prefix. */
+  /** Named as on that server, with its prefix. */
   readonly repository: string;
   readonly credential: RegistryCredential | undefined;
 }
 
-/** What to send, and whether asking again could give anything else. */
+/** The header to send, and whether a further attempt could give another one. */
 export interface Authorization {
   readonly header: string | undefined;
   readonly question?: TokenQuestion;
@@ -27,7 +27,7 @@ export interface Authorization {
 
 const NONE: Authorization = { header: undefined, fresh: false };
 
-/** What a server asked for, so that the next request of the same asker brings it along. */
+/** The earlier challenge of a server, so that the next request of the same asker includes the answer. */
 type Custom =
   | { readonly scheme: "basic" }
   | {
@@ -43,8 +43,8 @@ const MAX_ASKERS = 1_000;
 const MAX_PARAMETER_LENGTH = 2048;
 
 /**
- * A challenge counts only for the server, repository and credential that it answered: whoever owns one repository of a
- * registry must not say where the credentials of the others go.
+ * A challenge counts only for the server, repository and credential that it answered. Otherwise the owner of one
+ * repository could redirect the credentials of the others.
  */
 export class Authorizer {
   readonly #tokens: TokenStore;
@@ -55,7 +55,7 @@ export class Authorizer {
   }
 
   /**
-   * For a request that has not been tried. A name and password are not sent before the server has asked for them.
+   * For a first attempt. A name and password are sent only after the server has asked for them.
    * @throws ExchangeError when the token service refuses, or cannot be asked.
    */
   async before(asker: Asker, deadline: Deadline): Promise<Authorization> {
@@ -67,14 +67,14 @@ export class Authorizer {
     try {
       return await this.#follow(custom, asker, deadline);
     } catch (error) {
-      // Its token service may have moved: the registry is asked again. A refusal says that the service is there.
+      // The token service may have moved, so ask the registry again. A refusal shows that the service exists.
       if (!(error instanceof ExchangeError && error.refused)) this.#customs.delete(keyOf(asker));
       throw error;
     }
   }
 
   /**
-   * For a request that was answered by 401; `undefined` when there is nothing else to try with this credential.
+   * For the attempt after a 401; `undefined` when nothing else can be tried with this credential.
    * @throws ExchangeError as `before`.
    */
   async after(
@@ -110,7 +110,7 @@ export class Authorizer {
   }
 }
 
-/** Bearer where it says where to get a token, else Basic. */
+/** Bearer if the challenge names a token service, else Basic. */
 function choose(
   challenges: readonly Challenge[],
   { repository }: Asker,
@@ -126,14 +126,14 @@ function choose(
   return challenges.some(({ scheme }) => scheme === "basic") ? { scheme: "basic" } : undefined;
 }
 
-/** As asked for, where a server has one scope for everything (`aws`). Else what the specification says: no more than pulling. */
+/** The requested scope, where a server has one for everything (`aws`). Else the scope of a pull, no more. */
 function scopeLike(asked: string | undefined, repository: string): string {
   const usual = `repository:${repository}:pull`;
   if (asked === undefined || asked === "" || asked.length > MAX_PARAMETER_LENGTH) return usual;
   return asked.startsWith(`repository:${repository}:`) ? usual : asked;
 }
 
-/** Holds no secret, for it stays in memory. A mirror may stand before several registries, each with rules of its own. */
+/** Holds no secret, because it stays in memory. One mirror may serve several registries with other rules. */
 function keyOf({ endpoint, repository, credential }: Asker): string {
   const { username, password, identityToken } = credential ?? {};
   const secret = [username, password, identityToken].map((part) => part ?? null);

@@ -1,28 +1,28 @@
-/** What a registry says it wants to see, by RFC 9110 section 11.6.1 (`WWW-Authenticate`). */
+/** The authentication that a registry asks for, by RFC 9110 section 11.6.1 (`WWW-Authenticate`). */
 
 export interface Challenge {
   /** Lower case: `bearer`, `basic`. */
   readonly scheme: string;
-  /** Names in lower case. Of a name given twice, the first counts. */
+  /** Names in lower case. If a name occurs twice, the first counts. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-/** No registry needs more; what is longer is not read, so that nobody can keep the parser busy. */
+/** No registry needs more. Longer headers are not read, so that no server can keep the parser busy. */
 const MAX_LENGTH = 8192;
 const MAX_CHALLENGES = 16;
 
 /** `token`, RFC 9110 section 5.6.2. */
 const TOKEN = /[!#$%&'*+\-.^_`|~0-9A-Za-z]+/y;
-/** `quoted-string`, section 5.6.4. Not anchored to what follows it, so that it never goes back. */
+/** `quoted-string`, section 5.6.4. Not anchored at its end, so that it never backtracks. */
 const QUOTED = /"((?:[^"\\]|\\.)*)"/sy;
-/** What `token68` allows besides a token (section 11.2); also takes the bare values that some registries send. */
+/** Everything else that `token68` allows (section 11.2), and the bare values that some registries send. */
 const BARE = /[^\s,"]+/y;
 const SPACE = /[ \t]*/y;
 const SEPARATOR = /[ \t,]*/y;
 
 /**
- * The challenges in the order given. Of a malformed header, those before the fault: a registry that says too little
- * is then refused for want of a challenge, never guessed at.
+ * The challenges in the order given. From a malformed header, only those before the fault: the registry is then refused
+ * because no usable challenge exists.
  */
 export function parseChallenges(header: string | readonly string[] | undefined): readonly Challenge[] {
   const values = typeof header === "string" ? [header] : (header ?? []);

@@ -1,6 +1,6 @@
 /**
- * Reads images over the HTTP API of the OCI distribution specification. What a registry says is checked against the
- * digests, limited in size and time, and never believed about where credentials may go.
+ * Reads images over the HTTP API of the OCI distribution specification. Answers of a registry are checked against the
+ * digests and limited in size and time. A registry is not trusted to say where credentials may go.
  */
 import { performance } from "node:perf_hooks";
 import { type Asker, Authorizer } from "./authorization.ts";
@@ -18,19 +18,19 @@ import { type RegistryClock, TokenStore } from "./token.ts";
 import { type Answer, type Exchange, type RegistryRequest, Transport } from "./transport.ts";
 import type { ImageFacts, ImageReader, ImageReference, ReadOptions, RegistryCredential } from "./types.ts";
 
-/** How registries are reached, how long they are waited for, and who is told of requests. */
+/** The endpoints of registries, the time limits, and a callback for requests. */
 export interface RegistryClientOptions {
-  /** How registries are reached where not by https at their own name. Default: none. */
+  /** Registries that are not reached by https at their own name. Default: none. */
   readonly endpoints?: RegistryEndpoints;
   /** Default `berth`. */
   readonly userAgent?: string;
-  /** For each request, ms. Default 10,000. */
+  /** Time limit of each request, ms. Default 10,000. */
   readonly requestMs?: number;
-  /** For a whole `read` or `digestOf`, with tokens, mirrors and credentials, ms. Default 30,000. */
+  /** Time limit of a whole `read` or `digestOf`, with tokens, mirrors and credentials, ms. Default 30,000. */
   readonly readMs?: number;
-  /** Told of every request on the wire when it is over. Must be quick and not throw. */
+  /** Called after every request on the wire. Must be quick and not throw. */
   readonly onRequest?: (request: RegistryRequest) => void;
-  /** Default: that of the system. */
+  /** Default: the system's clock. */
   readonly clock?: RegistryClock;
 }
 
@@ -40,8 +40,8 @@ const MAX_CREDENTIALS = 16;
 const SYSTEM_CLOCK: RegistryClock = { now: () => Date.now(), monotonic: () => performance.now() };
 
 /**
- * Opens nothing yet. Disposing it ends what is under way, with RegistryError `aborted`.
- * @throws TypeError for endpoints that cannot be: a mirror that is no URL, plain http that was not allowed, no PEM.
+ * Opens nothing yet. Disposing it ends requests in flight, with RegistryError `aborted`.
+ * @throws TypeError for invalid endpoints: a mirror that is no URL, plain http that is not allowed, no PEM.
  */
 export function createRegistryClient(options: RegistryClientOptions = {}): ImageReader & AsyncDisposable {
   return new RegistryClient(options);
@@ -105,7 +105,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     const failed: string[] = [];
     let ofRegistry: RegistryError | undefined;
     for (const endpoint of this.#inOrder(endpointsFor(reference.registry, config))) {
-      // Only mirrors that rest come after the registry.
+      // Only resting mirrors come after the registry.
       if (ofRegistry !== undefined && ofRegistry.kind !== "unreachable") break;
       const { host } = endpoint;
       const credentials = credentialsFor(endpoint, options);
@@ -119,7 +119,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
         return found;
       } catch (cause) {
         const error = this.#failureOf(cause, host, deadline);
-        // A mirror answered when it was another server, where it sent us, that did not.
+        // A mirror did answer if the server that failed is another one that it redirected to.
         const answered = error.kind !== "unreachable" || error.elsewhere;
         if (error.kind !== "aborted") this.#mirrors.settle(endpoint, answered, this.#clock.monotonic());
         const told = explain(error, { reference, host, credentials: credentials.length, mirrors: failed });
@@ -135,11 +135,11 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     return this.#mirrors.order(endpoints, this.#clock.monotonic());
   }
 
-  /** @throws what is no failure of an exchange: a fault of this package. */
+  /** @throws any error that is no failed exchange: a bug of this package. */
   #failureOf(cause: unknown, host: string, deadline: Deadline): ExchangeError {
     if (deadline.passed) {
       const why = `${host} was not done within ${this.#readMs / 1000} s`;
-      // A registry that does not answer has failed before: these were several requests, to whomever.
+      // A silent registry fails earlier, so the time went to several requests, to any servers.
       return new ExchangeError("unreachable", why, { elsewhere: true });
     }
     if (deadline.signal.aborted) return new ExchangeError("aborted", "the caller gave up");
@@ -186,7 +186,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     const answer = await this.#ask(
       attempt,
       { kind: "head", method: "HEAD", path: `manifests/${nameOf(reference)}`, accept: ACCEPT, maxBytes: 0 },
-      // Not every registry has HEAD.
+      // Some registries do not support HEAD.
       (status) => status === 405 || status === 501,
     );
     const stated = statedDigest(answer.headers, host);
@@ -195,7 +195,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     return stated;
   }
 
-  /** @throws ExchangeError for every status that is no success, but those that are `fine`. */
+  /** @throws ExchangeError for every error status, except those that `fine` accepts. */
   async #ask(
     attempt: Attempt,
     { path, ...what }: Pick<Exchange, "kind" | "method" | "accept" | "maxBytes"> & { readonly path: string },
@@ -216,12 +216,12 @@ class RegistryClient implements ImageReader, AsyncDisposable {
   }
 }
 
-/** Those of the caller go to the registry only; a mirror has its own. */
+/** The caller's credentials go to the registry only; a mirror has its own. */
 function credentialsFor(endpoint: Endpoint, { credentials }: ReadOptions): readonly RegistryCredential[] {
   return (endpoint.credentials === "registry" ? credentials : endpoint.credentials).slice(0, MAX_CREDENTIALS);
 }
 
-/** Without any, asks once without. A refusal is followed by the next: some registries deny what they do not show. */
+/** With no credentials, asks once without. A refusal leads to the next: some registries deny hidden images. */
 async function withEach<T>(
   credentials: readonly RegistryCredential[],
   ask: (credential: RegistryCredential | undefined) => Promise<T>,
@@ -238,7 +238,7 @@ async function withEach<T>(
   }
 }
 
-/** What stands in a path must not lead out of it, whoever made the reference. */
+/** Rejects names that would lead out of the URL path, because any caller may have made the reference. */
 function checkName(reference: ImageReference): void {
   const { repository, tag, digest } = reference;
   const repositoryFits = /^[a-z0-9][a-z0-9._/-]*$/.test(repository) && !/\/\.|\.\.|\/\//.test(repository);
@@ -248,7 +248,7 @@ function checkName(reference: ImageReference): void {
     throw new ExchangeError("invalidName", "it is no name of an image");
 }
 
-/** The digest counts before the tag. */
+/** The digest takes precedence over the tag. */
 function nameOf({ tag, digest }: ImageReference): string {
   return digest ?? tag ?? "";
 }

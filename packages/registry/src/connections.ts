@@ -1,33 +1,33 @@
-/** The connections of a client: one bounded pool to each server, and none by way of undici's global dispatcher. */
+/** The connections of a client: one bounded pool per server, never undici's global dispatcher. */
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { buildConnector, Pool } from "undici";
 import { AddressGuard } from "./address-guard.ts";
 import { NameLookups } from "./name-lookups.ts";
 import { RecentMap } from "./recent-map.ts";
 
-/** Requests under way to one server; the others wait. As many as a browser would have. */
+/** Requests in flight to one server, as many as a browser has. The others wait. */
 const CONNECTIONS_PER_SERVER = 6;
-/** Images may name any host. Beyond this many, the pool not used for the longest is closed. */
+/** Images can name any host. Above this number, the least recently used pool is closed. */
 const MAX_SERVERS = 64;
-/** Less than the 5 s after which servers of Node, among others, hang up on an idle connection. */
+/** Shorter than the 5 s after which many servers, such as Node's, close an idle connection. */
 const IDLE_MS = 4_000;
-/** 16 KiB: what nginx and Node allow themselves. Tokens are sent, not received, in headers. */
+/** 16 KiB: the limit of nginx and Node. Headers received hold no tokens; only those sent do. */
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_AUTHORITIES = 64;
 
 export interface ConnectionsOptions {
-  /** For resolving a name, for connecting, and for the TLS handshake, each. */
+  /** Time limit of name resolution, of the connection, and of the TLS handshake, each. */
   readonly connectMs: number;
-  /** Origins that the configuration lists: they may be at any address. */
+  /** Origins that the configuration lists. They may have any address. */
   readonly listed: ReadonlySet<string>;
   readonly guard?: AddressGuard;
   readonly names?: NameLookups;
 }
 
-/** A server with its connections. */
+/** A server and its connections. */
 export interface Server {
   readonly pool: Pool;
-  /** A connection was made to a public address of it. Stays so. */
+  /** Set by the first connection to a public address of it, and never reset. */
   isPublic: boolean;
 }
 
@@ -46,16 +46,16 @@ export class Connections {
     this.#servers = new RecentMap(MAX_SERVERS, ({ pool }) => this.#retire(pool));
   }
 
-  /** The configuration lists this origin. */
+  /** Whether the configuration lists this origin. */
   isListed(origin: string): boolean {
     return this.#options.listed.has(origin);
   }
 
   /**
-   * Connections are never shared between two ideas of trust, nor between two rules on addresses.
+   * Requests with different trusted authorities or different address rules never share a connection.
    *
    * @param ca PEM to trust besides the system's authorities.
-   * @param byPublic a server at a public address named this one: unless it is listed, it must not be at a private one.
+   * @param byPublic a server at a public address named this one, so it must not be private unless it is listed.
    */
   to(origin: string, ca: string | undefined, byPublic: boolean): Server {
     const key = `${origin} ${byPublic} ${ca ?? ""}`;
@@ -68,7 +68,7 @@ export class Connections {
       keepAliveTimeout: IDLE_MS,
       keepAliveMaxTimeout: IDLE_MS,
       maxHeaderSize: MAX_HEADER_BYTES,
-      // Requests have deadlines of their own, to the millisecond.
+      // Requests have their own deadlines, exact to the millisecond.
       headersTimeout: 0,
       bodyTimeout: 0,
       connect: this.#connector(origin, ca, byPublic, () => server),
@@ -78,13 +78,13 @@ export class Connections {
     return server;
   }
 
-  /** Ends what is under way. */
+  /** Ends the requests in flight. */
   async close(): Promise<void> {
     await Promise.allSettled([...this.#servers.values()].map(({ pool }) => pool.destroy()));
     await Promise.allSettled(this.#closing);
   }
 
-  /** Every socket of this package is opened here. `tls.connect` ignores a block list, so TLS starts on a socket that has one. */
+  /** Opens every socket here. `tls.connect` ignores a block list, so TLS starts on a socket that has one. */
   #connector(
     origin: string,
     ca: string | undefined,
@@ -114,7 +114,7 @@ export class Connections {
     };
   }
 
-  /** Made once: reading the system's authorities takes longer than a request. */
+  /** Made once, because reading the system's authorities takes longer than a request. */
   #trusting(ca: string): SecureContext {
     const existing = this.#contexts.get(ca);
     if (existing !== undefined) return existing;
@@ -123,7 +123,7 @@ export class Connections {
     return context;
   }
 
-  /** Requests under way keep their connection until they end. */
+  /** Requests in flight keep their connection until they end. */
   #retire(pool: Pool): void {
     const closed = pool.close().finally(() => this.#closing.delete(closed));
     this.#closing.add(closed);

@@ -1,6 +1,6 @@
 /**
- * One AbortSignal out of a caller's signal, the closing of a client and a time limit. It is disposed, so that nothing
- * is left listening on signals that live as long as the process.
+ * Combines a caller's signal, the closing of a client and a time limit into one AbortSignal. Disposing it removes its
+ * listeners from signals that live as long as the process.
  */
 export class Deadline implements Disposable {
   readonly #controller = new AbortController();
@@ -25,12 +25,12 @@ export class Deadline implements Disposable {
     return this.#controller.signal;
   }
 
-  /** The time limit ended it, and no caller. */
+  /** Whether the time limit, and not a caller, ended it. */
   get passed(): boolean {
     return this.#passed;
   }
 
-  /** What the promise gives, or a rejection as soon as the deadline ends. What comes later goes to `discard`. */
+  /** The value of the promise, or a rejection once the deadline ends. A later value goes to `discard`. */
   race<T>(promise: Promise<T>, discard: (late: T) => void = () => undefined): Promise<T> {
     const { signal } = this.#controller;
     return new Promise<T>((settle, fail) => {

@@ -1,12 +1,12 @@
 import { readFile, stat } from "node:fs/promises";
 import { type DockerConfig, parseDockerConfig } from "./docker-config.ts";
 
-/** The most that is read of the file: what kubelet reads of its own is no more. Bytes. */
+/** The largest part of the file that is read: the kubelet's own limit is no higher. Bytes. */
 const MAX_BYTES: number = 1024 * 1024;
 
 /**
- * A docker config that somebody else keeps, as a mounted Secret does. It is looked at with each question, and parsed
- * when it has changed. While it is missing or unreadable there are no credentials in it, and a problem.
+ * A docker config that another program writes, such as a mounted Secret. Each question checks the file, and a changed
+ * file is parsed again. A missing or unreadable file gives no credentials and a problem.
  */
 export class DockerConfigFile {
   readonly #path: string;

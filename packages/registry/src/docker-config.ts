@@ -1,39 +1,39 @@
 /**
- * Credentials as Docker keeps them, and kubelet's rules for which of them an image is pulled with
- * (kubernetes/pkg/credentialprovider: config.go, keyring.go). Where kubelet gives up on a whole config for one bad
- * entry, the others count here, and the bad one is told. Pure.
+ * Docker's format for credentials, and kubelet's rules for the credentials of an image
+ * (kubernetes/pkg/credentialprovider: config.go, keyring.go). Kubelet rejects a whole config for one bad entry. Here
+ * the other entries count, and the bad one is reported. Pure.
  */
 import { fieldOf, isRecord, type JsonLimits, parseJson } from "./json-document.ts";
 import type { ImageReference, RegistryCredential } from "./types.ts";
 
-/** As the types of Secrets name them: with `auths` around the entries, or without. */
+/** Named as the types of Secrets: with `auths` as a wrapper, or without. */
 export type DockerConfigFormat = "dockerconfigjson" | "dockercfg";
 
-/** What a config holds. */
+/** The parsed config. */
 export interface DockerConfig {
   readonly entries: readonly DockerConfigEntry[];
-  /** Sentences for whoever wrote it. They name hosts, and hold nothing else of the config. */
+  /** Sentences for the author of the config. They name hosts, and quote nothing else of the config. */
   readonly problems: readonly string[];
 }
 
-/** One credential and where it is good for. */
+/** One credential and the place that it is for. */
 export interface DockerConfigEntry {
   /** `ghcr.io`, `registry.example.com:5000`, `*.example.com`: exact but for `*` within a label of the name. */
   readonly host: string;
-  /** What the path of the image begins with: `/team`, or empty for all. */
+  /** Required start of the image's path: `/team`, or empty for all. */
   readonly path: string;
   readonly credential: RegistryCredential;
 }
 
-/** 1 MiB is what a Secret can hold; kubelet's own files are limited to ten times that. */
+/** 1 MiB is the limit of a Secret; kubelet's own files may be ten times as large. */
 const LIMITS: JsonLimits = { maxBytes: 1024 * 1024, maxDepth: 64 };
-/** One per registry or project: the largest in use have some hundreds. */
+/** One per registry or project: the largest real configs have some hundreds. */
 const MAX_ENTRIES = 1_000;
-/** The key of the Hub in a config that `docker login` wrote: `https://index.docker.io/v1/`. */
+/** The key of the Docker Hub in a config that `docker login` wrote: `https://index.docker.io/v1/`. */
 const HUB_KEY = "index.docker.io";
 const HUB = "docker.io";
 
-/** Reads a config. Never throws: what cannot be used is told in `problems`, without anything secret. */
+/** Parses a config. Never throws: `problems` lists entries that cannot be used, without secrets. */
 export function parseDockerConfig(text: string, format: DockerConfigFormat): DockerConfig {
   const document = parseJson(new TextEncoder().encode(text), LIMITS);
   if (!document.ok) return { entries: [], problems: [`the docker config is ${document.why}`] };
@@ -50,11 +50,11 @@ export function parseDockerConfig(text: string, format: DockerConfigFormat): Doc
 }
 
 /**
- * The credentials to try for an image, in kubelet's order: those of the most specific place first, and of each place in
- * the order of the configs; each once. Where no place matches, an image of the Hub gets those of `index.docker.io`.
+ * The credentials to try for an image, in kubelet's order: the most specific place first, then the order of the
+ * configs; each once. If no place matches, an image of the Docker Hub gets those of `index.docker.io`.
  *
- * `configs` are one keyring. Kubelet has two, the pod's Secrets and then the node's own: ask for each, and try the
- * Secrets' first.
+ * `configs` are one keyring. Kubelet has two, the pod's Secrets and then the node's own. Call this for each, and try
+ * the Secrets' credentials first.
  */
 export function credentialsFor(
   configs: readonly DockerConfig[],
@@ -72,15 +72,15 @@ export function credentialsFor(
 }
 
 /**
- * Whether an image is of a registry or of a part of one: `ghcr.io`, `*.example.com`, `docker.io/library`. Hosts match as in
- * docker configs, paths by whole segments: `ghcr.io/team` is not `ghcr.io/team-two`.
+ * Whether an image belongs to a registry or a part of one: `ghcr.io`, `*.example.com`, `docker.io/library`. Hosts match
+ * as in docker configs, paths by whole segments: `ghcr.io/team` is not `ghcr.io/team-two`.
  */
 export function isOf(place: string, { registry, repository }: ImageReference): boolean {
   const [host = "", ...path] = place.split("/");
   return hostMatches(host, registry) && `${repository}/`.startsWith(path.map((part) => `${part}/`).join(""));
 }
 
-/** A sentence where it cannot be used. */
+/** The entry, or a sentence why it cannot be used. */
 function parseEntry(location: string, value: unknown): DockerConfigEntry | string {
   const place = parseLocation(location);
   if (place === undefined)
@@ -91,8 +91,8 @@ function parseEntry(location: string, value: unknown): DockerConfigEntry | strin
 }
 
 /**
- * `https://quay.io/v1/` is all of `quay.io`, as for Docker. Text that could be a password (`user:password@host`) or could
- * not be shown is no place.
+ * `https://quay.io/v1/` means all of `quay.io`, as for Docker. Rejects text that may be a password
+ * (`user:password@host`) or cannot be shown.
  */
 function parseLocation(location: string): { readonly host: string; readonly path: string } | undefined {
   const [, host = "", rest = ""] = /^(?:https?:\/\/)?([^/?#]*)([^?#]*)/.exec(location) ?? [];
@@ -102,7 +102,7 @@ function parseLocation(location: string): { readonly host: string; readonly path
   return /^\/[\w.:/-]{0,300}$/.test(path) ? { host, path } : undefined;
 }
 
-/** Half a sentence where there is none. */
+/** The credential, or half a sentence why there is none. */
 function parseCredential(value: unknown): RegistryCredential | string {
   const text = (name: string): string => {
     const field = fieldOf(value, name);
@@ -112,7 +112,7 @@ function parseCredential(value: unknown): RegistryCredential | string {
   if (basic === undefined) return "has an auth that is not the base64 of user:password";
   const [username = "", password = ""] = basic;
   const [identityToken, registryToken] = [text("identitytoken"), text("registrytoken")];
-  // It is sent as it is: one with a line break in it would write headers of its own.
+  // The token is sent unchanged, so a line break in it could add headers.
   if (/[^\x21-\x7e]/.test(registryToken)) return "has a registrytoken that cannot be sent";
   if (`${username}${password}${identityToken}${registryToken}` === "") {
     return "holds no credential (credential helpers are not run)";
@@ -134,7 +134,7 @@ function decodeAuth(auth: string): readonly [username: string, password: string]
   return colon < 0 ? undefined : [decoded.slice(0, colon), decoded.slice(colon + 1)];
 }
 
-/** Label by label, each exact but for `*`, and the port exactly: `*.example.com` is neither `example.com` nor `a.b.example.com`. */
+/** Compares label by label: `*` matches within one label (`*.example.com` not `a.b.example.com`). Ports are exact. */
 function hostMatches(glob: string, host: string): boolean {
   const [wanted, actual] = [splitPort(glob), splitPort(host)];
   if (wanted.port !== actual.port || wanted.labels.length !== actual.labels.length) return false;
@@ -146,7 +146,7 @@ function splitPort(host: string): { readonly labels: readonly string[]; readonly
   return { labels: name.split("."), port };
 }
 
-/** In one pass: a glob of many stars costs no more than its length. */
+/** In one pass: a glob with many stars costs no more than its length. */
 function labelMatches(glob: string, label: string): boolean {
   const [first = "", ...rest] = glob.split("*");
   const last = rest.pop();
@@ -162,7 +162,7 @@ function labelMatches(glob: string, label: string): boolean {
   return from <= label.length - last.length;
 }
 
-/** Kubelet's: places as text, in reverse, so that `quay.io/coreos` comes before `quay.io`, and `quay.io` before `*.io`. */
+/** Kubelet's order: places as text, reversed, so `quay.io/coreos` is before `quay.io`, and that before `*.io`. */
 function moreSpecificFirst(a: DockerConfigEntry, b: DockerConfigEntry): number {
   const [left, right] = [a.host + a.path, b.host + b.path];
   if (left === right) return 0;

@@ -1,30 +1,30 @@
-/** Where a registry is reached: its mirrors, then itself. */
+/** The addresses of a registry: its mirrors, then the registry itself. */
 import { X509Certificate } from "node:crypto";
 import { RegistryError } from "./failure.ts";
 import type { RegistryCredential } from "./types.ts";
 
-/** A server that has copies of a registry's images. Asked before the registry, and skipped when it fails. */
+/** A server with copies of a registry's images. Berth asks it before the registry, and skips it on failure. */
 export interface RegistryMirror {
   /**
-   * `https://mirror.example`. A path is put before the repository, as by `location` in registries.conf:
-   * `https://harbor.example/hub` is asked for `hub/library/nginx`. `http://` only of a loopback host, or with `plainHttp`.
+   * `https://mirror.example`. A path goes before the repository, as with `location` in registries.conf:
+   * `https://harbor.example/hub` becomes `hub/library/nginx`. `http://` only for a loopback host, or with `plainHttp`.
    */
   readonly url: string;
   /** Allow `http://` for a host that is not loopback. Default `false`. */
   readonly plainHttp?: boolean;
-  /** Tried in order. Default: none, for a registry's credentials are not sent to its mirrors. */
+  /** Tried in order. Default: none, because a mirror never receives the registry's credentials. */
   readonly credentials?: readonly RegistryCredential[];
 }
 
-/** How one registry is reached. */
+/** Connection settings of one registry. */
 export interface RegistryEndpoint {
   /** Asked in this order before the registry itself. Default: none. */
   readonly mirrors?: readonly RegistryMirror[];
-  /** PEM certificates to trust for this registry, its mirrors and its token service, besides those of the system. */
+  /** PEM certificates to trust for this registry, its mirrors and its token service, besides the system's. */
   readonly ca?: string;
   /**
-   * Speak http and not https to the registry itself: whoever is on the path can read the credentials.
-   * Default: only to `localhost`, `127.0.0.1` and `::1`, and only where no `ca` is given.
+   * Use http, not https, for the registry itself; an attacker on the network can then read the credentials. Default:
+   * only for `localhost`, `127.0.0.1` and `::1`, and only where no `ca` is given.
    */
   readonly plainHttp?: boolean;
 }
@@ -36,29 +36,29 @@ export type RegistryEndpoints = Readonly<Record<string, RegistryEndpoint>>;
 export interface Endpoint {
   /** Scheme, host and port. */
   readonly origin: string;
-  /** As people know it: `registry-1.docker.io`, `127.0.0.1:5000`. */
+  /** For messages: `registry-1.docker.io`, `127.0.0.1:5000`. */
   readonly host: string;
-  /** Put before the repository, with its `/`; empty for the registry itself. */
+  /** Goes before the repository, with its `/`; empty for the registry itself. */
   readonly prefix: string;
-  /** Added to each request: `?ns=docker.io` tells a mirror of several registries which one is meant (containerd does so). */
+  /** Query of each request: `?ns=docker.io` names the registry for a mirror of several (as containerd does). */
   readonly query: string;
   readonly plainHttp: boolean;
-  /** PEM besides the system's. */
+  /** PEM, besides the system's authorities. */
   readonly ca: string | undefined;
-  /** `registry`: the caller's credentials. Else those of the mirror. */
+  /** `registry`: the caller's credentials. Otherwise those of the mirror. */
   readonly credentials: "registry" | readonly RegistryCredential[];
 }
 
-/** Where the images of `docker.io` are (distribution/reference and every client know it by heart). */
+/** The server of the images of `docker.io` (fixed in distribution/reference and every client). */
 const HUB = { name: "docker.io", host: "registry-1.docker.io" } as const;
 
-/** `localhost`, `127.0.0.1` and `::1`, the hosts that containerd and docker speak plain http to unasked. */
+/** `localhost`, `127.0.0.1` and `::1`. containerd and docker use plain http for them by default. */
 function isLoopback(hostname: string): boolean {
   return /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname);
 }
 
 /**
- * In the order to ask them: mirrors, then the registry.
+ * Returns the servers in the order to ask them: mirrors, then the registry.
  * @throws RegistryError `invalidName` when the registry's name is no host.
  */
 export function endpointsFor(registry: string, config: RegistryEndpoint = {}): readonly Endpoint[] {
@@ -82,8 +82,8 @@ export function endpointsFor(registry: string, config: RegistryEndpoint = {}): r
 }
 
 /**
- * Refuses a configuration that would only show as failing images.
- * @throws TypeError saying which registry and which URL.
+ * Refuses a configuration whose error would show only when images fail.
+ * @throws TypeError that names the registry and the URL.
  */
 export function checkEndpoints(endpoints: RegistryEndpoints): void {
   for (const [registry, config] of Object.entries(endpoints)) {

@@ -1,17 +1,17 @@
-/** One question to one server that failed, before it is known which image was asked for and by which of the servers. */
+/** A failed question to one server. The error does not know the image or the other servers. */
 import { errors } from "undici";
 import type { RegistryFailureKind } from "./failure.ts";
 
-/** Never leaves this package: `client.ts` turns it into a RegistryError that names the image and what to do. */
+/** For this package only: `client.ts` turns it into a RegistryError that names the image and a remedy. */
 export class ExchangeError extends Error {
   override readonly name = "ExchangeError";
   readonly kind: RegistryFailureKind;
-  /** Half a sentence that goes on from "it cannot be read: ". Without credentials, bodies, or queries of URLs. */
+  /** Half a sentence that continues "it cannot be read: ". Without credentials, bodies, or queries of URLs. */
   readonly why: string;
   readonly retryAfterMs?: number;
-  /** The server said so, and not the wire: another credential may help. */
+  /** The server refused, the connection worked: another credential may help. */
   readonly refused: boolean;
-  /** It was another server than those of the configuration or the name: one that an answer led to. */
+  /** The failed server is neither configured nor in the image name: an answer led to it. */
   readonly elsewhere: boolean;
 
   constructor(
@@ -32,7 +32,7 @@ export class ExchangeError extends Error {
   }
 }
 
-/** Half a sentence that goes on from the name of a host. Says nothing of what was sent or received: errors may hold it. */
+/** Half a sentence after the name of a host. It quotes no sent or received data, which errors may hold. */
 export function reasonOf(cause: unknown): string {
   const code = codeOf(cause);
   if (
@@ -63,7 +63,7 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ["ERR_IP_BLOCKED", "is at an address that Berth connects to only if ImageRegistries lists the host"],
 ]);
 
-/** Node nests the telling error inside an AggregateError when a name has several addresses. */
+/** Node nests the useful error inside an AggregateError when a name has several addresses. */
 function codeOf(cause: unknown): string {
   const error: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
   const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;

@@ -1,4 +1,4 @@
-/** What to tell somebody whose image cannot be read: which, by whom, why, and what to do about it. */
+/** The message for a user whose image cannot be read: the image, the server, why, and the remedy. */
 import type { ExchangeError } from "./exchange-error.ts";
 import { RegistryError, type RegistryFailureKind } from "./failure.ts";
 import { referenceText } from "./reference.ts";
@@ -6,11 +6,11 @@ import type { ImageReference } from "./types.ts";
 
 export interface Circumstances {
   readonly reference: ImageReference;
-  /** Host that failed last. */
+  /** The host that failed last. */
   readonly host: string;
-  /** How many credentials it was asked with. */
+  /** The number of credentials tried. */
   readonly credentials: number;
-  /** Hosts of mirrors that failed before it. */
+  /** Mirrors that failed before it. */
   readonly mirrors: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export function explain(error: ExchangeError, about: Circumstances): RegistryErr
   const image = referenceText(about.reference);
   const mirrors = about.mirrors.length === 0 ? "" : ` (and before it ${about.mirrors.join(", ")} failed)`;
   const advice = adviceFor(kind, about, retryAfterMs);
-  // One wording: else whoever names images could learn what listens in Berth's network.
+  // Always the same words: details would show a tenant what listens in Berth's network.
   const why =
     kind === "unreachable" ? `${about.host}, or a server that it names, cannot be reached` : error.why;
   const message = `${image} cannot be read: ${why}${mirrors}${advice === undefined ? "" : `. ${advice}`}`;

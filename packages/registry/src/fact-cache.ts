@@ -1,7 +1,7 @@
-/** The images that something is known of, in bounded memory. */
+/** Known facts about images, in bounded memory. */
 import type { ImageFacts } from "./types.ts";
 
-/** Facts, and when they were last known to be true. */
+/** Facts, and the last time when they were known to be true. */
 export interface HeldFacts {
   readonly facts: ImageFacts;
   /** Wall clock, ms since 1970. */
@@ -10,17 +10,17 @@ export interface HeldFacts {
   readonly confirmed: number;
 }
 
-/** Platforms that an image has on average, at most: beyond it fewer images are held. Multi-platform images have ten. */
+/** Average platforms per image. Above it fewer images are held. Multi-platform images have ten. */
 const PLATFORMS_PER_IMAGE = 20;
 
-/** Facts by name. When it is full, the one that was asked for longest ago is forgotten. */
+/** Facts by name. When it is full, the least recently used name is forgotten. */
 export class FactCache {
   /** In order of use. */
   readonly #held = new Map<string, HeldFacts>();
   readonly #maxFacts: number;
   #platforms = 0;
 
-  /** @param maxFacts names held; and at most twenty times as many platforms. */
+  /** @param maxFacts names held; the limit of platforms is twenty times as high. */
   constructor(maxFacts: number) {
     this.#maxFacts = maxFacts;
   }

@@ -1,30 +1,30 @@
-/** What is asked of a store of image facts, and what it answers. */
+/** Questions to a store of image facts, and its answers. */
 import type { RegistryError, RegistryFailureKind } from "./failure.ts";
 import type { RegistryBreakerOptions } from "./registry-breaker.ts";
 import type { RequestTurnsOptions } from "./request-turns.ts";
 import type { ImageFacts, ImageReader, ImageReference, RegistryCredential } from "./types.ts";
 
-/** As `imagePullPolicy`: how fresh an answer about a tag has to be. */
+/** As `imagePullPolicy`: how recent an answer about a tag must be. */
 export type PullPolicy = "Always" | "IfNotPresent" | "Never";
 
-/** What is looked for, and for whom. */
+/** The image, and the scope of the credentials. */
 export interface FactQuestion {
   readonly reference: ImageReference;
   readonly pull: PullPolicy;
   /**
-   * Whose credentials: any text, the same for the same credentials. A refusal counts for its scope only; facts are
-   * shared by all.
+   * The scope of the credentials: any text, equal for equal credentials. A refusal counts for its scope only; all
+   * scopes share facts.
    */
   readonly scope: string;
 }
 
-/** A question together with what it takes to have it answered. */
+/** A question with all that is needed to answer it. */
 export interface FactDemand extends FactQuestion {
-  /** Who asks: a namespace. Tenants are served in turn, and none takes all the room. Default: the scope. */
+  /** The namespace that asks. Namespaces are served in turn and share the room. Default: the scope. */
   readonly namespace?: string;
   /**
-   * Called when a registry is about to be asked, and not for what is known. Must end in bounded time; when it throws,
-   * that is a refusal of this scope, for some seconds.
+   * Called when a registry is about to be asked, not for known facts. Must end in bounded time. If it throws, that
+   * counts as a refusal of this scope for some seconds.
    */
   readonly credentials: () => Promise<readonly RegistryCredential[]>;
 }
@@ -37,30 +37,30 @@ export type FactAnswer =
       readonly state: "failed";
       readonly error: RegistryError;
       readonly at: number;
-      /** When asking is of use again. Absent: never, for this name. */
+      /** When to ask again. Absent: never, for this name. */
       readonly retryAt?: number;
     };
 
-/** Told what happens, for metrics. Names of images are left out: they are endless, and those of tenants. */
+/** Callbacks for metrics. They omit image names, which are unbounded and belong to tenants. */
 export interface FactObserver {
   /** A question was answered from memory. */
   looked?(state: FactAnswer["state"]): void;
-  /** A question to a registry came to an end: a manifest was `read`, a tag is still what it was, or how it failed. */
+  /** A question to a registry ended: a manifest was `read`, a tag is unchanged (`renewed`), or the failure. */
   asked?(outcome: "read" | "renewed" | RegistryFailureKind): void;
-  /** A listener threw. The others are told all the same. */
+  /** A listener threw. The other listeners are still called. */
   listenerFailed?(error: unknown): void;
 }
 
-/** What a store asks, its clocks and its limits. */
+/** The reader of a store, its clocks and its limits. */
 export interface ImageFactStoreOptions {
   readonly reader: ImageReader;
-  /** Wall clock, ms since 1970: what facts are dated by. */
+  /** Wall clock, ms since 1970, for the dates of facts. */
   readonly now: () => number;
-  /** A clock that never goes back, ms: what waits and ages are measured by. */
+  /** A clock that never goes back, ms, for waits and ages. */
   readonly monotonic: () => number;
   /** In [0, 1). Default `Math.random`. */
   readonly random?: () => number;
-  /** How long a tag is taken to be what it was for `IfNotPresent` and `Never`, ms. Default 6 hours. */
+  /** How long a tag counts as unchanged for `IfNotPresent` and `Never`, ms. Default 6 hours. */
   readonly tagTtlMs?: number;
   /** The same for `Always`, ms. Default 5 minutes: pods of one rollout share one answer. */
   readonly alwaysTtlMs?: number;
@@ -69,11 +69,11 @@ export interface ImageFactStoreOptions {
   /** Failures held. Default 10,000. */
   readonly maxFailures?: number;
   /**
-   * Different questions being asked or waiting for a turn. Default 10,000. A namespace may have as many as it leaves free,
-   * alone half of them; its next one is told to come back.
+   * Different questions in flight or waiting for a turn. Default 10,000. A namespace may have as many as it leaves
+   * free, so one alone gets half of them. Its next question is refused with a time to retry.
    */
   readonly maxWaiting?: number;
-  /** No registry is asked before it resolves. It must not reject. Default: at once. */
+  /** No registry is asked before it resolves. It must not reject. Default: resolved. */
   readonly ready?: Promise<void>;
   readonly turns?: RequestTurnsOptions;
   readonly breaker?: RegistryBreakerOptions;

@@ -1,15 +1,15 @@
-/** What failed, and when it is worth asking again: the negative half of what is known of images. */
+/** Failures, and when to ask again: the counterpart of the known facts. */
 import type { RegistryError, RegistryFailureKind } from "./failure.ts";
 import { RecentMap } from "./recent-map.ts";
 
-/** A failure that stands for a while. Times are ms of a clock that never goes back. */
+/** A failure that is valid for a while. Times are ms of a clock that never goes back. */
 export interface StandingFailure {
   readonly error: RegistryError;
-  /** When it was told. */
+  /** When it was recorded. */
   readonly since: number;
-  /** Until when it stands; infinite for what asking again cannot change. */
+  /** End of its validity; infinite for a failure that a retry cannot change. */
   readonly until: number;
-  /** In a row, at ever longer intervals. */
+  /** Failures in a row, at growing intervals. */
   readonly count: number;
 }
 
@@ -18,18 +18,18 @@ interface Wait {
   readonly mostMs: number;
 }
 
-/** Of what the registry said for certain: it changes when somebody pushes an image or grants a right. */
+/** For definite answers: they change when a user pushes an image or an administrator grants a right. */
 const ANSWERED: Wait = { firstMs: 60_000, mostMs: 600_000 };
-/** Of what it did not manage to say: it changes by itself. */
+/** For missing answers: the cause may end by itself. */
 const UNANSWERED: Wait = { firstMs: 5_000, mostMs: 300_000 };
 /** After a 429 that names no time. */
 const RATE_LIMITED: Wait = { firstMs: 30_000, mostMs: 30_000 };
-/** The length of the rest comes with the failure. */
+/** The wait comes with the failure. */
 const SUSPENDED: Wait = { firstMs: 1_000, mostMs: 1_000 };
 const NEVER: Wait = { firstMs: Number.POSITIVE_INFINITY, mostMs: Number.POSITIVE_INFINITY };
-/** A registry that asks for more is asked again all the same. */
+/** The longest `Retry-After` that is obeyed. */
 const MOST_RETRY_AFTER_MS = 3_600_000;
-/** Waits are longer by up to this share, so that what failed together is not asked again together. Never shorter. */
+/** Adds up to this share to waits, so that keys that failed together are not retried together. */
 const JITTER = 0.2;
 
 const WAITS: Readonly<Record<RegistryFailureKind, Wait>> = {
@@ -48,10 +48,10 @@ const WAITS: Readonly<Record<RegistryFailureKind, Wait>> = {
 };
 
 /**
- * Failures by key, bounded: beyond `max` the one asked for longest ago is forgotten, and what it was about is asked again.
+ * Failures by key, bounded: above `max` the least recently used is forgotten, and its image is asked for again.
  *
- * A failure stands from when it is told until its wait is over. One that follows it soon (before another such wait has
- * passed) waits twice as long, up to the most; later than that, it is the first again.
+ * A failure is valid from its record until its wait is over. A failure that follows soon (before another such wait has
+ * passed) waits twice as long, up to the maximum. A later one counts as the first again.
  */
 export class FailureMemory {
   readonly #failures: RecentMap<string, StandingFailure>;
@@ -67,10 +67,10 @@ export class FailureMemory {
     return this.#failures.size;
   }
 
-  /** @param leastMs it stands at least this long, beside what its kind and `Retry-After` say. */
+  /** @param leastMs the shortest validity, besides its kind and `Retry-After`. */
   record(key: string, error: RegistryError, now: number, leastMs = 0): StandingFailure {
     const last = this.#recent(key, now);
-    // Nobody was asked, so it is one failure less in the row than it seems.
+    // The registry was not asked, so this is not one more failure in a row.
     const count = (last?.count ?? 0) + (error.kind === "suspended" ? 0 : 1);
     const waitMs = Math.max(leastMs, this.#waitOf(error, count));
     const failure = { error, since: now, until: now + waitMs, count };
@@ -78,14 +78,14 @@ export class FailureMemory {
     return failure;
   }
 
-  /** The same failure for somebody else, for as long as it stands. */
+  /** Records the same failure for another key, with the same end. */
   share(key: string, failure: StandingFailure): void {
     this.#failures.set(key, failure);
   }
 
   /**
-   * The failure that stands. While somebody asks again, and has done so since before it was forgotten, it goes on standing:
-   * an answer does not flap between a failure and nothing at all, however long the registry takes to fail once more.
+   * The valid failure. It also stays valid while a question that began before it was forgotten is in flight. So the
+   * answer does not alternate between a failure and nothing, even if the next failure takes long.
    */
   standing(key: string, now: number, askedSince?: number): StandingFailure | undefined {
     const failure = this.#failures.get(key);
@@ -94,7 +94,7 @@ export class FailureMemory {
     return now < failure.until || isAsked ? failure : undefined;
   }
 
-  /** It works again. */
+  /** Call it after a success. */
   forget(key: string): void {
     this.#failures.delete(key);
   }

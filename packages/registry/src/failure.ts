@@ -1,12 +1,12 @@
-/** Why it is not known what an image runs on. Closed: above this package nobody reads HTTP numbers. */
+/** Why the platforms of an image are unknown. A closed union, so that callers never read HTTP status numbers. */
 
-/** What each means for whoever asks again. */
+/** Each kind, with its meaning for the next attempt. */
 export type RegistryFailureKind =
-  /** The name is none, by the grammar of distribution/reference. Asking again cannot help. */
+  /** The name is invalid by the grammar of distribution/reference. A retry cannot help. */
   | "invalidName"
-  /** The configuration does not let images of this registry be looked up. Never of a reader. Asking again cannot help. */
+  /** The configuration forbids lookups at this registry. Readers never report it. A retry cannot help. */
   | "notAllowed"
-  /** The registry knows no such image, or says so to whoever may not see it. */
+  /** The registry has no such image, or hides it from users without permission. */
   | "notFound"
   /** 401: no credentials, or wrong ones. */
   | "unauthorized"
@@ -18,27 +18,27 @@ export type RegistryFailureKind =
   | "unreachable"
   /** 5xx. */
   | "serverError"
-  /** An answer that is not what was asked for: garbage, too large, too deep, another digest, endless redirects. */
+  /** An unexpected answer: garbage, too large, too deep, another digest, endless redirects. */
   | "malformed"
-  /** What was found is no image, or names no platform. */
+  /** The content is no image, or names no platform. */
   | "noPlatform"
-  /** Not asked: so many questions to this registry failed lately that it is left alone for a while. */
+  /** Not asked: too many questions to this registry failed lately, so it rests. */
   | "suspended"
   /** The caller gave up. */
   | "aborted";
 
-/** A failure that somebody can act on. Holds no credential, and nothing of a body. */
+/** A failure that a user can act on. Holds no credential, and nothing of a body. */
 export class RegistryError extends Error {
   override readonly name = "RegistryError";
   readonly kind: RegistryFailureKind;
-  /** As reached: `registry-1.docker.io`, `127.0.0.1:5000`. Empty for an invalid name. */
+  /** As contacted: `registry-1.docker.io`, `127.0.0.1:5000`. Empty for an invalid name. */
   readonly registry: string;
-  /** The registry asked to be left alone for so long, ms. */
+  /** The pause that the registry asked for, ms. */
   readonly retryAfterMs?: number;
-  /** Not the registry failed, but a server that it led to: it says nothing of the registry's other images. */
+  /** Another server that the registry led to failed: other images of the registry may still work. */
   readonly elsewhere: boolean;
 
-  /** @param message says what happened to which image, why, and what to do. */
+  /** @param message states the image, what happened, why, and the remedy. */
   constructor(
     kind: RegistryFailureKind,
     message: string,

@@ -1,4 +1,4 @@
-/** From a name to what the image runs on, with as few questions as it takes. */
+/** Finds the platforms of an image with as few requests as possible. */
 import { ExchangeError } from "./exchange-error.ts";
 import {
   CONFIG_LIMITS,
@@ -13,15 +13,15 @@ import { platformKey } from "./normal-platform.ts";
 import type { Platform } from "./platform.ts";
 import type { ImageFacts } from "./types.ts";
 
-/** A manifest as it was sent, checked against its digests. */
+/** A manifest as received, checked against its digests. */
 export interface Content {
   readonly bytes: Buffer;
   readonly digest: string;
-  /** Of the header. Empty when there was none. */
+  /** From the header. Empty without one. */
   readonly mediaType: string;
 }
 
-/** Where content comes from. Gives nothing that is not what its digest says. */
+/** The source of content. It checks all content against its digest. */
 export interface ContentReader {
   readonly host: string;
   /** @param name a digest or a tag. */
@@ -30,8 +30,8 @@ export interface ContentReader {
 }
 
 /**
- * One request for an index that names platforms, two for a single manifest, and at most nine for an index that names
- * none and whose children have to be read.
+ * One request for an index that names platforms, and two for a single manifest. At most nine for an index without
+ * platforms, because its children have to be read.
  *
  * @throws ExchangeError
  */
@@ -61,7 +61,7 @@ async function platformsOf(
     const child = await reader.manifest(digest);
     const parsed = parseManifest(child.bytes, child.mediaType);
     if (parsed.kind === "malformed") throw new ExchangeError("malformed", parsed.why);
-    // What is deeper, or no image, does not run either.
+    // Deeper indexes and artifacts do not run either.
     if (parsed.kind !== "image") continue;
     const { platform } = await configOf(parsed, reader);
     if (platform !== undefined) found.set(platformKey(platform), platform);
@@ -79,7 +79,7 @@ async function configOf(
   return parseImageConfig(await reader.config(image.config.digest));
 }
 
-/** That of the header where it is one of the known four, else that of OCI for what it turned out to be. */
+/** The media type of the header if it is one of the known four, else the OCI type of the parsed manifest. */
 function mediaTypeOf({ mediaType }: Content, manifest: ParsedManifest): string {
   const stated = (mediaType.split(";", 1)[0] ?? "").trim().toLowerCase();
   if (MANIFEST_MEDIA_TYPES.includes(stated)) return stated;

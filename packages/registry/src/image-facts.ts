@@ -1,4 +1,4 @@
-/** What is known of images, asked for as seldom as can be: a cache with single flight over an `ImageReader`. */
+/** Facts about images with few requests: a cache over an `ImageReader` that shares requests in flight. */
 import { createHmac, randomBytes } from "node:crypto";
 import { FactCache, type HeldFacts } from "./fact-cache.ts";
 import type {
@@ -16,26 +16,26 @@ import { count, RequestTurns, type Turn } from "./request-turns.ts";
 import { factName, parseStoredFact, type StoredFact } from "./stored-fact.ts";
 import type { ImageFacts, ImageReference, RegistryCredential } from "./types.ts";
 
-/** Questions about one name that are being asked, or wait for their turn. */
+/** Questions about one name that are in flight or wait for their turn. */
 interface Pursuits {
-  /** The first of them; on the clock that never goes back. */
+  /** Start of the first one, on the clock that never goes back. */
   readonly since: number;
   count: number;
 }
 
-/** One question as it is put. */
+/** One question with its credentials and turn. */
 interface Attempt {
   readonly credentials: readonly RegistryCredential[];
   readonly fingerprint: string;
   readonly turn: Turn;
 }
 
-/** How long a question that found no room, or whose credentials could not be read, is put off at least, ms. */
+/** Shortest delay of a question without room or without readable credentials, ms. */
 const PUT_OFF_MS = 5_000;
-/** A registry that takes longer for what one question needs is no prompt one, ms. */
+/** A registry that takes longer for one question does not count as prompt, ms. */
 const PROMPT_MS = 2_000;
 
-/** Said in the name of the registry, or of nobody: not of the image, and not of who asked. Old facts outlive them. */
+/** Failures that say nothing about the image or the asker. Old facts stay valid despite them. */
 const NOT_ABOUT_THE_IMAGE: ReadonlySet<RegistryFailureKind> = new Set([
   "unreachable",
   "serverError",
@@ -46,19 +46,19 @@ const NOT_ABOUT_THE_IMAGE: ReadonlySet<RegistryFailureKind> = new Set([
 /**
  * Facts about images.
  *
- * - `look` is quick and without effect. `want` has a registry asked, if `look` says `unknown`.
- * - **Digests** are known for ever, **tags** for a time that depends on the pull policy. Then a HEAD request asks whether
- *   the tag has moved, and only what moved is read again.
- * - **Old facts outlive a registry that fails**: while its failure stands, a tag is what it was.
- * - **One question at a time** for each name, whoever asks; 4 per registry and 16 in all.
- * - **Namespaces are served in turn**, and each may use and wait for as much as it leaves free for others.
- * - **Failures stand**: 60 s doubling to 10 min for what a registry said, 5 s doubling to 5 min for what it did not
- *   manage to say, and never less than `Retry-After` (an hour at most).
- * - **A failure is of the credentials that were used**, or of having none: one tenant's fails nobody else. The same
- *   credentials are not tried on the image again while it stands, whoever has them.
- * - **A registry that fails two namespaces** is left alone, and one that limits a credential is by that credential
+ * - `look` is quick and has no effect. `want` asks the registry if `look` returns `unknown`.
+ * - **Digests** are known for ever, **tags** for a time that depends on the pull policy. After it a HEAD request checks
+ *   whether the tag has moved, and only a moved tag is read again.
+ * - **Old facts outlive a registry that fails**: while its failure is valid, a tag keeps its last facts.
+ * - **One question at a time** for each name, from any namespace; 4 per registry and 16 in all.
+ * - **Namespaces are served in turn**. Each may use as much as it leaves free for others.
+ * - **Failures are kept**: 60 s doubling to 10 min for a registry's answer; 5 s doubling to 5 min without an answer;
+ *   never less than `Retry-After` (an hour at most).
+ * - **A failure belongs to the credentials in use**, or to having none, so it does not affect other tenants. While it
+ *   is valid, the same credentials are not tried on the image again, for any tenant.
+ * - **A registry that fails two namespaces** rests. One that limits a credential rests for that credential
  *   (`RegistryBreakers`).
- * - Everything is bounded, and what is forgotten is only asked again.
+ * - Everything is bounded, and forgotten facts are only asked for again.
  */
 export class ImageFactStore implements AsyncDisposable {
   readonly #options: ImageFactStoreOptions;
@@ -66,15 +66,15 @@ export class ImageFactStore implements AsyncDisposable {
   readonly #failures: FailureMemory;
   readonly #breakers: RegistryBreakers;
   readonly #turns: RequestTurns;
-  /** By name. */
+  /** Pursuits by name. */
   readonly #pursuits = new Map<string, Pursuits>();
   /** By name, scope and freshness. */
   readonly #wanted = new Map<string, Promise<void>>();
-  /** How many of these each namespace has. */
+  /** Number of `#wanted` entries per namespace. */
   readonly #namespaces = new Map<string, number>();
   readonly #listeners = new Set<(name: string) => void>();
   readonly #stop = new AbortController();
-  /** Fingerprints of credentials mean nothing outside of this store. */
+  /** Fingerprints of credentials are useless outside of this store. */
   readonly #salt = randomBytes(32);
 
   constructor(options: ImageFactStoreOptions) {
@@ -85,7 +85,7 @@ export class ImageFactStore implements AsyncDisposable {
     this.#turns = new RequestTurns(options.turns);
   }
 
-  /** What is known now. A failure may be told a while longer than it stands, while the image is asked for again. */
+  /** The current answer. During a new question a failure may be returned longer than it is valid. */
   look(question: FactQuestion): FactAnswer {
     const name = factName(question.reference);
     const answer = this.#answer(name, question, this.#pursuits.get(name)?.since);
@@ -94,8 +94,8 @@ export class ImageFactStore implements AsyncDisposable {
   }
 
   /**
-   * Sees to it that `look` has an answer for the same question. Resolves when it has, which is at once when it has
-   * already, or when the store is disposed of. The same question again is the same promise. Never rejects.
+   * Obtains an answer for `look` to the same question. Resolves when an answer is known or the store is disposed of; at
+   * once if it is known already. The same question again returns the same promise. Never rejects.
    */
   want(demand: FactDemand): Promise<void> {
     const name = factName(demand.reference);
@@ -118,7 +118,7 @@ export class ImageFactStore implements AsyncDisposable {
     return pursuit;
   }
 
-  /** All that is known, for `restore` elsewhere or later; what was used last comes last. */
+  /** All facts, for a later `restore`; the most recently used come last. */
   *entries(): Iterable<StoredFact> {
     for (const [name, { facts, at }] of this.#facts.entries()) {
       yield { name, ...facts, at };
@@ -126,8 +126,8 @@ export class ImageFactStore implements AsyncDisposable {
   }
 
   /**
-   * Takes over facts from outside. Of two about one name the newer stands; a date in the future is now; what does not
-   * hold together is refused. Listeners are told of what was taken.
+   * Takes over facts from outside. Of two facts about one name the newer wins. A future date becomes the present.
+   * Inconsistent facts are refused. Listeners are called for accepted facts.
    */
   restore(stored: Iterable<unknown>): { readonly taken: number; readonly refused: number } {
     let taken = 0;
@@ -140,22 +140,22 @@ export class ImageFactStore implements AsyncDisposable {
     return { taken, refused };
   }
 
-  /** The listener is told the `factName` of an image whose answer is another now, for some question at least. */
+  /** The listener receives the `factName` of an image when the answer to at least one question changed. */
   subscribe(listener: (name: string) => void): Disposable {
-    // One of its own, so that the same function can listen twice.
+    // A separate function, so that the same listener can subscribe twice.
     const told = (name: string): void => listener(name);
     this.#listeners.add(told);
     return { [Symbol.dispose]: () => this.#listeners.delete(told) };
   }
 
-  /** Gives up what is being asked, and waits until that has ended. */
+  /** Aborts the questions in flight, and waits until they have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     this.#turns.close();
     await Promise.all(this.#wanted.values());
   }
 
-  /** @param askedSince since when the image is asked for again, if it is. */
+  /** @param askedSince start of the question in flight for the image, if any. */
   #answer(name: string, { reference, pull, scope }: FactQuestion, askedSince?: number): FactAnswer {
     const now = this.#options.monotonic();
     const held = this.#facts.get(name);
@@ -199,7 +199,7 @@ export class ImageFactStore implements AsyncDisposable {
     }
   }
 
-  /** @returns whether there is another answer now. Others who asked for the same name may have had it before. */
+  /** @returns whether the answer changed. Other askers of the same name may have received it before. */
   async #askInTurn(name: string, demand: FactDemand): Promise<boolean> {
     const { registry } = demand.reference;
     if (this.#settled(name, demand)) return false;
@@ -227,12 +227,12 @@ export class ImageFactStore implements AsyncDisposable {
     for (const key of [scopeKey(name, demand.scope), identity]) this.#failures.forget(key);
   }
 
-  /** `undefined` when it could not be had, which is remembered. */
+  /** `undefined` when reading them failed; the failure is recorded. */
   async #credentialsOf(name: string, demand: FactDemand): Promise<readonly RegistryCredential[] | undefined> {
     try {
       return await demand.credentials();
     } catch {
-      // What was thrown may quote a Secret.
+      // Omit the error, which may quote a Secret.
       const message = `${name} was not looked up: the pull secrets for it could not be read; it is tried again`;
       const error = new RegistryError("unauthorized", message, { registry: demand.reference.registry });
       const key = scopeKey(name, demand.scope);
@@ -242,7 +242,7 @@ export class ImageFactStore implements AsyncDisposable {
     }
   }
 
-  /** Reads, and learns; or says why not. */
+  /** Reads and stores the facts, or returns the failure. */
   async #readInTurn(
     name: string,
     { reference, scope, namespace = scope }: FactDemand,
@@ -286,7 +286,7 @@ export class ImageFactStore implements AsyncDisposable {
     return digest === undefined ? undefined : this.#facts.peek(factName({ ...reference, digest }));
   }
 
-  /** What a tag stands for is known under its digest as well. */
+  /** Stores the facts of a tag under its digest as well. */
   #learn(name: string, reference: ImageReference, facts: ImageFacts): void {
     const held = { facts, at: this.#options.now(), confirmed: this.#options.monotonic() };
     const ofDigest = factName({ ...reference, digest: facts.digest });
@@ -315,7 +315,7 @@ export class ImageFactStore implements AsyncDisposable {
     else this.#failures.share(ofScope, this.#failures.record(identity, error, now));
   }
 
-  /** @param asker of a question that is put now when it is allowed; a registry, to ask whether it is left alone. */
+  /** @param asker of a question that is put now if allowed, or a registry, to check only whether it rests. */
   #suspension(asker: RegistryAsker | string): RegistryError | undefined {
     const now = this.#options.monotonic();
     const registry = typeof asker === "string" ? asker : asker.registry;
@@ -329,7 +329,7 @@ export class ImageFactStore implements AsyncDisposable {
     return new RegistryError("suspended", message, { registry, retryAfterMs: admission.waitMs });
   }
 
-  /** The first who come are served: a flood of its new questions does not push out those that a namespace has waiting. */
+  /** First come, first served: new questions of a namespace do not displace its waiting ones. */
   #putOff(name: string, { reference: { registry }, scope }: FactQuestion): void {
     const message = `${name} was not looked up: too many other images wait to be looked up; it is tried again`;
     const error = new RegistryError("suspended", message, { registry, retryAfterMs: PUT_OFF_MS });
@@ -337,7 +337,7 @@ export class ImageFactStore implements AsyncDisposable {
     this.#options.observer?.asked?.("suspended");
   }
 
-  /** The same for the same credentials, whoever has them. */
+  /** Equal for equal credentials of any tenant. */
   #fingerprintOf(credentials: readonly RegistryCredential[]): string {
     const text = JSON.stringify(
       credentials.map(({ username, password, identityToken, registryToken }) => [
@@ -369,7 +369,7 @@ function aborted(registry: string): RegistryError {
   return new RegistryError("aborted", "the question was given up", { registry });
 }
 
-/** A reader promises to throw nothing else. What is thrown all the same is not quoted: nobody knows what is in it. */
+/** A reader must throw only RegistryErrors. Any other error is not quoted, because it may hold secrets. */
 function toRegistryError(error: unknown, reference: ImageReference): RegistryError {
   if (error instanceof RegistryError) return error;
   const message = `${referenceText(reference)} was not looked up: its reader failed in an unexpected way`;

@@ -1,16 +1,16 @@
-/** JSON from strangers: limited in size and depth before it is parsed, and read without prototypes. */
+/** Untrusted JSON: limited in size and depth before it is parsed, and read without prototypes. */
 
-/** How much is accepted. */
+/** The limits of a document. */
 export interface JsonLimits {
   readonly maxBytes: number;
-  /** Of objects and arrays in each other. */
+  /** Nesting of objects and arrays. */
   readonly maxDepth: number;
 }
 
-/** Values of objects and arrays in one document. An index of a thousand images has 10,000; a parsed one takes 100 bytes. */
+/** Values in one document. An index of a thousand images has 10,000; a parsed one takes 100 bytes. */
 export const MAX_ELEMENTS = 40_000;
 
-/** A value, or half a sentence that says what is wrong, with nothing of what was read. */
+/** A value, or half a sentence about the fault that quotes none of the input. */
 export type JsonDocument =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly why: string };
@@ -18,7 +18,7 @@ export type JsonDocument =
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** Parses UTF-8 text. Never throws. The messages of `JSON.parse` quote what they stumbled over, so they are not used. */
+/** Parses UTF-8 text. Never throws. It drops the messages of `JSON.parse`, because they quote the input. */
 export function parseJson(bytes: Uint8Array, { maxBytes, maxDepth }: JsonLimits): JsonDocument {
   if (bytes.byteLength > maxBytes) return { ok: false, why: `larger than ${maxBytes} bytes` };
   const { depth, elements } = measure(bytes);
@@ -31,7 +31,7 @@ export function parseJson(bytes: Uint8Array, { maxBytes, maxDepth }: JsonLimits)
   }
 }
 
-/** A field of an object's own; `undefined` of anything else, so that `__proto__` and `constructor` are no surprise. */
+/** An own field of an object; else `undefined`, so `__proto__` and `constructor` have no effect. */
 export function fieldOf(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return (value as Readonly<Record<string, unknown>>)[name];
@@ -42,7 +42,7 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Counts brackets and commas outside of strings. Of text that is no JSON the answer means nothing, and does no harm. */
+/** Counts brackets and commas outside of strings. For invalid JSON the result is meaningless and harmless. */
 function measure(bytes: Uint8Array): { readonly depth: number; readonly elements: number } {
   let depth = 0;
   let deepest = 0;

@@ -1,13 +1,13 @@
 /**
- * What a registry says an image is: OCI index and manifest (github.com/opencontainers/image-spec), Docker's list and
- * manifest of schema 2, and the config that a manifest points to. Pure; bytes are from strangers.
+ * Parses the formats of a registry: OCI index and manifest (github.com/opencontainers/image-spec), Docker's list and
+ * manifest of schema 2, and the config that a manifest points to. Pure; the bytes are untrusted.
  */
 import { fieldOf, isRecord, type JsonLimits, parseJson } from "./json-document.ts";
 import { platformKey, statesPlatform, toPlatform } from "./normal-platform.ts";
 import type { Platform } from "./platform.ts";
 import { isDigest } from "./reference.ts";
 
-/** The types to ask a registry for, best first. */
+/** The media types to request, best first. */
 export const MANIFEST_MEDIA_TYPES: readonly string[] = [
   "application/vnd.oci.image.index.v1+json",
   "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -15,15 +15,15 @@ export const MANIFEST_MEDIA_TYPES: readonly string[] = [
   "application/vnd.docker.distribution.manifest.v2+json",
 ];
 
-/** 4 MiB: what the distribution specification asks registries to take at least. 64 levels: real ones have six. */
+/** 4 MiB: the least that the distribution specification asks of registries. 64 levels: real ones have six. */
 export const MANIFEST_LIMITS: JsonLimits = { maxBytes: 4 * 1024 * 1024, maxDepth: 64 };
 /** Configs hold the history of a build and the labels of the image, so they may be larger than manifests. */
 export const CONFIG_LIMITS: JsonLimits = { maxBytes: 4 * 1024 * 1024, maxDepth: 64 };
-/** Entries of an index. The largest in use have some dozens. */
+/** Entries of an index. The largest real ones have some dozens. */
 export const MAX_INDEX_ENTRIES = 1_000;
-/** Go builds for fifty. Facts are kept in memory that all namespaces share. */
+/** Go builds for fifty. All namespaces share the memory for facts. */
 export const MAX_PLATFORMS = 64;
-/** Children of an index without platforms that are worth a request each. */
+/** Children of an index without platforms that are requested. */
 export const MAX_CHILDREN = 4;
 
 /** Content that a manifest points to. */
@@ -34,27 +34,27 @@ export interface ContentDescriptor {
   readonly size: number;
 }
 
-/** What a manifest says, whichever of the formats it has. */
+/** A parsed manifest of any format. */
 export type ParsedManifest =
   | {
       readonly kind: "index";
       /** Normalised, without duplicates, in the order of the index. */
       readonly platforms: readonly Platform[];
       /**
-       * Only where no entry names a platform: digests of the manifests (at most `MAX_CHILDREN`) whose configs would say
-       * what the image runs on. Empty where there are none either.
+       * Only where no entry names a platform: digests of the manifests (at most `MAX_CHILDREN`) whose configs state the
+       * platform. Empty if there are none either.
        */
       readonly children: readonly string[];
     }
   | {
       readonly kind: "image";
       readonly config: ContentDescriptor;
-      /** Where the manifest itself says it, as some builders have it. Else the config has to be read. */
+      /** Stated by some builders in the manifest itself. Otherwise the config must be read. */
       readonly platform?: Platform;
     }
   /** A manifest, but not of an image: a chart, a signature, an attestation. */
   | { readonly kind: "artifact"; readonly mediaType: string }
-  /** `why` is half a sentence for the user, and holds nothing of the bytes. */
+  /** `why` is half a sentence for the user, and quotes none of the bytes. */
   | { readonly kind: "malformed"; readonly why: string };
 
 const INDEX_TYPES: ReadonlySet<string> = new Set(MANIFEST_MEDIA_TYPES.slice(0, 2));
@@ -69,7 +69,7 @@ const SCHEMA_1 =
   "it is a manifest of Docker's schema 1, which is not supported: build and push the image again";
 
 /**
- * Reads what a registry answered. Total: every input has a result.
+ * Parses the answer of a registry. Total: every input has a result.
  *
  * @param mediaType the `Content-Type` of the answer; one that names no kind of manifest is no contradiction.
  */
@@ -87,9 +87,9 @@ export function parseManifest(bytes: Uint8Array, mediaType: string): ParsedManif
   return malformed(kind.why);
 }
 
-/** What the config of an image says about where the image runs. */
+/** The statements of an image's config about where the image runs. */
 export interface ImageConfig {
-  /** Absent where the config states none, or is no config. */
+  /** Absent where the config states none, or is invalid. */
   readonly platform?: Platform;
   /** It carries a label of an operator bundle (operator-registry, docs/design/operator-bundle.md). */
   readonly isBundle?: true;
@@ -99,7 +99,7 @@ export interface ImageConfig {
 const BUNDLE_LABEL =
   /^operators\.operatorframework\.io\.(?:bundle\.(?:mediatype|manifests|metadata|package|channels|channel\.default)\.v1|metrics\.builder)$/;
 
-/** Total. The caller checks that the bytes are those that the manifest points to. */
+/** Total. The caller has checked the bytes against the digest in the manifest. */
 export function parseImageConfig(bytes: Uint8Array): ImageConfig {
   const document = parseJson(bytes, CONFIG_LIMITS);
   if (!document.ok) return {};
@@ -110,9 +110,9 @@ export function parseImageConfig(bytes: Uint8Array): ImageConfig {
 }
 
 /**
- * Index or image, by the header, by the document's own type, and by its fields. They may be silent, and must not
- * contradict: a document that can be read both ways is one thing to whoever checked it and another to whoever runs it
- * (CVE-2021-41190).
+ * Index or image, by the header, by the document's own type, and by its fields. Each may be absent, but they must not
+ * contradict. Different readers would take an ambiguous document for different content, so that a check and a runtime
+ * could disagree (CVE-2021-41190).
  */
 function kindOf(manifest: object, stated: string): "index" | "image" | { readonly why: string } {
   const own = fieldOf(manifest, "mediaType");
@@ -159,7 +159,7 @@ function parseIndex(entries: unknown): ParsedManifest {
   };
 }
 
-/** Not an attestation of BuildKit, and no other artifact. */
+/** Neither an attestation of BuildKit nor another artifact. */
 function isImageEntry(entry: unknown): boolean {
   if (fieldOf(fieldOf(entry, "annotations"), "vnd.docker.reference.type") !== undefined) return false;
   const artifact = fieldOf(entry, "artifactType");
@@ -212,7 +212,7 @@ function isSchema1(mediaType: string): boolean {
   return /^application\/vnd\.docker\.distribution\.manifest\.v1\+(?:json|prettyjws)$/.test(mediaType);
 }
 
-/** A media type (RFC 6838) as it may stand in a message; anything else is not shown. */
+/** A media type (RFC 6838) as a message may show it. Other text is not shown. */
 function shown(mediaType: string): string {
   return /^[\w.+-]{1,127}\/[\w.+-]{1,127}$/.test(mediaType) ? mediaType : "unknown";
 }

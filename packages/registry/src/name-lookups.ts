@@ -1,4 +1,4 @@
-/** Resolves names of hosts without letting those that do not resolve hold up the process. */
+/** Resolves host names. Names that do not resolve must not delay the process. */
 import { type LookupAddress, type LookupOptions, lookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 import { performance } from "node:perf_hooks";
@@ -17,7 +17,7 @@ interface Waiter {
   readonly start: () => void;
 }
 
-/** What a name stood for. */
+/** The last result of a name. */
 interface Known {
   readonly address: string | LookupAddress[];
   readonly family: number | undefined;
@@ -26,16 +26,16 @@ interface Known {
 }
 
 /**
- * Node resolves names on the four threads that also read its files, and a name whose servers are silent holds one for
- * up to half a minute (resolv.conf(5): 5 s, 2 attempts, for each server and search domain). Names of images are free
- * text, so those that did not resolve when they were asked last may hold two, all together three, and one is always
- * left. Names of one zone share one: whoever has a zone with silent servers can name any number of hosts in it.
+ * Node resolves names on the four threads that also read its files. A name with silent servers blocks one for up to
+ * half a minute (resolv.conf(5): 5 s, 2 attempts, for each server and search domain). Image names are free text, so
+ * names that did not resolve last time may use two threads. All names together may use three, and one stays free. Names
+ * of one zone share one thread, because one zone with silent servers can have any number of hosts.
  */
 const MAX_LOOKUPS = 3;
 const MAX_UNPROVEN = 2;
-/** Names remembered to have resolved. Beyond it the one asked longest ago waits with the new ones. */
+/** Names remembered as resolved. Above it the least recently used counts as new again. */
 const MAX_KNOWN = 1_000;
-/** So long a name that finds no thread free stands for what it stood for. Milliseconds. */
+/** While no thread is free, a name keeps its last result for this long. Milliseconds. */
 const KNOWN_MS = 600_000;
 
 export class NameLookups {
@@ -43,11 +43,11 @@ export class NameLookups {
   readonly #resolve: Resolver;
   readonly #known: RecentMap<string, Known> = new RecentMap(MAX_KNOWN);
   readonly #waiting = new Set<Waiter>();
-  /** That are being resolved. */
+  /** Zones with a lookup in flight. */
   readonly #zones = new Set<string>();
   #unproven = 0;
 
-  /** @param patienceMs a name that has not had its turn by then fails, as one that does not resolve at the moment. */
+  /** @param patienceMs a name that waits longer for its turn fails like a temporary lookup error. */
   constructor(patienceMs: number, resolve: Resolver = lookup) {
     this.#patienceMs = patienceMs;
     this.#resolve = resolve;

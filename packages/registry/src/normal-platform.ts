@@ -1,12 +1,12 @@
-/** Names of platforms as they stand in manifests, made those of `kubernetes.io/os` and `kubernetes.io/arch`. */
+/** Converts the platform names of manifests to the values of `kubernetes.io/os` and `kubernetes.io/arch`. */
 import { fieldOf } from "./json-document.ts";
 import type { Platform } from "./platform.ts";
 
-/** A value of a label (and so of a taint), in lower case. What is none can be no architecture of a node. */
+/** A lower-case label value (and so a taint value). No node can have any other text as its architecture. */
 const NAME = /^[a-z0-9](?:[a-z0-9_.-]{0,30}[a-z0-9])?$/;
 const OS_VERSION = /^[0-9A-Za-z][0-9A-Za-z_.-]{0,63}$/;
 
-/** Aliases and the variants they stand for: `normalizeArch` of github.com/containerd/platforms. */
+/** Aliases and their architecture and variant: `normalizeArch` of github.com/containerd/platforms. */
 const ALIASES: ReadonlyMap<string, readonly [architecture: string, variant?: string]> = new Map([
   ["i386", ["386"]],
   ["x86_64", ["amd64"]],
@@ -16,19 +16,19 @@ const ALIASES: ReadonlyMap<string, readonly [architecture: string, variant?: str
   ["armel", ["arm", "v6"]],
 ] as const);
 
-/** The variant that each architecture has when it names none, so that `arm64/v8` and `arm64` are one platform. */
+/** The default variant of each architecture, so that `arm64/v8` and `arm64` are one platform. */
 const USUAL_VARIANT: ReadonlyMap<string, string> = new Map([
   ["amd64", "v1"],
   ["arm64", "v8"],
 ]);
 
 /**
- * The platform that a manifest or a config states, in the words of Kubernetes; `undefined` where it states none that a
- * node could have (nothing, `unknown`, or text that no label can hold).
+ * The platform of a manifest or a config in the words of Kubernetes. `undefined` where it states none that a node could
+ * have (nothing, `unknown`, or text that no label can hold).
  *
- * Names are those of containerd, but `arm` without a variant stays without one: containerd takes it for `v7`, which is
- * right for what it pulls, and a guess for what is reported. A platform without `os`, or with an empty one, is of Linux,
- * as a runtime on a Linux node takes it. `osVersion` is kept for Windows, where it decides whether an image runs.
+ * Names are those of containerd, except that `arm` without a variant stays without one. containerd reads it as `v7`,
+ * which is right for a pull but a guess in a report. A platform with no `os` or an empty one is Linux, as for a runtime
+ * on Linux. `osVersion` is kept for Windows, where it decides whether an image runs.
  */
 export function toPlatform(value: unknown): Platform | undefined {
   const said = fieldOf(value, "os") ?? "";
@@ -46,7 +46,7 @@ export function toPlatform(value: unknown): Platform | undefined {
   };
 }
 
-/** Whether a platform is stated, be it one that no node has. */
+/** Whether a platform is stated, even one that no node has. */
 export function statesPlatform(value: unknown): boolean {
   return typeof fieldOf(value, "architecture") === "string" && fieldOf(value, "architecture") !== "";
 }

@@ -1,12 +1,12 @@
-/** What an image runs on, in the words of Go and of `kubernetes.io/arch`: `linux`, `arm64`, `v8`. */
+/** The platform of an image, in the words of Go and of `kubernetes.io/arch`: `linux`, `arm64`, `v8`. */
 
-/** One of those an image is for. */
+/** One platform of an image. */
 export interface Platform {
   readonly os: string;
   readonly architecture: string;
-  /** `v7` of `arm`, absent where the image names none. */
+  /** `v7` for `arm`; absent where the image names none. */
   readonly variant?: string;
-  /** Of Windows images: `10.0.20348.2031`. */
+  /** For Windows images: `10.0.20348.2031`. */
   readonly osVersion?: string;
 }
 

@@ -1,4 +1,4 @@
-/** A map that forgets what was not asked for the longest when it holds more than `limit`. */
+/** A map that forgets the least recently used entry when it holds more than `limit`. */
 export class RecentMap<K, V> {
   readonly #limit: number;
   readonly #onForget: (value: V) => void;

@@ -1,16 +1,16 @@
 /**
- * Image names, read as container runtimes read them: the grammar of github.com/distribution/reference (regexp.go) and
- * its rules for short names (normalize.go), which containerd, CRI-O and kubelet go by.
+ * Parses image names as container runtimes do: the grammar of github.com/distribution/reference (regexp.go) and its
+ * rules for short names (normalize.go). containerd, CRI-O and kubelet use the same rules.
  */
 import { RegistryError } from "./failure.ts";
 import type { ImageReference } from "./types.ts";
 
 const HUB = "docker.io";
-/** What the Hub was called first; still in names and in docker configs. */
+/** The first name of the Docker Hub, still used in image names and in docker configs. */
 const LEGACY_HUB = "index.docker.io";
 const OFFICIAL = "library/";
 const DEFAULT_TAG = "latest";
-/** `RepositoryNameTotalLengthMax` of distribution/reference. The registry's part of the name does not count. */
+/** `RepositoryNameTotalLengthMax` of distribution/reference. It does not count the registry. */
 const MAX_REPOSITORY_LENGTH = 255;
 /** A host of 253, a port, a repository of 255, a tag of 128 and a sha512 digest are less than half of this. */
 const MAX_NAME_LENGTH = 2_048;
@@ -20,7 +20,7 @@ const PATH_COMPONENT = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
 const HOST_LABEL = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
 const ADDRESS_6 = "\\[[a-fA-F0-9:]+\\]";
 const HEX_64 = /^[a-f0-9]{64}$/;
-/** A host with an underscore is no host name of the grammar, but it passes there as part of the path. So it does here. */
+/** In the grammar a host with an underscore is no host name, but passes as part of the path. So it does here. */
 const REGISTRY = new RegExp(
   `^(?:(?:${HOST_LABEL}(?:\\.${HOST_LABEL})*|${ADDRESS_6})(?::[0-9]+)?|${PATH_COMPONENT})$`,
 );
@@ -35,10 +35,10 @@ export function isDigest(text: string): boolean {
 }
 
 /**
- * Takes an image name apart and makes it whole: `nginx` is `nginx` of `docker.io/library`, tag `latest`. A tag beside a
- * digest is kept, and says nothing: the digest counts.
+ * Parses an image name and completes it: `nginx` is `nginx` of `docker.io/library`, tag `latest`. A tag beside a digest
+ * is kept but has no effect: the digest counts.
  *
- * @throws RegistryError `invalidName`, with a sentence that says which part is wrong.
+ * @throws RegistryError `invalidName`, with a sentence that names the invalid part.
  */
 export function parseReference(name: string): ImageReference {
   if (name === "") throw invalid(name, "it is empty");
@@ -62,13 +62,13 @@ export function parseReference(name: string): ImageReference {
   return { registry, repository, tag: tag ?? DEFAULT_TAG };
 }
 
-/** The name in full: `docker.io/library/nginx:latest`, `ghcr.io/a/b@sha256:…`, or with both tag and digest. */
+/** The full name: `docker.io/library/nginx:latest`, `ghcr.io/a/b@sha256:…`, or with both tag and digest. */
 export function referenceText({ registry, repository, tag, digest }: ImageReference): string {
   const tagged = tag === undefined ? "" : `:${tag}`;
   return `${registry}/${repository}${tagged}${digest === undefined ? "" : `@${digest}`}`;
 }
 
-/** What comes before the first slash is a registry when it cannot be part of a repository of the Hub. */
+/** The text before the first slash is a registry if it cannot be part of a Docker Hub repository. */
 function splitRegistry(name: string): { readonly registry: string; readonly rest: string } {
   const slash = name.indexOf("/");
   if (slash < 0) return { registry: HUB, rest: OFFICIAL + name };
@@ -79,7 +79,7 @@ function splitRegistry(name: string): { readonly registry: string; readonly rest
   return { registry, rest: registry === HUB && !rest.includes("/") ? OFFICIAL + rest : rest };
 }
 
-/** `repository[:tag][@digest]`. No tag and no repository holds an `@`, and no repository a `:`. */
+/** `repository[:tag][@digest]`. Tags and repositories hold no `@`, and repositories no `:`. */
 function splitRest(rest: string): {
   readonly repository: string;
   readonly tag: string | undefined;
@@ -114,7 +114,7 @@ function invalid(name: string, why: string): RegistryError {
   return new RegistryError("invalidName", `${quoted(name)} is no name of an image: ${why}`, { registry: "" });
 }
 
-/** Safe in a line of text, whatever it holds. */
+/** Escapes any text for use in one line. */
 function quoted(text: string): string {
   return JSON.stringify(text.length > MAX_QUOTED_LENGTH ? `${text.slice(0, MAX_QUOTED_LENGTH)}…` : text);
 }

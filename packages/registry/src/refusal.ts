@@ -1,12 +1,12 @@
-/** What a status that is no success means, whether a registry answers it or its token service. */
+/** Converts an error status of a registry or its token service to a failure. */
 import { ExchangeError } from "./exchange-error.ts";
 import type { RegistryFailureKind } from "./failure.ts";
 import type { Answer } from "./transport.ts";
 
-/** Longer than any window of a rate limit: the Hub counts pulls of six hours. */
+/** Longer than any rate limit window: the Docker Hub counts pulls of six hours. */
 const MAX_RETRY_AFTER_MS = 6 * 60 * 60 * 1000;
 
-/** September 2001, or 31 years: what is more is a moment. */
+/** September 2001, or 31 years: a larger number is a point in time. */
 const EARLIEST_MOMENT_S = 1_000_000_000;
 
 const PHRASES: ReadonlyMap<RegistryFailureKind, string> = new Map([
@@ -42,9 +42,9 @@ export function refusal(
 }
 
 /**
- * RFC 9110 section 10.2.3: seconds, or a date. The Hub sends the moment as seconds since 1970 (docker/hub-feedback#2459),
- * which as a number of seconds would be decades. Absent when it is neither, and when it is no time at all or has passed:
- * of a date against a clock that runs ahead, nobody could tell for how long. At most 6 h.
+ * RFC 9110 section 10.2.3: seconds, or a date. The Docker Hub sends a point in time as seconds since 1970
+ * (docker/hub-feedback#2459), which as a duration would be decades. Absent when it is neither, invalid, or over; a
+ * clock that runs ahead makes the duration unknown. At most 6 h.
  */
 export function parseRetryAfter(
   header: string | readonly string[] | undefined,

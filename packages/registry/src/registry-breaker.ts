@@ -1,20 +1,20 @@
-/** Leaves registries alone that do not answer, or that asked for it. */
+/** Pauses questions to registries that do not answer, or that asked for a pause. */
 import type { RegistryError, RegistryFailureKind } from "./failure.ts";
 import { RecentMap } from "./recent-map.ts";
 
-/** How patient it is. */
+/** Limits of the breakers. */
 export interface RegistryBreakerOptions {
-  /** Failures in a row, of two namespaces at least, before a registry is left alone. Default 5. */
+  /** Failures in a row, of two namespaces at least, before a registry rests. Default 5. */
   readonly failures?: number;
-  /** For how long then, ms. Default 30,000. Also after a 429 that names no time. */
+  /** Length of the rest, ms. Default 30,000. Also after a 429 that names no time. */
   readonly restMs?: number;
-  /** The longest that a `Retry-After` is taken at its word, ms. Default an hour. */
+  /** The longest `Retry-After` that is obeyed, ms. Default an hour. */
   readonly mostRestMs?: number;
-  /** Registries, and limits, remembered. Default 1,000; beyond it the one wanted longest ago is forgotten, and so asked. */
+  /** Registries and limits remembered. Default 1,000; above it the least recently used is forgotten. */
   readonly maxRegistries?: number;
 }
 
-/** Who asks a registry. */
+/** The asker of a registry. */
 export interface RegistryAsker {
   readonly registry: string;
   readonly namespace: string;
@@ -22,49 +22,49 @@ export interface RegistryAsker {
   readonly credential: string;
 }
 
-/** May it be asked; and if not, how long it is left alone, ms, and why. */
+/** Whether it may be asked. If not, the time to wait, ms, and why. */
 export type Admission =
   | { readonly allowed: true }
   | { readonly allowed: false; readonly waitMs: number; readonly why: "failing" | "rateLimited" };
 
 interface Trouble {
   readonly failures: number;
-  /** Whom it failed; two are enough to know. */
+  /** Namespaces that saw failures; two are enough. */
   readonly namespaces: readonly string[];
-  /** On the clock of the caller; absent while it may be asked. */
+  /** End of the rest on the clock of the caller; absent while it may be asked. */
   readonly restsUntil: number | undefined;
   probing: boolean;
 }
 
-/** How long others wait while one question probes, ms: about what an answer takes. */
+/** Wait of other questions while one probes, ms: about the time of an answer. */
 const PROBE_WAIT_MS = 1_000;
-/** One namespace may name images that break connections; those of two, and no answer in between, say that it is the registry. */
+/** One namespace may name images that break connections. Failures of two without a success show a real fault. */
 const WITNESSES = 2;
 
 /**
- * The registry's fault. `malformed` is none: whoever may push an image can make one, and five of them would close a
- * registry for everybody else. Nor is a 5xx: it may be of one path, such as that of a proxy whose upstream is away. Nor
- * is what another server does that the registry led to.
+ * Failures that are the registry's fault. `malformed` is not: any user who can push an image can cause it, and five
+ * such images would block the registry for all. A 5xx is not: it may concern one path, such as that of a proxy without
+ * its upstream. Failures of other servers that the registry led to are not.
  */
 const FAULTS: ReadonlySet<RegistryFailureKind> = new Set(["unreachable"]);
 
 /**
  * One circuit breaker for each registry, and one limit for each credential that a registry limited.
  *
- * - Closed while questions are answered, also with a no. After `failures` in a row that are the registry's fault, and that
- *   two namespaces have seen, it opens for `restMs`.
- * - Then one question is let through. Its answer closes the breaker, its failure opens it again.
- * - A 429 is an answer. Questions of the same namespace with the same credential wait for as long as the registry asked.
+ * - Closed while questions get answers, including refusals. After `failures` faults in a row, seen by two namespaces,
+ *   it opens for `restMs`.
+ * - Then one question is allowed. Its answer closes the breaker, its failure opens it again.
+ * - A 429 is an answer. The same namespace and credential wait for as long as the registry asked.
  *
- * Every question that was allowed must be `settled`. Times are ms of any clock that never goes back.
+ * Every allowed question must be passed to `settle`. Times are ms of any clock that never goes back.
  */
 export class RegistryBreakers {
   readonly #failures: number;
   readonly #restMs: number;
   readonly #mostRestMs: number;
-  /** Only registries in trouble. */
+  /** Only registries with failures. */
   readonly #troubles: RecentMap<string, Trouble>;
-  /** Until when, by registry, namespace and credential. */
+  /** End of the limit, by registry, namespace and credential. */
   readonly #limits: RecentMap<string, number>;
 
   constructor(options: RegistryBreakerOptions = {}) {
@@ -76,7 +76,7 @@ export class RegistryBreakers {
     this.#limits = new RecentMap(maxRegistries);
   }
 
-  /** Whether it is open for all. Takes no right to probe. */
+  /** Whether it is open for all. Does not claim the probe. */
   check(registry: string, now: number): Admission {
     const trouble = this.#troubles.get(registry);
     if (trouble?.restsUntil === undefined) return { allowed: true };
@@ -84,7 +84,7 @@ export class RegistryBreakers {
     return waitMs > 0 ? { allowed: false, waitMs, why: "failing" } : { allowed: true };
   }
 
-  /** Asks for a question that is put now when it is allowed. */
+  /** Checks a question that is put at once if allowed, and claims the probe. */
   admit(asker: RegistryAsker, now: number): Admission {
     const limitedMs = (this.#limits.get(limitKey(asker)) ?? now) - now;
     if (limitedMs > 0) return { allowed: false, waitMs: limitedMs, why: "rateLimited" };
@@ -94,7 +94,7 @@ export class RegistryBreakers {
     return admission;
   }
 
-  /** Tells what became of a question: an answer (`undefined`), or how it failed. */
+  /** Reports the result of a question: an answer (`undefined`), or its failure. */
   settle(asker: RegistryAsker, failure: RegistryError | undefined, now: number): void {
     const { registry } = asker;
     if (failure?.kind === "rateLimited") {
@@ -112,7 +112,7 @@ export class RegistryBreakers {
 
   #fail({ registry, namespace }: RegistryAsker, trouble: Trouble | undefined, now: number): void {
     const resting = trouble?.restsUntil !== undefined && now < trouble.restsUntil;
-    // A question from before it opened says nothing new.
+    // A question from before the rest says nothing new.
     if (resting) return;
     const failures = (trouble?.failures ?? 0) + 1;
     const namespaces = [...new Set([...(trouble?.namespaces ?? []), namespace])].slice(0, WITNESSES);

@@ -1,32 +1,32 @@
-/** Who may send a request now, so that neither Berth nor a registry is overrun, and no namespace or registry makes others wait. */
+/** Limits and orders requests, so that no namespace or registry delays others and no server is overloaded. */
 
 import { RecentMap } from "./recent-map.ts";
 
-/** How many at once. */
+/** Limits of simultaneous requests. */
 export interface RequestTurnsOptions {
   /** In all. Default 16. */
   readonly total?: number;
-  /** To one registry. Default 4: what container runtimes allow themselves for one pull. */
+  /** To one registry. Default 4: the limit of container runtimes for one pull. */
   readonly perRegistry?: number;
   /**
-   * To registries that did not answer promptly when they were asked last, or were never asked, all together. Default
-   * half of all: names of images are free text, and hosts that swallow requests must not keep the others waiting.
+   * To all registries together that answered late or not at all last time, or were never asked. Default half of all.
+   * Image names are free text, and hosts that swallow requests must not block other registries.
    */
   readonly unproven?: number;
 }
 
-/** What is asked, for whom. */
+/** A question that needs a turn. */
 export interface TurnQuestion {
-  /** Whose question it is: namespaces are served in turn. */
+  /** The namespace that asks. Namespaces are served in turn. */
   readonly namespace: string;
   readonly registry: string;
-  /** Of the image: one at a time has a turn for it. */
+  /** The image. Only one turn at a time is for it. */
   readonly name: string;
 }
 
-/** The right to send requests to one registry; disposed of when they have ended. */
+/** The right to send requests to one registry. Dispose of it when they have ended. */
 export interface Turn extends Disposable {
-  /** Tells whether the registry answered promptly. Not called where it was not asked. */
+  /** Reports whether the registry answered promptly. Not called if the registry was not asked. */
   asked(isPrompt: boolean): void;
 }
 
@@ -34,10 +34,10 @@ interface Waiter extends TurnQuestion {
   readonly give: (turn: Turn | undefined) => void;
 }
 
-/** Registries that are remembered to be prompt. Beyond it the one asked longest ago is forgotten, which costs it speed only. */
+/** Registries remembered as prompt. Above it the least recently used is forgotten and only loses speed. */
 const MAX_PROVEN = 1_000;
 
-/** So many turns, of which a namespace gets as many as it leaves free: alone half of them, and there is one for a newcomer. */
+/** A share of the turns. A namespace gets as many as it leaves free, so one alone leaves half for others. */
 class Share {
   readonly #limit: number;
   readonly #byNamespace = new Map<string, number>();
@@ -61,12 +61,12 @@ class Share {
   }
 }
 
-/** Namespaces take turns, and so do the registries of each; within a registry the first that come are served first. */
+/** Namespaces take turns, and so do the registries of each. One registry's questions go first in, first out. */
 export class RequestTurns {
   readonly #perRegistry: number;
   readonly #all: Share;
   readonly #unproven: Share;
-  /** By namespace and registry, in the order in which they are served next. Nothing empty stays. */
+  /** By namespace and registry, in the order of service. Empty entries are removed. */
   readonly #waiting = new Map<string, Map<string, Waiter[]>>();
   readonly #running = new Map<string, number>();
   readonly #names = new Set<string>();
@@ -79,10 +79,10 @@ export class RequestTurns {
     this.#unproven = new Share(unproven);
   }
 
-  /** Waits for a turn; `undefined` when it is closed meanwhile. Whoever waits is bounded by the caller. */
+  /** Waits for a turn; `undefined` when it is closed meanwhile. The caller bounds the number of waiters. */
   take(question: TurnQuestion): Promise<Turn | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
-    // Of those that wait nobody may go: that changes only when a turn ends.
+    // No present waiter may run: that changes only when a turn ends.
     if (this.#mayRun(question) && !this.#names.has(question.name))
       return Promise.resolve(this.#start(question));
     const { promise, resolve } = Promise.withResolvers<Turn | undefined>();
@@ -95,7 +95,7 @@ export class RequestTurns {
     return promise;
   }
 
-  /** Nobody gets a turn any more. Turns that were taken go on. */
+  /** Gives no more turns. Turns in use go on. */
   close(): void {
     this.#closed = true;
     const waiting = [...this.#waiting.values()].flatMap((ofNamespace) => [...ofNamespace.values()].flat());
@@ -116,7 +116,7 @@ export class RequestTurns {
     }
   }
 
-  /** The namespace with the fewest requests under way comes first; equals take turns. */
+  /** The namespace with the fewest requests in flight comes first; equal ones take turns. */
   #next(): Waiter | undefined {
     let first: Waiter | undefined;
     for (const [namespace, ofNamespace] of this.#waiting) {
@@ -165,7 +165,7 @@ export class RequestTurns {
   }
 }
 
-/** Counts by key; nothing is kept of what is zero. */
+/** Counts by key. Keys with a count of zero are removed. */
 export function count(counts: Map<string, number>, key: string, change: number): void {
   const now = (counts.get(key) ?? 0) + change;
   if (now === 0) counts.delete(key);

@@ -1,4 +1,4 @@
-/** Facts as they outlive the process: plain JSON that anybody may have edited meanwhile. */
+/** Facts that outlive the process: plain JSON that users may have edited. */
 import { fieldOf } from "./json-document.ts";
 import { MAX_INDEX_ENTRIES } from "./manifest.ts";
 import { platformKey, toPlatform } from "./normal-platform.ts";
@@ -6,7 +6,7 @@ import type { Platform } from "./platform.ts";
 import { isDigest, parseReference, referenceText } from "./reference.ts";
 import type { ImageReference } from "./types.ts";
 
-/** One image, by tag or by digest. Holds no credential, and nothing of who asked. */
+/** One image, by tag or by digest. Holds no credential and no asker. */
 export interface StoredFact {
   /** `factName` of the image. */
   readonly name: string;
@@ -20,15 +20,15 @@ export interface StoredFact {
 }
 
 /**
- * The name that facts are kept under: in full, and without the tag where there is a digest, for it says nothing there.
- * Two names of an image that mean the same have one.
+ * The key of facts: the full name, without the tag where a digest makes it meaningless. Names with the same meaning
+ * have the same key.
  */
 export function factName(reference: ImageReference): string {
   const { registry, repository, digest } = reference;
   return digest === undefined ? referenceText(reference) : `${registry}/${repository}@${digest}`;
 }
 
-/** The fact, or `undefined` where anything in it could not have been written by `ImageFactStore`. Never throws. */
+/** The fact, or `undefined` if any part of it cannot come from `ImageFactStore`. Never throws. */
 export function parseStoredFact(value: unknown): StoredFact | undefined {
   const [name, digest, mediaType, at] = ["name", "digest", "mediaType", "at"].map((field) =>
     fieldOf(value, field),
@@ -45,7 +45,7 @@ export function parseStoredFact(value: unknown): StoredFact | undefined {
   return { name, digest, mediaType, platforms, ...(isBundle && { isBundle }), at };
 }
 
-/** Empty for a tag; `undefined` where the name is not what `factName` gives. */
+/** Empty for a tag; `undefined` if `factName` would not give this name. */
 function digestInName(name: string): string | undefined {
   try {
     const reference = parseReference(name);
@@ -55,7 +55,7 @@ function digestInName(name: string): string | undefined {
   }
 }
 
-/** Each as `toPlatform` writes it, and each once. */
+/** Each as `toPlatform` writes it, without duplicates. */
 function parsePlatforms(value: unknown): readonly Platform[] | undefined {
   if (!Array.isArray(value) || value.length > MAX_INDEX_ENTRIES) return undefined;
   const platforms = value.map((stored: unknown) => {

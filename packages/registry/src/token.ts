@@ -1,6 +1,6 @@
 /**
- * Bearer tokens of registries (distribution specification, "Token Authentication" and its OAuth2 sibling): asked for
- * once by each credential for each scope, kept until shortly before they end, and never longer than needed in memory.
+ * Bearer tokens of registries (distribution specification, "Token Authentication" and its OAuth2 variant). Each
+ * credential requests one token per scope and keeps it in memory until shortly before it expires.
  */
 import { Deadline } from "./deadline.ts";
 import type { Endpoint } from "./endpoints.ts";
@@ -11,12 +11,12 @@ import { refusal } from "./refusal.ts";
 import { type Answer, type Transport, whyNotFollow } from "./transport.ts";
 import type { RegistryCredential } from "./types.ts";
 
-/** What a token is for. */
+/** The purpose of a token. */
 export interface TokenQuestion {
   readonly endpoint: Endpoint;
-  /** Who asks for what: server, repository and credential, as a digest. No other gets the token. */
+  /** Server, repository and credential, as a digest. Only this asker gets the token. */
   readonly asker: string;
-  /** As the registry named it; checked here. */
+  /** As the registry named it; checked in this file. */
   readonly realm: string;
   /** A server at a public address named the realm. */
   readonly byPublic: boolean;
@@ -28,15 +28,15 @@ export interface TokenQuestion {
 
 export interface Token {
   readonly token: string;
-  /** Nobody had it before this call. */
+  /** This call requested it. */
   readonly fresh: boolean;
 }
 
-/** The specification's default where the answer does not say. */
+/** The specification's default for an answer without a lifetime. */
 const DEFAULT_LIFE_S = 60;
-/** Nobody should have to wait longer for a withdrawn right to be gone. */
+/** A withdrawn right must not work for longer than this. */
 const MAX_LIFE_S = 60 * 60;
-/** Not used in the last sixth of its life, nor in the last 10 s: the clocks and the way there need some time. */
+/** Unused in its last 10 s (at most a sixth of its life), for clock differences and network delays. */
 const MARGIN_MS = 10_000;
 const MAX_TOKENS = 1_000;
 const MAX_ANSWER_BYTES = 1024 * 1024;
@@ -44,11 +44,11 @@ const MAX_ANSWER_BYTES = 1024 * 1024;
 const MAX_TOKEN_LENGTH = 32 * 1024;
 const CLIENT_ID = "berth";
 
-/** Where the client has its time from. */
+/** The clocks of the client. */
 export interface RegistryClock {
-  /** Epoch, ms. */
+  /** Ms since 1970. */
   now(): number;
-  /** Does not jump, ms. */
+  /** Never jumps, ms. */
   monotonic(): number;
 }
 
@@ -71,7 +71,7 @@ export class TokenStore {
   }
 
   /**
-   * Callers with the same question share one request, which goes on when one of them gives up.
+   * Callers with the same question share one request. It goes on when one of them gives up.
    * @throws ExchangeError
    */
   async get(question: TokenQuestion, deadline: Deadline): Promise<Token> {
@@ -87,7 +87,7 @@ export class TokenStore {
     return { token: await deadline.race(asked), fresh: true };
   }
 
-  /** It was refused. A token that has taken its place meanwhile stays. */
+  /** Call it for a refused token. A newer token stays. */
   forget(question: TokenQuestion, token: string): void {
     const key = keyOf(question);
     if (this.#kept.get(key)?.token === token) this.#kept.delete(key);
@@ -108,9 +108,9 @@ export class TokenStore {
   }
 
   /**
-   * A registry may send its own credentials to whichever token service it names, as every client lets it: `docker.io`
-   * names `auth.docker.io`. It has to be https. Only a registry that speaks plain http itself may name a realm that does,
-   * and only one that the configuration lists.
+   * A registry may send its own credentials to any token service that it names, as every client allows: `docker.io`
+   * names `auth.docker.io`. The service must use https. Only a registry that uses plain http itself may name a plain
+   * http service, and the configuration must list that service.
    */
   #realmOf({ endpoint, realm }: TokenQuestion): URL {
     const refuse = (what: string): ExchangeError =>
@@ -126,13 +126,13 @@ export class TokenStore {
   }
 }
 
-/** RFC 7617; `undefined` for a credential that is no name and password. */
+/** RFC 7617; `undefined` for a credential without name and password. */
 export function basicOf({ username, password }: RegistryCredential): string | undefined {
   if (username === undefined && password === undefined) return undefined;
   return `Basic ${Buffer.from(`${username ?? ""}:${password ?? ""}`, "utf8").toString("base64")}`;
 }
 
-/** A token as it may stand in a header (`b64token` of RFC 6750, and what else is visible). */
+/** Whether a header may hold the token (`b64token` of RFC 6750, and other visible characters). */
 export function isToken(text: unknown): text is string {
   return typeof text === "string" && text.length <= MAX_TOKEN_LENGTH && /^[\x21-\x7e]+$/.test(text);
 }
@@ -162,7 +162,7 @@ function toExchange(question: TokenQuestion, realm: URL): Parameters<Transport["
   }
   const url = new URL(realm);
   if (service !== undefined) url.searchParams.append("service", service);
-  // Several scopes are parted by spaces in the challenge and in a form, and repeated in a query.
+  // Spaces separate scopes in the challenge and in a form; a query repeats the parameter.
   for (const one of scope.split(" ")) url.searchParams.append("scope", one);
   const authorization = credential === undefined ? undefined : basicOf(credential);
   return { ...common, method: "GET", url: url.href, authorization };
@@ -184,7 +184,7 @@ function parseAnswer(
   return { token, lifeMs: seconds * 1000 };
 }
 
-/** 400 is how OAuth2 refuses a refresh token (RFC 6749 section 5.2). 404 says nothing of the image. */
+/** With 400 OAuth2 refuses a refresh token (RFC 6749 section 5.2). A 404 says nothing about the image. */
 function kindOf(status: number): RegistryFailureKind | undefined {
   if (status === 400) return "unauthorized";
   return status === 404 ? "malformed" : undefined;

@@ -1,37 +1,37 @@
-/** One request to one server, with the redirects it is sent on: what may follow where, how long, and how much of it. */
+/** One request to one server with its redirects, and the limits on their targets, time and size. */
 import type { Dispatcher } from "undici";
 import { Connections, type ConnectionsOptions, type Server } from "./connections.ts";
 import { Deadline } from "./deadline.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { ExchangeError, reasonOf } from "./exchange-error.ts";
 
-/** What a request is for. */
+/** The purpose of a request. */
 export type RequestKind = "manifest" | "head" | "blob" | "token";
 
 /** One request on the wire; each redirect is one more. */
 export interface RegistryRequest {
-  /** Host and port asked, as in `RegistryError.registry`. Images may name any host: not for the label of a metric. */
+  /** The host and port, as in `RegistryError.registry`. Images can name any host, so it is no metric label. */
   readonly registry: string;
   readonly kind: RequestKind;
-  /** Absent when there was no answer. */
+  /** Absent without an answer. */
   readonly status?: number;
-  /** Why there was no answer, or no whole one. For the operator: a tenant could learn from it what listens where. */
+  /** Why the answer is missing or incomplete. For the operator only: it could show a tenant which ports listen. */
   readonly why?: string;
 }
 
 export interface Exchange {
   readonly kind: RequestKind;
-  /** Whose rules on plain http and certificates hold. */
+  /** The endpoint whose rules on plain http and certificates apply. */
   readonly endpoint: Endpoint;
   readonly method: "GET" | "HEAD" | "POST";
   readonly url: string;
-  /** A server at a public address named the URL. */
+  /** A server at a public address gave the URL. */
   readonly byPublic: boolean;
   readonly accept: string;
   readonly authorization: string | undefined;
-  /** Of a POST: a form. */
+  /** Form of a POST. */
   readonly form?: string;
-  /** Of a successful answer. One that is longer is not read to the end. */
+  /** Limit of a successful answer. A longer one is not read to the end. */
   readonly maxBytes: number;
 }
 
@@ -40,22 +40,22 @@ export interface Answer {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   /** Empty unless the status is 2xx. */
   readonly bytes: Buffer;
-  /** It comes from another server than was asked, and so without credentials. */
+  /** Another server than the one asked sent it, and so without credentials. */
   readonly elsewhere: boolean;
-  /** A server at a public address had a part in it. */
+  /** A server at a public address was involved. */
   readonly fromPublic: boolean;
 }
 
 export interface TransportOptions extends Omit<ConnectionsOptions, "connectMs"> {
   readonly userAgent: string;
-  /** For each request by itself. */
+  /** Time limit of each request. */
   readonly requestMs: number;
   readonly onRequest: (request: RegistryRequest) => void;
 }
 
 const MAX_REDIRECTS = 8;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-/** Of an answer that is no success: read so that the connection can be used again, and thrown away. */
+/** Limit of an error body, which is read and dropped so that the connection can be used again. */
 const MAX_IGNORED_BYTES = 64 * 1024;
 
 export class Transport {
@@ -68,11 +68,11 @@ export class Transport {
   }
 
   /**
-   * Asks, and follows where a GET or HEAD is sent on: at most 8 times, nowhere twice, from https only to https, and
-   * with the credentials no further than the origin that they were for. A server at a public address sends on to none at
-   * a private one, unless the configuration lists that.
+   * Sends the request and follows redirects of a GET or HEAD. It follows at most 8, none twice, and from https only to
+   * https. Credentials go only to the origin that they are for. A server at a public address cannot redirect to a
+   * private address, unless the configuration lists that one.
    *
-   * @throws ExchangeError `unreachable`, `malformed` or `aborted`. A status is no failure here.
+   * @throws ExchangeError `unreachable`, `malformed` or `aborted`. An error status does not throw.
    */
   async send(exchange: Exchange, signal: AbortSignal): Promise<Answer> {
     let url = new URL(exchange.url);
@@ -95,7 +95,7 @@ export class Transport {
     }
   }
 
-  /** The configuration lists this origin. */
+  /** Whether the configuration lists this origin. */
   isListed(origin: string): boolean {
     return this.#connections.isListed(origin);
   }
@@ -118,7 +118,7 @@ export class Transport {
       const response = await this.#dispatch(exchange, url, server, authorization, deadline);
       status = response.statusCode;
       const { headers, body } = response;
-      // An error of a body that nobody reads any more would end the process.
+      // Without this listener an error of a body that is no longer read would end the process.
       body.on("error", () => undefined);
       if (status >= 200 && status < 300)
         return { status, headers, bytes: await readWhole(response, exchange, deadline) };
@@ -176,7 +176,7 @@ export class Transport {
   }
 }
 
-/** Whether a server that is asked under these rules may have a URL asked in its place. Half a sentence when not. */
+/** Why a server under these rules may not redirect to a URL, as half a sentence; `undefined` when it may. */
 export function whyNotFollow(url: URL, endpoint: Endpoint): string | undefined {
   if (url.protocol !== "https:" && url.protocol !== "http:") return "to what is no http(s) URL";
   if (url.username !== "" || url.password !== "") return "to a URL with a password in it";
@@ -189,7 +189,7 @@ function targetOf(answer: Pick<Answer, "headers">, from: URL, exchange: Exchange
     throw astray(exchange, "sends on without saying where");
   const next = new URL(location, from);
   next.hash = "";
-  // Once on https, no rule of a plain registry leads back.
+  // After https no request goes back to http, whatever the rules of the registry are.
   const downgraded = from.protocol === "https:" && next.protocol === "http:";
   const why = downgraded ? "from https to plain http" : whyNotFollow(next, exchange.endpoint);
   if (why !== undefined) throw astray(exchange, `sends on ${why}`);

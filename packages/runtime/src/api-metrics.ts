@@ -2,8 +2,8 @@ import type { RequestInfo, RequestOutcome } from "@berth/kube";
 import type { MetricsRegistry } from "./metrics.ts";
 
 /**
- * Declares what is counted of requests to the API server, and gives the `onAnswer` that counts it. The labels are
- * bounded by the kinds in use, never by objects.
+ * Declares the metrics of requests to the API server, and returns the `onAnswer` that counts them. The labels grow with
+ * the kinds in use, never with objects.
  */
 export function declareApiMetrics(
   metrics: MetricsRegistry,

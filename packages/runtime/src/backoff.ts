@@ -6,13 +6,13 @@ export type Random = () => number;
 /** How waits grow from failure to failure. */
 export interface BackoffOptions {
   /**
-   * The most the first wait can be. Milliseconds, default 50: the usual first failure is a conflict or a dropped
-   * connection, and the informer needs some milliseconds to see the newer version. Less would only retry blind.
+   * The upper bound of the first wait, in milliseconds. Default 50. The usual first failure is a conflict or a dropped
+   * connection. A shorter wait would retry before the informer has seen the newer version.
    */
   readonly baseMs?: number;
   /**
-   * The longest wait. Milliseconds, default 300,000: reached after 13 doublings (about seven minutes of failing), and
-   * the longest a person who fixed the cause should have to wait to see it heal.
+   * The longest wait, in milliseconds. Default 300,000. Waits reach it after 13 doublings, about seven minutes of
+   * failures. A user who fixes the cause waits at most this long for the next attempt.
    */
   readonly capMs?: number;
   /** Default `Math.random`. */
@@ -36,9 +36,9 @@ export function backoffDelay(failures: number, options: BackoffOptions = {}): nu
   return (ceilingMs / 2) * (1 + random());
 }
 
-/** How waits grow, and for how many keys that is remembered. */
+/** How waits grow, and how many keys are remembered. */
 export interface KeyedBackoffOptions extends BackoffOptions {
-  /** Keys remembered; default 1,000,000. Beyond it the key that failed longest ago starts over: sooner, never lost. */
+  /** Keys remembered, default 1,000,000. Above it the key that failed longest ago starts over; no key is lost. */
   readonly maxKeys?: number;
 }
 
@@ -70,7 +70,7 @@ export class KeyedBackoff {
     return this.#failures.get(key) ?? 0;
   }
 
-  /** Begins anew for this key. */
+  /** Resets the count of this key. */
   forget(key: string): void {
     this.#failures.delete(key);
   }

@@ -3,7 +3,7 @@
  * replays can hold time still; nothing else calls `Date.now` or `setTimeout`.
  */
 export interface Clock {
-  /** Wall time, milliseconds since the Unix epoch: for what is written to the cluster. Can jump. */
+  /** Wall time, milliseconds since the Unix epoch, for times written to the cluster. Can jump. */
   now(): number;
   /** Monotonic milliseconds from an arbitrary origin: for measuring and for deadlines. Never jumps. */
   monotonic(): number;
@@ -49,7 +49,7 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** A clock that moves only when told: for tests and replays. */
+/** A clock that moves only when `advance` is called: for tests and replays. */
 export interface VirtualClock extends Clock {
   /** Moves time forward and runs what falls due, in order of time, letting promises settle after each. */
   advance(ms: number): Promise<void>;
@@ -58,7 +58,7 @@ export interface VirtualClock extends Clock {
 }
 
 /**
- * A clock that stands still until told to advance.
+ * A clock that stands still until `advance` is called.
  * @param startMs wall time at the beginning, ms since the epoch; default 2026-01-01T00:00:00Z.
  */
 export function createVirtualClock(startMs = 1_767_225_600_000): VirtualClock {

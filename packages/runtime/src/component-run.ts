@@ -5,18 +5,18 @@ import type { Logger } from "./log.ts";
 export interface StopLimits {
   /** Monotonic time by which the component must have ended. */
   readonly byMs: number;
-  /** Of that, at most so long for what is in flight. 0: abort at once. */
+  /** Part of it for work in flight, at most. 0: abort at once. */
   readonly drainMs: number;
 }
 
 export interface ComponentRunOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** The component failed, or ended without being told to. Called at most once, and never while stopping. */
+  /** The component failed, or ended before its signal aborted. Called at most once, and never while stopping. */
   readonly onFailure: (error: unknown) => void;
 }
 
-/** One component from its start to its end. Nothing here throws or rejects: a failure is told to `onFailure`. */
+/** One component from start to end. Nothing here throws or rejects: failures go to `onFailure`. */
 export class ComponentRun {
   readonly component: Component;
   readonly #options: ComponentRunOptions;
@@ -31,7 +31,7 @@ export class ComponentRun {
     this.#options = options;
   }
 
-  /** Resolves `true` once it has started; `false` when it could not, or is being stopped. */
+  /** Resolves `true` once it has started; `false` when the start failed or the component is being stopped. */
   start(): Promise<boolean> {
     if (this.#stopping) return Promise.resolve(false);
     const started = Promise.withResolvers<boolean>();
@@ -47,7 +47,7 @@ export class ComponentRun {
     if (this.#state === "waiting") this.#end();
   }
 
-  /** Drains, then aborts. Resolves `false` when it has not ended in time; it is not waited for any longer. */
+  /** Drains, then aborts. Resolves `false` when it has not ended in time, without waiting any longer. */
   async stop({ byMs, drainMs }: StopLimits): Promise<boolean> {
     const { clock, log } = this.#options;
     this.#stopping = true;
@@ -65,7 +65,7 @@ export class ComponentRun {
     return this.#settled.promise;
   }
 
-  /** Why others cannot rely on it now; `undefined` when they can. */
+  /** Why other components cannot rely on it now; `undefined` when they can. */
   problem(): string | undefined {
     if (this.#state === "ended") return "it has ended";
     if (this.#stopping) return "it is stopping";
@@ -73,7 +73,7 @@ export class ComponentRun {
     return this.component.problem?.() ?? (this.#state === "starting" ? "it is starting" : undefined);
   }
 
-  /** What it says of itself while it runs; `undefined` before and after. */
+  /** The component's own problem while it runs; `undefined` before and after. */
   problemWhileRunning(): string | undefined {
     return this.#state === "running" && !this.#stopping ? this.component.problem?.() : undefined;
   }
@@ -106,7 +106,7 @@ export class ComponentRun {
     this.#settled.resolve();
   }
 
-  /** A failure on the way out changes nothing any more. */
+  /** Only logs a failure during the stop, because it changes nothing any more. */
   #reportLate(error: unknown): void {
     this.#options.log.warn("failed while stopping", { error: String(error) });
   }

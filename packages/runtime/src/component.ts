@@ -3,13 +3,13 @@
 /** A component that has started. */
 export interface Running {
   /**
-   * Settles when the component has come to rest after its signal aborted. Settling sooner, or rejecting, is a
-   * failure of the component and ends the manager.
+   * Settles when the component has stopped after its signal aborted. Settling sooner, or rejecting, is a failure of the
+   * component and ends the manager.
    */
   readonly ended: Promise<void>;
   /**
-   * Finishes what is in flight and takes nothing new. Called before the signal aborts when there is time for it: on
-   * an orderly stop, not after losing the leadership.
+   * Finishes the work in flight and accepts nothing new. The manager calls it before the signal aborts when there is
+   * time: on an orderly stop, not after losing the leadership.
    */
   drain?(): Promise<void>;
 }
@@ -19,17 +19,17 @@ export interface Component {
   /** Lower case, digits and dashes: it is also the name of its readiness check. */
   readonly name: string;
   /**
-   * Resolves once others may rely on it (a server listens, caches are synced); the next components wait for that.
-   * After `signal` aborted it settles soon, either way.
+   * Resolves once others may rely on it (a server listens, caches are synced); the next components wait for that. After
+   * `signal` aborts it soon resolves or rejects.
    */
   start(signal: AbortSignal): Promise<Running>;
-  /** Why it cannot do its work just now, in a sentence; `undefined` when it can. Quick: asked by every probe. */
+  /** Why it cannot work now, in a sentence; `undefined` when it can. Quick: every probe calls it. */
   problem?(): string | undefined;
-  /** What is worth knowing though it does its work, in a sentence: `/readyz?verbose` shows it and does not fail. */
+  /** Information, in a sentence, although it works: `/readyz?verbose` shows it and does not fail. */
   note?(): string | undefined;
 }
 
-/** What `createLoopComponent` makes a component of. */
+/** Options of `createLoopComponent`. */
 export interface LoopOptions {
   readonly name: string;
   /** Runs until `signal` aborts. */
@@ -40,7 +40,7 @@ export interface LoopOptions {
   problem?(): string | undefined;
 }
 
-/** A component out of a loop that runs until its signal aborts: an informer, a watcher of files. */
+/** Makes a component of a loop that runs until its signal aborts: an informer, a watcher of files. */
 export function createLoopComponent(loop: LoopOptions): Component {
   return {
     name: loop.name,
@@ -53,7 +53,7 @@ export function createLoopComponent(loop: LoopOptions): Component {
   };
 }
 
-/** What `createServerComponent` makes a component of. */
+/** Options of `createServerComponent`. */
 export interface ServerOptions {
   readonly name: string;
   /** Resolves when it listens. */
@@ -62,7 +62,7 @@ export interface ServerOptions {
   problem?(): string | undefined;
 }
 
-/** A component out of something that is started and disposed of: a server. */
+/** Makes a component of something that is started and disposed of: a server. */
 export function createServerComponent(server: ServerOptions): Component {
   return {
     name: server.name,

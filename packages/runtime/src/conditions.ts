@@ -17,12 +17,11 @@ export interface DesiredCondition {
 const MAX_MESSAGE = 32_768;
 
 /**
- * Puts the desired conditions in the place of those with the same type and leaves all others as they are, in order
- * of type.
+ * Replaces the conditions with the same type as a desired one and keeps all others, in order of type.
  *
  * Guarantees: `lastTransitionTime` moves only when `status` changes (the rule of api-conventions.md, "Typical status
- * properties"); when nothing changes, the result is `current` itself, so `===` tells whether there is anything to
- * write; a desired condition decided for an older generation than the present one changes nothing.
+ * properties"). When nothing changes, the result is `current` itself, so `===` shows whether a write is needed. A
+ * desired condition of an older generation than the present one changes nothing.
  */
 export function mergeConditions(
   current: readonly Condition[] | undefined,
@@ -59,7 +58,7 @@ export function findCondition(
   return current?.find((condition) => condition.type === type);
 }
 
-/** True only for status `True` decided for this generation or a later one: an old verdict proves nothing. */
+/** True only for status `True` of this generation or a later one: an older status proves nothing. */
 export function isConditionTrue(
   current: readonly Condition[] | undefined,
   type: string,

@@ -1,7 +1,7 @@
 import type { MetricsRegistry } from "./metrics.ts";
 import type { ResultLabel } from "./reconcile-outcome.ts";
 
-/** What a scrape asks a controller for. */
+/** The state of a controller that its gauges read at each scrape. */
 export interface ControllerState {
   readonly active: number;
   readonly stuck: number;

@@ -24,12 +24,12 @@ import {
   WorkQueue,
 } from "./work-queue.ts";
 
-/** What a controller does, for which keys, and within which bounds. */
+/** The reconciler of a controller, the sources of its keys, and its limits. */
 export interface ControllerOptions<K extends QueueKey = ObjectKey> {
   /** Lower case, digits and dashes. The `controller` label of its metrics, and the name of its readiness check. */
   readonly name: string;
   readonly reconcile: Reconcile<K>;
-  /** Where keys come from; see `watchFor`. More can be asked for with `enqueue`. */
+  /** Where keys come from; see `watchFor`. `enqueue` adds more. */
   readonly sources?: readonly Source<K>[];
   readonly queue?: QueueTuning;
   /** Needed for keys that extend `ObjectKey`; see `WorkQueueOptions`. */
@@ -38,9 +38,9 @@ export interface ControllerOptions<K extends QueueKey = ObjectKey> {
   readonly concurrency?: number;
   /** After this long the signal of a reconcile aborts, and its key is retried with backoff. Default 60,000. */
   readonly deadlineMs?: number;
-  /** A reconcile that goes on this long past its deadline is reported as stuck. Default 1,000. */
+  /** A reconcile that continues this long after its deadline is reported as stuck. Default 1,000. */
   readonly stuckAfterMs?: number;
-  /** How soon a key that failed for good is looked at again without a change. Default 300,000, plus up to a fifth. */
+  /** Delay before a key that failed permanently is retried without a change. Default 300,000, plus up to a fifth. */
   readonly slowRecheckMs?: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -56,7 +56,7 @@ export interface ControllerOptions<K extends QueueKey = ObjectKey> {
  * - A failed key is retried: with backoff, no sooner than the server asked; at a short base after a conflict; at the
  *   time that a `SharedFailure` names; slowly when only a change can help (`TerminalError`, invalid content). A failure
  *   of one key delays no other.
- * - A stuck reconcile keeps its key and its worker, and is reported; the other workers go on.
+ * - A stuck reconcile keeps its key and its worker, and is reported; the other workers continue.
  */
 export interface Controller<K extends QueueKey = ObjectKey> extends Component {
   /** Asks for a key, also before `start`. Ignored once stopping. */
@@ -81,8 +81,8 @@ interface Run {
 }
 
 /**
- * Reconciles that only compute never leave the microtask queue. After this long a worker lets timers and sockets
- * have their turn, so that probes are answered and the lease is renewed during the initial sync.
+ * Reconciles that only compute never leave the microtask queue. After this long a worker yields to timers and sockets,
+ * so that probes are answered and the lease is renewed during the initial sync.
  */
 const TURN_MS = 10;
 
@@ -137,13 +137,13 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     this.#queue.add(key, options);
   }
 
-  /** Only when nothing can be reconciled any more: one stuck key must not take the replica out of service. */
+  /** Reports only when every worker is stuck: one stuck key must not take the replica out of service. */
   problem(): string | undefined {
     if (this.stuck < this.concurrency) return undefined;
     return `all ${this.concurrency} workers are stuck in a reconcile past its deadline`;
   }
 
-  /** Subscribes to the sources and starts the workers. What a source throws rejects it. */
+  /** Subscribes to the sources and starts the workers. Rejects with the error that a source throws. */
   start(signal: AbortSignal): Promise<Running> {
     if (this.#started) return Promise.reject(new Error(`controller ${this.name} was started before`));
     this.#started = true;
@@ -170,7 +170,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     return Promise.resolve({ ended: Promise.all(workers).then(() => undefined), drain });
   }
 
-  /** One source that throws keeps neither the others nor the workers from stopping. */
+  /** A source that throws does not prevent the other sources and the workers from stopping. */
   #unsubscribe(subscriptions: DisposableStack): void {
     try {
       subscriptions.dispose();
@@ -196,7 +196,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     this.#runs.delete(run);
     const tookMs = this.#clock.monotonic() - startedAt;
     if (run.stuck) log.warn("a stuck reconcile returned", { tookMs });
-    // Told to stop and not late: it says nothing about the key, and the queue takes nothing back.
+    // Stopped before its deadline: the result says nothing about the key, and the queue accepts no keys now.
     if (run.abort.signal.aborted && !run.pastDeadline) return;
     this.#metrics?.reconciled(outcome.result, tookMs);
     this.#carryOn(lease, outcome, log);
@@ -223,7 +223,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     }
   }
 
-  /** Decides when the key comes back. It keeps its priority: an initial sync stays behind live events. */
+  /** Decides when the key is reconciled again. It keeps its priority: an initial sync stays behind live events. */
   #carryOn({ key, priority, retries }: Lease<K>, { result, next, error }: Outcome, log: Logger): void {
     if (next.step === "retry") {
       const retryInMs = Math.round(this.#queue.retry(key, { ...next, priority }));
@@ -245,7 +245,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     }
   }
 
-  /** Resolves when the turn of the event loop that the workers share has gone on for too long and is over. */
+  /** Yields once the event loop turn that all workers share has lasted too long. */
   async #yieldTurn(): Promise<void> {
     const turn = (this.#turn ??= this.#startTurn());
     if (this.#clock.monotonic() - turn.startedAt >= TURN_MS) await turn.over;

@@ -1,10 +1,10 @@
-/** What a `DeadlineHeap` holds. The owner sets `dueAt` while the item is outside; the rest is the heap's. */
+/** An item of a `DeadlineHeap`. The owner sets `dueAt` while the item is outside; the heap sets the rest. */
 export interface HeapItem {
   /** Monotonic milliseconds. */
   dueAt: number;
   /** Position in the heap, -1 when it is in none. */
   heapIndex: number;
-  /** When it was pushed: equal deadlines come in that order. */
+  /** Order of the pushes: items with equal deadlines come out in that order. */
   heapOrder: number;
 }
 

@@ -3,7 +3,7 @@ import { apiVersionOf } from "@berth/kube";
 import { DeadlineHeap, type HeapItem } from "./deadline-heap.ts";
 import { toMicroTime } from "./micro-time.ts";
 
-/** What happened, as a reconciler says it. */
+/** What happened, as the reconciler reports it. */
 export interface EventInput {
   /** The object it is about; `referenceTo` makes one. */
   readonly regarding: ObjectReference;
@@ -12,18 +12,18 @@ export interface EventInput {
   /** For people. Cut to 1024 bytes. */
   readonly note: string;
   readonly type: "Normal" | "Warning";
-  /** What was done or tried, PascalCase, at most 128 bytes. */
+  /** The action done or tried, PascalCase, at most 128 bytes. */
   readonly action: string;
-  /** A second object that played a part. */
+  /** A second object that is involved. */
   readonly related?: ObjectReference;
 }
 
-/** Equal events from the first on: one Event object, first without `series`, then with a count of 2 and more. */
+/** Equal events since the first: one Event object, first without `series`, then with a count of 2 and more. */
 export interface EventSeries extends HeapItem {
   readonly key: string;
   readonly event: KubeEvent;
   count: number;
-  /** How many of them the server knows of; 0 before the Event is created. */
+  /** How many of them the server has; 0 before the Event is created. */
   sentCount: number;
   /** Wall time of the last one, ms since the epoch. */
   lastObservedMs: number;
@@ -62,10 +62,10 @@ export interface EventBookOptions {
   readonly random: () => number;
 }
 
-/** Which events are to be written and when. Pure apart from its own memory, which is bounded. */
+/** Decides which events are written and when. Pure apart from its own memory, which is bounded. */
 export class EventBook {
   readonly #options: EventBookOptions;
-  /** Both in order of last use, for forgetting the oldest. */
+  /** Both in order of last use, so that the oldest are forgotten first. */
   readonly #series = new Map<string, EventSeries>();
   readonly #buckets = new Map<string, { tokens: number; atMs: number }>();
   readonly #due = new DeadlineHeap<EventSeries>();
@@ -120,7 +120,7 @@ export class EventBook {
     if (series.count > count) this.#schedule(series, atMs + series.updateAfterMs);
   }
 
-  /** Tries again at `atMs`. Does nothing, as `written`, when the series was forgotten during the attempt. */
+  /** Retries at `atMs`. Does nothing, as `written`, when the series was forgotten during the attempt. */
   postpone(series: EventSeries, atMs: number): void {
     if (series.heapIndex < 0) return;
     series.tries += 1;
@@ -156,7 +156,7 @@ export class EventBook {
     };
   }
 
-  /** Series that have ended and are written, and objects that have all their tokens again: the oldest come first. */
+  /** Forgets series that are over and written, and objects with all tokens back: the oldest come first. */
   #forgetEnded(atMs: number): void {
     const { seriesGapMs, burstPerObject, refillMs } = EVENT_LIMITS;
     for (const [key, { lastSeenAtMs, heapIndex }] of this.#series) {
@@ -190,7 +190,7 @@ export function referenceTo<T extends KubeObject>(resource: Resource<T>, object:
   };
 }
 
-/** The series as the server wants it in a patch; `undefined` for a single event (a count below 2 is refused). */
+/** The series as a patch needs it; `undefined` for a single event (the server refuses a count below 2). */
 export function seriesOf(series: EventSeries): KubeEvent["series"] {
   if (series.count < 2) return undefined;
   return { count: series.count, lastObservedTime: toMicroTime(series.lastObservedMs) };
@@ -204,7 +204,7 @@ function toEvent(input: EventInput, nowMs: number, options: EventBookOptions): K
     kind: "Event",
     metadata: {
       name: eventName(regarding.name ?? "", nowMs, options.random),
-      // The API takes events about cluster-scoped objects in `default` only (and in kube-system).
+      // The API accepts events about cluster-scoped objects only in `default` and in kube-system.
       namespace: regarding.namespace || "default",
     },
     eventTime: toMicroTime(nowMs),
@@ -220,15 +220,15 @@ function toEvent(input: EventInput, nowMs: number, options: EventBookOptions): K
 }
 
 /**
- * `kubectl describe node` selects events by name and uid, once with the uid of the Node and once with the name in
- * its place (the kubelet's custom). So a reference without a uid gets the name, and is found.
+ * `kubectl describe node` selects events by name and uid. It tries the uid of the Node, then its name as the uid, as
+ * the kubelet writes it. So a reference without a uid gets the name, and kubectl finds the event.
  */
 function withNodeUid(regarding: ObjectReference): ObjectReference {
   const isNode = regarding.kind === "Node" && (regarding.apiVersion ?? "v1") === "v1";
   return isNode && !regarding.uid && regarding.name ? { ...regarding, uid: regarding.name } : regarding;
 }
 
-/** A DNS subdomain of at most 253 characters, as an Event name must be; some object names are none (`system:x`). */
+/** A DNS subdomain of at most 253 characters, as Event names need; some object names are none (`system:x`). */
 function eventName(name: string, nowMs: number, random: () => number): string {
   const parts = name
     .toLowerCase()
@@ -243,7 +243,7 @@ function eventName(name: string, nowMs: number, random: () => number): string {
   return `${base}.${Math.floor(nowMs).toString(16)}${unique.toString(16).padStart(8, "0")}`;
 }
 
-/** Cuts to at most `maxBytes` of UTF-8, between characters, and shows that it did. */
+/** Cuts to at most `maxBytes` of UTF-8, between characters, and marks the cut. */
 function cutBytes(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text, "utf8");
   if (bytes.length <= maxBytes) return text;
@@ -263,7 +263,7 @@ function refKey({ apiVersion, kind, namespace, name, uid, fieldPath }: ObjectRef
   return [apiVersion, kind, namespace, name, uid, fieldPath];
 }
 
-/** Makes it the latest used and returns the entry that had to give way. */
+/** Makes the entry the most recently used, and returns the entry that was removed for it. */
 function remember<V>(map: Map<string, V>, key: string, value: V): V | undefined {
   map.delete(key);
   map.set(key, value);

@@ -8,15 +8,15 @@ import type { Counter, MetricsRegistry } from "./metrics.ts";
 /** The part of a client that recording needs. */
 export type EventClient = Pick<KubeClient, "create" | "patch">;
 
-/** Who reports, and through which client. */
+/** The reporting controller and its client. */
 export interface EventRecorderOptions {
   readonly client: EventClient;
   readonly log: Logger;
-  /** This process among the replicas, usually the pod's name. At most 128 bytes. */
+  /** Names this process among the replicas, usually the pod's name. At most 128 bytes. */
   readonly reportingInstance: string;
-  /** Who reports, a qualified name. Default `berth.dev/controller`. */
+  /** The reporting controller, a qualified name. Default `berth.dev/controller`. */
   readonly reportingController?: string;
-  /** Gets `berth_events_total`. */
+  /** Registry for `berth_events_total`. */
   readonly metrics?: MetricsRegistry;
   readonly clock?: Clock;
   /** In [0, 1): spreads retries and makes names unique. Default `Math.random`. */
@@ -26,7 +26,7 @@ export interface EventRecorderOptions {
 /** `maxTriesPerEvent` and `defaultSleepDuration` of client-go's tools/events; the sleep varies by a quarter. */
 const MAX_TRIES = 12;
 const RETRY_MS = 10_000;
-/** What is left when the recorder stops gets this long altogether, unless it is aborted. */
+/** Time to write the remaining events when the recorder stops, unless it is aborted. */
 const FLUSH_MS = 2000;
 
 type Result = "created" | "updated" | "limited" | "overflow" | "invalid" | "failed";
@@ -34,9 +34,9 @@ type Result = "created" | "updated" | "limited" | "overflow" | "invalid" | "fail
 /**
  * Writes Events of events.k8s.io/v1 in the background.
  *
- * Guarantees: `record` never waits and never throws; memory is bounded; equal events become one Event with a
- * series, updated ever more rarely; one object cannot flood the cluster. Events are a help for people and not a
- * log: what cannot be written is dropped and counted.
+ * Guarantees: `record` never waits and never throws; memory is bounded; equal events become one Event with a series,
+ * updated ever more rarely; one object cannot flood the cluster. Events help users and are not a log: events that
+ * cannot be written are dropped and counted.
  */
 export class EventRecorder implements Component {
   readonly name = "events";
@@ -46,7 +46,7 @@ export class EventRecorder implements Component {
   readonly #random: () => number;
   readonly #book: EventBook;
   readonly #counter: Counter<"result"> | undefined;
-  /** While the server cannot be reached nothing is tried, monotonic ms. */
+  /** No write is tried before it, because the server cannot be reached. Monotonic ms. */
   #holdUntilMs = Number.NEGATIVE_INFINITY;
   #dropped = 0;
   #wake: (() => void) | undefined;
@@ -68,19 +68,19 @@ export class EventRecorder implements Component {
     });
   }
 
-  /** Events that were not and will not be written. */
+  /** Events that were dropped. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** Takes an event down. Works before `run` too. */
+  /** Queues an event. Works before `run` too. */
   record(input: EventInput): void {
     const outcome = this.#book.record(input, this.#clock.now(), this.#clock.monotonic());
     if (outcome === "limited" || outcome === "overflow" || outcome === "invalid") this.#drop(outcome);
     else this.#wake?.();
   }
 
-  /** As a component it writes what is left while it drains, and drops it when it is aborted. */
+  /** As a component it writes the remaining events while it drains, and drops them when it is aborted. */
   start(signal: AbortSignal): Promise<Running> {
     const draining = new AbortController();
     const ended = this.run(AbortSignal.any([draining.signal, signal]), signal);
@@ -91,7 +91,7 @@ export class EventRecorder implements Component {
     return Promise.resolve({ ended, drain });
   }
 
-  /** Writes until `signal` aborts, then what is left, for at most 2 s and until `cut` aborts. Never rejects. */
+  /** Writes until `signal` aborts, then the rest, for at most 2 s and until `cut` aborts. Never rejects. */
   async run(signal: AbortSignal, cut?: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const next = this.#book.next();
@@ -118,7 +118,7 @@ export class EventRecorder implements Component {
       const leftMs = cut?.aborted ? 0 : untilMs - this.#clock.monotonic();
       const { tries } = next;
       if (leftMs > 0) await this.#write(next, cut, leftMs);
-      // There is no later in which to try again.
+      // No later attempt is possible.
       if (leftMs <= 0 || next.tries > tries) this.#giveUp(next);
     }
   }
@@ -157,7 +157,7 @@ export class EventRecorder implements Component {
         await this.#client.patch(events, of, { type: "merge", body: { series: state } }, request);
         return;
       } catch (error) {
-        // The server forgets events after an hour: this one begins anew, with its count.
+        // The server deletes events after an hour. This series begins anew, with its count.
         if (!isApiError(error, "notFound")) throw error;
       }
     }
@@ -167,7 +167,7 @@ export class EventRecorder implements Component {
         ...of,
       });
     } catch (error) {
-      // An earlier attempt got through though its answer did not.
+      // An earlier attempt succeeded, but its answer was lost.
       if (!isApiError(error, "alreadyExists")) throw error;
     }
   }

@@ -5,25 +5,25 @@ import { FolderReader, type FolderReaderOptions, type FolderSnapshot } from "./f
 import { explain, type FolderProblem } from "./folder-scan.ts";
 import { type FolderNotifier, FolderWatches, systemNotifier } from "./folder-watches.ts";
 
-/** Which folder is watched, and who is told. */
+/** The folder to watch, and the callbacks. */
 export interface FolderWatchOptions extends FolderReaderOptions {
   /** A folder, or one file. Need not exist yet. */
   readonly path: string;
   /** Ends the watch. */
   readonly signal: AbortSignal;
-  /** Gets each snapshot that differs from the one before, the first one always. Throwing is reported and survived. */
+  /** Receives each snapshot that differs from the previous one, and the first. Errors are reported, not fatal. */
   readonly onChange: (snapshot: FolderSnapshot) => void;
-  /** Gets each problem once when it appears, and again only after it was gone. */
+  /** Receives each problem once when it appears, and again only after it was gone. */
   readonly onProblem: (problem: FolderProblem) => void;
-  /** Quiet time after the last change before reading, ms. Default 100: a save is several changes. */
+  /** Quiet time after the last change before a read, ms. Default 100: one save makes several changes. */
   readonly debounceMs?: number;
-  /** The longest that changes without a quiet moment put off reading, ms. Default 1000. */
+  /** The longest delay of a read while changes never pause, ms. Default 1000. */
   readonly maxWaitMs?: number;
-  /** How often to look without having been notified, ms. Default 60,000. */
+  /** Time between scans without a notification, ms. Default 60,000. */
   readonly pollMs?: number;
-  /** The same while some folder cannot be watched, ms. Default 5000. */
+  /** Time between scans while some folder cannot be watched, ms. Default 5000. */
   readonly blindPollMs?: number;
-  /** How long a file that had content must stay empty before that is believed, ms. Default 1000. */
+  /** How long a file that had content must stay empty before the watcher accepts it, ms. Default 1000. */
   readonly settleMs?: number;
   /** Default: the machine's. */
   readonly clock?: Clock;
@@ -56,14 +56,14 @@ export async function watchFolder(options: FolderWatchOptions): Promise<void> {
   }
 }
 
-/** Compares each reading with what was delivered. Returns when to look again because something is in doubt, ms. */
+/** Compares each reading with the last delivered one. Returns when to read again because of a doubt, ms. */
 function createDelivery(
   options: FolderWatchOptions,
   watches: FolderWatches,
 ): (read: FolderSnapshot) => number {
   const { clock = systemClock, debounceMs = 100, settleMs = 1000 } = options;
   let delivered: FolderSnapshot | undefined;
-  /** The last one with a root: what is asked again when the root comes back. */
+  /** The last reading whose root could be read. Later readings are compared with it. */
   let known: FolderSnapshot | undefined;
   let doubts: Doubts = new Map();
   let reported = new Set<string>();

@@ -1,9 +1,9 @@
 import type { KubeObject, Patch } from "@berth/kube";
 
 /**
- * Finalizers are a list in which others have entries too, and a merge patch replaces lists whole. So each patch
- * here carries the resourceVersion it was made from: the server answers `conflict` when anybody wrote meanwhile,
- * and the uid, so that a new object under the same name is never touched.
+ * Other controllers have entries in the list of finalizers too, and a merge patch replaces lists whole. So each patch
+ * here carries the resourceVersion it is based on: the server answers `conflict` after another write. It also carries
+ * the uid, so a new object under the same name is never changed.
  */
 
 /** Whether the object has this finalizer. */

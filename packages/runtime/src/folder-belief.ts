@@ -4,12 +4,12 @@ import type { FolderFile, FolderSnapshot } from "./folder-reader.ts";
 export type Doubts = ReadonlyMap<string, { readonly state: "empty" | "gone"; readonly sinceMs: number }>;
 
 export interface BeliefInput {
-  /** The snapshot believed last. */
+  /** The last accepted snapshot. */
   readonly before: FolderSnapshot | undefined;
   readonly read: FolderSnapshot;
   readonly doubts: Doubts;
   readonly nowMs: number;
-  /** How long a file that had content must stay empty, or away, before that is believed. */
+  /** How long a file that had content must stay empty, or missing, before the reader accepts it. */
   readonly settle: { readonly emptyMs: number; readonly goneMs: number };
 }
 
@@ -21,9 +21,9 @@ export interface Belief {
 }
 
 /**
- * Many editors and scripts save by truncating and then writing, or by removing and then renaming. A reading that
- * falls in between sees a file empty or away. Such a file keeps its last text until the state has lasted.
- * A new file may be empty at once, and a file that was empty may vanish at once: nothing hangs on either.
+ * Many editors and scripts save by truncating and then writing, or by removing and then renaming. A reading in between
+ * sees an empty or missing file. Such a file keeps its last text until the state has lasted. A new file may be empty at
+ * once, and an empty file may vanish at once, because no content is lost.
  */
 export function believe({ before, read, doubts, nowMs, settle }: BeliefInput): Belief {
   const held = new Map<string, FolderFile>();
@@ -56,7 +56,7 @@ function withFiles(read: FolderSnapshot, held: ReadonlyMap<string, FolderFile>):
   return { ...read, files: new Map(files) };
 }
 
-/** Do both say the same about the same files? Object identity plays no part. */
+/** Whether both hold the same content of the same files. Object identity does not matter. */
 export function sameSnapshot(a: FolderSnapshot, b: FolderSnapshot): boolean {
   if (a.root !== b.root || a.complete !== b.complete || a.files.size !== b.files.size) return false;
   for (const [path, file] of a.files) {

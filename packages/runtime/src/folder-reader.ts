@@ -5,40 +5,40 @@ import { systemClock } from "./clock.ts";
 import type { FolderLimits, FolderProblem, FolderScan, ScannedFile, WatchedFolder } from "./folder-scan.ts";
 import { DEFAULT_FOLDER_LIMITS, explain, scanFolder } from "./folder-scan.ts";
 
-/** One file: its text, or why it could not be read. A file with a problem is there; never treat it as removed. */
+/** One file: its text, or why it cannot be read. A file with a problem exists; never treat it as removed. */
 export type FolderFile =
   | { readonly path: string; readonly text: string; readonly problem?: never }
   | { readonly path: string; readonly text?: never; readonly problem: string };
 
-/** A whole folder tree at one moment: no file in it is older than another one beside it. */
+/** A whole folder tree at one moment: it never mixes old and new files. */
 export interface FolderSnapshot {
-  /** `missing` and `unreadable` mean that nothing is known about the files, not that there are none. */
+  /** `missing` and `unreadable` mean that the files are unknown, not that none exist. */
   readonly root: "read" | "missing" | "unreadable";
-  /** True when every file there is, is in `files`. While false, the absence of a file says nothing. */
+  /** True when `files` holds every existing file. While false, the absence of a file proves nothing. */
   readonly complete: boolean;
   /** By path relative to the root with `/` between the parts, in order of path. */
   readonly files: ReadonlyMap<string, FolderFile>;
-  /** Everything that could not be seen or read, files with a problem included, in order of path. */
+  /** Every entry that could not be read, files with a problem included, in order of path. */
   readonly problems: readonly FolderProblem[];
 }
 
-/** Which files are read, and within which limits. */
+/** The files to read, and the limits. */
 export interface FolderReaderOptions {
   /** Default: `DEFAULT_FOLDER_LIMITS`, each limit by itself. */
   readonly limits?: Partial<FolderLimits>;
   /** Which files (relative path) belong to it. Default: all. Hidden files are files. */
   readonly include?: (path: string) => boolean;
-  /** Only its wall time is used, to tell whether a file may still change within one tick of its timestamps. */
+  /** Only its wall time is used, to decide whether a file may still change within one tick of its timestamps. */
   readonly clock?: Clock;
 }
 
-/** How often a tree that changes while it is read is read again before the changing files are reported as such. */
+/** Reads of a tree that changes meanwhile. After the last one the changing files are reported as such. */
 const MAX_ATTEMPTS = 5;
 /** Files open at one time. */
 const PARALLEL_READS = 16;
 /**
- * File times advance in ticks (4 ms on ext4, 1-2 s on some network file systems). A text read later than this after
- * the last change cannot share a tick with a change that was missed, so its fingerprint can be trusted.
+ * File times advance in ticks (4 ms on ext4, 1-2 s on some network file systems). A read later than this after the last
+ * change cannot share a tick with a missed change, so its fingerprint can be trusted.
  */
 const TRUSTED_AFTER_MS = 2000;
 
@@ -74,8 +74,8 @@ export class FolderReader {
   }
 
   /**
-   * @param onScan gets the folders to watch; answers true when it began to watch one, because changes made just
-   * before that went unnoticed and the tree has to be looked at once more.
+   * @param onScan receives the folders to watch. It returns true when it began to watch one: changes made just before
+   *   that went unnoticed, so the tree must be scanned once more.
    */
   async read(onScan: (folders: ReadonlyMap<string, WatchedFolder>) => boolean): Promise<FolderSnapshot> {
     let scan = await this.#scan();

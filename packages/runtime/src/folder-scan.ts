@@ -2,7 +2,7 @@ import type { BigIntStats } from "node:fs";
 import { lstat, opendir, readlink, stat } from "node:fs/promises";
 import { basename, dirname, join, parse, resolve, sep } from "node:path";
 
-/** Bounds of one folder tree. What lies beyond them is reported as a problem and makes the snapshot incomplete. */
+/** Bounds of one folder tree. Files beyond them are reported as a problem and make the snapshot incomplete. */
 export interface FolderLimits {
   /** Size of one file, bytes. Default 1 MiB: what a ConfigMap can hold. */
   readonly maxFileBytes: number;
@@ -22,7 +22,7 @@ export const DEFAULT_FOLDER_LIMITS: FolderLimits = {
   maxDepth: 8,
 };
 
-/** What could not be seen or read, in a sentence for people. `path` is relative to the root, `""` for the root. */
+/** A path that could not be read, and why, for the user. `path` is relative to the root, `""` for the root. */
 export interface FolderProblem {
   readonly path: string;
   readonly problem: string;
@@ -48,12 +48,12 @@ export interface WatchedFolder {
 
 export interface FolderScan {
   readonly root: "read" | "missing" | "unreadable";
-  /** False when something may be there that this scan could not see. */
+  /** False when the scan could not see entries that may exist. */
   readonly complete: boolean;
   readonly files: ReadonlyMap<string, ScannedFile>;
   /** By path: files that are there and cannot be opened. */
   readonly badFiles: ReadonlyMap<string, string>;
-  /** Of the root and of folders. */
+  /** Problems of the root and of folders. */
   readonly problems: readonly FolderProblem[];
   /** By absolute path: the folders to watch so that the next change of anything here is noticed. */
   readonly watched: ReadonlyMap<string, WatchedFolder>;
@@ -61,7 +61,7 @@ export interface FolderScan {
 
 export interface ScanOptions {
   readonly limits: FolderLimits;
-  /** Which files (relative path) belong to it; the others are not even opened. */
+  /** Selects the files (by relative path) that belong to the tree; other files are not opened. */
   readonly include: (path: string) => boolean;
 }
 
@@ -70,7 +70,7 @@ interface Walk extends ScanOptions {
   readonly badFiles: Map<string, string>;
   readonly problems: FolderProblem[];
   readonly watched: Map<string, WatchedFolder>;
-  /** Parts of link targets already looked at, so that the links of a ConfigMap cost one look together. */
+  /** Parts of link targets already checked, so that all links of a ConfigMap share one check. */
   readonly seenLinkParts: Set<string>;
   entries: number;
   totalBytes: number;
@@ -86,9 +86,9 @@ interface Folder {
 }
 
 /**
- * Looks at every file of a tree (or at one file) without opening any. Entries whose name begins with `..` are the
- * bookkeeping of ConfigMap volumes and never entries themselves; links to files and folders are followed, links
- * back to a folder above are refused. Never rejects: what goes wrong is in the result.
+ * Examines every file of a tree (or one file) without opening any. Skips entries whose name begins with `..`: they are
+ * the bookkeeping of ConfigMap volumes. Follows links to files and folders, and refuses links back to a folder above.
+ * Never rejects: failures are in the result.
  */
 export async function scanFolder(path: string, options: ScanOptions): Promise<FolderScan> {
   const absolute = resolve(path);
@@ -135,7 +135,7 @@ async function walkFolder(walk: Walk, folder: Folder): Promise<void> {
   try {
     names = await namesIn(walk, folder);
   } catch (error) {
-    // The root that vanishes is missing; a folder that vanishes was removed, and that is no problem.
+    // A missing root is reported. A folder that vanishes was removed, and that is no problem.
     if (folder.depth === 0) throw error;
     if (!isGone(error)) refuse(walk, folder.path, explain(error));
     return;
@@ -166,7 +166,7 @@ async function enter(walk: Walk, from: Folder, path: string, found: BigIntStats)
   }
 }
 
-/** Reads no more names than the limit allows, whatever is in the folder. */
+/** Reads no more names than the limit allows, however large the folder is. */
 async function namesIn(walk: Walk, folder: Folder): Promise<{ name: string; link: boolean }[]> {
   const names: { name: string; link: boolean }[] = [];
   for await (const entry of await opendir(folder.absolute)) {
@@ -181,7 +181,7 @@ async function namesIn(walk: Walk, folder: Folder): Promise<{ name: string; link
   return names.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** The entry with links followed; a sentence when it cannot be told what it is; nothing when it just vanished. */
+/** The entry with links followed; a sentence when its type is unknown; `undefined` when it just vanished. */
 async function lookAt(
   walk: Walk,
   absolute: string,
@@ -214,13 +214,13 @@ function addFile(walk: Walk, path: string, absolute: string, found: BigIntStats)
   }
 }
 
-/** It may have been a folder with files in it, so their absence says nothing. */
+/** An unknown entry may be a folder with files in it, so their absence proves nothing. */
 function addUnknown(walk: Walk, path: string, problem: string): void {
   walk.complete = false;
   walk.badFiles.set(path, problem);
 }
 
-/** Watches the parent (or the nearest ancestor there is) for the coming and going of the path itself. */
+/** Watches the nearest existing ancestor, to notice when the path itself appears or disappears. */
 async function watchWayTo(walk: Walk, absolute: string): Promise<void> {
   for (let child = absolute; dirname(child) !== child; child = dirname(child)) {
     const parent = dirname(child);
@@ -229,13 +229,13 @@ async function watchWayTo(walk: Walk, absolute: string): Promise<void> {
       walk.watched.set(parent, { identity: identityOf(found), only: basename(child) });
       break;
     } catch {
-      // Not there either: one further up.
+      // Does not exist either: try one level up.
     }
   }
   try {
     if ((await lstat(absolute)).isSymbolicLink()) await watchLinks(walk, absolute);
   } catch {
-    // Missing, or a broken link: the scan itself says so.
+    // Missing, or a broken link: the scan itself reports it.
   }
 }
 

@@ -3,8 +3,8 @@ import { watch } from "node:fs";
 import { explain, type WatchedFolder } from "./folder-scan.ts";
 
 /**
- * Begins to report changes of the entries of one folder, by name where the system tells it. Throws when it cannot.
- * Default: `fs.watch`, inotify on Linux. Another one is for file systems that notify nobody.
+ * Starts to report changes of the entries of one folder, by name where the system gives it. Throws on failure. Default:
+ * `fs.watch`, which is inotify on Linux. Replace it for file systems without notifications.
  */
 export type FolderNotifier = (
   folder: string,
@@ -13,8 +13,8 @@ export type FolderNotifier = (
 ) => Disposable;
 
 /**
- * Watches folders and never single files: an atomic save or a ConfigMap swap replaces the file, and the watch on
- * the old one goes silent without a word. Does not keep the process alive.
+ * Watches folders, never single files. An atomic save or a ConfigMap swap replaces the file, and a watch on the old
+ * file then reports nothing more. Does not keep the process alive.
  */
 export const systemNotifier: FolderNotifier = (folder, onChange, onEnd) => {
   const watcher: FSWatcher = watch(folder, { persistent: false }, (_event, name) =>
@@ -24,7 +24,7 @@ export const systemNotifier: FolderNotifier = (folder, onChange, onEnd) => {
   return { [Symbol.dispose]: () => watcher.close() };
 };
 
-/** The watches of one tree, kept equal to what the last scan asked for. */
+/** The watches of one tree. `sync` makes them equal to the folders that the last scan asked for. */
 export class FolderWatches implements Disposable {
   readonly #notifier: FolderNotifier;
   readonly #onChange: () => void;
@@ -42,7 +42,7 @@ export class FolderWatches implements Disposable {
     return this.#problem;
   }
 
-  /** Returns whether a new watch began: what changed in that folder just before has not been reported. */
+  /** Returns whether a watch was added: changes in that folder just before were not reported. */
   sync(wanted: ReadonlyMap<string, WatchedFolder>): boolean {
     this.#problem = undefined;
     for (const [folder, watched] of this.#open) {
@@ -56,7 +56,7 @@ export class FolderWatches implements Disposable {
         this.#begin(folder, watched);
         began = true;
       } catch (error) {
-        // A folder that just vanished is seen by the next scan; one that may not be read has its own problem.
+        // The next scan notices a folder that just vanished. A folder that may not be read has its own problem.
         const reason = explain(error);
         if (reason !== "not there" && reason !== "permission denied")
           this.#problem = notWatched(folder, reason);

@@ -1,4 +1,4 @@
-/** A client for a whole program: it asks a server that refuses it in moderation, and writes nothing without the lease. */
+/** A client for a whole program: it limits requests that the server refuses, and writes only with the lease. */
 import {
   ApiError,
   type ApplyOptions,
@@ -28,15 +28,15 @@ import { OutageLog } from "./outage-log.ts";
 import { RequestGates } from "./request-gates.ts";
 import { SharedFailure } from "./shared-failure.ts";
 
-/** What a guard is made of. */
+/** Options of a guard. */
 export interface GuardOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** Default `Math.random`. */
   readonly random?: Random;
-  /** What grants a missing permission, for the line in the log: a command. Default nothing. */
+  /** Returns the command that grants a missing permission, for the log line. Default none. */
   readonly grantOf?: (refusal: ApiError) => string | undefined;
-  /** May this process write now? `LeaderElector.mayWrite`; default always. */
+  /** Whether this process may write now: `LeaderElector.mayWrite`. Default always. */
   readonly mayWrite?: () => boolean;
 }
 
@@ -46,17 +46,17 @@ export interface GuardOptions {
  * - While the server refuses one kind of request (a verb, a resource and a namespace), one request of it is sent at a
  *   time, with backoff up to 25 s. The others reject with `SharedFailure` and the time of that attempt: see
  *   `RequestGates`. So a permission that comes back is used within 30 s, however many objects wait for it.
- * - Such refusals, and a server that cannot be reached, are one line in the log when they begin and one when they end.
- * - Nothing is written while `mayWrite` says no: it is asked right before each write is sent.
+ * - Such refusals, and an unreachable server, are one log line when they begin and one when they end.
+ * - Nothing is written while `mayWrite` returns false: the client calls it right before each write.
  *
- * An election has to be given the client without a guard.
+ * Give the election a client without a guard.
  */
 export interface GuardedClient extends KubeClient {
-  /** Why the server refuses requests about one of these resources, `workerpools.ate.dev`, when last asked. */
+  /** Why the server last refused requests about one of these resources, such as `workerpools.ate.dev`. */
   whyRefused(resources: readonly string[], verbs?: readonly Verb[]): ApiError | undefined;
 }
 
-/** The caller closes `client`; to close the guard is the same. */
+/** The caller closes `client`. Closing the guard does the same. */
 export function guardClient(client: KubeClient, options: GuardOptions): GuardedClient {
   return new GuardingClient(client, options);
 }
@@ -191,7 +191,7 @@ class GuardingClient implements GuardedClient {
   }
 
   async #send<R>(about: RequestInfo, request: () => Promise<R>): Promise<R> {
-    // Here and not before the gate: the process may have stood still while this request waited there.
+    // Checked here and not before the gate: the process may have been frozen while this request waited there.
     if (WRITES.includes(about.verb) && !this.#mayWrite()) {
       const message = "this process no longer holds the lease, or has not renewed it in time";
       throw new SharedFailure(new ApiError({ kind: "aborted" }, about, { message }));

@@ -2,11 +2,11 @@
 export interface HealthCheck {
   /** Part of the path `/readyz/<name>`: lower case, digits and dashes. */
   readonly name: string;
-  /** Why not, in a sentence; `undefined` when all is well. Must be quick. Throwing counts as a failure. */
+  /** Why it fails, in a sentence; `undefined` when it passes. Must be quick. Throwing counts as a failure. */
   check(): string | undefined;
-  /** What is worth knowing though the check passes; see `Component.note`. */
+  /** Information to show although the check passes; see `Component.note`. */
   note?(): string | undefined;
-  /** What does not work although the process is of use: the report names it, and does not fail. As quick as `check`. */
+  /** A fault that leaves the process useful: the report names it and does not fail. As quick as `check`. */
   warning?(): string | undefined;
 }
 
@@ -19,10 +19,10 @@ export interface HealthReport {
   readonly text: string;
 }
 
-/** Always passes: shows that the process answers at all. */
+/** Always passes: shows that the process answers. */
 const PING: HealthCheck = { name: "ping", check: () => undefined };
 
-/** Runs all checks but the excluded ones. `title` is the last line's subject (`readyz check passed`). */
+/** Runs all checks except the excluded ones. `title` starts the last line (`readyz check passed`). */
 export function runChecks(
   title: string,
   checks: readonly HealthCheck[],
@@ -47,7 +47,7 @@ export function runChecks(
   return { ok, text: `${lines.join("\n")}\n` };
 }
 
-/** The check of this name alone, which a warning fails; `undefined` when there is none. */
+/** Runs the check of this name alone; a warning fails it. `undefined` when no check has the name. */
 export function runOneCheck(name: string, checks: readonly HealthCheck[]): HealthReport | undefined {
   const found = [PING, ...checks].find((check) => check.name === name);
   if (found === undefined) return undefined;
@@ -55,12 +55,12 @@ export function runOneCheck(name: string, checks: readonly HealthCheck[]): Healt
   return reason === undefined ? { ok: true, text: "ok\n" } : { ok: false, text: `[-]${name}: ${reason}\n` };
 }
 
-/** Why the check fails, else its warning, in one line. */
+/** The failure of the check, else its warning, in one line. */
 export function problemOf(check: HealthCheck): string | undefined {
   return reasonOf(() => check.check()) ?? reasonOf(() => check.warning?.());
 }
 
-/** The reason on one line, whatever the check says. */
+/** The reason on one line, however the check formats it. */
 function reasonOf(ask: () => string | undefined): string | undefined {
   try {
     return ask()?.replace(/\s+/g, " ");

@@ -1,11 +1,11 @@
-/** What the HTTP servers of the runtime share: limits for clients, listening, and an end in bounded time. */
+/** Shared by the HTTP servers of the runtime: limits for clients, listening, and a bounded stop. */
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { parseBindAddress } from "./bind-address.ts";
 import { type Clock, sleep } from "./clock.ts";
 import type { Logger } from "./log.ts";
 
-/** A whole answer: nothing is streamed. */
+/** A whole answer, without streaming. */
 export interface Reply {
   readonly status: number;
   readonly body: string;
@@ -18,22 +18,22 @@ export interface Reply {
 /** Gets each request. Must not throw. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Where to listen, and what a client may ask of the server. */
+/** Where to listen, and the limits for clients. */
 export interface HttpListenerOptions<S extends Server> {
   /** For log lines: `probe server`. */
   readonly name: string;
   /** See `parseBindAddress`. */
   readonly bindAddress: string;
-  /** `createServer` of node:http or node:https, with what else it needs. */
+  /** `createServer` of node:http or node:https, with its further options. */
   readonly create: (limits: ServerOptions, onRequest: RequestListener) => S;
   readonly onRequest: RequestListener;
-  /** Time for a client to send a whole request, ms. Later it gets a 408, and the connection is closed. */
+  /** Time for a client to send a whole request, ms. After it the server answers 408 and closes the connection. */
   readonly requestTimeoutMs: number;
   /** Time for the headers alone, ms. Default `requestTimeoutMs`. */
   readonly headersTimeoutMs?: number;
   /** How long a connection may stay open without a request, ms. */
   readonly keepAliveTimeoutMs: number;
-  /** Connections beyond it are closed as they arrive. */
+  /** Connections above this number are closed as they arrive. */
   readonly maxConnections: number;
   /** How long requests may take to end once the listener is disposed of, ms. */
   readonly drainMs: number;
@@ -44,7 +44,7 @@ export interface HttpListenerOptions<S extends Server> {
 /** A server that listens. Disposing stops accepting at once, gives requests `drainMs` to end, then cuts them off. */
 export interface HttpListener<S extends Server> extends AsyncDisposable {
   readonly server: S;
-  /** Disposing has begun: an answer had better close its connection. */
+  /** Disposing has begun, so an answer should close its connection. */
   readonly closing: boolean;
 }
 
@@ -52,9 +52,9 @@ export interface HttpListener<S extends Server> extends AsyncDisposable {
 const MAX_HEADER_BYTES = 8 * 1024;
 
 /**
- * Starts a server and resolves when it listens; with `undefined` when the address says off. It does not keep the
- * process running.
- * @throws RangeError for an address that cannot be read, and the system's error when it cannot be listened on.
+ * Starts a server and resolves when it listens, with `undefined` when the address is off. It does not keep the process
+ * running.
+ * @throws RangeError for an invalid address, and the system's error when listening fails.
  */
 export async function startHttpListener<S extends Server>(
   options: HttpListenerOptions<S>,
@@ -91,7 +91,7 @@ export async function startHttpListener<S extends Server>(
   };
 }
 
-/** The open connections. Node's own list leaves out those that are still in their TLS handshake. */
+/** The open connections. Node's own list omits those that are still in their TLS handshake. */
 function trackSockets(server: Server): ReadonlySet<Socket> {
   const sockets = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
@@ -117,7 +117,7 @@ async function close(
   await cutOff;
 }
 
-/** Writes the headers of an answer, and closes the connection after it when asked to. The body is left to the caller. */
+/** Writes the headers of an answer, and closes the connection after it if asked. The caller writes the body. */
 export function writeReplyHead(response: ServerResponse, reply: Reply, closeAfterwards: boolean): void {
   const { status, body, contentType = "text/plain; charset=utf-8", allow } = reply;
   response.writeHead(status, {
@@ -131,7 +131,7 @@ export function writeReplyHead(response: ServerResponse, reply: Reply, closeAfte
 }
 
 /**
- * Where a listening server is reached from this machine: `http://127.0.0.1:8080`.
+ * The URL of a listening server on this machine: `http://127.0.0.1:8080`.
  * @throws TypeError when it does not listen on a port.
  */
 export function urlOf(server: Server, scheme: "http" | "https"): string {

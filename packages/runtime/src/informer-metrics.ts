@@ -7,16 +7,16 @@ export interface InformerMetrics {
   readonly handlerFailures: Counter<"cluster" | "resource">;
 }
 
-/** Of what informer metrics are. */
+/** Labels of the informer metrics. */
 export interface InformerLabels {
   readonly cluster: ClusterName;
   /** `nodes`, `deployments.apps`. */
   readonly resource: string;
 }
 
-/** What gauges of an informer, or of several as one, read at each scrape. */
+/** The state of one informer, or of several combined, that gauges read at each scrape. */
 export interface ObservedInformer {
-  /** Tells it from others of the same resource. */
+  /** Distinguishes it from other informers of the same resource. */
   readonly name: string;
   readonly size: number;
   readonly synced: boolean;
@@ -26,7 +26,7 @@ interface Observed extends ObservedInformer {
   readonly quietSeconds: number | undefined;
 }
 
-/** Declares the informer metrics for one resource of one cluster. Labels grow with kinds and clusters, never with objects. */
+/** Declares the informer metrics of one resource. Labels grow with kinds and clusters, never with objects. */
 export function declareInformerMetrics(
   metrics: MetricsRegistry,
   labels: InformerLabels,
@@ -58,7 +58,7 @@ export function declareInformerMetrics(
   };
 }
 
-/** Declares what can be said of several informers together as of one. */
+/** Declares the gauges that combine several informers as one. */
 export function declareInformerGauges(
   metrics: MetricsRegistry,
   { cluster, resource }: InformerLabels,

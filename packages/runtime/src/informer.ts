@@ -21,7 +21,7 @@ import { isAbsence, Reflector } from "./reflector.ts";
 import { isShared } from "./shared-failure.ts";
 import type { Subscribable } from "./source.ts";
 
-/** Which objects, through which client, and what is kept of them. */
+/** The objects to follow, the client, and the cached part of each object. */
 export interface InformerOptions<T extends KubeObject> {
   /** Names the component; default `informer-<resource>`. One manager runs no two components of one name. */
   readonly name?: string;
@@ -29,7 +29,7 @@ export interface InformerOptions<T extends KubeObject> {
   /** Keys of its lister and of what follows from its changes carry this name. */
   readonly cluster: ClusterName;
   readonly resource: Resource<T>;
-  /** Which objects; default all. What a selector leaves out is never received. */
+  /** Which objects; default all. The server does not send objects that a selector excludes. */
   readonly scope?: CollectionScope;
   /** Only the metadata of each object is asked for, and so `T` should promise no more. Default false. */
   readonly metadataOnly?: boolean;
@@ -45,41 +45,41 @@ export interface InformerOptions<T extends KubeObject> {
   /** Objects a page of a fallback list; default 500. */
   readonly pageSize?: number;
   /**
-   * The resource may be missing, as a custom one is before its CRD is there. Then nobody waits for it, it is no
-   * `problem`, and it is looked for again every 5 s. A right to read it that was never there counts as missing as well,
-   * and is logged. `start` does not wait beyond the first failure, whatever it is. Default false.
+   * The resource may be missing, as a custom resource is before its CRD exists. Then `start` does not wait for it, it
+   * is no `problem`, and the informer retries every 5 s. A read permission that never existed counts as missing as
+   * well, and is logged. `start` does not wait beyond the first failure of any kind. Default false.
    */
   readonly optional?: boolean;
   /**
-   * Tells the objects of the first snapshot while it arrives, and `start` does not wait for its end, so that work on
-   * one object begins before all have been seen. For reconcilers that decide on each object alone: until `synced`,
-   * what is not in the lister may only not have arrived. Default false.
+   * Handlers receive the objects of the first snapshot while it arrives, and `start` does not wait for its end. So work
+   * on one object begins before all have arrived. For reconcilers that decide on each object alone: until `synced`, an
+   * object that the lister lacks may still arrive. Default false.
    */
   readonly eager?: boolean;
-  /** Not connected for this long: `problem` says so. Milliseconds, default 60,000. */
+  /** After this long without a connection `problem` says so. Milliseconds, default 60,000. */
   readonly staleAfterMs?: number;
 }
 
 /**
  * List and watch keeping a cache, with these promises:
  *
- * - Once `synced`, the lister is a state the server really had, and moves forward only.
- * - Every object's end is told, also when the watch missed it, and an object deleted and made again under one name
- *   is told as `deleted`, then `added`. A version already told is not told again after a reconnect.
- * - It never gives up: any failure is followed by another attempt, with jitter, no sooner than the server asked.
- * - Each subscriber is told the life of each object in order: `added` once, then `updated`, `deleted` at most once.
- * - A handler, projection or index function that throws is reported and stops nothing, not the informer and not the
- *   other handlers. The handler loses that change, an object is kept as it came, or is not found by that index.
+ * - Once `synced`, the lister holds a state that the server really had, and it only moves forward.
+ * - Handlers learn of every deletion, also of those that the watch missed. An object recreated under one name arrives
+ *   as `deleted`, then `added`. A version already delivered is not delivered again after a reconnect.
+ * - It retries after any failure, with jitter, and no sooner than the server asked.
+ * - Each subscriber receives the changes of an object in order: `added`, then `updated`, `deleted` at most once.
+ * - A handler, projection or index function that throws is reported; the informer and other handlers go on. The handler
+ *   loses that change, the object stays unprojected, or the index lacks the object.
  */
 export interface Informer<T extends KubeObject> extends Lister<T>, Component, Subscribable<T> {
   readonly cluster: ClusterName;
-  /** Of an optional resource: the server said, when last asked, that it is not there, or not ours to read. */
+  /** For an optional resource: the last answer of the server was that it is missing, or may not be read. */
   readonly absent: boolean;
-  /** What the server said when it last refused to show the resource; `undefined` when it was not asked, or shows it. */
+  /** The message of the server's last refusal; `undefined` before a request, and once the server allows it. */
   readonly refusal: string | undefined;
   /** Resolves `true` once synced, `false` when `signal` aborts first. */
   whenSynced(signal?: AbortSignal): Promise<boolean>;
-  /** Why the lister cannot be relied on; `undefined` while it can, which a short loss of the connection is part of. */
+  /** Why the lister is unreliable. `undefined` while it is reliable; a short loss of the connection is no problem. */
   problem(): string | undefined;
 }
 
@@ -88,18 +88,18 @@ export function createInformer<T extends KubeObject>(options: InformerOptions<T>
   return new CachingInformer(options);
 }
 
-/** Most of the bytes of many objects, and of no use to a controller: who wrote which field, and when. */
+/** Drops who wrote which field and when: most of the bytes of many objects, and no use to a controller. */
 export function dropManagedFields<T extends KubeObject>(object: T): T {
   const metadata = object.metadata as { managedFields?: unknown } | undefined;
   if (metadata !== undefined) delete metadata.managedFields;
   return object;
 }
 
-/** Changes told at one go before timers and sockets have their turn. */
+/** Changes delivered before timers and sockets get a turn. */
 const CHANGES_PER_TURN = 500;
 /** A refusal that lasts longer is a problem. Milliseconds. */
 const REFUSED_MS = 10_000;
-/** A handler is expected to enqueue and return; longer than this it is reported. Milliseconds. */
+/** A handler should enqueue and return. A slower one is reported. Milliseconds. */
 const SLOW_HANDLER_MS = 50;
 
 type Handler<T extends KubeObject> = { onChange(change: Change<T>): void };
@@ -118,10 +118,10 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   readonly #whenAbsent = Promise.withResolvers<void>();
   #synced = false;
   #started = false;
-  /** Optional, and not there at present: why. */
+  /** Why an optional resource is missing at present. */
   #absence: ApiError | undefined;
   #failure: { readonly error: ApiError; readonly since: number } | undefined;
-  /** The log says that it is not connected. */
+  /** The log says that the informer is not connected. */
   #isTold = false;
 
   constructor(options: InformerOptions<T>) {
@@ -179,7 +179,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   }
 
   subscribe(handler: Handler<T>): Disposable {
-    // A copy of its own: the same handler may subscribe twice, and each subscription ends by itself.
+    // A separate copy, because a handler may subscribe twice and each subscription ends by itself.
     const subscription: Handler<T> = { onChange: (change) => handler.onChange(change) };
     this.#handlers.add(subscription);
     if (this.#synced || this.#options.eager === true) {
@@ -234,7 +234,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     }
     if (failure === undefined) return undefined;
     const forMs = clock.monotonic() - failure.since;
-    // A restarted server refuses for some seconds; what lasts longer is a missing permission.
+    // A restarted server refuses for some seconds. A refusal that lasts longer is a missing permission.
     const isLong = forMs >= (failure.error.failure.kind === "forbidden" ? REFUSED_MS : staleAfterMs);
     if (!isLong) return undefined;
     return `not connected for ${Math.round(forMs / 1000)} s: ${failure.error.message}`;
@@ -250,7 +250,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     }
     this.#metrics?.failures.inc({ ...this.#labels, failure: error.failure.kind });
     if (this.#options.optional === true) this.#whenAbsent.resolve();
-    // A right that was there and was taken away is a problem: what is in the cache is no longer followed.
+    // A revoked permission is a problem: the cache no longer follows the server.
     const lost = this.#synced && error.failure.kind === "forbidden";
     if (this.#options.optional === true && isAbsence(error) && !lost) {
       if (this.#absence?.failure.kind !== error.failure.kind) this.#reportAbsence(error);
@@ -261,14 +261,14 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     this.#absence = undefined;
     const known = this.#failure?.error.failure.kind === error.failure.kind;
     const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
-    // A connection that breaks once comes back at once.
+    // A single broken connection is restored at once, so it is only debug.
     const level = isShared(error) || (routine && !known) ? "debug" : known ? "info" : "warn";
     this.#log[level]("the watch failed; trying again", { error: error.message });
     this.#isTold ||= level !== "debug";
     this.#failure = { error, since: this.#failure?.since ?? this.#options.clock.monotonic() };
   }
 
-  /** Whoever may not read a resource is told the same whether it is there or not. */
+  /** A user without read permission gets the same answer whether the resource exists or not. */
   #reportAbsence(error: ApiError): void {
     const { message } = error;
     if (isShared(error)) return;
@@ -283,13 +283,13 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   }
 
   async #replace(snapshot: Snapshot<T>): Promise<void> {
-    // Who subscribes from now on is told of the whole store; those already here, of the differences.
+    // Later subscribers receive the whole store; the present ones receive the differences.
     const handlers = [...this.#handlers];
     const changes = this.#store.replace(snapshot);
     if (!this.#synced) this.#log.info("synced", { objects: snapshot.objects.size });
     this.#synced = true;
     this.#absence = undefined;
-    // The right to read was granted; that to watch is tried next.
+    // The list succeeded, so reading is allowed now. The watch is tried next.
     if (this.#failure?.error.failure.kind === "forbidden") this.#failure = undefined;
     for (const synced of this.#waiting) synced();
     this.#waiting.clear();
@@ -300,7 +300,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     }
   }
 
-  /** The store has changed already: a handler that subscribes another meanwhile has it told of the new state. */
+  /** The store has changed already, so a subscriber added meanwhile receives the new state. */
   #tellAll(changes: readonly Change<T>[]): void {
     const handlers = [...this.#handlers];
     for (const change of changes) this.#tellEach(handlers, change);
@@ -324,8 +324,8 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   }
 
   /**
-   * The items of a list carry no `apiVersion` and `kind`, on the wire; here they look as they do in a watch. One object
-   * that a projection cannot take must not keep all others from being seen: it stays as it came.
+   * The items of a list carry no `apiVersion` and `kind` on the wire; here they are added, as in a watch. An object
+   * that makes a projection throw stays as it came, so that all others still arrive.
    */
   #project(item: T): T {
     const { resource, project = dropManagedFields } = this.#options;

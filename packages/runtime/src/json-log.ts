@@ -27,9 +27,9 @@ const OWN_NAMES: ReadonlySet<string> = new Set(["level", "time", "msg"]);
 /**
  * One JSON object per line: `{"level":"info","time":"2026-11-21T00:00:00.000Z", …fields, "msg":"…"}`.
  *
- * Guarantees: `time` is RFC 3339 in UTC; fields are bounded in depth, number and length; what looks like a
- * credential, by the name of the field or by its text, is replaced by `[redacted]`; it never throws on a field.
- * Written at once, without worker threads: nothing is lost when the process ends.
+ * Guarantees: `time` is RFC 3339 in UTC. Fields are bounded in depth, number and length. `[redacted]` replaces values
+ * that are likely credentials, by field name or by text. A field never makes it throw. Lines are written at once,
+ * without worker threads, so none are lost when the process ends.
  */
 export function createJsonLogger(options: JsonLoggerOptions = {}): Logger {
   const clock = options.clock ?? systemClock;
@@ -38,7 +38,7 @@ export function createJsonLogger(options: JsonLoggerOptions = {}): Logger {
     base: null,
     timestamp: () => `,"time":"${new Date(clock.now()).toISOString()}"`,
     formatters: { level: (level: string) => ({ level }) },
-    // The fields are redacted already; pino's own serializers would look at `err` and `req` again.
+    // The fields are redacted already. Pino's own serializers would process `err` and `req` again.
     serializers: {},
   };
   const destination: DestinationStream = options.destination ?? pino.destination({ dest: 1, sync: true });
@@ -52,12 +52,12 @@ export function createSilentLogger(): Logger {
   return silent;
 }
 
-/** @param own made when its first line is written: each reconcile has a logger, and most write nothing. */
+/** @param own made at its first line, because each reconcile has a logger and most write nothing. */
 function wrap(root: Pino, own: () => Pino): Logger {
   const write =
     (level: LogLevel) =>
     (message: string, fields?: LogFields): void => {
-      // Before the fields are looked at: a `debug` that is off costs next to nothing.
+      // Check this before the fields, so that a disabled `debug` costs almost nothing.
       if (!root.isLevelEnabled(level)) return;
       own()[level](toFields(fields ?? {}), redactText(message));
     };

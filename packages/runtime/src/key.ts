@@ -6,8 +6,8 @@ declare const cluster: unique symbol;
 export type ClusterName = string & { readonly [cluster]: true };
 
 /**
- * What a work queue, an informer store and a reconciler are keyed by. The cluster is part of it, so that code
- * written for one cluster is right for many. `namespace` is `""` for cluster-scoped objects.
+ * The key of work queues, informer stores and reconcilers. It includes the cluster, so that code written for one
+ * cluster also works for many. `namespace` is `""` for cluster-scoped objects.
  */
 export interface ObjectKey {
   readonly cluster: ClusterName;

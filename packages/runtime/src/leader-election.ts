@@ -7,7 +7,7 @@ import { toMicroTime } from "./micro-time.ts";
 /** The part of a client that an election needs. */
 export type LeaseClient = Pick<KubeClient, "get" | "create" | "replace">;
 
-/** Which Lease, as whom, and how patient. */
+/** The Lease, the identity of this process, and the durations. */
 export interface LeaderElectionOptions {
   readonly client: LeaseClient;
   /** The Lease that candidates compete for. */
@@ -16,15 +16,15 @@ export interface LeaderElectionOptions {
   readonly identity: string;
   readonly log: Logger;
   /**
-   * How long others wait after the last sign of life before they take over, ms; written to the Lease in whole
-   * seconds. Default 15,000. This and the next two are the defaults of client-go's leaderelection.
+   * How long candidates wait after the last renewal before they take over, ms; written to the Lease in whole seconds.
+   * Default 15,000. This and the next two are the defaults of client-go's leaderelection.
    */
   readonly leaseDurationMs?: number;
   /** A leader that has not renewed for this long stops leading, ms. Default 10,000; less than the lease duration. */
   readonly renewDeadlineMs?: number;
-  /** Between attempts, ms. Default 2000. Candidates add a random share of up to 1.2 times as much. */
+  /** Time between attempts, ms. Default 2000. Candidates add a random share of up to 1.2 times as much. */
   readonly retryPeriodMs?: number;
-  /** Give the Lease up on stopping, once the work has ended, so that the next one need not wait. Default true. */
+  /** Releases the Lease on stop, once the work has ended, so that the next leader need not wait. Default true. */
   readonly releaseOnStop?: boolean;
   readonly metrics?: MetricsRegistry;
   /** Default: the machine's. Wall time is only written to the Lease and never compared. */
@@ -33,18 +33,18 @@ export interface LeaderElectionOptions {
   readonly random?: () => number;
 }
 
-/** What is done with the lead. */
+/** The work of the leader. */
 export interface LeaderCallbacks {
   /**
    * Does the work of the leader until `lead` aborts. Returning early keeps the lead; rejecting gives it up and
    * makes `run` reject with the same error.
    */
   onStartedLeading(lead: AbortSignal): Promise<void> | void;
-  /** Called once per `onStartedLeading`, after the work has ended or its time is over. */
+  /** Called once per `onStartedLeading`, after the work has ended or its time limit has passed. */
   onStoppedLeading?(): void;
 }
 
-/** Why a `run` ended: its signal, or another holder or the lack of contact. */
+/** Why a `run` ended: `signal` aborted, or another process took the Lease or contact was lost. */
 export type TermEnd = "stopped" | "lost";
 
 /** client-go's `JitterFactor`: keeps candidates that started together from trying together. */
@@ -59,11 +59,11 @@ interface Term {
 /**
  * Elects one leader among processes through a Lease of coordination.k8s.io/v1, compatible with client-go's.
  *
- * Guarantees, while the monotonic clocks of all candidates run at about the same rate (10:15 is tolerated):
- * the `lead` signal aborts before another candidate can take the Lease. Wall clocks may be wrong by any amount,
- * as a candidate waits the lease duration after *it saw* the last write. Every write is bound to the uid and
- * resourceVersion read before, so of two writers one loses. A leader that stalls longer than the lease (a blocked
- * event loop) cannot be told in time; ask `leading` right before work that must not be done twice.
+ * Guarantees, while the monotonic clocks of all candidates run at about the same rate (10:15 is tolerated): the `lead`
+ * signal aborts before another candidate can take the Lease. Wall clocks may be wrong by any amount, as a candidate
+ * waits the lease duration after *it saw* the last write. Every write is bound to the uid and resourceVersion read
+ * before, so one of two writers loses. A leader that stalls longer than the lease (a blocked event loop) notices too
+ * late. Check `leading` right before work that must not be done twice.
  */
 export class LeaderElector {
   readonly identity: string;
@@ -77,7 +77,7 @@ export class LeaderElector {
   /** The Lease as last read or written, and when (monotonic). */
   #observed: { readonly lease: Lease; readonly atMs: number } | undefined;
   #term: Term | undefined;
-  /** The last term ended because the lease was lost: what was decided in it is not to be written any more. */
+  /** The last term ended because the lease was lost. Decisions of that term must not be written any more. */
   #wasLost = false;
   #lastAnswerMs: number;
   #lastError: string | undefined;
@@ -108,19 +108,19 @@ export class LeaderElector {
   }
 
   /**
-   * Whether this process may write: always before it has ever led, else only while it leads. Ask right before each
-   * write: a process that was frozen past its lease must not go on where it stopped.
+   * Whether this process may write: always before it has ever led, afterwards only while it leads. Ask right before
+   * each write, because a process frozen for longer than its lease must not continue.
    */
   get mayWrite(): boolean {
     return this.#term === undefined ? !this.#wasLost : this.leading;
   }
 
-  /** The holder as last seen; `""` when nobody holds the Lease or nothing has been seen. */
+  /** The last observed holder; `""` when the Lease has no holder or has not been read. */
   get holder(): string {
     return holderOf(this.#observed?.lease);
   }
 
-  /** For readiness: why the election cannot be trusted to work, `undefined` while it works (standing by included). */
+  /** For readiness: why the election does not work, `undefined` while it works (standing by included). */
   problem(): string | undefined {
     const silentMs = this.#clock.monotonic() - this.#lastAnswerMs;
     if (this.#lastError === undefined || silentMs <= this.#leaseDurationMs) return undefined;
@@ -128,8 +128,8 @@ export class LeaderElector {
   }
 
   /**
-   * Waits for the lead, leads, and returns when the lead ends: `stopped` after `signal` aborted (also when it never
-   * led), `lost` otherwise. May be called again afterwards, never twice at one time.
+   * Waits for the lead, leads, and returns when the lead ends: `stopped` after `signal` aborted (even if it never led),
+   * else `lost`. May be called again afterwards, but not twice at one time.
    */
   async run(signal: AbortSignal, callbacks: LeaderCallbacks): Promise<TermEnd> {
     const renewedAtMs = await this.#acquire(signal);
@@ -168,9 +168,9 @@ export class LeaderElector {
   async #tryAcquire(signal: AbortSignal): Promise<number | undefined> {
     const lease = await this.#read(signal);
     const holder = holderOf(this.#observed?.lease);
-    // A Lease that somebody deleted under a living leader is as good as held until that leader must have noticed.
+    // A user may delete the Lease of a living leader. It counts as held until that leader must have noticed.
     if (holder !== "" && holder !== this.identity && !this.#expired()) return undefined;
-    // Without the signal: cut off half-way, a write may still win and lock everybody out for a lease duration.
+    // Without the signal: an aborted write may still win, and then locks out all candidates for a lease duration.
     return lease === undefined ? this.#create() : this.#write(lease);
   }
 
@@ -204,7 +204,7 @@ export class LeaderElector {
         if (!isApiError(error, "conflict", "uidMismatch", "notFound")) throw error;
       }
     }
-    // Somebody wrote it, or an earlier renewal got through though its answer did not.
+    // Another process wrote it, or an earlier renewal succeeded but its answer was lost.
     const lease = await this.#read(signal);
     if (lease === undefined) return this.#create(signal);
     if (holderOf(lease) === this.identity) return this.#write(lease, signal);
@@ -213,7 +213,7 @@ export class LeaderElector {
     return undefined;
   }
 
-  /** Runs one attempt; its failure is kept for `problem` and means `undefined`. */
+  /** Runs one attempt. A failure is kept for `problem`, and the result is `undefined`. */
   async #attempt(
     attempt: () => Promise<number | undefined>,
     signal: AbortSignal,
@@ -283,7 +283,7 @@ export class LeaderElector {
     };
   }
 
-  /** Ends the lead in the Lease itself. Only once the work has ended: from here on another may lead. */
+  /** Releases the Lease. Call it only after the work has ended, because another process may lead from then on. */
   async #release(renewedAtMs: number): Promise<void> {
     if (!(this.#options.releaseOnStop ?? true)) return;
     const timeoutMs = this.#leftMs(renewedAtMs);
@@ -304,7 +304,7 @@ export class LeaderElector {
     try {
       await giveUp().catch(async (error: unknown) => {
         if (!isApiError(error, "conflict")) throw error;
-        // A renewal that was cut off by stopping got through all the same.
+        // A renewal that stopping aborted may have succeeded all the same.
         await this.#read();
         await giveUp();
       });
@@ -315,7 +315,7 @@ export class LeaderElector {
     }
   }
 
-  /** Waits for the work to end, no longer than the Lease keeps others away. */
+  /** Waits for the work to end, but no longer than the Lease keeps other candidates away. */
   async #drain(renewedAtMs: number, ended: Promise<void>): Promise<boolean> {
     const over = new AbortController();
     const leftMs = renewedAtMs + this.#leaseDurationMs - this.#clock.monotonic();
@@ -338,7 +338,7 @@ export class LeaderElector {
       this.#log.info("the holder of the lease changed", { from: previous, to: this.holder });
   }
 
-  /** Has the holder shown no sign of life for as long as it asked for, since we first saw its last write? */
+  /** Has the observed lease duration passed since this process first saw the last write? */
   #expired(): boolean {
     if (this.#observed === undefined) return true;
     const seconds = this.#observed.lease.spec?.leaseDurationSeconds;
@@ -350,7 +350,7 @@ export class LeaderElector {
     return renewedAtMs + this.#renewDeadlineMs - this.#clock.monotonic();
   }
 
-  /** Half the deadline, so that one lost request leaves time for another. */
+  /** Half the deadline, so that a lost request leaves time for a second one. */
   #request(signal: AbortSignal | undefined): RequestOptions {
     return { timeoutMs: this.#renewDeadlineMs / 2, ...(signal && { signal }) };
   }
@@ -379,7 +379,7 @@ function startWork(
 ): { ended: Promise<void>; failure?: { error: unknown } } {
   const work: { ended: Promise<void>; failure?: { error: unknown } } = { ended: Promise.resolve() };
   work.ended = (async () => callbacks.onStartedLeading(lead.signal))().catch((error: unknown) => {
-    // What an aborted piece of work says on its way out is no failure of it.
+    // An error that aborted work throws is no failure.
     if (!lead.signal.aborted) work.failure = { error };
     lead.abort();
   });

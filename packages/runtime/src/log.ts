@@ -2,13 +2,13 @@
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /**
- * Structured logging as the runtime sees it. Levels mean: `error` somebody should act, `warn` it goes on but look,
- * `info` something changed, `debug` why nothing changed.
+ * Structured logging as the runtime uses it. Levels: `error` the operator should act, `warn` Berth continues but the
+ * operator should look, `info` a change, `debug` why nothing changed.
  */
 export interface Logger {
-  /** Somebody should act. */
+  /** The operator should act. */
   error(message: string, fields?: LogFields): void;
-  /** It goes on, but somebody should look. */
+  /** Berth continues, but the operator should look. */
   warn(message: string, fields?: LogFields): void;
   /** Something changed. */
   info(message: string, fields?: LogFields): void;

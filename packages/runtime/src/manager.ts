@@ -7,38 +7,38 @@ import type { Logger } from "./log.ts";
 /** The part of a `LeaderElector` that a manager needs. */
 export interface LeaderElection {
   /**
-   * Waits for the lead and keeps it until `signal` aborts or it is lost; then resolves, once the work has ended or
-   * cannot be waited for. Aborts `lead` before anybody else can lead, and gives the lease up only after the work.
+   * Waits for the lead and keeps it until `signal` aborts or the lead is lost. Resolves once the work has ended or
+   * cannot be waited for. Aborts `lead` before another process can lead, and releases the lease only after the work.
    */
   run(
     signal: AbortSignal,
     callbacks: { onStartedLeading(lead: AbortSignal): Promise<void> | void; onStoppedLeading?(): void },
   ): Promise<unknown>;
-  /** Why it cannot be relied on. Standing by is no problem. */
+  /** Why the election is unreliable. Standing by is no problem. */
   problem?(): string | undefined;
 }
 
-/** What runs, in which order, and how long it may take to stop. */
+/** The components, their order, and the time limits of a stop. */
 export interface ManagerOptions {
   /**
-   * What every replica runs, in stages: those of one stage start together, once the stage before has started.
+   * The components of every replica, in stages: those of one stage start together, after the stage before.
    * Usually servers (so that probes are answered while starting), then informers (started once their caches synced).
    */
   readonly always: readonly (readonly Component[])[];
-  /** What only the leader runs, started last: controllers. */
+  /** The components of the leader only, started last: controllers. */
   readonly elected?: readonly Component[];
   /** Absent: this process is the only one and leads. */
   readonly election?: LeaderElection;
   /**
-   * Names of the components without which the process is of no use: what these cannot do fails their readiness check.
-   * What another component cannot do while it runs is a warning. Default all.
+   * Names of the components that the process cannot do without: their problems fail their readiness check. Problems of
+   * other running components are warnings. Default all.
    */
   readonly vital?: readonly string[];
   readonly clock: Clock;
   readonly log: Logger;
-  /** From being told to stop to the end of `run`. Milliseconds, default 1,800. */
+  /** Time from the stop signal to the end of `run`. Milliseconds, default 1,800. */
   readonly stopLimitMs?: number;
-  /** Of that, how long a component may finish what is in flight before it is aborted. Milliseconds, default 1,000. */
+  /** Part of it in which a component may finish work in flight. Milliseconds, default 1,000. */
   readonly drainLimitMs?: number;
 }
 
@@ -48,27 +48,27 @@ export type EndCause =
   | { readonly reason: "lost leadership" }
   | { readonly reason: "failed"; readonly component: string; readonly error: unknown };
 
-/** Why a run ended, and what had not. */
+/** Why a run ended, and which components had not ended. */
 export type RunEnd = EndCause & {
-  /** Components that had not ended within the limit: they go on until the process ends. */
+  /** Components that had not ended within the limit. They go on until the process ends. */
   readonly stillRunning: readonly string[];
 };
 
 /**
- * What an aborted component gets to end, so that one that is stuck leaves time for the others. Milliseconds; a
- * server that cuts off its slow clients needs 400.
+ * Time that an aborted component gets to end, so that a stuck one leaves time for the others. Milliseconds; a server
+ * that closes its slow clients needs 400.
  */
 const ABORT_LIMIT_MS = 500;
 
-/** Under this name the election is started, checked and reported. */
+/** The component name of the election, in checks and reports. */
 const ELECTION = "leader-election";
 
 /**
  * Starts components in order and stops them in reverse.
  *
- * - Nothing starts before all that it relies on has: controllers see caches that are synced (but for eager informers).
- * - The lead signal of the election is the signal of the elected components: they are told in the same instant.
- *   The lease is given up only after they have ended.
+ * - A component starts after all that it relies on: controllers see synced caches (except of eager informers).
+ * - The lead signal of the election is the signal of the elected components, so both abort at the same instant. The
+ *   lease is released only after these components have ended.
  * - A component that fails, or ends by itself, ends the run, with the component named. It never throws.
  */
 export class Manager {
@@ -153,7 +153,7 @@ export class Manager {
     };
   }
 
-  /** The work of the leader: ends when all elected components have. */
+  /** Runs the leader's components; ends when all elected components have ended. */
   async #lead(lead: AbortSignal): Promise<void> {
     const lose = (): void => {
       for (const run of this.#elected) run.abort();
@@ -165,7 +165,7 @@ export class Manager {
     await Promise.all(this.#elected.map((run) => run.settled));
   }
 
-  /** Elected, the election, then the stages from the last to the first. Returns the names of those still running. */
+  /** Stops elected components, the election, then stages in reverse. Returns the names of those still running. */
   async #stopAll(cause: EndCause): Promise<readonly string[]> {
     const { clock, stopLimitMs, drainLimitMs } = this.#limits();
     const lastMs = clock.monotonic() + stopLimitMs;
@@ -178,9 +178,9 @@ export class Manager {
       const ended = await Promise.all(runs.map((run) => run.stop({ byMs, drainMs })));
       return namesOf(runs.filter((_run, index) => ended[index] === false));
     };
-    // Past losing the lead somebody else may begin: nothing of ours may be finished at leisure.
+    // After a lost lead another replica may begin, so nothing here may drain.
     const stillRunning = await stop(this.#elected, cause.reason === "lost leadership" ? 0 : drainLimitMs);
-    // An election waits for the elected as long as the lease allows: longer than anybody here can wait.
+    // An election waits for the elected components as long as the lease allows. That is too long here.
     const electionMs = stillRunning.length > 0 ? 0 : ABORT_LIMIT_MS;
     if (this.#election !== undefined) stillRunning.push(...(await stop([this.#election], 0, electionMs)));
     for (const stage of this.#always.toReversed()) stillRunning.push(...(await stop(stage, drainLimitMs)));
@@ -195,7 +195,7 @@ export class Manager {
     return { name, check: () => (warning() === undefined ? problem() : undefined), warning, note };
   }
 
-  /** Standing by, nothing elected runs, and that is as it should be. */
+  /** No problem while standing by: nothing elected runs then. */
   #electedProblem(run: ComponentRun): string | undefined {
     return this.#election === undefined ? run.problem() : run.problemWhileRunning();
   }

@@ -2,7 +2,7 @@ import type { KubeObject, OwnerReference } from "@berth/kube";
 import { type ClusterName, keyOf, type ObjectKey } from "./key.ts";
 import type { Change } from "./lister.ts";
 
-/** From a change to the keys that must be looked at because of it. */
+/** Returns the keys to reconcile because of a change. */
 export type Mapper<T extends KubeObject, K = ObjectKey> = (change: Change<T>) => Iterable<K>;
 
 /** The changed object itself. */
@@ -23,8 +23,8 @@ export interface OwnerMapping {
 }
 
 /**
- * The owners of the changed object, those before an update included: an owner that lost an object must notice
- * as well as the one that gained it.
+ * The owners of the changed object, including those before an update. An owner that lost an object must notice, as well
+ * as the one that gained it.
  */
 export function toOwner(mapping: OwnerMapping): Mapper<KubeObject> {
   const { cluster, namespaced = true } = mapping;
@@ -41,8 +41,8 @@ export function toOwner(mapping: OwnerMapping): Mapper<KubeObject> {
 }
 
 /**
- * The keys that `map` finds in the object, and in its old state when it was updated, each once: an idle worker takes
- * a key at once, and would have to look a second time. Keys are compared as plain data.
+ * Maps the object, and its old state after an update, to keys, each key once. An idle worker takes a key at once, so a
+ * duplicate would cause a second reconcile. Keys are compared as plain data.
  */
 export function fromStates<T extends KubeObject, K = ObjectKey>(
   map: (object: T) => Iterable<K>,

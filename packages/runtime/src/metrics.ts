@@ -8,13 +8,13 @@ export interface Gauge<L extends string = never> {
   /** Replaces the value. */
   set(value: number, labels?: Readonly<Record<L, string>>): void;
 }
-/** How values are spread, one distribution per set of label values. */
+/** The distribution of values, one per set of label values. */
 export interface Histogram<L extends string = never> {
   /** Counts one value. */
   observe(value: number, labels?: Readonly<Record<L, string>>): void;
 }
 
-/** What every metric has. */
+/** Options of every metric. */
 export interface MetricOptions<L extends string> {
   /** Prometheus name with its unit: `berth_reconcile_duration_seconds`. */
   readonly name: string;

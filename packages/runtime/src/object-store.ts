@@ -2,8 +2,8 @@ import type { KubeObject } from "@berth/kube";
 import type { Change } from "./lister.ts";
 
 /**
- * From an object to the values it is found under; none: not in the index. Pure: it is called when a version of an
- * object comes and again when it goes. One that throws gives no values.
+ * Returns the index values of an object; an empty list keeps it out of the index. Pure: the store calls it when it adds
+ * a version of an object and again when it removes that version. On an error there are no values.
  */
 export type IndexFunction<T extends KubeObject> = (object: T) => readonly string[];
 
@@ -12,25 +12,25 @@ export function storeKey(object: KubeObject): string {
   return `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;
 }
 
-/** By value, the keys of the objects that are found under it. */
+/** For each value, the keys of the objects with that value. */
 type Index = Map<string, Set<string>>;
 type Indexes = ReadonlyMap<string, Index>;
 
-/** A state of the store in the making: indexed object by object, so that taking it over takes no time. */
+/** A state of the store that is being built. It indexes each object on arrival, so taking it over takes no time. */
 export interface Snapshot<T extends KubeObject> {
   readonly objects: Map<string, T>;
   readonly indexes: Indexes;
-  /** The object already held is kept in its place when it is the same version: no second copy of what did not change. */
+  /** Keeps the object already held when the version is the same, so unchanged objects are not held twice. */
   put(object: T): void;
   remove(object: T): void;
 }
 
-/** Told when an index function throws. */
+/** Called when an index function throws. */
 export type IndexFailureHandler<T extends KubeObject> = (index: string, object: T, error: unknown) => void;
 
 /**
- * The objects of one resource in one cluster, with indexes. It knows uids: an object deleted and made again under
- * the same name is two objects, and whoever follows the changes sees the end of the first.
+ * The objects of one resource in one cluster, with indexes. It compares uids. An object deleted and recreated under the
+ * same name is two objects, and subscribers see the first one deleted.
  */
 export class ObjectStore<T extends KubeObject> {
   readonly #indexFunctions: ReadonlyMap<string, IndexFunction<T>>;
@@ -85,7 +85,7 @@ export class ObjectStore<T extends KubeObject> {
     return toChanges(old, object, initial);
   }
 
-  /** No change when it is not held, or when what is held is another object of the same name. */
+  /** Changes nothing when the object is not held, or when another object of the same name is held. */
   remove(object: T): readonly Change<T>[] {
     const key = storeKey(object);
     const old = this.#objects.get(key);
@@ -99,7 +99,7 @@ export class ObjectStore<T extends KubeObject> {
     return [{ type: "deleted", object }];
   }
 
-  /** An empty snapshot to be filled while objects arrive, so that taking it over does not stop everything else. */
+  /** Begins an empty snapshot. Objects fill it as they arrive, so taking it over does not block other work. */
   beginSnapshot(): Snapshot<T> {
     const objects = new Map<string, T>();
     const indexes = new Map([...this.#indexes.keys()].map((name): [string, Index] => [name, new Map()]));
@@ -121,7 +121,7 @@ export class ObjectStore<T extends KubeObject> {
     };
   }
 
-  /** Takes over a complete snapshot: what is not in it is deleted. Lazily gives the changes; the store changes at once. */
+  /** Takes over a complete snapshot and deletes all other objects at once. Returns the changes lazily. */
   replace({ objects, indexes }: Snapshot<T>): Iterable<Change<T>> {
     const before = this.#objects;
     this.#objects = objects;
@@ -130,8 +130,8 @@ export class ObjectStore<T extends KubeObject> {
   }
 
   /**
-   * The object already held when it is the same version, else the one given: a snapshot built of these costs no
-   * second copy of what has not changed.
+   * Returns the object already held when the version is the same, else the given one. A snapshot of these holds no
+   * second copy of unchanged objects.
    */
   #reuse(key: string, object: T): T {
     const held = this.#objects.get(key);
@@ -159,7 +159,7 @@ export class ObjectStore<T extends KubeObject> {
     }
   }
 
-  /** All of them before the first is used, so that a generator that throws half-way leaves no half-made entry. */
+  /** Computes all values before it uses the first, so a generator that throws half-way leaves no partial entry. */
   #valuesOf(index: string, object: T): readonly string[] {
     try {
       return [...(this.#indexFunctions.get(index)?.(object) ?? [])];

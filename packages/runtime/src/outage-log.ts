@@ -4,7 +4,7 @@ import type { Clock } from "./clock.ts";
 import type { Logger } from "./log.ts";
 import { REFUSED_RETRY_CAP_MS, type RefusedKind } from "./request-gates.ts";
 
-/** What is over sooner is worth no line; what begins within this time is one line. Milliseconds. */
+/** Shorter outages are not logged. Outages that begin within this time share one line. Milliseconds. */
 const TELL_AFTER_MS = 1_000;
 /** Kinds of requests named in a line. */
 const MOST_NAMED = 32;
@@ -22,17 +22,17 @@ export interface OutageLogOptions {
   readonly grantOf?: (refusal: ApiError) => string | undefined;
 }
 
-/** Tells of refused kinds of requests, and of a server that cannot be reached. */
+/** Logs refused kinds of requests, and a server that cannot be reached. */
 export class OutageLog {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #grantOf: (refusal: ApiError) => string | undefined;
-  /** Refused, with whether that has been told. */
+  /** Refused kinds, and whether each has been logged. */
   readonly #refused = new Map<RefusedKind, boolean>();
-  /** Told of, and taken again, but that is still to be told. */
+  /** Kinds that were logged as refused and work again; this is not logged yet. */
   #taken: RefusedKind[] = [];
   #unreachable: Unreachable | undefined;
-  /** The line about those that have just been refused is on its way. */
+  /** The line about newly refused kinds is scheduled. */
   #isBegun = false;
   #over: Disposable | undefined;
 
@@ -49,7 +49,7 @@ export class OutageLog {
     this.#clock.schedule(TELL_AFTER_MS, () => this.#tellRefused());
   }
 
-  /** Told with all others. One that stays refused puts it off only until each has been tried. */
+  /** Logs all such kinds in one line. Kinds that stay refused delay it only until each has been tried. */
   taken(kind: RefusedKind): void {
     const isTold = this.#refused.get(kind) === true;
     this.#refused.delete(kind);
@@ -60,7 +60,7 @@ export class OutageLog {
     this.#over = this.#clock.schedule(waitMs, () => this.#tellTaken());
   }
 
-  /** No connection came about. */
+  /** No connection could be made. */
   unreachable(error: ApiError): void {
     if (this.#unreachable !== undefined) {
       this.#unreachable.requests++;

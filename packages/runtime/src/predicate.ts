@@ -2,13 +2,13 @@ import type { KubeObject } from "@berth/kube";
 import type { Change } from "./lister.ts";
 
 /**
- * Which changes are worth a reconcile. Only a saving: a reconcile of an unchanged object must do nothing. The
+ * Which changes are worth a reconcile. Only an optimization: a reconcile of an unchanged object must do nothing. The
  * predicates here compare an update's two states, and let every `added` and `deleted` pass.
  */
 export type Predicate<T extends KubeObject = KubeObject> = (change: Change<T>) => boolean;
 
 /**
- * The selected part differs between the two states. Parts are compared as plain data, deeply; one that is the same
+ * The selected part differs between the two states. Parts are compared deeply, as plain data. A part that is the same
  * object in both costs nothing, so select the field rather than a copy of it.
  */
 export function changed<T extends KubeObject>(select: (object: T) => unknown): Predicate<T> {
@@ -25,8 +25,8 @@ export const annotationsChanged: Predicate = changed((object) => object.metadata
 export const resourceVersionChanged: Predicate = changed((object) => object.metadata?.resourceVersion);
 
 /**
- * `metadata.generation` differs, which the server does for changes of the spec and for the start of a deletion.
- * True where there is no generation (Nodes, ConfigMaps and others never have one): not knowing is no reason to skip.
+ * `metadata.generation` differs: the server increments it for changes of the spec and for the start of a deletion. True
+ * for objects without a generation (Nodes, ConfigMaps and others), because their changes are unknown.
  */
 export const generationChanged: Predicate = (change) =>
   change.type !== "updated" ||
@@ -36,7 +36,7 @@ export const generationChanged: Predicate = (change) =>
 /** An object with the usual `spec`. */
 export type WithSpec = KubeObject & { readonly spec?: unknown };
 
-/** The spec differs, or the selected part of it. A missing spec is as data `undefined`. */
+/** The spec differs, or the selected part of it. A missing spec counts as `undefined`. */
 export function specChanged<T extends WithSpec>(
   select: (spec: NonNullable<T["spec"]>) => unknown = (spec) => spec,
 ): Predicate<T> {

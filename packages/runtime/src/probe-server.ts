@@ -6,16 +6,16 @@ import { type HttpListener, type Reply, startHttpListener, urlOf, writeReplyHead
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 
-/** Where to listen, and what to answer with. */
+/** Where to listen, and the sources of the answers. */
 export interface ProbeServerOptions {
   /** Where `/metrics` is served; see `parseBindAddress`. */
   readonly metricsBindAddress: string;
   /** Where `/healthz`, `/livez` and `/readyz` are served. May be the same address. */
   readonly healthBindAddress: string;
   readonly metrics: MetricsRegistry;
-  /** Of `/healthz` and `/livez`. Read at every request: may grow. */
+  /** Checks of `/healthz` and `/livez`. Read at every request: may grow. */
   readonly liveChecks: readonly HealthCheck[];
-  /** Of `/readyz`. Read at every request: may grow. */
+  /** Checks of `/readyz`. Read at every request: may grow. */
   readonly readyChecks: readonly HealthCheck[];
   readonly log: Logger;
   /** Time for a client to send its request, ms. Default 5000. */
@@ -32,7 +32,7 @@ export interface ProbeServers extends AsyncDisposable {
 
 type Route = (url: URL) => Reply | Promise<Reply>;
 
-/** Kubernetes sends SIGKILL after the grace period: a scrape must not hold up what matters more. */
+/** Kubernetes sends SIGKILL after the grace period, so a scrape must not delay more important work. */
 const DRAIN_MS = 400;
 const MAX_CONNECTIONS = 128;
 
@@ -59,7 +59,7 @@ export async function startProbeServers(options: ProbeServerOptions): Promise<Pr
   return { metricsUrl, healthUrl, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }
 
-/** Scrapes that arrive while one is being rendered share it: rendering is the costly part. */
+/** Scrapes that arrive while one is rendered share its result, because rendering is the costly part. */
 function createMetricsRoute(metrics: MetricsRegistry): Route {
   let rendering: Promise<Reply> | undefined;
   const render = async (): Promise<Reply> => {
@@ -93,7 +93,7 @@ function createHealthRoute({ liveChecks, readyChecks }: ProbeServerOptions): Rou
   };
 }
 
-/** 500 as kube-apiserver and controller-runtime answer; kubelet takes anything from 400 on as a failure. */
+/** 500, as kube-apiserver and controller-runtime answer. The kubelet treats 400 and above as a failure. */
 function replyWith({ ok, text }: HealthReport): Reply {
   return { status: ok ? 200 : 500, body: text };
 }
@@ -118,12 +118,12 @@ async function listen(
     log,
     clock,
   });
-  // Any pod may reach it, and kubelet ends a process whose probes find no place.
+  // Any pod may connect, and the kubelet restarts a container whose probes get no connection.
   if (listener !== undefined) shareConnections(listener.server, MAX_CONNECTIONS);
   return listener;
 }
 
-/** Never rejects: a failure is an answer of its own. */
+/** Never rejects: a failure becomes an answer. */
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
@@ -131,7 +131,7 @@ async function answer(
   log: Logger,
 ): Promise<void> {
   const reply = await replyTo(request, route, log);
-  // What is left of a request that was refused is not read.
+  // The server does not read the rest of a refused request.
   writeReplyHead(response, reply, reply.status === 400 || reply.status === 405);
   response.end(reply.body);
 }

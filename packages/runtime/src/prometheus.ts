@@ -7,7 +7,7 @@ import {
 } from "prom-client";
 import type { Counter, Gauge, Histogram, MetricOptions, MetricsRegistry } from "./metrics.ts";
 
-/** What a registry exposes beside what is declared. */
+/** What a registry exposes besides the declared metrics. */
 export interface MetricsRegistryOptions {
   /**
    * Also expose the process: CPU, memory, garbage collection, open files and event loop lag (`nodejs_eventloop_lag_*`),

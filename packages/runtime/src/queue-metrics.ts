@@ -1,14 +1,14 @@
 import type { Counter, Histogram, MetricsRegistry } from "./metrics.ts";
 import type { Priority } from "./ready-list.ts";
 
-/** What a scrape asks a queue for. */
+/** The state of a queue that its gauges read at each scrape. */
 export interface QueueState {
   depth(priority: Priority): number;
   readonly oldestAgeMs: number;
   readonly longestRunningMs: number;
 }
 
-/** What a queue counts as it happens. */
+/** The events that a queue counts while it runs. */
 export interface QueueMetrics {
   /** A key that was not pending became pending. */
   added(): void;
@@ -50,7 +50,7 @@ export function declareQueueMetrics(
   };
 }
 
-/** Gauges are read when scraped: nothing is paid for them while keys move. */
+/** Gauges are read at each scrape, so they cost nothing while keys move. */
 function declareQueueGauges(registry: MetricsRegistry, controller: string, state: QueueState): void {
   registry.gauge({
     name: "berth_workqueue_depth",

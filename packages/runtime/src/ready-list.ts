@@ -1,12 +1,11 @@
 /**
- * `low` is for work that may wait behind events that happen now: the initial sync of a large cluster. `high` is
- * everything else.
+ * `low` is for work that may wait behind live events: the initial sync of a large cluster. `high` is everything else.
  */
 export type Priority = "high" | "low";
 
 /**
- * While low work waits, at least every eighth item taken is low. Enough that an initial sync makes progress under
- * any stream of live events, and little enough that live events hardly notice it.
+ * While low work waits, at least every eighth item taken is low. So an initial sync makes progress under any stream of
+ * live events, and live events are hardly delayed.
  */
 export const HIGH_IN_A_ROW = 7;
 
@@ -74,7 +73,7 @@ export class ReadyList<T> {
   }
 }
 
-/** A `Map` as a queue would slow down: V8 skips over deleted entries at its front one by one. */
+/** A `Map` would slow down as a queue: V8 skips deleted entries at its front one by one. */
 class LinkedList<T> {
   first: Slot<T> | undefined;
   #last: Slot<T> | undefined;

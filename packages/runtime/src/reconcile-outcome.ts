@@ -3,17 +3,17 @@ import { type ReconcileResult, TerminalError } from "./reconcile.ts";
 import { isShared } from "./shared-failure.ts";
 
 /**
- * How a reconcile ended, as the metric counts it. `requeue`: it asked for another look, or was refused for having
- * decided on an old version, which is ordinary.
+ * The result of a reconcile, as the metric counts it. `requeue`: the reconciler asked for a recheck, or the server
+ * refused a write based on an old version, which is normal.
  */
 export type ResultLabel = "success" | "requeue" | "error" | "terminal" | "deadline";
 
-/** What becomes of the key. */
+/** When the controller reconciles the key again. */
 export type NextStep =
   | { readonly step: "forget" }
   | { readonly step: "recheck"; readonly afterMs: number }
   | { readonly step: "retry"; readonly baseMs?: number; readonly atLeastMs?: number }
-  /** Nothing helps until something changes; looked at again slowly, so that a fixed permission heals by itself. */
+  /** Only a change helps. The controller rechecks slowly, so that a permission granted later takes effect. */
   | { readonly step: "recheckSlowly" };
 
 export interface Outcome {
@@ -23,8 +23,8 @@ export interface Outcome {
 }
 
 /**
- * Base of the backoff after an answer that only says "read again". Milliseconds. About what a watch needs to
- * deliver the newer version on a healthy cluster; when it needs longer, doubling gets there.
+ * Base of the backoff after an answer that requires a new read. Milliseconds. About the time that a watch needs to
+ * deliver the newer version on a healthy cluster; doubling covers slower ones.
  */
 const REFRESH_BASE_MS = 20;
 
@@ -38,7 +38,7 @@ export function outcomeOfResult(result: ReconcileResult | undefined): Outcome {
   return { result: "requeue", next: { step: "recheck", afterMs } };
 }
 
-/** Whatever is thrown past the deadline is its consequence: what was cut off says little about itself. */
+/** Any error after the deadline counts as its consequence, because it was probably caused by the abort. */
 export function outcomeOfDeadline(error?: unknown): Outcome {
   return { result: "deadline", next: { step: "retry" }, error };
 }
@@ -46,14 +46,14 @@ export function outcomeOfDeadline(error?: unknown): Outcome {
 export function outcomeOfError(error: unknown): Outcome {
   if (error instanceof TerminalError) return terminal(error);
   if (!isApiError(error)) return { result: "error", next: { step: "retry" }, error };
-  // Not later for each failure of the key: other keys have failed for the same cause, and one of them tries for all.
+  // No backoff per key: other keys failed for the same cause, and one of them retries for all.
   if (isShared(error) && error.retryAfterMs !== undefined)
     return { result: "error", next: { step: "recheck", afterMs: error.retryAfterMs }, error };
   const atLeastMs = error.retryAfterMs ?? 0;
   if (error.retry === "refresh") {
     return { result: "requeue", next: { step: "retry", baseMs: REFRESH_BASE_MS, atLeastMs }, error };
   }
-  // `aborted` by a signal of the reconciler's own is no refusal of the server, though the same request is futile.
+  // `aborted` by the reconciler's own signal is no refusal of the server, though the same request is futile.
   if (error.retry === "backoff" || error.failure.kind === "aborted") {
     return { result: "error", next: { step: "retry", atLeastMs }, error };
   }
@@ -64,7 +64,7 @@ function terminal(error: unknown): Outcome {
   return { result: "terminal", next: { step: "recheckSlowly" }, error };
 }
 
-/** The message of a failure we know, the whole stack of one that may be a mistake of ours. */
+/** The message of a known failure; the whole stack of any other error, which may be a bug. */
 export function describeFailure(error: unknown): string {
   if (isApiError(error) || error instanceof TerminalError) return error.message;
   return error instanceof Error ? (error.stack ?? String(error)) : String(error);

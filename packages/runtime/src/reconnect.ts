@@ -4,17 +4,17 @@ import { type Random, reconnectDelay } from "./backoff.ts";
 import { isShared } from "./shared-failure.ts";
 
 /**
- * The longest wait while no connection comes about, milliseconds. To knock costs a server that is not there nothing, and what
- * waits for it to be back waits for this. One that answers, or breaks connections off, is left alone for longer.
+ * The longest wait while no connection can be made, milliseconds. Attempts cost an absent server nothing, and users
+ * wait for its return. A server that answers, or that breaks connections, is given longer pauses.
  */
 export const ABSENT_CAP_MS = 3_000;
 
-/** Of one connection. */
+/** The waits of one connection. */
 export class ReconnectWait {
   readonly #random: { readonly random?: Random };
-  /** While no connection comes about. */
+  /** Last wait while no connection can be made. */
   #absentMs: number | undefined;
-  /** Else. */
+  /** Last wait after other failures. */
   #failingMs: number | undefined;
 
   /** @param random default `Math.random`. */
@@ -22,17 +22,17 @@ export class ReconnectWait {
     this.#random = random === undefined ? {} : { random };
   }
 
-  /** A connection has worked. */
+  /** Call it when a connection has worked. */
   reset(): void {
     this.#absentMs = undefined;
     this.#failingMs = undefined;
   }
 
   /**
-   * A connection has failed for this, or ended too soon.
+   * A connection has failed with this error, or ended too soon.
    *
-   * @returns milliseconds: `reconnectDelay`, at least what the server asks for. The waits for a server that is not there
-   *   and for one that fails grow by themselves: one that starts is asked soon, and one that comes and goes no more often.
+   * @returns milliseconds: `reconnectDelay`, at least the time that the server asks for. Waits for an absent server and
+   *   for a failing one grow separately, so a server that starts is tried soon.
    */
   next(error: ApiError | undefined): number {
     const failure = error?.failure;

@@ -4,8 +4,8 @@
 const CREDENTIAL_NAME =
   /(authorization|token|passw(or)?d|passphrase|secret|cookie|apikey|privatekey|clientkeydata|keydata|credentials?)$/;
 /**
- * The value of an authorization header, a bearer token, and JSON in base64, as web tokens begin, inside a text of any name.
- * What begins to match ends so, or fails within itself: with a dot to look for at the end, time was quadratic.
+ * An authorization header's value, a bearer token, or base64 JSON (the start of a web token), in any text. The pattern
+ * requires no dot after the base64: the search for one took quadratic time.
  */
 const CREDENTIAL_TEXT =
   /\bauthorization["']?\s*[:=]\s*["']?\w+\s+[^\s"',]+|\bbearer\s+[\w.~+/=-]{20,}|\beyJ[\w-]{8,}(?:\.[\w-]*)*/gi;
@@ -16,16 +16,16 @@ const MAX_DEPTH = 6;
 const MAX_ENTRIES = 100;
 const MAX_TEXT = 8192;
 
-/** Blanks out what looks like a credential, and cuts what is longer than 8192 characters. */
+/** Replaces likely credentials, and cuts text longer than 8192 characters. */
 export function redactText(text: string): string {
   const cut = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
   return cut.replace(CREDENTIAL_TEXT, REDACTED);
 }
 
 /**
- * A copy that `JSON.stringify` takes: errors become their name, message, stack and cause; maps and sets become
- * plain; what lies deeper than 6 levels or beyond 100 entries is left out and marked; a getter that throws is
- * survived. Credentials are replaced by `[redacted]`, by name and by look.
+ * A copy that `JSON.stringify` accepts. Errors become their name, message, stack and cause; maps and sets become plain
+ * objects. Values deeper than 6 levels or beyond 100 entries are omitted and marked. A getter may throw without harm.
+ * `[redacted]` replaces credentials, detected by field name and by format.
  */
 export function redactFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return redactEntries(Object.entries(fields), 0);
@@ -43,7 +43,7 @@ function redactEntries(
       break;
     }
     const name = typeof key === "string" ? redactText(key) : String(redactValue(key, MAX_DEPTH));
-    // `__proto__` as an own key would otherwise vanish into the prototype.
+    // Otherwise `__proto__` as an own key would set the prototype.
     Object.defineProperty(result, name, {
       value: isCredential(name, value) ? REDACTED : redactValue(value, depth + 1),
       enumerable: true,

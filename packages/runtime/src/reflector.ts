@@ -1,10 +1,10 @@
 /**
- * Keeps a copy of one resource of one cluster true: a snapshot first, then every change, for ever. It ends on its
- * signal and on nothing else; every failure is told and followed by another attempt.
+ * Keeps a complete copy of one resource of one cluster: a snapshot first, then every change. It ends only when its
+ * signal aborts; it reports every failure and tries again.
  *
- * The snapshot comes as a stream (WatchList, KEP-3157) where the server can. A server that refuses it, or lets it
- * stall, is asked for paged lists from then on. After any other failure stream and pages take turns, so that a fault
- * of the one (kubernetes#140890: streams that end without their end mark) cannot keep the copy from being made.
+ * The snapshot is a stream (WatchList, KEP-3157) where the server supports it. After a refusal or a stall, the
+ * reflector uses paged lists from then on. After any other failure stream and pages alternate. So a fault of one
+ * (kubernetes#140890: streams that end without their end mark) cannot prevent the copy.
  */
 import {
   ApiError,
@@ -24,7 +24,7 @@ import type { Snapshot } from "./object-store.ts";
 import { ReconnectWait } from "./reconnect.ts";
 import { isShared } from "./shared-failure.ts";
 
-/** Where the reflector's findings go. Calls come one at a time; each is waited for. */
+/** Receives the results of the reflector. Calls come one at a time, and the reflector awaits each. */
 export interface ReflectorSink<T extends KubeObject> {
   /** An empty snapshot, to be filled. */
   beginSnapshot(): Snapshot<T>;
@@ -32,11 +32,11 @@ export interface ReflectorSink<T extends KubeObject> {
   replace(snapshot: Snapshot<T>): Promise<void>;
   upsert(object: T): void;
   remove(object: T): void;
-  /** An object of a snapshot that is not complete yet; with `gone`, one that was deleted since it came. */
+  /** An object of an incomplete snapshot; with `gone`, one that was deleted since it arrived. */
   arrive(object: T, gone: boolean): void;
-  /** A connection failed, and why; `undefined` when a watch has held for `STEADY_AFTER_MS`. */
+  /** Why a connection failed; `undefined` when a watch has lasted for `STEADY_AFTER_MS`. */
   connection(problem: ApiError | undefined): void;
-  /** A snapshot is being taken: `stream` or `pages`. */
+  /** A snapshot begins: `stream` or `pages`. */
   listing(how: "stream" | "pages"): void;
 }
 
@@ -51,32 +51,32 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly clock: Clock;
   readonly random?: Random;
   /**
-   * A snapshot stream is given up for paged lists after this long without an event, and when it is not complete after
-   * ten times as long: live events of a busy resource are no progress. Milliseconds, default 30,000.
+   * After this long without an event, paged lists replace a snapshot stream. The same happens when the snapshot is
+   * incomplete after ten times as long, because live events are no progress. Milliseconds, default 30,000.
    */
   readonly streamStallMs?: number;
   /** Objects a page; default 500: about 30 ms of decoding for large objects. */
   readonly pageSize?: number;
-  /** The resource may be missing: then it is looked for again every `ABSENT_RETRY_MS`. Default false. */
+  /** The resource may be missing; the reflector then tries again every `ABSENT_RETRY_MS`. Default false. */
   readonly optional?: boolean;
   /**
-   * The first snapshot is worked on while it arrives, so it comes in pages: a server closes a stream whose live events,
-   * those of our own writes included, do not fit into its buffer before the initial ones have been sent. Default false.
+   * Handlers work on the first snapshot while it arrives, so it comes in pages. A server closes a stream when live
+   * events, including those of our own writes, overflow its buffer before the initial events are sent. Default false.
    */
   readonly eager?: boolean;
 }
 
-/** How often a resource that is not served, or may not be read, is looked for again. Milliseconds. */
+/** Time between attempts for a resource that is not served or may not be read. Milliseconds. */
 export const ABSENT_RETRY_MS = 5_000;
 
-/** Not there, or not for us: a server that does not serve a resource says either, depending on the user's rights. */
+/** Missing or forbidden: for an unserved resource the server answers either, depending on the user's rights. */
 export function isAbsence(error: ApiError): boolean {
   return error.failure.kind === "notFound" || error.failure.kind === "forbidden";
 }
 
 /**
- * A watch that ends sooner has not worked: servers and proxies accept watches that they end at once. Until then the
- * failure before it stands, and the next wait grows. Milliseconds; client-go draws the same line ("very short watch").
+ * A watch that ends sooner counts as failed: servers and proxies accept watches and end them at once. Until then the
+ * previous failure stands, and the next wait grows. Milliseconds; client-go does the same ("very short watch").
  */
 export const STEADY_AFTER_MS = 1_000;
 
@@ -88,13 +88,13 @@ type Events<T extends KubeObject> = AsyncIterator<WatchEvent<T>>;
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #sink: ReflectorSink<T>;
-  /** How far we have come; `undefined` until there is a snapshot, and after the server forgot that version. */
+  /** The last version received; `undefined` before a snapshot, and after the server expired that version. */
   #resourceVersion: string | undefined;
-  /** How the next snapshot is taken. */
+  /** Whether the next snapshot is a stream. */
   #streamNext: boolean;
   #streamRefused = false;
   #stream: WatchStream<T> | undefined;
-  /** The present watch has held for `STEADY_AFTER_MS`. */
+  /** The current watch has lasted for `STEADY_AFTER_MS`. */
   #steady = false;
 
   constructor(options: ReflectorOptions<T>, sink: ReflectorSink<T>) {
@@ -103,7 +103,7 @@ export class Reflector<T extends KubeObject> {
     this.#sink = sink;
   }
 
-  /** When bytes last arrived on the watch, as `performance.now`; `undefined` while there is none. */
+  /** When bytes last arrived on the watch, as `performance.now`; `undefined` without a watch. */
   get lastByteAt(): number | undefined {
     return this.#stream?.lastByteAt;
   }
@@ -116,7 +116,7 @@ export class Reflector<T extends KubeObject> {
       this.#steady = false;
       const error = await this.#attempt(signal);
       if (this.#steady) wait.reset();
-      // A watch that the server ended in its time, or a version forgotten after it, costs no wait.
+      // A watch that ended normally, or whose version expired afterwards, is reopened without a wait.
       if (this.#steady && (error === undefined || error.failure.kind === "expired")) continue;
       if (optional && error !== undefined && isAbsence(error)) {
         this.#resourceVersion = undefined;
@@ -127,7 +127,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** One connection: from where we are until it ends. */
+  /** Runs one connection, from the last version until the connection ends. */
   async #attempt(signal: AbortSignal): Promise<ApiError | undefined> {
     try {
       const events = (await this.#snapshot(signal)) ?? (await this.#open(signal));
@@ -153,7 +153,7 @@ export class Reflector<T extends KubeObject> {
     return failure;
   }
 
-  /** A watch from where we are, or, without a snapshot, one that begins with it. */
+  /** Opens a watch from the last version or, without a snapshot, one that begins with a snapshot. */
   async #open(signal: AbortSignal): Promise<Events<T>> {
     const { client, resource, scope, metadataOnly, project } = this.#options;
     const resourceVersion = this.#resourceVersion;
@@ -173,7 +173,7 @@ export class Reflector<T extends KubeObject> {
     await stream?.[Symbol.asyncDispose]();
   }
 
-  /** Sees to it that there is one. Gives the events after it, when it came by a stream. */
+  /** Takes a snapshot if there is none. Returns the events after it when it came by a stream. */
   async #snapshot(signal: AbortSignal): Promise<Events<T> | undefined> {
     if (this.#resourceVersion !== undefined) return undefined;
     if (this.#streamNext) {
@@ -185,7 +185,7 @@ export class Reflector<T extends KubeObject> {
     return undefined;
   }
 
-  /** `undefined` when the stream was refused, stalled, or ended before the snapshot was complete. */
+  /** `undefined` when the stream is refused, stalls, or ends before the snapshot is complete. */
   async #streamedSnapshot(signal: AbortSignal): Promise<Events<T> | undefined> {
     this.#sink.listing("stream");
     this.#streamNext = false;
@@ -200,7 +200,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Reads the stream up to the end of the snapshot. `false` when it never comes. */
+  /** Reads the stream to the end of the snapshot. `false` when the stream ends before that. */
   async #gather(events: Events<T>): Promise<boolean> {
     const snapshot = this.#sink.beginSnapshot();
     using stall = watchForStall(this.#options, () => void this.#close());

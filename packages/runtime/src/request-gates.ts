@@ -1,7 +1,7 @@
 /**
- * Holds requests back while the API server refuses their kind, so that a refusal that passes is noticed soon and one
- * that stays costs little. The server refuses everything for a moment after each restart, until its RBAC caches are
- * loaded, with the same answer as for a permission that is missing for good: both are treated alike.
+ * Holds requests back while the API server refuses their kind. A temporary refusal is then noticed soon, and a
+ * permanent one costs little. After each restart the server refuses everything until its RBAC caches are loaded. That
+ * answer is the same as for a missing permission, so both are treated alike.
  */
 import { ApiError, describeRequest, isApiError, type RequestInfo } from "@berth/kube";
 import { backoffDelay, type Random } from "./backoff.ts";
@@ -12,11 +12,11 @@ import { SharedFailure } from "./shared-failure.ts";
 export const REFUSED_RETRY_CAP_MS = 25_000;
 /** After the first refusal. Milliseconds. */
 const BASE_MS = 250;
-/** The refused request itself comes this much later than the others, so that each gets its turn. Milliseconds. */
+/** The refused request itself waits this much longer, so that other requests get their turn. Milliseconds. */
 const TURN_MS = 50;
-/** A refusal is told of for so long after the time of the next attempt: nothing may want such requests any more. */
+/** A refusal is reported until this long after its next attempt is due. Such requests may have ended by then. Ms. */
 const STALE_MS = 60_000;
-/** Kinds that are remembered: namespaces make them many. Beyond it the oldest is asked for at once. */
+/** Kinds remembered; each namespace adds some. Above it the oldest is forgotten and its next request is sent. */
 const MAX_GATES = 1_000;
 
 /** One kind of request that the API server refuses. */
@@ -33,18 +33,18 @@ interface Gate extends RefusedKind {
   refusal: ApiError;
   affected: number;
   refusals: number;
-  /** The next request may be sent then, monotonic ms. */
+  /** Earliest time of the next request, monotonic ms. */
   nextAt: number;
-  /** Settles when the request that is under way has its answer. */
+  /** Settles when the request in flight has its answer. */
   trial: Promise<void> | undefined;
 }
 
 export interface RequestGatesOptions {
   readonly clock: Clock;
   readonly random?: Random;
-  /** The first refusal of a kind. Must not throw. */
+  /** Called for the first refusal of a kind. Must not throw. */
   readonly onRefused: (kind: RefusedKind) => void;
-  /** The server takes such requests again. Must not throw. */
+  /** Called when the server accepts such requests again. Must not throw. */
   readonly onTaken: (kind: RefusedKind) => void;
 }
 
@@ -52,10 +52,10 @@ export interface RequestGatesOptions {
  * A kind is a verb, a resource and a namespace. After a refusal one request of the kind is sent at a time, with
  * backoff up to `REFUSED_RETRY_CAP_MS`; the others fail with the same refusal and the time of that attempt.
  *
- * A refusal of one object by admission (a policy, a quota) passes and holds nothing back, because other objects may be
- * taken: `failure.ofObject` tells it by the words of the server. Words that are not known count as a refusal of the
- * kind, since thousands of objects must not ask all the time. Should that be wrong, each request gets its turn, and any
- * answer that only an authorized request can get lets all others go.
+ * A refusal of one object by admission (a policy, a quota) holds nothing back, because other objects may be accepted.
+ * `failure.ofObject` detects it by the server's words. Unknown words count as a refusal of the kind, so thousands of
+ * objects do not send requests all the time. If that is wrong, each request gets its turn, and any answer that needs
+ * authorization releases all others.
  */
 export class RequestGates {
   readonly #options: RequestGatesOptions;
@@ -125,7 +125,7 @@ export class RequestGates {
   /** @returns when the next request of this kind may be sent. */
   #refuse(kind: string, tried: Gate | undefined, refusal: ApiError): number {
     const known = this.#gates.get(kind);
-    // Requests that were under way together are one refusal.
+    // Refusals of requests that were in flight together count as one.
     if (known !== undefined) {
       known.affected++;
       if (known !== tried) return known.nextAt;
@@ -157,7 +157,7 @@ function kindOf({ name: _name, ...kind }: RequestInfo): string {
   return describeRequest(kind);
 }
 
-/** Answers that follow the authorization of the request. A 429 can come before it, and 5xx from anywhere. */
+/** Answers that follow authorization of the request. A 429 can come before it, and a 5xx from anywhere. */
 const AUTHORIZED: ReadonlySet<ApiError["failure"]["kind"]> = new Set([
   "notFound",
   "alreadyExists",

@@ -19,17 +19,17 @@ import { type ProbeServers, startProbeServers } from "./probe-server.ts";
 import { createMetricsRegistry } from "./prometheus.ts";
 import { watchFor } from "./source.ts";
 
-/** What a `Runtime` is made of. Only the name and the client must be given. */
+/** Options of a `Runtime`. Only the name and the client are required. */
 export interface RuntimeOptions
   extends Pick<ManagerOptions, "stopLimitMs" | "drainLimitMs" | "vital">,
     Pick<GuardOptions, "grantOf"> {
   /** Names the program: the beginning of its identity. */
   readonly name: string;
-  /** Of its Events. Default: the name. */
+  /** The reporting controller of its Events. Default: the name. */
   readonly reportingController?: string;
-  /** The caller's, who closes it once `run` has ended. */
+  /** The caller owns it and closes it once `run` has ended. */
   readonly client: KubeClient;
-  /** Keys carry it. Default `local`. */
+  /** The cluster in every key. Default `local`. */
   readonly cluster?: ClusterName;
   /** The Lease that replicas compete for. Absent: this process is the only one. */
   readonly lease?: { readonly namespace: string; readonly name: string };
@@ -43,11 +43,11 @@ export interface RuntimeOptions
   readonly clock?: Clock;
   /** Default: lines of JSON on standard output. */
   readonly log?: Logger;
-  /** Default: a registry of its own. Given, to count in it the requests of `client` as well (`declareApiMetrics`). */
+  /** Default: its own registry. Pass one to count the requests of `client` as well (`declareApiMetrics`). */
   readonly metrics?: MetricsRegistry;
 }
 
-/** What of an informer is for each program to say; the rest is the runtime's. */
+/** The informer options that each program sets; the runtime sets the rest. */
 export type SharedInformerOptions<T extends KubeObject> = Omit<
   InformerOptions<T>,
   "client" | "cluster" | "resource" | "clock" | "log" | "metrics"
@@ -65,53 +65,53 @@ export const START_STAGES = ["first", "caches", "everywhere", "elected"] as cons
 /** The name of the component that serves metrics and health. */
 export const PROBES = "probes";
 
-/** Whom a controller works for, and which changes ask it to. */
+/** The resources of a controller, and the changes that request a reconcile. */
 export interface RuntimeControllerOptions<T extends KubeObject>
   extends Omit<ControllerOptions, "clock" | "log" | "metrics" | "toText"> {
-  /** A change of one of these asks for its own key, or for those that `map` says. */
+  /** A change of one of these requests its own key, or the keys that `map` returns. */
   readonly for: Resource<T>;
   readonly map?: Mapper<T>;
   /** Which changes of these count. Default all. */
   readonly predicate?: Predicate<T>;
-  /** A change of one of these asks for the key of its managing owner (`controller: true`), if that is one of `for`. */
+  /** A change of one requests the key of its managing owner (`controller: true`) if that is one of `for`. */
   readonly owns?: readonly Resource[];
-  /** Whether only the leader runs it. Default true; false for what each replica must do for itself. */
+  /** Whether only the leader runs it. Default true; false for work that each replica must do for itself. */
   readonly elected?: boolean;
 }
 
 /**
- * A controller program out of its parts: one informer for each resource, however many ask for it; controllers on
- * them; Events, probes, metrics and an election; one order to start and to stop in. It adds nothing to what the parts
- * promise, hides none of them, and reads neither environment nor arguments nor signals.
+ * Combines the parts of a controller program: one shared informer for each resource; controllers; Events, probes,
+ * metrics and an election; one order to start and stop. It adds nothing to their guarantees and hides none of them. It
+ * reads no environment variables, arguments or signals.
  */
 export interface Runtime {
   readonly cluster: ClusterName;
   /** The client that reconcilers should use: see `GuardedClient`. It writes nothing once the lease is lost. */
   readonly client: GuardedClient;
-  /** Writes Events while `run` runs; what is recorded before waits. */
+  /** Writes Events while `run` runs. Events recorded earlier wait. */
   readonly events: EventRecorder;
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   /** `http://127.0.0.1:8080`; `undefined` when off and until it listens. */
   readonly metricsUrl: string | undefined;
   readonly healthUrl: string | undefined;
-  /** Resolves once these are served. When they cannot be, `run` ends. */
+  /** Resolves once metrics and health are served. If they cannot be served, `run` ends. */
   readonly listening: Promise<void>;
-  /** One for each component, complete once `run` was called; `/readyz` asks these and those that are pushed. */
+  /** One for each component, complete once `run` was called. `/readyz` runs these and any added ones. */
   readonly readyChecks: HealthCheck[];
   /**
-   * The informer of a resource: made by the first call, given to every later one. It starts with `run`.
-   * @throws RangeError when a later call has options: the first one has settled them. Error for a new one after `run`.
+   * The informer of a resource. The first call makes it and later calls return the same one. It starts with `run`.
+   * @throws RangeError when a later call has options (the first call fixed them); Error for a new one after `run`.
    */
   informer<T extends KubeObject>(resource: Resource<T>, options?: SharedInformerOptions<T>): Informer<T>;
   /**
-   * Adds a controller that is asked by the changes of `for`, of `owns` and of its further `sources`. It starts when
-   * all caches are synced and this process leads.
+   * Adds a controller. Changes of `for`, of `owns` and of its further `sources` request its keys. It starts when all
+   * caches are synced and this process leads.
    * @throws Error after `run`, and RangeError as `createController`.
    */
   addController<T extends KubeObject>(options: RuntimeControllerOptions<T>): Controller;
   /**
-   * Adds something else: a server, a watcher of files. @param stage default `first`.
+   * Adds another component: a server, a watcher of files. @param stage default `first`.
    * @throws Error after `run`.
    */
   add(component: Component, stage?: StartStage): void;
@@ -249,7 +249,7 @@ class AssembledRuntime implements Runtime {
     return await manager.run(signal);
   }
 
-  /** Also when both are off: then it listens on nothing. */
+  /** Exists even when both are off: then it listens on nothing. */
   #probes(): Component {
     const { metricsBindAddress = "0", healthBindAddress = "0" } = this.#options;
     return createServerComponent({

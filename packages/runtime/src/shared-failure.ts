@@ -1,14 +1,14 @@
 import { ApiError, describeRequest, type RequestInfo } from "@berth/kube";
 
 /**
- * A failure that concerns more requests than this one. The guard of the client has logged it, so its receiver does
- * not; `retryAfterMs` is the time until the next attempt, when the guard decides that.
+ * A failure of several requests. The client's guard has logged it, so the receiver does not. `retryAfterMs` is the time
+ * until the next attempt when the guard decides that.
  */
 export class SharedFailure extends ApiError {
-  /** Of several requests. */
+  /** Marks a failure of several requests. */
   readonly isShared = true;
 
-  /** @param notSent a request that was held back because of this failure of another one. */
+  /** @param notSent a request that was held back because of this failure of another request. */
   constructor(
     failure: ApiError,
     retryAfterMs: number | undefined = failure.retryAfterMs,
@@ -18,7 +18,7 @@ export class SharedFailure extends ApiError {
       cause: failure.cause,
       ...(retryAfterMs !== undefined && { retryAfterMs }),
     });
-    // One message for one request, sent or not: conditions are made of it, and must not change with each attempt.
+    // One message for one request, sent or not: conditions contain it, and must not change with each attempt.
     const isSame = notSent === undefined || describeRequest(notSent) === describeRequest(failure.request);
     this.message = isSame
       ? failure.message
@@ -26,7 +26,7 @@ export class SharedFailure extends ApiError {
   }
 }
 
-/** Has the guard of the client logged it? */
+/** Whether the guard of the client has logged it. */
 export function isShared(error: unknown): error is SharedFailure {
   return error instanceof SharedFailure;
 }

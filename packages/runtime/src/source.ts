@@ -4,36 +4,36 @@ import type { Change } from "./lister.ts";
 import type { Predicate } from "./predicate.ts";
 import type { AddOptions } from "./work-queue.ts";
 
-/** Asks a controller to look at a key. */
+/** Requests a reconcile of a key. */
 export type Enqueue<K> = (key: K, options?: AddOptions) => void;
 
 /** Where keys come from. It is disposed of when the controller stops. */
 export interface Source<K> {
-  /** Begins to ask for keys, at once for what is there already. */
+  /** Starts to request keys, at once for objects that exist already. */
   start(enqueue: Enqueue<K>): Disposable;
 }
 
 /**
- * The part of an informer that a source needs. Who subscribes late is told of the objects already there as
- * `added` with `initial`. An `onChange` that throws is reported by the informer and stops nothing.
+ * The part of an informer that a source needs. A late subscriber receives the existing objects as `added` with
+ * `initial`. The informer reports an `onChange` that throws, and continues.
  */
 export interface Subscribable<T extends KubeObject> {
-  /** Tells `handler` of every change from now on, until disposed of. */
+  /** Calls `handler` for every change from now on, until disposed of. */
   subscribe(handler: { onChange(change: Change<T>): void }): Disposable;
 }
 
-/** Whose changes, which of them, and what to look at then. */
+/** The informer to follow, the changes that count, and the keys that they request. */
 export interface WatchForOptions<T extends KubeObject, K = ObjectKey> {
   readonly informer: Subscribable<T>;
   /** Which changes count; default: all. */
   readonly predicate?: Predicate<T>;
-  /** What to look at when one does; see `mapper.ts`. */
+  /** The keys to reconcile after such a change; see `mapper.ts`. */
   readonly map: (change: Change<T>) => Iterable<K>;
 }
 
 /**
- * A source that asks for keys when objects change. The objects of a snapshot come at `low` priority, so that after
- * a start or a reconnect live events do not wait behind the whole cluster.
+ * A source that requests keys when objects change. The objects of a snapshot come at `low` priority, so live events
+ * after a start or a reconnect do not wait behind the whole cluster.
  */
 export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForOptions<T, K>): Source<K> {
   const { informer, predicate, map } = options;
@@ -42,7 +42,7 @@ export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForO
       informer.subscribe({
         onChange: (change) => {
           if (predicate !== undefined && !predicate(change)) return;
-          // An object of a snapshot comes once: there is nothing to wait for. A new object is about to change again.
+          // A snapshot delivers each object once, so there is no burst to wait for. A new object soon changes again.
           const isInitial = change.type === "added" && change.initial;
           const priority = isInitial ? "low" : "high";
           const immediate = isInitial || (change.type === "updated" && "ifQuiet");

@@ -6,10 +6,10 @@ import type { MetricsRegistry } from "./metrics.ts";
 import { declareQueueMetrics, type QueueMetrics } from "./queue-metrics.ts";
 import { type Priority, ReadyList, type ReadySlot } from "./ready-list.ts";
 
-/** What a queue can be keyed by. An object that extends `ObjectKey` needs its own `toText`. */
+/** The key types of a queue. An object that extends `ObjectKey` needs its own `toText`. */
 export type QueueKey = ObjectKey | string;
 
-/** How a queue waits and how much it holds. */
+/** The delays of a queue, and its capacity. */
 export interface QueueTuning {
   /**
    * A key becomes available this long after its first `add`; adds meanwhile change nothing, so a burst is one
@@ -26,7 +26,7 @@ export interface QueueTuning {
   readonly backoff?: BackoffOptions;
 }
 
-/** What a queue is made of. */
+/** Options of a queue. */
 export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
   /** The `controller` label of the metrics. */
   readonly name: string;
@@ -35,21 +35,21 @@ export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
   readonly toText?: (key: K) => string;
   readonly metrics?: MetricsRegistry;
   /**
-   * Called for the first key refused since there was room last. Without it `add` throws `RangeError` instead: a
-   * refused key is lost work and must not pass unseen.
+   * Called for the first refused key since the queue last had room. Without it `add` throws `RangeError` instead,
+   * because a refused key is lost work and must not go unnoticed.
    */
   readonly onOverflow?: (key: K, maxKeys: number) => void;
 }
 
-/** How urgent a key is. */
+/** The urgency of a key. */
 export interface AddOptions {
   /** Default `high`. A key already waiting at `low` is raised, and never lowered. */
   readonly priority?: Priority;
-  /** Does not wait for `coalesceMs`: no burst is expected, or none is under way (see `quietMs`). Default false. */
+  /** Skips `coalesceMs`: `true` when no burst is expected, `ifQuiet` when none is under way. Default false. */
   readonly immediate?: boolean | "ifQuiet";
 }
 
-/** How long a failed key waits at least. */
+/** The shortest wait of a failed key. */
 export interface RetryOptions extends AddOptions {
   /** Replaces the base of the backoff for this wait. */
   readonly baseMs?: number;
@@ -57,7 +57,7 @@ export interface RetryOptions extends AddOptions {
   readonly atLeastMs?: number;
 }
 
-/** The right to work on one key. Nobody else gets the key until `done`; `using lease = ...` calls it. */
+/** The right to work on one key. No other worker gets the key until `done`; `using lease = ...` calls it. */
 export interface Lease<K> extends Disposable {
   readonly key: K;
   /** The priority that the key was taken at. */
@@ -71,7 +71,7 @@ export interface Lease<K> extends Disposable {
 interface Entry<K> extends HeapItem {
   readonly key: K;
   readonly text: string;
-  /** Of the pending request; without meaning when nothing is pending. */
+  /** Priority of the pending request. It has no meaning when nothing is pending. */
   priority: Priority;
   pending: boolean;
   /** Present while it waits for a worker. */
@@ -89,8 +89,8 @@ type Give<K> = (lease?: Lease<K>) => void;
  * - One key waits at most once, and is leased to at most one worker. A key added while leased is due again after
  *   `done`.
  * - A key has one pending time, the soonest that was asked for. `add` means now (plus `coalesceMs`).
- * - Taking a lease answers every request made before it. So the delay that a reconcile asks for replaces any older
- *   one, and a reconcile that asks for none has settled the key. A request made during a lease stands.
+ * - A lease answers every request made before it. The delay that a reconcile asks for replaces any older one. A
+ *   reconcile that asks for none has settled the key. A request made during a lease stays pending.
  * - Keys come first in, first out, `high` before `low`, with bounded starvation of `low` (`ReadyList`).
  *
  * Deadlines are one heap and one timer of the clock, so that a change costs O(log n) for n delayed keys.
@@ -113,7 +113,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   /** Workers waiting for a key. Never any while a key is ready. */
   readonly #waiters = new Set<Give<K>>();
   readonly #drained = Promise.withResolvers<void>();
-  /** When `add` last asked for a key, monotonic ms: at most `quietMs` ago, the oldest first. Empty without `quietMs`. */
+  /** When `add` last requested each key, monotonic ms, oldest first. Only the last `quietMs`; else empty. */
   readonly #addedAt = new Map<string, number>();
   #timer: Disposable | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
@@ -131,15 +131,15 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     this.#metrics = options.metrics && declareQueueMetrics(options.metrics, options.name, this);
   }
 
-  /** Asks for the key now, which is after `coalesceMs` unless it is `immediate`. `false` when it was refused: the queue is shut down, or full. */
+  /** Requests the key after `coalesceMs`, or now if `immediate`. `false` when the queue is shut down or full. */
   add(key: K, { immediate = false, priority = "high" }: AddOptions = {}): boolean {
     const wasQuiet = immediate === true || this.#noteAdd(key);
     return this.#request(key, immediate !== false && wasQuiet ? 0 : this.#coalesceMs, priority);
   }
 
   /**
-   * Asks for the key after `delayMs` (0 and less: now). Never postpones a sooner request. Otherwise as `add`.
-   * @throws RangeError when `delayMs` is not finite: such a key would never come.
+   * Requests the key after `delayMs` (0 and less: now). Never postpones a sooner request. Otherwise as `add`.
+   * @throws RangeError when `delayMs` is not finite: such a key would never become due.
    */
   addAfter(key: K, delayMs: number, options: AddOptions = {}): boolean {
     if (!Number.isFinite(delayMs))
@@ -147,7 +147,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     return this.#request(key, Math.max(0, delayMs), options.priority ?? "high");
   }
 
-  /** Counts a failure of the key and asks for it after its backoff. Returns the wait, ms. Call it before `done`. */
+  /** Counts a failure of the key and requests it after its backoff. Returns the wait, ms. Call it before `done`. */
   retry(key: K, options: RetryOptions = {}): number {
     const delayMs = Math.max(this.#backoff.next(this.#toText(key), options.baseMs), options.atLeastMs ?? 0);
     this.#metrics?.retried();
@@ -178,9 +178,9 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   }
 
   /**
-   * Drops what waits, refuses what comes, and ends every `next`. Resolves when the last lease is done: a worker
-   * that is stuck keeps it from resolving, so the caller sets a limit. Level-based work needs no more than this;
-   * the next start lists everything again.
+   * Drops waiting keys, refuses new keys, and ends every `next`. Resolves when the last lease is done. A stuck worker
+   * prevents that, so the caller sets a limit. Level-based work needs no more than this, because the next start lists
+   * every object again.
    */
   shutDown(): Promise<void> {
     if (this.#shutDown) return this.#drained.promise;
@@ -214,7 +214,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     return this.#ready.depth(priority);
   }
 
-  /** How long the key that is due longest has waited, ms; 0 when none waits. Looks at every waiting key. */
+  /** Age of the key that is due longest, ms; 0 when none waits. Scans every waiting key. */
   get oldestAgeMs(): number {
     const now = this.#clock.monotonic();
     let oldest = now;
@@ -222,13 +222,13 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     return now - oldest;
   }
 
-  /** How long the oldest lease is held, ms; 0 when none is. */
+  /** Age of the oldest lease, ms; 0 without a lease. */
   get longestRunningMs(): number {
     for (const first of this.#leased) return this.#clock.monotonic() - first.leasedAt;
     return 0;
   }
 
-  /** Was the key quiet until now? */
+  /** Returns whether the key was quiet until now. */
   #noteAdd(key: K): boolean {
     if (this.#quietMs === undefined) return false;
     const now = this.#clock.monotonic();
@@ -288,7 +288,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     this.#onOverflow(key, this.#maxKeys);
   }
 
-  /** The first request since the key was last taken. */
+  /** Plans the first request since the last lease of the key. */
   #plan(entry: Entry<K>, dueAt: number, priority: Priority): void {
     entry.pending = true;
     entry.priority = priority;
@@ -297,7 +297,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     if (!entry.leased) this.#place(entry);
   }
 
-  /** A further request: the sooner time and the higher priority win. */
+  /** Merges a further request: the sooner time and the higher priority win. */
   #hasten(entry: Entry<K>, dueAt: number, priority: Priority): void {
     if (priority === "high" && entry.priority === "low") {
       entry.priority = "high";
@@ -313,7 +313,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     this.#place(entry);
   }
 
-  /** Puts a pending entry that nobody holds where it belongs. */
+  /** Puts a pending entry without a lease into the ready list or the heap. */
   #place(entry: Entry<K>): void {
     const now = this.#clock.monotonic();
     if (entry.dueAt <= now) {
@@ -334,7 +334,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     this.#timer = this.#clock.schedule(soonest.dueAt - now, () => this.#onTimer());
   }
 
-  /** A timer may come early, by rounding or because its key was hastened; then it is set again. */
+  /** A timer may fire early, by rounding or because its key was requested sooner. Then it is set again. */
   #onTimer(): void {
     this.#timer = undefined;
     this.#timerAt = Number.POSITIVE_INFINITY;
@@ -348,7 +348,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
       this.#place(entry);
     }
     this.#arm(now);
-    // Only now, so that of keys that fell due together the high ones go first.
+    // Dispatch only now, so that high keys go first among keys that fell due together.
     this.#dispatch();
   }
 
@@ -392,7 +392,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   }
 }
 
-/** How a queue tells keys apart, and names them in messages, unless told otherwise. */
+/** The default text of a key, which identifies it in a queue and in messages. */
 export function toQueueText(key: QueueKey): string {
   return typeof key === "string" ? key : toKeyText(key);
 }

@@ -1,8 +1,8 @@
 import type { MetricsRegistry } from "../metrics.ts";
 
-/** What an admission server counts. */
+/** Counters of an admission server. */
 export interface AdmissionMetrics {
-  /** A request has been answered, or its client went (`aborted`). */
+  /** A request has been answered, or its client disconnected (`aborted`). */
   answered(path: string, code: string, tookMs: number): void;
   /** A handler decided. */
   decided(path: string, decision: "allowed" | "patched" | "denied"): void;
@@ -10,17 +10,17 @@ export interface AdmissionMetrics {
   handshakeFailed(): void;
 }
 
-/** Requests to paths that are not served: one label for all of them, as anybody can make up paths. */
+/** One label for all paths that are not served, because clients can invent paths. */
 export const OTHER_PATH = "other";
 
-/** An admission server nobody measures. */
+/** Measures nothing. */
 export const noAdmissionMetrics: AdmissionMetrics = {
   answered: () => undefined,
   decided: () => undefined,
   handshakeFailed: () => undefined,
 };
 
-/** Declares the metrics of an admission server. Labels grow with its handlers, never with what is sent to it. */
+/** Declares the metrics of an admission server. Labels grow with its handlers, never with its requests. */
 export function declareAdmissionMetrics(registry: MetricsRegistry, inFlight: () => number): AdmissionMetrics {
   registry.gauge({
     name: "berth_admission_in_flight_requests",

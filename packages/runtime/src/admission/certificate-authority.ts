@@ -1,7 +1,7 @@
 /**
- * Makes a certificate authority and the serving certificates that it signs, and reads certificates that others made.
- * Keys are EC P-256. The library that writes certificates is loaded by the first one made, and never by a program that
- * makes none; reading needs only Node's own.
+ * Makes a certificate authority and its serving certificates, and reads any certificates. Keys are EC P-256. The first
+ * certificate made loads the library that writes certificates, so other programs never load it. Reading needs only
+ * Node's own modules.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
@@ -9,9 +9,9 @@ import type { CertificatePair, Validity } from "./certificate-maker.ts";
 
 export type { CertificatePair } from "./certificate-maker.ts";
 
-/** Of a new authority. */
+/** Options of a new authority. */
 export interface AuthorityOptions {
-  /** The beginning of its common name; the time when it was made follows. At most 40 characters, default `webhook`. */
+  /** Start of its common name, before the time of creation. At most 40 characters, default `webhook`. */
   readonly name?: string;
   /** Wall time, ms since the epoch. */
   readonly nowMs: number;
@@ -19,9 +19,9 @@ export interface AuthorityOptions {
   readonly validMs?: number;
 }
 
-/** Of a new serving certificate. */
+/** Options of a new serving certificate. */
 export interface ServingOptions {
-  /** Whose key signs. An EC P-256 key, as `createAuthority` makes. */
+  /** The authority that signs. Its key is EC P-256, as `createAuthority` makes it. */
   readonly authority: CertificatePair;
   /** DNS names and IP addresses that clients may call the server by; at least one. */
   readonly hosts: readonly string[];
@@ -31,7 +31,7 @@ export interface ServingOptions {
   readonly validMs?: number;
 }
 
-/** What a certificate says of itself. */
+/** The fields that are read from a certificate. */
 export interface CertificateFacts {
   /** Valid from then on, ms since the epoch, whole seconds. */
   readonly notBeforeMs: number;
@@ -46,21 +46,21 @@ export interface CertificateFacts {
 const DAY_MS = 24 * 60 * 60 * 1000;
 export const DEFAULT_AUTHORITY_VALID_MS: number = 3650 * DAY_MS;
 export const DEFAULT_SERVING_VALID_MS: number = 90 * DAY_MS;
-/** Certificates begin an hour before they are made: a server whose clock lags must still accept them. */
+/** Certificates begin an hour before they are made, so that machines with a late clock accept them too. */
 export const BACKDATED_MS: number = 60 * 60 * 1000;
 
 /** A new authority with a key of its own, which may sign serving certificates and no further authorities. */
 export async function createAuthority(options: AuthorityOptions): Promise<CertificatePair> {
   const { name = "webhook", nowMs, validMs = DEFAULT_AUTHORITY_VALID_MS } = options;
   const { makeAuthority } = await import("./certificate-maker.ts");
-  // Two authorities of one name would leave a verifier to try the keys of both.
+  // With two authorities of one name a verifier would have to try the keys of both.
   return await makeAuthority(`${name} ${new Date(nowMs).toISOString()}`, validity(nowMs, validMs));
 }
 
 /**
- * A new serving certificate with a key of its own. It may outlive its authority, and is worth nothing then: the caller
- * chooses an authority that lasts.
- * @throws RangeError without hosts; Error when the authority is garbage or its key is not EC P-256.
+ * A new serving certificate with its own key. It is useless after its authority has expired, so the caller chooses an
+ * authority that lasts.
+ * @throws RangeError without hosts; Error when the authority is invalid or its key is not EC P-256.
  */
 export async function issueServingCertificate(options: ServingOptions): Promise<CertificatePair> {
   const { authority, hosts, nowMs, validMs = DEFAULT_SERVING_VALID_MS } = options;
@@ -69,7 +69,7 @@ export async function issueServingCertificate(options: ServingOptions): Promise<
   return await makeServingCertificate(authority, hosts, validity(nowMs, validMs));
 }
 
-/** What the first certificate of a PEM text says; `undefined` when there is none that can be read. Never throws. */
+/** The facts of the first certificate of a PEM text; `undefined` when none can be read. Never throws. */
 export function inspectCertificate(pem: string): CertificateFacts | undefined {
   const certificate = parseCertificate(pem);
   return certificate === undefined ? undefined : factsOf(certificate);
@@ -98,10 +98,10 @@ export function parseCertificate(pem: string): X509Certificate | undefined {
 
 const BEGIN = "-----BEGIN CERTIFICATE-----";
 const END = "-----END CERTIFICATE-----";
-/** Certificates read of one text. A bundle of all public authorities has about 150. */
+/** Certificates read from one text. A bundle of all public authorities has about 150. */
 const MAX_CERTIFICATES = 200;
 
-/** The certificates of a PEM text that can be read, in order, the first 200 at most. What is between them is ignored. */
+/** The readable certificates of a PEM text, in order, the first 200 at most. Ignores any text between them. */
 export function parseBundle(pem: string): readonly X509Certificate[] {
   const found: X509Certificate[] = [];
   let blocks = 0;
@@ -129,7 +129,7 @@ export function belongsTogether(certificate: X509Certificate, key: string): bool
   }
 }
 
-/** Did this authority sign the certificate? Its dates are not looked at. */
+/** Did this authority sign the certificate? Ignores its dates. */
 export function isSignedBy(certificate: X509Certificate, authority: X509Certificate): boolean {
   try {
     return certificate.checkIssued(authority) && certificate.verify(authority.publicKey);
@@ -138,7 +138,7 @@ export function isSignedBy(certificate: X509Certificate, authority: X509Certific
   }
 }
 
-/** Which of these hosts a client could not call the server by. Wildcards of the certificate count as TLS has it. */
+/** The hosts that the certificate does not cover. Its wildcards match by the rules of TLS. */
 export function missingHosts(certificate: X509Certificate, hosts: readonly string[]): readonly string[] {
   const covers = (host: string): boolean =>
     isIP(host) === 0
@@ -171,7 +171,7 @@ function unquote(text: string): string {
   }
 }
 
-/** Certificates know whole seconds. */
+/** Certificates store times in whole seconds. */
 function validity(nowMs: number, validMs: number): Validity {
   const secondMs = Math.floor(nowMs / 1000) * 1000;
   return { notBefore: new Date(secondMs - BACKDATED_MS), notAfter: new Date(secondMs + validMs) };

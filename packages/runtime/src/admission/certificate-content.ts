@@ -1,6 +1,6 @@
 /**
- * What a set of certificate files is worth, what to do about it, and the doing: the rules of `CertificateKeeper`, with
- * neither a cluster nor a clock.
+ * The rules of `CertificateKeeper`: checks a set of certificate files, plans the next step, and makes the new content.
+ * It uses neither a cluster nor a clock.
  */
 import type { X509Certificate } from "node:crypto";
 import {
@@ -17,15 +17,15 @@ import {
   toBundle,
 } from "./certificate-authority.ts";
 
-/** The files, as cert-manager names them too; `""` for one that is not there. */
+/** The files, named as cert-manager does; `""` for a missing one. */
 export interface CertificateContent {
-  /** `tls.crt`: the serving certificate, then those that lead to the authority. */
+  /** `tls.crt`: the serving certificate, then the chain to the authority. */
   readonly certificate: string;
   /** `tls.key`. */
   readonly key: string;
   /** `ca.crt`: every authority that clients have to trust. */
   readonly authorities: string;
-  /** `ca.key`: of one of the authorities, which signs the next serving certificate. */
+  /** `ca.key`: the key of one of the authorities. It signs the next serving certificate. */
   readonly authorityKey: string;
 }
 
@@ -36,37 +36,37 @@ export const NO_CONTENT: CertificateContent = {
   authorityKey: "",
 };
 
-/** How long things last. All in milliseconds. */
+/** Durations, all in milliseconds. */
 export interface Lifetimes {
   readonly caValidMs: number;
   readonly validMs: number;
   /** A serving certificate is renewed this long before its end. */
   readonly renewBeforeMs: number;
-  /** An authority is made known for this long before a serving certificate that it signed is shown. */
+  /** Clients learn of a new authority this long before the server shows a certificate that it signed. */
   readonly settleMs: number;
 }
 
-/** What to do next. */
+/** The next step. */
 export type CertificatePlan =
-  /** In order; look again then (ms since the epoch). */
+  /** Valid; check again at that time (ms since the epoch). */
   | { readonly step: "wait"; readonly untilMs: number; readonly warning?: string }
-  /** Of no use, and not ours to repair. */
+  /** Invalid, and another owner must repair it. */
   | { readonly step: "leave" }
-  /** A new authority, and a serving certificate signed by it at once: there is nothing to show anyway. */
+  /** A new authority, and at once a serving certificate signed by it, because no valid one exists. */
   | { readonly step: "makeAll"; readonly why: string }
-  /** A new authority beside the present one, which clients are to know before it signs. */
+  /** A new authority beside the present one. Clients learn of it before it signs. */
   | { readonly step: "addAuthority"; readonly why: string }
-  /** A new serving certificate, signed by the authority whose key is there. */
+  /** A new serving certificate, signed by the authority whose key is present. */
   | { readonly step: "issue"; readonly why: string; readonly hosts: readonly string[] };
 
-/** Authorities kept in `ca.crt` beside a new one. Rotation needs one; more come from repairs. */
+/** Authorities kept in `ca.crt` beside a new one. A rotation needs one; repairs add more. */
 const MAX_OTHER_AUTHORITIES = 4;
-/** Host names kept when the names wanted change; see `hostsToIssue`. */
+/** Host names kept when the required names change; see `hostsToIssue`. */
 const MAX_HOSTS = 50;
 
 /**
- * Why a server could not be reached with this content, in a sentence; `undefined` when it can: key and certificate
- * belong together, it is valid now, for all `hosts`, and leads to one of the authorities, where any are given.
+ * Why clients would reject a server with this content, in a sentence; `undefined` when they accept it. Key and
+ * certificate must match, and be valid now for all `hosts`. The chain must end at one of the authorities, if any.
  */
 export function faultOf(
   content: CertificateContent,
@@ -93,19 +93,19 @@ export function faultOf(
     : "no valid authority in the bundle signed the certificate";
 }
 
-/** What clients have to trust, without anything else that the file may hold; `undefined` when it has no certificate. */
+/** The certificates that clients have to trust, without other text of the file; `undefined` when it has none. */
 export function bundleOf(content: CertificateContent): string | undefined {
   return toBundle(parseBundle(content.authorities)) || undefined;
 }
 
-/** Content that was taken over, read once: what is asked of it over and over costs nothing. */
+/** Accepted content, parsed once, so that repeated questions cost nothing. */
 export interface StandingContent {
   readonly content: CertificateContent;
   /** The same object for as long as the pair is the same. */
   readonly pair: CertificatePair;
-  /** `bundleOf` it. */
+  /** The result of `bundleOf`. */
   readonly bundle: string | undefined;
-  /** `faultOf` it at that time, whatever the hosts. Certificates are read again only when one has begun or ended since. */
+  /** `faultOf` at that time, for any hosts. Parses again only after a certificate has begun or ended. */
   faultAt(nowMs: number): string | undefined;
 }
 
@@ -147,17 +147,17 @@ function isSame(a: CertificateContent, b: CertificateContent): boolean {
   );
 }
 
-/** Whose files these are, and what they are to be good for. */
+/** The files, their owner, and the requirements. */
 export interface PlanInput {
   readonly content: CertificateContent;
-  /** We made them. Others' are left alone while they are of use, and always without `ca.key`. */
+  /** We made them. Files of others are left alone while valid, and always if they lack `ca.key`. */
   readonly ours: boolean;
   readonly hosts: readonly string[];
   readonly lifetimes: Lifetimes;
   readonly nowMs: number;
 }
 
-/** What to do about these files. Pure and total. */
+/** Plans the next step for these files. Pure and total. */
 export function planCertificates(input: PlanInput): CertificatePlan {
   const { content, ours, hosts, lifetimes, nowMs } = input;
   const unbound = ours && content.authorities.trim() === "" ? "there is no authority" : undefined;
@@ -173,13 +173,13 @@ export function planCertificates(input: PlanInput): CertificatePlan {
   return planRenewal(input, signer);
 }
 
-/** Of files that are ours and in order. */
+/** For our own valid files. */
 function planRenewal(
   { content, hosts, lifetimes, nowMs }: PlanInput,
   signer?: X509Certificate,
 ): CertificatePlan {
   if (signer === undefined) return { step: "addAuthority", why: "the key of the authority is of no use" };
-  // So early that whatever it signs in its last round still lives its full time.
+  // So early that even the last certificate it signs can live its full time.
   const authorityDueMs = factsOf(signer).notAfterMs - 2 * lifetimes.validMs;
   if (nowMs >= authorityDueMs) return { step: "addAuthority", why: "the authority is about to expire" };
   const [leaf] = parseBundle(content.certificate);
@@ -194,7 +194,7 @@ function planRenewal(
   return { step: "wait", untilMs: Math.min(issueAtMs, authorityDueMs) };
 }
 
-/** Somebody else renews it. In the last fifth of its life, or of what is left of an authority, he seems not to. */
+/** Another owner renews it. The plan warns once the last fifth of its life has begun. */
 function watchOver(content: CertificateContent, nowMs: number): CertificatePlan {
   const [leaf] = parseBundle(content.certificate);
   const { notBeforeMs, notAfterMs } = leaf ? factsOf(leaf) : { notBeforeMs: nowMs, notAfterMs: nowMs };
@@ -203,7 +203,7 @@ function watchOver(content: CertificateContent, nowMs: number): CertificatePlan 
   return { step: "wait", untilMs: notAfterMs, warning: `the certificate expires at ${toText(notAfterMs)}` };
 }
 
-/** What a plan needs beside the files. */
+/** The further input of a plan. */
 export interface MakeInput {
   readonly content: CertificateContent;
   readonly hosts: readonly string[];
@@ -213,7 +213,7 @@ export interface MakeInput {
   readonly name?: string;
 }
 
-/** The files after a step that changes them. Authorities that have not expired stay trusted until they have. */
+/** The files after a step that changes them. Authorities stay trusted until they expire. */
 export async function makeContent(
   plan: Extract<CertificatePlan, { step: "makeAll" | "addAuthority" | "issue" }>,
   { content, hosts, lifetimes, nowMs, name }: MakeInput,
@@ -245,9 +245,9 @@ function signerOf(
 }
 
 /**
- * When nothing but the hosts is wrong, the old ones stay: during a rollout that changes them, replicas that want the
- * old ones and replicas that want the new ones would otherwise go on replacing each other's certificate. The next
- * renewal leaves them out.
+ * If only the hosts are wrong, the old ones stay too. During a rollout that changes them, old and new replicas want
+ * different hosts. They would otherwise replace each other's certificate again and again. The next renewal drops the
+ * old ones.
  */
 function hostsToIssue({ content, hosts, nowMs }: PlanInput): readonly string[] {
   const [leaf] = parseBundle(content.certificate);
@@ -261,7 +261,7 @@ function isValidAt(authority: X509Certificate, nowMs: number): boolean {
   return isAuthority && notBeforeMs <= nowMs && nowMs < notAfterMs;
 }
 
-/** Over any of the certificates that came with it, each used once at most. */
+/** Follows the certificates that came with it, each at most once. */
 function leadsTo(
   leaf: X509Certificate,
   between: readonly X509Certificate[],

@@ -13,12 +13,12 @@ import {
 } from "./certificate-content.ts";
 import type { CertificateSource } from "./certificate-source.ts";
 
-/** Which folder, and who is told. */
+/** The folder, and the callback. */
 export interface CertificateFolderOptions
   extends Pick<FolderWatchOptions, "debounceMs" | "settleMs" | "pollMs" | "notifier"> {
   /** Holds `tls.crt`, `tls.key` and perhaps `ca.crt`, as a mounted Secret does. Need not exist yet. */
   readonly path: string;
-  /** Names that the certificate must be valid for. Default none: it is not looked at. */
+  /** Names that the certificate must be valid for. Default none: names are not checked. */
   readonly hosts?: readonly string[];
   /** Names the component; default `certificates`. */
   readonly name?: string;
@@ -29,7 +29,7 @@ export interface CertificateFolderOptions
   readonly onChange?: () => void;
 }
 
-/** A source of certificates that reads files, as long as it runs. */
+/** Reads certificates from files while it runs. */
 export interface CertificateFolder extends Component, CertificateSource {
   problem(): string | undefined;
 }
@@ -37,9 +37,9 @@ export interface CertificateFolder extends Component, CertificateSource {
 const FILES: ReadonlySet<string> = new Set(["tls.crt", "tls.key", "ca.crt"]);
 
 /**
- * Certificates out of a folder that somebody else keeps. Changes are taken over without a restart. While files are
- * missing or are of no use (garbage, half of a new pair, expired), the last good pair goes on being used, and `problem`
- * says what is wrong. Starting waits for nothing.
+ * Certificates from a folder that another program writes. Changes take effect without a restart. While files are
+ * missing or invalid (garbage, half of a new pair, expired), the last good pair stays in use, and `problem` gives the
+ * reason. `start` does not wait for files.
  */
 export function createCertificateFolder(options: CertificateFolderOptions): CertificateFolder {
   const { path, hosts = [], log, clock = systemClock, onChange } = options;
@@ -94,7 +94,7 @@ function contentOf({ files }: FolderSnapshot): CertificateContent {
   return { ...NO_CONTENT, certificate: text("tls.crt"), key: text("tls.key"), authorities: text("ca.crt") };
 }
 
-/** A file that is there and cannot be read is not a file that is not there. */
+/** A file that exists but cannot be read does not count as missing. */
 function incompleteness({ root, files, problems }: FolderSnapshot): string | undefined {
   if (root !== "read") return `the folder is ${root}`;
   const missing = ["tls.crt", "tls.key"].filter((file) => !files.has(file));

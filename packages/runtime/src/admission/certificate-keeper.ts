@@ -28,15 +28,15 @@ import { describeProblem } from "./refusal.ts";
 /** The part of a client that a keeper needs: `list`, `watch`, `create` and `patch` of one Secret. */
 export type SecretClient = Pick<KubeClient, "list" | "watch" | "create" | "patch">;
 
-/** Which Secret, and what for. */
+/** The Secret, and its use. */
 export interface CertificateKeeperOptions {
   readonly client: SecretClient;
   readonly secret: { readonly namespace: string; readonly name: string };
   /** DNS names and IP addresses that clients call the server by; at least one. */
   readonly hosts: readonly string[];
   /**
-   * What our Secret is labelled with, and known by: one without them is somebody else's.
-   * Default `app.kubernetes.io/managed-by: berth`.
+   * Labels of our Secret. Default `app.kubernetes.io/managed-by: berth`. A Secret without them belongs to another
+   * owner.
    */
   readonly labels?: Readonly<Record<string, string>>;
   /** Names the component. Lower case, digits and dashes; default `certificates`. */
@@ -50,7 +50,7 @@ export interface CertificateKeeperOptions {
   readonly caValidMs?: number;
   /** How long a serving certificate is valid, ms. Default 90 days. */
   readonly validMs?: number;
-  /** How long before its end a serving certificate is renewed, ms. Default a third of `validMs`; less than that. */
+  /** Renewal this long before the end of a serving certificate, ms. Less than `validMs`; default a third of it. */
   readonly renewBeforeMs?: number;
   /** Called after `current` or `caBundle` changed. Must not throw. */
   readonly onChange?: () => void;
@@ -64,13 +64,13 @@ const FILES = {
 } as const;
 const MANAGED_BY = { "app.kubernetes.io/managed-by": "berth" } as const;
 
-/** Long enough for whoever writes the bundle to where clients read it, his restarts and retries included. */
+/** Long enough for the writer that copies the bundle to clients, with its restarts and retries. */
 const SETTLE_MS = 60 * 60 * 1000;
-/** Timers run on monotonic time and certificates on wall time, which a sleeping machine takes apart. */
+/** Timers use monotonic time and certificates wall time; the two diverge while a machine sleeps. */
 const LOOK_AGAIN_MS = 60 * 60 * 1000;
 /**
- * Writes within `WRITES_WINDOW_MS`. In order there is one in weeks; more come from somebody who keeps undoing them,
- * such as a replica whose clock is wrong.
+ * Writes within `WRITES_WINDOW_MS`. Normally there is one in weeks. More mean that another writer undoes them, such as
+ * a replica whose clock is wrong.
  */
 const MAX_WRITES = 10;
 const WRITES_WINDOW_MS = 10 * 60 * 1000;
@@ -79,17 +79,17 @@ const WRITES_WINDOW_MS = 10 * 60 * 1000;
  * Keeps an authority and a serving certificate signed by it in one Secret that all replicas share: `tls.crt`,
  * `tls.key`, `ca.crt` (every authority to trust) and `ca.key` (of the one that signs next).
  *
- * - Whatever good content is in the Secret is taken over, whoever wrote it, without a restart. Content that is no good
- *   (garbage, keys that do not match, wrong hosts, expired) is never taken over: the last good one goes on being shown.
- * - A Secret of ours that is missing, no good, or near its end is repaired. Every write is bound to the version it was
- *   decided on, so of many replicas one wins and the others take over its result.
- * - A new authority is made known first and signs later. It joins `ca.crt`, and so `caBundle`, when the present one has
- *   less than twice the life of a serving certificate left. A serving certificate that it signed comes with a regular
- *   renewal, at least an hour (or half of `renewBeforeMs`) later. The old authority stays in `ca.crt` until it expires,
- *   when nothing that it signed is valid any more. Only when there is nothing left to show does a new authority sign
- *   at once; then clients fail until they have learned of it. Deleting the Secret asks for just that.
- * - A Secret without our labels is somebody else's: used, not touched while it is good, and repaired after that only
- *   if it holds a `ca.key`. One without (cert-manager's) is only reported.
+ * - Valid content of the Secret is used without a restart, whoever wrote it. Invalid content (garbage, keys that do not
+ *   match, wrong hosts, expired) is never used: the last valid one stays in use.
+ * - A Secret of ours that is missing, invalid, or near its end is repaired. Every write is bound to the version that
+ *   was read. So one replica wins, and the others use its result.
+ * - A new authority is published first and signs later. It joins `ca.crt`, and so `caBundle`, when the present one has
+ *   less than twice the life of a serving certificate left. It signs at the next regular renewal, at least an hour (or
+ *   half of `renewBeforeMs`) later. The old authority stays in `ca.crt` until it expires, when nothing that it signed
+ *   is valid. A new authority signs at once only when no valid certificate exists, as after the Secret was deleted.
+ *   Clients then fail until they have learned of it.
+ * - A Secret without our labels has another owner. It is used, and changed only when it is invalid and holds a
+ *   `ca.key`. Without `ca.key` (cert-manager's) problems are only reported.
  */
 export class CertificateKeeper implements Component, CertificateSource {
   readonly name: string;
@@ -101,15 +101,15 @@ export class CertificateKeeper implements Component, CertificateSource {
   readonly #key: ObjectKey;
   readonly #informer: Informer<Secret>;
   readonly #controller: Controller;
-  /** What was last taken over. */
+  /** The content in use. */
   #good: StandingContent | undefined;
-  /** Of the content as it is now, when that is no good and not ours to repair. */
+  /** The fault of the current content when another owner must repair it. */
   #foreignFault: string | undefined;
-  /** Why it is not repaired for a while. */
+  /** Why repairs are paused. */
   #contested: string | undefined;
-  /** Of the last attempt to repair it. */
+  /** The error of the last repair. */
   #failure: string | undefined;
-  /** When it wrote lately, monotonic ms. */
+  /** Times of recent writes, monotonic ms. */
   #writes: readonly number[] = [];
   #warned: string | undefined;
 
@@ -131,7 +131,7 @@ export class CertificateKeeper implements Component, CertificateSource {
       cluster,
       resource: secrets,
       scope: { namespace: secret.namespace, fieldSelector: `metadata.name=${secret.name}` },
-      // So that starting does not wait: who may not read the Secret has other things to do as well.
+      // `start` must not wait: a process that may not read the Secret has other work too.
       eager: true,
       clock,
       log: options.log,
@@ -176,7 +176,7 @@ export class CertificateKeeper implements Component, CertificateSource {
   async start(signal: AbortSignal): Promise<Running> {
     const informer = await this.#informer.start(signal);
     const controller = await this.#controller.start(signal);
-    // A Secret that is not there makes no change to be told of.
+    // A missing Secret causes no change event.
     const synced = this.#informer
       .whenSynced(signal)
       .then((yes) => yes && this.#controller.enqueue(this.#key));
@@ -191,7 +191,7 @@ export class CertificateKeeper implements Component, CertificateSource {
       this.#failure = undefined;
       return result;
     } catch (error) {
-      // Another replica was faster: its result is on the way.
+      // Another replica was faster, and its result will arrive.
       const overtaken = isApiError(error, "conflict", "alreadyExists", "uidMismatch");
       if (!overtaken && !signal.aborted) this.#failure = describeProblem(error);
       throw error;
@@ -226,7 +226,7 @@ export class CertificateKeeper implements Component, CertificateSource {
     this.#options.onChange?.();
   }
 
-  /** What it has written is taken over when the informer tells of it, as what others write. */
+  /** Its own writes take effect when the informer delivers them, like those of others. */
   async #change(
     plan: Exclude<CertificatePlan, { step: "wait" | "leave" }>,
     found: { secret: Secret | undefined; content: CertificateContent; nowMs: number; signal: AbortSignal },
@@ -297,7 +297,7 @@ function toSecret(
   return { type: "kubernetes.io/tls", metadata: { ...metadata, labels }, data: toData(content) };
 }
 
-/** Bound to the version that was looked at; its type and whatever else it holds stay. */
+/** Bound to the version that was read; its type and other data stay. */
 function toPatch(content: CertificateContent, { metadata }: Secret): object {
   return {
     metadata: { uid: metadata?.uid, resourceVersion: metadata?.resourceVersion },

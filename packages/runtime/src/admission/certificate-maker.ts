@@ -1,6 +1,6 @@
 /**
- * Writes certificates. Loaded by the first one made, with a library that takes longer to load than all else of a
- * program: import it lazily. The library is imported here and nowhere else, so that a bundler sees one static import.
+ * Writes certificates. Import it lazily: its library takes longer to load than all else of a program. Only this file
+ * imports the library, so that a bundler finds one static import.
  */
 // oxlint-disable-next-line import/no-unassigned-import -- @peculiar/x509 finds its own parts through what it installs
 import "reflect-metadata";
@@ -21,13 +21,13 @@ import {
 
 /** A certificate and the private key that belongs to it, both PEM. */
 export interface CertificatePair {
-  /** May go on with the certificates that lead to the authority. */
+  /** The certificate; the chain to the authority may follow. */
   readonly certificate: string;
   /** Without a passphrase. */
   readonly key: string;
 }
 
-/** From when until when, in whole seconds. */
+/** Start and end of validity, in whole seconds. */
 export interface Validity {
   readonly notBefore: Date;
   readonly notAfter: Date;
@@ -52,7 +52,7 @@ export async function makeAuthority(commonName: string, validity: Validity): Pro
   return { certificate: `${certificate.toString("pem")}\n`, key: await toPem(keys.privateKey) };
 }
 
-/** @throws Error when the authority is garbage or its key is not EC P-256. */
+/** @throws Error when the authority is invalid or its key is not EC P-256. */
 export async function makeServingCertificate(
   authority: CertificatePair,
   hosts: readonly string[],
@@ -61,7 +61,7 @@ export async function makeServingCertificate(
   const issuer = new X509Certificate(authority.certificate);
   const keys = await generateKeys();
   const certificate = await X509CertificateGenerator.create({
-    // Clients look at the hosts only, and a common name is too short for the DNS name of a Service.
+    // Clients check only the hosts, and a common name is too short for the DNS name of a Service.
     subject: [{ CN: ["webhook"] }],
     issuer: issuer.subjectName,
     publicKey: keys.publicKey,

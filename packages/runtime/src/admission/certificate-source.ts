@@ -1,17 +1,17 @@
 import type { CertificatePair } from "./certificate-authority.ts";
 
-/** Where a server finds the certificate that it shows. It may change at any time; ask at each new connection. */
+/** The source of a server's certificate. It may change at any time; call it at each new connection. */
 export interface CertificateSource {
   /**
-   * The same object until there is another certificate. `undefined` while there has been none; after that the last
-   * good one, also when it has expired (`problem` says so).
+   * Returns the same object until the certificate changes. `undefined` before the first one; afterwards the last good
+   * one, even if it has expired (`problem` says so).
    */
   current(): CertificatePair | undefined;
   /**
-   * The certificates (PEM) that clients have to trust. `undefined` when there is no certificate yet, and when nothing
-   * is known about its authority, which then has to be one that clients trust anyway.
+   * The certificates (PEM) that clients have to trust. `undefined` before the first certificate, and for an unknown
+   * authority, which clients must trust already.
    */
   caBundle(): string | undefined;
-  /** Why clients cannot be served, or soon cannot, in a sentence; `undefined` when all is well. */
+  /** Why clients cannot connect, or soon cannot, in a sentence; `undefined` without a problem. */
   problem(): string | undefined;
 }

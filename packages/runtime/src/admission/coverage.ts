@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 
 /**
- * Is everything that `desired` says also true of `live`? An object may have more fields than asked for, as the server
- * adds defaults and others add theirs. A list whose items have names (webhooks, containers) may have more items, in any
- * order, as apply merges such lists; any other list must be of the same length and order. A field that is `undefined`
- * or `null`, and a list that is empty, may as well be absent: the server leaves them out.
+ * Does `live` have every field of `desired`? An object may have more fields, because the server and other controllers
+ * add some. A list whose items have names (webhooks, containers) may have more items, in any order, as apply merges
+ * such lists. Any other list must have the same length and order. A field that is `undefined` or `null`, and an empty
+ * list, may be absent: the server omits them.
  */
 export function covers(live: unknown, desired: unknown): boolean {
   if (desired === undefined || desired === null) return live === undefined || live === null;

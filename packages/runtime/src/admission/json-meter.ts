@@ -1,18 +1,18 @@
 /**
- * The most elements of a body: objects, lists, and what is in them. Nodes have 38 bytes for each, so that is the structure
- * of an object of 1.5 MiB, the largest that etcd takes. The worst of them cost JSON.parse 35 ms.
+ * The most elements of a body: objects, lists, and their entries. Nodes have 38 bytes for each, so the limit fits an
+ * object of 1.5 MiB, the largest that etcd accepts. The worst such body costs JSON.parse 35 ms.
  */
 export const MAX_ELEMENTS = 40_000;
 
-/** How deep bodies may be nested. Objects of Kubernetes stay below 100; a handler that recurses has stack for 10,000. */
+/** The deepest nesting of a body. Kubernetes objects stay below 100; a recursive handler has stack for 10,000. */
 export const MAX_DEPTH = 1000;
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_RECORD, CLOSE_RECORD] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Measures JSON while it arrives, in whatever pieces: `false` once it has too many elements or levels. An element is a comma
- * or an opening bracket. Looks at bytes only: what matters to JSON is ASCII, and never part of another character in UTF-8.
+ * Measures JSON in pieces as it arrives. Returns `false` after too many elements or levels. An element is a comma or an
+ * opening bracket. Bytes suffice: JSON syntax is ASCII, which is never part of another character in UTF-8.
  */
 export function createJsonMeter(): (piece: Uint8Array) => boolean {
   let [elements, depth] = [0, 0];

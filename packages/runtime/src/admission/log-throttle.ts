@@ -2,8 +2,8 @@ import type { Clock } from "../clock.ts";
 import type { LogFields } from "../log.ts";
 
 /**
- * Lets one line through per `everyMs`; the next one says how many were left out (`leftOut`). For what strangers can
- * bring about as often as they like.
+ * Writes one line per `everyMs`; the next line counts the omitted ones (`leftOut`). For events that any client can
+ * cause at any rate.
  */
 export function throttleLog(
   write: (fields: LogFields) => void,

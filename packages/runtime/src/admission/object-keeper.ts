@@ -24,7 +24,7 @@ import { describeProblem } from "./refusal.ts";
 /** The part of a client that keeping objects needs. */
 export type ObjectClient = Pick<KubeClient, "list" | "pages" | "watch" | "apply" | "delete">;
 
-/** Of which kind, in which cluster. */
+/** The kind, and the cluster. */
 interface CommonOptions<T extends KubeObject> {
   /** Lower case, digits and dashes: the name of its controller, and the beginning of its informer's. */
   readonly name: string;
@@ -38,67 +38,67 @@ interface CommonOptions<T extends KubeObject> {
   readonly metrics?: MetricsRegistry;
 }
 
-/** Which objects are kept: all that carry these labels, or a single one that is somebody else's. */
+/** The kept objects: all that carry these labels, or a single one of another owner. */
 export type ObjectKeeperOptions<T extends KubeObject> = CommonOptions<T> &
   (
     | {
-        /** What all objects are labelled with, and nobody else's are: whatever carries them and is not desired is deleted. */
+        /** Only objects of this keeper carry these labels. It deletes any that carries them and is not desired. */
         readonly selector: Readonly<Record<string, string>>;
         readonly adopt?: never;
       }
     | {
-        /** The name of an object that somebody else made. Only the desired fields of it are ours. */
+        /** The name of an object of another owner. Only its desired fields are ours. */
         readonly adopt: string;
         readonly selector?: never;
       }
   );
 
-/** Objects of one kind that are kept as desired, as long as its components run. */
+/** Keeps objects of one kind as desired while its components run. */
 export interface ObjectKeeper<T extends KubeObject> {
-  /** To be started in this order: an informer, then what writes. */
+  /** Start them in this order: an informer, then the writer. */
   readonly components: readonly [Component, Component];
   /**
-   * What is to be there from now on, whole. `undefined`: nothing is known yet, and nothing is touched.
-   * @throws RangeError for an object without a name, or outside of what is watched.
+   * Sets all desired objects. `undefined`: they are not known yet, and nothing is changed.
+   * @throws RangeError for an object without a name, or outside of the watched namespace.
    */
   setDesired(objects: readonly T[] | undefined): void;
   /** Why an object is not as desired, in a sentence that names a missing right; `undefined` when nothing failed. */
   problem(): string | undefined;
-  /** The same, but only where the API server refuses to show or to store an object. A lost connection is no refusal. */
+  /** Only the problems of requests that the API server refuses. A lost connection is no refusal. */
   refusal(): string | undefined;
-  /** Does every desired object stand as desired? `false` until the components have looked. */
+  /** Is every desired object stored as desired? `false` before the first check. */
   settled(): boolean;
   /**
-   * Deletes every object that carries the labels, and desires none from then on. For use while the components run, or
+   * Deletes every object that carries the labels, and desires none from then on. Call it while the components run, or
    * after they have ended. Does nothing to an adopted object. Rejects with `ApiError`.
    */
   release(signal: AbortSignal): Promise<void>;
 }
 
-/** Tells what was desired when an object was written, so that a field that is no longer desired is noticed. */
+/** Records the desired state at the last write, so that a field that is no longer desired is noticed. */
 export const DESIRED_ANNOTATION = "berth.dev/desired";
 
-/** An object that is applied this often within a minute is being changed back, and is left alone for five. */
+/** This many applies of an object within a minute mean that another controller undoes them: wait 5 minutes. */
 const MAX_APPLIES = 4;
 const APPLIES_WINDOW_MS = 60_000;
 const CONTESTED_MS = 5 * 60_000;
-/** A refusal may be temporary: a right is granted, or the API server learns of what the object refers to. */
+/** A refusal may be temporary: an administrator grants a right, or a referenced object appears. */
 const REFUSED_MS = 5_000;
 
 /**
  * Keeps objects as desired by server-side apply, with these promises:
  *
- * - An object that is missing, or differs in a desired field, is applied, by force. Fields and named list items that
- *   others added stay. A field that is no longer desired is taken back, also when that changed while nobody ran.
- * - What carries the labels and is not desired is deleted, and only the very object that was seen.
- * - In order, it writes nothing. What the server stores in another form than it was sent in costs one more write after
- *   each change of that object, and not one after another.
- * - A failed object is tried again within 5 s, or when the guard of the client says, and holds up no other; one that somebody keeps changing back is left
- *   alone for five minutes.
- * - An adopted object is changed when it is there, and neither made nor deleted. Desiring it no longer changes nothing.
+ * - An object that is missing, or differs in a desired field, is applied, by force. Added fields and named list items
+ *   stay. A field that is no longer desired is removed, also after a change while no keeper ran.
+ * - An object with the labels that is not desired is deleted, bound to the uid that was seen.
+ * - When all is as desired, it writes nothing. If the server stores an object in another form than sent, each change of
+ *   it costs one more write, and no endless series.
+ * - A failed object is tried again within 5 s, or when the client's guard says, and delays no other. An object that
+ *   another controller keeps changing back is left alone for five minutes.
+ * - An adopted object is changed when it exists, and neither made nor deleted. Dropping it changes nothing.
  *
- * One process at a time is to do this, the leader: two that desire different things would undo each other's work, four
- * times a minute. Nothing happens before its components are started.
+ * Run it in one process at a time, the leader. Two processes with different desired objects would undo each other's
+ * work, four times a minute. Nothing happens before its components are started.
  * @throws RangeError for a selector without labels.
  */
 export function createObjectKeeper<T extends KubeObject>(options: ObjectKeeperOptions<T>): ObjectKeeper<T> {
@@ -111,10 +111,10 @@ interface Desired<T extends KubeObject> {
   readonly fingerprint: string;
 }
 
-/** What was applied last, and how often of late. */
+/** The last apply, and the times of recent ones. */
 interface Applied {
   readonly fingerprint: string;
-  /** Of the server's answer. */
+  /** From the server's answer. */
   readonly resourceVersion: string | undefined;
   /** Monotonic ms. */
   readonly at: readonly number[];
@@ -131,11 +131,11 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
   readonly #options: ObjectKeeperOptions<T>;
   readonly #informer: Informer<T>;
   readonly #controller: Controller;
-  /** By the text of its key. `undefined`: nothing is known yet. */
+  /** By the text of its key. `undefined`: not known yet. */
   #desired: ReadonlyMap<string, Desired<T>> | undefined;
   readonly #applied = new Map<string, Applied>();
   readonly #failures = new Map<string, Failure>();
-  /** Texts of keys that stood as desired when last looked at. */
+  /** Texts of keys that were as desired at the last check. */
   readonly #inOrder = new Set<string>();
 
   constructor(options: ObjectKeeperOptions<T>) {
@@ -154,7 +154,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       cluster,
       resource,
       scope: scopeOf(options),
-      // Its `refusal` is told; and it asks again every 5 s.
+      // Its `refusal` is reported, and it retries every 5 s.
       optional: true,
     });
     this.#controller = createController({
@@ -189,7 +189,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       this.#inOrder.delete(text);
       this.#controller.enqueue(key);
     }
-    // What is there and was desired until now, or before anybody asked.
+    // Objects that were desired until now, or that existed before the first call.
     for (const object of this.#informer.list()) {
       const key = keyOf(this.#options.cluster, object);
       if (!desired.has(toKeyText(key))) this.#controller.enqueue(key);
@@ -209,7 +209,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
     return describeAll(this.#failures.values().filter(({ refused }) => refused)) ?? this.#unread();
   }
 
-  /** Why nothing could be read so far. What is no longer shown stands for all that. */
+  /** Why nothing could be read so far. Once synced, the last objects read still count. */
   #unread(): string | undefined {
     return this.#informer.synced ? undefined : this.#informer.refusal;
   }
@@ -227,7 +227,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
     }
   }
 
-  /** With what every object of the keeper has. */
+  /** Adds the fields that every object of the keeper has. */
   #prepare(object: T): [string, Desired<T>] {
     const { cluster, resource, selector, adopt } = this.#options;
     const { metadata } = object;
@@ -267,13 +267,13 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
     try {
       const result = await this.#putInOrder(key, signal);
       this.#failures.delete(text);
-      // Something else may have become desired meanwhile.
+      // The desired object may have changed meanwhile.
       const isStill = wanted !== undefined && this.#desired?.get(text)?.fingerprint === wanted;
       if (result === undefined && isStill) this.#inOrder.add(text);
       else this.#inOrder.delete(text);
       return result;
     } catch (error) {
-      // Somebody was faster, and what he did is on its way here.
+      // Another writer was faster, and its change will arrive.
       if (signal.aborted || isApiError(error, "conflict", "uidMismatch")) throw error;
       const problem = describeProblem(error);
       const refused = isApiError(error, "invalid", "forbidden", "unsupported");
@@ -304,7 +304,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
   #isInOrder(live: T, { key, object, fingerprint }: Desired<T>): boolean {
     const applied = this.#applied.get(toKeyText(key));
     if (applied !== undefined && applied.fingerprint === fingerprint) {
-      // As the server stored what it was sent, which may be in other words.
+      // This version is our own write, even if the server stored it in another form.
       if (live.metadata?.resourceVersion === applied.resourceVersion) return true;
     } else if (applied !== undefined) {
       return false;
@@ -331,7 +331,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       this.#applied.set(text, { ...before, at: [], contestedUntilMs: nowMs + CONTESTED_MS });
       return { recheckAfterMs: CONTESTED_MS };
     }
-    // With its uid, so that an adopted object that was deleted meanwhile is not made again.
+    // With its uid, so that an adopted object that was deleted meanwhile is not created again.
     const uid = adopt === undefined ? undefined : live?.metadata?.uid;
     const object = uid === undefined ? wanted.object : withUid(wanted.object, uid);
     const answer = await client.apply(resource, object, { force: true, signal });
@@ -349,7 +349,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       await client.delete(resource, { namespace, name }, { preconditions: { uid }, signal });
       log.info("deleted an object that is not desired", { object: `${namespace}/${name}` });
     } catch (error) {
-      // Gone already, or another one of that name that the informer will tell of.
+      // Already deleted, or a new object of that name that the informer will deliver.
       if (!isApiError(error, "notFound", "conflict", "uidMismatch")) throw error;
     }
   }

@@ -3,14 +3,14 @@ import type { Clock } from "../clock.ts";
 import { createJsonMeter } from "./json-meter.ts";
 import { createRoom } from "./room.ts";
 
-/** How much of a body is taken, and for how long it is waited for. */
+/** The largest body, and the time to receive it. */
 export interface BodyLimits {
   readonly maxBytes: number;
   readonly timeoutMs: number;
   readonly clock: Clock;
 }
 
-/** A body, until disposed of; or why there is none: `gone` is a client that left. */
+/** A body, until disposed of; or why it is missing: `gone` means that the client disconnected. */
 export type ReceivedBody = Disposable &
   (
     | { readonly kind: "complete"; readonly bytes: Uint8Array; readonly isSmall: boolean }
@@ -18,25 +18,25 @@ export type ReceivedBody = Disposable &
   );
 
 /**
- * Reads a body of a peer; `undefined` is one that is trusted with as much room as there is. Never rejects. Of a body that is
- * refused, no more is read.
+ * Reads a body of a peer; `undefined` is a trusted peer that may use all free room. Never rejects. It stops reading a
+ * body that it refuses.
  */
 export type BodyReader = (request: IncomingMessage, peer: string | undefined) => Promise<ReceivedBody>;
 
-/** Bodies of up to this size have room of their own: almost all pods and nodes are a tenth of it. */
+/** Bodies up to this size have separate room. Almost all pods and nodes need a tenth of it. */
 const SMALL_BYTES = 64 * 1024;
 const SMALL_ROOM = 8 * 1024 * 1024;
-/** Of the largest: a greedy peer has half of the room, and leaves enough for a review of two objects of 1.5 MiB. */
+/** Room for this many of the largest. A greedy peer gets half, and a review of two 1.5 MiB objects fits. */
 const LARGE_BODIES = 3;
 
 /**
- * Creates a reader. Each body has its room before any of it is read, for all of its announced length; it waits for it within
- * its own time.
+ * Creates a reader. It reserves room for the announced length of a body before it reads any of it. The wait for room
+ * counts towards `timeoutMs`.
  */
 export function createBodyReader({ maxBytes, timeoutMs, clock }: BodyLimits): BodyReader {
   const [small, large] = [createRoom(SMALL_ROOM), createRoom(LARGE_BODIES * maxBytes)];
   return async (request, peer) => {
-    // Without a length it may become the largest.
+    // Without a length the body may become as large as allowed.
     const length = Number(request.headers["content-length"] ?? maxBytes);
     if (length > maxBytes) return without("tooLarge");
     const over = new AbortController();
@@ -46,7 +46,7 @@ export function createBodyReader({ maxBytes, timeoutMs, clock }: BodyLimits): Bo
     if (place === undefined) return without("tooMany");
     const buffer = Buffer.allocUnsafeSlow(length);
     const release = (): void => {
-      // Gives the memory back now: the collector would let many bodies pile up.
+      // Frees the memory now: the garbage collector would let many bodies pile up.
       buffer.buffer.transfer(0);
       place[Symbol.dispose]();
     };
@@ -62,7 +62,7 @@ function without(kind: "tooLarge" | "tooMany" | "tooSlow" | "gone"): ReceivedBod
   return { kind, [Symbol.dispose]: () => undefined };
 }
 
-/** Reads until the request ends, and gives its length; or until it is too large, time is up or the client goes. */
+/** Reads to the end and returns the length; stops when it is too large, late, or the client disconnects. */
 function readInto(
   buffer: Buffer,
   request: IncomingMessage,
@@ -88,7 +88,7 @@ function readInto(
     if (request.destroyed) return onGone();
     if (over.aborted) return onOver();
     over.addEventListener("abort", onOver);
-    // An error is always followed by `close`; without a listener of its own it would end the process.
+    // `close` always follows an error. An error event without a listener would end the process.
     request.on("error", () => undefined);
     request.on("data", onData).on("end", onEnd).on("close", onGone);
     request.resume();

@@ -5,21 +5,21 @@ import { type Reply, writeReplyHead } from "../http-listener.ts";
 import { OTHER_PATH } from "./admission-metrics.ts";
 import { type AdmissionHandler, type ExchangeTools, exchangeReview, TOO_SLOW } from "./review-exchange.ts";
 
-/** What is served. */
+/** The handlers and probes. */
 export interface ResponderOptions extends ExchangeTools {
   readonly handlers: ReadonlyMap<string, AdmissionHandler>;
   readonly ready: () => boolean;
 }
 
-/** Answers every request, with a status at least. */
+/** Answers every request, at least with a status. */
 export interface Responder {
   /** Requests that are being answered. */
   readonly inFlight: number;
-  /** Never rejects. `isLast`, asked when the answer is known: whether its connection is to be closed after it. */
+  /** Never rejects. `isLast` is called with the answer known: whether to close the connection after it. */
   answer(request: IncomingMessage, response: ServerResponse, isLast: () => boolean): Promise<void>;
 }
 
-/** The paths that are served beside those of handlers. */
+/** The paths that are served besides those of handlers. */
 export const PROBE_PATHS: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
 const OK: Reply = { status: 200, body: "ok" };
@@ -31,12 +31,12 @@ const ONLY_POST: Reply = { status: 405, body: "only POST\n", allow: "POST" };
 const FAILED: Reply = { status: 500, body: "internal error\n" };
 
 /**
- * How long a connection stays open for an answer that comes before the end of a request, ms. Nothing more is read of it. Were
- * it closed at once, a client that is still writing might never see the answer.
+ * How long a connection stays open for an answer that comes before the end of a request, ms. The server reads no more
+ * of it. If it closed the connection at once, a client that is still writing might miss the answer.
  */
 const LINGER_MS = 500;
 
-/** Creates a responder; it holds nothing but a count, and which connections are being served. */
+/** Creates a responder. It holds only a count and the connections being served. */
 export function createResponder(options: ResponderOptions): Responder {
   const { handlers, clock, metrics, log } = options;
   const served = new WeakSet<Socket>();
@@ -80,7 +80,7 @@ export function createResponder(options: ResponderOptions): Responder {
     },
     async answer(request, response, isLast) {
       const { socket } = request;
-      // The API server sends one request after the other. Pipelined ones would not be bounded by connections.
+      // The API server never pipelines. Pipelined requests would escape the bound on connections.
       if (served.has(socket)) {
         socket.destroy();
         return;

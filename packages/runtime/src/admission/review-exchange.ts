@@ -14,16 +14,16 @@ import {
   renderReview,
 } from "./review.ts";
 
-/** What goes with a request. */
+/** What a handler receives besides the request. */
 export interface AdmissionContext {
-  /** Aborts when nobody waits for the answer any more: it came, took too long, or the API server went away. */
+  /** Aborts when the answer is no longer needed: it was sent, is too late, or the API server disconnected. */
   readonly signal: AbortSignal;
 }
 
 /**
  * Decides about one request. Throwing, or taking longer than the API server waits, becomes a 500, so that the
- * `failurePolicy` of the webhook decides; what it throws is logged and should hold nothing of the object. The same
- * request can come more than once, and while another one is being decided.
+ * `failurePolicy` of the webhook decides. Errors are logged, so they should contain no object data. The same request
+ * can come more than once, and while another one is being decided.
  */
 export type AdmissionHandler = (
   request: AdmissionRequest,
@@ -40,23 +40,23 @@ export interface Exchange {
   readonly response: ServerResponse;
 }
 
-/** What every exchange needs. */
+/** Dependencies of every exchange. */
 export interface ExchangeTools {
   readonly readBody: BodyReader;
-  /** Whose room and turns it takes; `undefined` for an API server that has shown its certificate. */
+  /** The peer that a request counts for; `undefined` for an API server with a verified certificate. */
   readonly peerOf: (request: IncomingMessage) => string | undefined;
   readonly turn: (peer: string | undefined) => Promise<Disposable>;
   readonly clock: Clock;
   readonly metrics: AdmissionMetrics;
   readonly log: Logger;
-  /** Told of what anybody can cause as often as they like. */
+  /** Called for refusals that any client can cause at any rate. */
   readonly refused: (fields: LogFields) => void;
 }
 
-/** `timeoutSeconds` of a webhook: what it is when absent, and the most it can be. */
+/** The default and the maximum of a webhook's `timeoutSeconds`. */
 const [DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS] = [10_000, 30_000];
 
-/** For a client that has had its time. */
+/** For a client that sends its body too slowly. */
 export const TOO_SLOW: Reply = { status: 408, body: "request body not received in time\n" };
 const REFUSALS: Readonly<Record<"tooLarge" | "tooMany" | "tooSlow", Reply>> = {
   tooLarge: { status: 413, body: "request body too large\n" },
@@ -65,7 +65,7 @@ const REFUSALS: Readonly<Record<"tooLarge" | "tooMany" | "tooSlow", Reply>> = {
 };
 const FAILED: Reply = { status: 500, body: "internal error\n" };
 
-/** Answers a POST; `undefined` when its client has gone. Never rejects. */
+/** Answers a POST; `undefined` when its client has disconnected. Never rejects. */
 export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): Promise<Reply | undefined> {
   const { path, request } = exchange;
   if (!isJson(request)) return { status: 415, body: "only application/json\n" };
@@ -78,12 +78,12 @@ export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): 
   }
   let turn = await tools.turn(peer);
   const parsed = parseReview(body.bytes);
-  // What took long to parse may take long to decide: in another round of the event loop.
+  // A body that was slow to parse may be slow to decide, so decide in another round of the event loop.
   if (!body.isSmall) {
     turn[Symbol.dispose]();
     turn = await tools.turn(peer);
   }
-  // Up to its first wait the handler is part of the turn.
+  // The turn includes the handler up to its first wait.
   const decided = "review" in parsed ? decide(parsed.review, exchange, tools) : undefined;
   turn[Symbol.dispose]();
   if ("review" in parsed) return await decided;
@@ -91,7 +91,7 @@ export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): 
   return { status: 400, body: "not an AdmissionReview\n" };
 }
 
-/** No content type is taken for JSON: nothing else is ever sent here. */
+/** A missing content type counts as JSON, because clients send nothing else here. */
 function isJson({ headers }: IncomingMessage): boolean {
   const type = headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase() ?? "application/json";
   return type === "application/json" && (headers["content-encoding"] ?? "identity") === "identity";
@@ -104,7 +104,7 @@ async function decide(review: Review, exchange: Exchange, tools: ExchangeTools):
     review.request === undefined
       ? { kind: "answered", answer: ALLOWED }
       : await ask(review.request, exchange, tools.clock);
-  // Not longer than a uid is: it comes from whoever sent the review.
+  // Cut to the length of a uid, because the client controls it.
   const fields = { path, uid: review.request?.uid.slice(0, 64) };
   switch (verdict.kind) {
     case "gone":
@@ -149,7 +149,7 @@ async function ask(
   const over = new AbortController();
   const gone = (): void => over.abort();
   response.once("close", gone);
-  // Settles even when nobody waits for it any more, so that a late failure has an owner.
+  // It settles even after the answer is no longer awaited, so that a late error is still handled.
   const asked = async (): Promise<Verdict> => {
     try {
       return { kind: "answered", answer: await handler(request, { signal: over.signal }) };

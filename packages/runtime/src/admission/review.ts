@@ -1,45 +1,45 @@
 /**
- * AdmissionReview as it is on the wire, in both directions. Pure, and total: what arrives is whatever somebody sent.
+ * AdmissionReview in both directions, as on the wire. Pure. It accepts any input, because any client can send one.
  *
- * Source: k8s.io/api/admission/v1 types.go, whose JSON is kept to the byte: the order of the fields, and what is left out.
+ * Source: k8s.io/api/admission/v1 types.go. The JSON is equal to the byte: field order, omitted fields.
  */
 import type { JsonPatchOperation } from "@berth/kube";
 
-/** What is done to the object. */
+/** The operation on the object. */
 export type AdmissionOperation = "CREATE" | "UPDATE" | "DELETE" | "CONNECT";
 
-/** What the API server asks about. A field that was not sent is `""`, or absent where it is optional. */
+/** A question of the API server. A field that was not sent is `""`, or absent where it is optional. */
 export interface AdmissionRequest {
-  /** Of this question, not of an object. The same question may come twice. */
+  /** The uid of this question, not of an object. The API server may send a question twice. */
   readonly uid: string;
-  /** Of the object, as the handler is registered for it (`matchPolicy: Equivalent` converts). */
+  /** Kind of the object, in the version that the handler is registered for (`matchPolicy: Equivalent` converts). */
   readonly kind: { readonly group: string; readonly version: string; readonly kind: string };
   readonly resource: { readonly group: string; readonly version: string; readonly resource: string };
   readonly subResource?: string;
-  /** Absent when the server is to generate it. */
+  /** Absent when the API server is to generate it. */
   readonly name?: string;
   /** Absent for objects without one. */
   readonly namespace?: string;
-  /** `""` for one that the API does not know today. */
+  /** `""` for an operation that the API does not know today. */
   readonly operation: AdmissionOperation | "";
-  /** Nothing will be stored: a handler must not do anything outside, either. */
+  /** Nothing will be stored, so a handler must not change anything else either. */
   readonly dryRun?: boolean;
-  /** As it was sent; integers beyond 2^53 have lost digits. Absent for DELETE and CONNECT to some. */
+  /** The object as sent; integers beyond 2^53 have lost digits. Absent for DELETE and some CONNECTs. */
   readonly object?: unknown;
-  /** What is stored, for UPDATE and DELETE. */
+  /** The stored object, for UPDATE and DELETE. */
   readonly oldObject?: unknown;
-  /** Who asks the API server. */
+  /** The user of the API server who sent the request. */
   readonly userInfo?: { readonly username?: string; readonly groups?: readonly string[] };
 }
 
-/** What a handler decides. */
+/** The decision of a handler. */
 export interface AdmissionAnswer {
   readonly allowed: boolean;
-  /** Made on the object before it is stored. Only when allowed, and only for a MutatingWebhookConfiguration. */
+  /** Applied before the object is stored. Only when allowed, and only for a MutatingWebhookConfiguration. */
   readonly patch?: readonly JsonPatchOperation[];
-  /** Why, for whoever sent the object: the API server says it after `admission webhook "…" denied the request:`. */
+  /** The reason for the user. The API server shows it after `admission webhook "…" denied the request:`. */
   readonly message?: string;
-  /** For whoever sent the object; the API server cuts those beyond 256 characters once all have 4096. */
+  /** For the user. The API server cuts warnings beyond 256 characters once all together have 4096. */
   readonly warnings?: readonly string[];
 }
 
@@ -48,11 +48,11 @@ export interface Review {
   /** Sent back when the answer has a patch; `""` when absent. */
   readonly apiVersion: string;
   readonly kind: string;
-  /** Absent when the review has none: there is nothing to decide then. */
+  /** Absent when the review has none: then there is nothing to decide. */
   readonly request: AdmissionRequest | undefined;
 }
 
-/** A body as a review, or why it is none: a sentence without anything of the body. */
+/** A body as a review, or why it is invalid, in a sentence that quotes nothing of the body. */
 export type ParsedReview = { readonly review: Review } | { readonly problem: string };
 
 const OPERATIONS: ReadonlySet<string> = new Set<AdmissionOperation>([
@@ -63,15 +63,15 @@ const OPERATIONS: ReadonlySet<string> = new Set<AdmissionOperation>([
 ]);
 
 /**
- * Reads a body. `null` stands for absent, as in Go; unknown fields are let be. Problems are: no JSON, no object, a field
- * of another type than the API has.
+ * Reads a body. `null` means absent, as in Go; unknown fields are ignored. Problems are: no JSON, no object, a field of
+ * another type than the API has.
  */
 export function parseReview(body: Uint8Array): ParsedReview {
   let json: unknown;
   try {
     json = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
   } catch {
-    // What JSON.parse says quotes the body.
+    // The message of JSON.parse quotes the body.
     return { problem: "not JSON" };
   }
   try {
@@ -125,7 +125,7 @@ function isOperation(text: string): text is AdmissionOperation {
   return OPERATIONS.has(text);
 }
 
-/** Leaves out what is `undefined`. */
+/** Omits fields that are `undefined`. */
 function without<T extends object>(fields: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     readonly [K in keyof T]?: Exclude<T[K], undefined>;
@@ -134,7 +134,7 @@ function without<T extends object>(fields: T): { readonly [K in keyof T]?: Exclu
 
 class WrongType extends Error {}
 
-/** Reads the fields of a JSON object, and throws `WrongType`, naming the field, for what Go would not take either. */
+/** Reads the fields of a JSON object. Throws `WrongType` with the field's name for values that Go rejects too. */
 class Fields {
   readonly #value: Readonly<Record<string, unknown>>;
   readonly #path: string;
@@ -176,13 +176,13 @@ class Fields {
   }
 }
 
-/** What a review without a request is answered. */
+/** The answer to a review without a request. */
 export const ALLOWED: AdmissionAnswer = { allowed: true };
 
 /**
  * The answer to a review. With a patch it has the review's own `apiVersion` and `kind`; without one it is always
- * `admission.k8s.io/v1`. A patch without operations is none.
- * @throws TypeError when the patch holds what JSON cannot.
+ * `admission.k8s.io/v1`. A patch without operations counts as none.
+ * @throws TypeError when the patch holds a value that JSON cannot express.
  */
 export function renderReview({ apiVersion, kind, request }: Review, answer: AdmissionAnswer): string {
   const { allowed, patch = [], message, warnings = [] } = answer;
@@ -204,7 +204,7 @@ export function renderReview({ apiVersion, kind, request }: Review, answer: Admi
   });
 }
 
-/** A denial is a 403: without a code the API server makes it a 400, as if the object were malformed. */
+/** A denial is a 403. Without a code the API server sends 400, as if the object were malformed. */
 function toStatus({ allowed }: AdmissionAnswer, message: string | undefined): object | undefined {
   if (allowed) return message === undefined ? undefined : { metadata: {}, message };
   return { metadata: {}, message, reason: "Forbidden", code: 403 };

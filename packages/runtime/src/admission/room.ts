@@ -1,19 +1,19 @@
 import type { Server, Socket } from "node:net";
 
-/** Room that peers share: bytes of bodies, connections. */
+/** A bounded amount that peers share: bytes of bodies, or connections. */
 export interface Room {
   /**
-   * Takes some of it. No peer may hold more than is left free afterwards, so `n` greedy peers leave `1/(n+1)` of it to
-   * others. Without a peer only what is free counts.
+   * Takes some of it. No peer may hold more than is free afterwards, so `n` greedy peers leave `1/(n+1)` to others.
+   * Without a peer there is no such limit.
    *
-   * @returns what gives it back, once; `undefined` when there is none.
+   * @returns a handle that gives it back once; `undefined` when too little is free.
    */
   take(amount: number, peer: string | undefined): Disposable | undefined;
-  /** The same, waiting for others to give back; `undefined` once `signal` aborts. */
+  /** As `take`, but waits until others give some back; `undefined` once `signal` aborts. */
   wait(amount: number, peer: string | undefined, signal: AbortSignal): Promise<Disposable | undefined>;
 }
 
-/** Creates a room of this size. It remembers a peer for as long as it holds something. */
+/** Creates a room of this size. It remembers a peer while the peer holds some of it. */
 export function createRoom(size: number): Room {
   const held = new Map<string, number>();
   let free = size;
@@ -55,7 +55,7 @@ export function createRoom(size: number): Room {
   };
 }
 
-/** Bounds the connections of a server, and of each address: what is beyond is closed. */
+/** Bounds the connections of a server and of each address. Closes connections above the bound. */
 export function shareConnections(
   server: Server,
   size: number,

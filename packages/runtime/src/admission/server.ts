@@ -13,25 +13,25 @@ import type { AdmissionHandler } from "./review-exchange.ts";
 import { type ServingCertificate, type ServingContext, serveCertificate } from "./serving-context.ts";
 import { createTurns } from "./turns.ts";
 
-/** Where to listen, with which certificate, and who decides. */
+/** Where to listen, the certificate, and the handlers. */
 export interface AdmissionServerOptions {
   /** See `parseBindAddress`. */
   readonly bindAddress: string;
   /**
-   * The certificate to serve, asked at each new connection and request: quick. Another one is served from then on.
-   * `undefined` while there is none: handshakes fail.
+   * The certificate to serve, called at each new connection and request, so it must be quick. A new one is served from
+   * then on. `undefined` makes handshakes fail.
    */
   readonly certificate: () => ServingCertificate | undefined;
   /** By path, as in the `clientConfig` of the webhook: `/mutate-node`. */
   readonly handlers: Readonly<Record<string, AdmissionHandler>>;
-  /** Of `/readyz`: whether handlers know what they need to decide. */
+  /** For `/readyz`: whether handlers have the data that they need. */
   readonly ready: () => boolean;
   readonly log: Logger;
   readonly clock?: Clock;
   readonly metrics?: MetricsRegistry;
   /**
-   * PEM of the authorities that sign the client certificates of API servers, and of nothing else that should not be trusted
-   * with the whole room: whoever shows one is not bounded with others at its address. Default: nobody is asked for one.
+   * PEM of the authorities that sign the client certificates of API servers, and of no other client. A client with such
+   * a certificate is not bounded by its address. Default: the server requests no client certificate.
    */
   readonly clientAuthority?: string;
   /** Bytes of a request. Default 5 MiB: etcd takes objects of up to 1.5 MiB, and a review holds two. */
@@ -48,24 +48,24 @@ export interface AdmissionServer extends AsyncDisposable {
   readonly url: string;
 }
 
-/** TLS 1.2 and up, as Kubernetes asks of webhooks. Renegotiation serves nobody but those who wear servers out. */
+/** TLS 1.2 and up, as Kubernetes asks of webhooks. Renegotiation only helps attackers to exhaust a server. */
 const TLS: TlsOptions = { minVersion: "TLSv1.2", secureOptions: 0x4000_0000 /* SSL_OP_NO_RENEGOTIATION */ };
 const DEFAULT_MAX_BODY_BYTES = 5 * 1024 * 1024;
-/** The API server drops idle connections after 90 s. Were we first, its next call could meet a closing connection. */
+/** Longer than the API server's 90 s for idle connections, so that its next call never meets a closing one. */
 const KEEP_ALIVE_MS = 120_000;
-/** For lines that strangers can cause as often as they like. */
+/** For log lines that any client can cause at any rate. */
 const LOG_EVERY_MS = 10_000;
 
 /**
  * Starts an HTTPS server for the admission webhooks of a controller, and resolves when it listens. It does not keep the
  * process running.
  *
- * POST of an `AdmissionReview` to the path of a handler is answered 200 with a review; a body that is none 400, a slow
- * one 408, a large one 413, one in another format 415; one that finds no room in time 503; when the handler fails or is
- * late 500. `GET /healthz` is 200 `ok`, `GET /readyz` 200 `ready` or 503 `not ready`. Other paths are 404, other
- * methods 405.
- * @throws RangeError for an address that cannot be read or says off, and for a path that cannot be served; the system's
- * error when the address cannot be listened on.
+ * POST of an `AdmissionReview` to the path of a handler is answered 200 with a review. A body that is no review gets
+ * 400, a slow one 408, a large one 413, another format 415. 503 means no room in time; 500 means that the handler
+ * failed or was late. `GET /healthz` is 200 `ok`, `GET /readyz` 200 `ready` or 503 `not ready`. Other paths are 404,
+ * other methods 405.
+ * @throws RangeError for an invalid address, for one that is off, and for an invalid path; the system's error when
+ *   listening fails.
  */
 export async function startAdmissionServer(options: AdmissionServerOptions): Promise<AdmissionServer> {
   const {
@@ -120,11 +120,11 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
         listener?.closing === true || serving?.isOutdated(request.socket) === true;
       void responder.answer(request, response, isLast);
     },
-    // The body has a time of its own, so that it is answered and counted as any other request.
+    // The body has its own limit, so that a slow one is answered and counted as any other request.
     headersTimeoutMs: requestTimeoutMs,
     requestTimeoutMs: 2 * requestTimeoutMs,
     keepAliveTimeoutMs: KEEP_ALIVE_MS,
-    // As many again for API servers that show their certificates.
+    // Twice the bound, for API servers that show their certificates.
     maxConnections: 2 * MAX_CONNECTIONS,
     drainMs: options.drainMs ?? 1000,
     log,
@@ -135,7 +135,7 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
   return { url: urlOf(running.server, "https"), [Symbol.asyncDispose]: () => running[Symbol.asyncDispose]() };
 }
 
-/** @throws RangeError for what is no path of a URL, or is served already. */
+/** @throws RangeError for an invalid URL path, and for one that is served already. */
 function toHandlers(
   handlers: Readonly<Record<string, AdmissionHandler>>,
 ): ReadonlyMap<string, AdmissionHandler> {

@@ -2,9 +2,9 @@ import type { Server } from "node:https";
 import type { Socket } from "node:net";
 import type { TlsOptions } from "node:tls";
 
-/** What a TLS server shows to its clients. */
+/** The certificate that a TLS server shows to clients. */
 export interface ServingCertificate {
-  /** PEM: the certificate, then those that lead to what clients trust. */
+  /** PEM: the certificate, then the chain to an authority that clients trust. */
   readonly certificate: string;
   /** PEM of its private key, without a passphrase. */
   readonly key: string;
@@ -12,22 +12,22 @@ export interface ServingCertificate {
 
 /** Which certificate a server serves, and which of its connections still have an earlier one. */
 export interface ServingContext {
-  /** There is a certificate: handshakes can succeed. */
+  /** A certificate exists, so handshakes can succeed. */
   readonly usable: boolean;
-  /** Asks whether there is another certificate. Never throws. */
+  /** Looks for a new certificate. Never throws. */
   refresh(): void;
-  /** The connection was made with a certificate that is not served any more. */
+  /** Whether the connection was made with an earlier certificate. */
   isOutdated(socket: Socket): boolean;
 }
 
 /**
- * Serves whatever `certificate` gives, asked at each new connection before its handshake; SNI is not needed, as clients
- * that connect to an IP address send none. Other content means a new TLS context: session tickets of the earlier one are
- * not taken. `undefined` makes handshakes fail; a pair that OpenSSL does not take is reported once, and the one before
- * stays; so is what `certificate` throws, each time.
+ * Serves the certificate that `certificate` returns, called at each new connection before its handshake. SNI is not
+ * needed, because clients that connect to an IP address send none. A changed certificate means a new TLS context, which
+ * rejects session tickets of the earlier one. `undefined` makes handshakes fail. A pair that OpenSSL rejects is
+ * reported once, and the earlier one stays. Each error that `certificate` throws is reported too.
  *
- * Connections made with an earlier certificate are left to the caller, who is to end them after an answer. Closing them
- * while they are idle would lose the calls that are on their way, and the API server sends no POST a second time.
+ * The caller ends connections with an earlier certificate after an answer. Closing idle ones would lose calls on their
+ * way, and the API server does not repeat a POST.
  */
 export function serveCertificate(
   server: Server,
@@ -44,7 +44,7 @@ export function serveCertificate(
       const wanted = certificate();
       if (wanted?.certificate === seen?.certificate && wanted?.key === seen?.key) return;
       seen = wanted;
-      // node:tls takes an empty text for one that is not given.
+      // node:tls treats an empty text like a missing one.
       if (wanted?.certificate === "" || wanted?.key === "") throw new TypeError("the PEM text is empty");
       server.setSecureContext({ ...tls, ...(wanted && { cert: wanted.certificate, key: wanted.key }) });
       usable = wanted !== undefined;
@@ -53,7 +53,7 @@ export function serveCertificate(
     }
     generation += 1;
   };
-  // Before the listener of node:tls, which takes the context that is set by then.
+  // Runs before the listener of node:tls, which uses the context that is set by then.
   server.prependListener("connection", refresh);
   server.on("secureConnection", (socket) => generations.set(socket, generation));
   refresh();

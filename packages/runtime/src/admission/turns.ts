@@ -1,12 +1,12 @@
 import type { Clock } from "../clock.ts";
 
-/** A turn that took longer has its peer rest so many times as long: one that sends what is costly has a fifth of our time. */
+/** A longer turn makes its peer rest this many times as long: a costly peer gets a fifth of our time. */
 const [BRIEF_MS, REST] = [4, 4];
 
 /**
- * Turns for what keeps the event loop busy, until disposed of: one for each round of the loop, and one for each peer before
- * any has a second. So a review waits for one of each other peer at most, however many these send. A peer that is
- * `undefined` is trusted, and does not rest.
+ * Turns for work that blocks the event loop, until disposed of. Each round of the loop has one turn, and each peer gets
+ * one before any gets a second. So a review waits for at most one turn of each other peer. An `undefined` peer is
+ * trusted and does not rest.
  */
 export function createTurns(clock: Clock): (peer: string | undefined) => Promise<Disposable> {
   /** In the order of their turns. */
