@@ -205,7 +205,7 @@ async function cleanNodes(
     const { patch: body } = planOf(node, work);
     return body && { type: "merge", body };
   };
-  const failures: string[] = [];
+  const failures = new Map<NodePlan, string>();
   const left = plans.values();
   let done = 0;
   const worker = async (): Promise<void> => {
@@ -214,19 +214,19 @@ async function cleanNodes(
       try {
         await patchAsRead(nodes, plan.node, patchOf, session);
       } catch (error) {
-        failures.push(
-          `${plan.node.metadata?.name ?? ""}: ${error instanceof Error ? error.message : String(error)}`,
-        );
+        const why = error instanceof Error ? error.message : String(error);
+        failures.set(plan, `  ${plan.node.metadata?.name ?? ""}: ${why}`);
       }
       done += 1;
       progress.update(`cleaning nodes: ${done} of ${plans.length}`);
     }
   };
   await Promise.all(Array.from({ length: PARALLEL_WRITES }, worker));
-  if (failures.length > 0)
+  if (failures.size > 0)
     return [
-      `${failures.length} of ${plans.length} nodes could not be cleaned:`,
-      ...failures.map((line) => `  ${line}`),
+      `${failures.size} of ${plans.length} nodes could not be cleaned:`,
+      // In the order of the nodes: answers come in any order.
+      ...plans.flatMap((plan) => failures.get(plan) ?? []),
     ];
   if (plans.length > 0) stderr.write(`${counted(plans.length, "node")} cleaned.\n`);
   return [];
