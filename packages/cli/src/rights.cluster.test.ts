@@ -198,7 +198,7 @@ describe("the manifests", () => {
     expect(berth.problems()).toEqual([]);
   });
 
-  it("S-8 for labels alone are enough for labels, and let nobody patch a pod", async () => {
+  it("S-8 for labels alone are enough for labels, and allow no patch of a pod", async () => {
     await using folder = await testFolder(RULE_FOLDER);
     await using own = await installed(cluster, "narrow", { capabilities: ["labels"] });
     await client.create(nodes, nodeWith("narrow-1"));
@@ -218,7 +218,7 @@ describe("the manifests", () => {
     const { reference } = await registry.push(anImage("team/private:1").platforms("linux/arm64"));
     await client.create(nodes, nodeWith("rights-2"));
     await client.create(daemonSets, untolerating("rights-agent"), { namespace });
-    // These pods are there before Berth: the API server asks nobody about them.
+    // These pods are older than the webhook, so the API server never asked Berth about them.
     await client.create(secrets, pullSecret(reference), { namespace });
     const imagePullSecrets = [{ name: "rights-pull" }];
     const aRightsPod = (name: string) => aPod(name).labelled({ app: "rights" });

@@ -58,14 +58,23 @@ function toRule(line: string): PolicyRule {
 }
 
 /** Gives a user a ClusterRole of its own, until it is disposed. @param rules as `get list nodes`. */
-export async function grant(
+export function grant(
   client: KubeClient,
   user: string,
   ...rules: readonly string[]
 ): Promise<AsyncDisposable> {
   const name = `${user.replaceAll(":", "-")}-${rules.join("-").replaceAll(/[^a-z]+/g, "-")}`;
+  return giveRole(client, { name, user }, rules.map(toRule));
+}
+
+/** Creates a ClusterRole of this name and binds the user to it, until it is disposed. */
+export async function giveRole(
+  client: KubeClient,
+  { name, user }: { readonly name: string; readonly user: string },
+  rules: readonly PolicyRule[],
+): Promise<AsyncDisposable> {
   const apiGroup = "rbac.authorization.k8s.io";
-  await client.create(clusterRoles, { metadata: { name }, rules: rules.map(toRule) });
+  await client.create(clusterRoles, { metadata: { name }, rules });
   await client.create(clusterRoleBindings, {
     metadata: { name },
     roleRef: { apiGroup, kind: "ClusterRole", name },

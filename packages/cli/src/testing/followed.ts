@@ -8,7 +8,7 @@ export interface Followed extends AsyncDisposable {
   readonly faults: Fault[];
   /** Label keys of the rules in force; `undefined` for none at all. */
   keys(): readonly string[] | undefined;
-  /** Reasons of what is wrong with the rules in force. */
+  /** Reasons of the faults of the rules in force. */
   problems(): readonly string[] | undefined;
   /** How often rules came into force. */
   times(): number;

@@ -42,7 +42,7 @@ const RESOURCES: readonly Resource[] = [
   podDisruptionBudgets,
 ];
 
-/** What nobody has. The server says so to whoever may list it. */
+/** A kind that the API server does not serve. A user who may list it gets "not found" instead of "forbidden". */
 const nothing = defineResource({
   group: "rights.test",
   version: "v1",

@@ -26,8 +26,6 @@ export type UndoHow =
   | { readonly do: "delete" }
   /** The patch itself names the object version. */
   | { readonly do: "patch"; readonly patch: Patch }
-  /** An empty apply removes every field that this field manager applied. */
-  | { readonly do: "unapply"; readonly manager: string }
   | { readonly do: "edit"; readonly edit: Edit };
 
 /** Returns the operations that remove the change from the object as it is now. `undefined`: nothing is left of it. */
@@ -92,10 +90,7 @@ async function carryOut({ resource, object, how }: Undo, run: OneShotRun): Promi
     const preconditions = uid === undefined ? {} : { preconditions: { uid } };
     await client.delete(resource, of, { ...preconditions, signal });
   } else if (how.do === "patch") await client.patch(resource, of, how.patch, { signal });
-  else if (how.do === "unapply") {
-    const nothing = { metadata: { ...of, ...(uid !== undefined && { uid }) } };
-    await client.apply(resource, nothing, { fieldManager: how.manager, signal });
-  } else await takeOff({ resource, of, uid }, how.edit, run);
+  else await takeOff({ resource, of, uid }, how.edit, run);
 }
 
 interface Edited {

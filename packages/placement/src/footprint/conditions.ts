@@ -22,8 +22,6 @@ export const footprintConditions = {
   foreignMarks: "ForeignMarks",
 } as const;
 
-export type FootprintJudgement = DocumentResult;
-
 /** What Berth knows of a footprint in force. `undefined` means not known yet: the status keeps its earlier value. */
 export interface FootprintProgress {
   readonly footprint: Footprint;
@@ -43,7 +41,7 @@ export interface FootprintProgress {
   /** Why Berth cannot keep the hold; absent without such a problem. */
   readonly holdProblem?: string | undefined;
   /** Whether the webhook makes its pods wait. */
-  readonly wait?: FootprintJudgement | undefined;
+  readonly wait?: DocumentResult | undefined;
 }
 
 /**
@@ -76,7 +74,7 @@ export function conditionsOf(progress: FootprintProgress | undefined): {
 export function toCondition(
   type: string,
   holds: boolean | "Unknown",
-  { reason, message }: Pick<FootprintJudgement, "reason" | "message">,
+  { reason, message }: Pick<DocumentResult, "reason" | "message">,
 ): DesiredCondition {
   const status = holds === "Unknown" ? holds : holds ? "True" : "False";
   return { type, status, reason, message };

@@ -7,7 +7,7 @@ import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { wireAgents } from "./agent/wiring.ts";
 import { bindFootprints, footprintFields } from "./capability.ts";
 import { footprintRules } from "./compile.ts";
-import { type FootprintProgress, isGoodCondition } from "./conditions.ts";
+import { type FootprintProgress, isGoodCondition, SETTLING_MS } from "./conditions.ts";
 import { FOOTPRINT, type Footprint } from "./footprint.ts";
 import { wireHolds } from "./hold/wiring.ts";
 import { createFootprintMetrics } from "./metrics.ts";
@@ -66,6 +66,14 @@ function wire(host: NodeHost): Wired {
     [watches.whyUnread(footprint), holds.problem(footprint), agents.problem(footprint)].filter(
       (problem) => problem !== undefined,
     );
+  /** The parts of the status that change without an event. */
+  const hindrancesOf = (footprint: Footprint): string =>
+    JSON.stringify([
+      problemsOf(footprint),
+      tally.unknownMs(footprint.rule) >= SETTLING_MS,
+      holds.progress(footprint).owners,
+    ]);
+  let hindrances: ReadonlyMap<string, string> = new Map();
   const progressOf = (rule: string): FootprintProgress | undefined => {
     const footprint = inForce().find((it) => it.rule === rule);
     if (footprint === undefined) return undefined;
@@ -98,8 +106,12 @@ function wire(host: NodeHost): Wired {
       pass.check();
     },
     onKnown: () => pass.check(),
-    // No event reports a change of permissions.
-    onLook: () => documents.askAll(),
+    // No event reports a change of permissions. Berth asks only for changed footprints: a status visits all their nodes.
+    onLook() {
+      const before = hindrances;
+      hindrances = new Map(inForce().map((it) => [it.rule, hindrancesOf(it)]));
+      for (const [rule, now] of hindrances) if (before.get(rule) !== now) documents.askRule(rule);
+    },
     action: "KeepFootprint",
     logsFiles: true,
     isGood: isGoodCondition,

@@ -1,9 +1,6 @@
 /** A cluster that serves footprints, and what tests of them write there again and again. */
 import { type AdmissionServerSpec, admissionServerSpec } from "@berth/host";
 import {
-  clusterRoleBindings,
-  clusterRoles,
-  customResourceDefinitions,
   type DaemonSet,
   daemonSets,
   deployments,
@@ -16,17 +13,9 @@ import {
   pods,
 } from "@berth/kube";
 import { type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
-import {
-  aNode,
-  aPod,
-  eventually,
-  findFreePort,
-  type PodBuilder,
-  sharedTestCluster,
-  type TestCluster,
-} from "@berth/testcluster";
+import { aNode, aPod, findFreePort, type PodBuilder, type TestCluster } from "@berth/testcluster";
 import { type RunningBerth, startBerth } from "../../composition.ts";
-import { crds, foreignKinds } from "../../kinds.ts";
+import { clusterWithKinds, giveRole } from "../../testing/cluster.ts";
 import { testFolder } from "../../testing/harness.ts";
 
 export const NAMESPACE = "berth-system";
@@ -35,29 +24,18 @@ export const LABEL = "footprint.berth.dev/agent";
 
 /** Serves WorkerPools as well. @param namespace is created, for Berth itself. */
 export async function footprintCluster(namespace?: string): Promise<TestCluster> {
-  const cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await eventually(() => client.list(workerPools));
-  if (namespace !== undefined) await client.create(namespaces, { metadata: { name: namespace } });
+  const cluster = await clusterWithKinds();
+  if (namespace !== undefined) await cluster.client.create(namespaces, { metadata: { name: namespace } });
   return cluster;
 }
 
-/** Gives a user rights in all namespaces, by a ClusterRole of this name. @returns takes them away again. */
-export async function grant(
+/** Gives a user rights in all namespaces, by a ClusterRole of this name, until it is disposed. */
+export function grant(
   { client }: TestCluster,
   { name, user = name }: { readonly name: string; readonly user?: string },
   ...rules: readonly PolicyRule[]
 ): Promise<AsyncDisposable> {
-  const apiGroup = "rbac.authorization.k8s.io";
-  await client.create(clusterRoles, { metadata: { name }, rules });
-  await client.create(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup, kind: "ClusterRole", name },
-    subjects: [{ apiGroup, kind: "User", name: user }],
-  });
-  return { [Symbol.asyncDispose]: () => client.delete(clusterRoleBindings, { name }) };
+  return giveRole(client, { name, user }, rules);
 }
 
 export function writeFootprint({ client }: TestCluster, name: string, spec: object): Promise<object> {
