@@ -29,6 +29,7 @@ const KEPT = [
   "x-kubernetes-list-map-keys",
   "x-kubernetes-map-type",
   "x-kubernetes-int-or-string",
+  "x-kubernetes-preserve-unknown-fields",
   "x-kubernetes-validations",
 ] as const;
 
