@@ -15,6 +15,7 @@ const merge: Intent = {
   patch: { type: "merge", body: { metadata: { labels: { a: "b" } } } },
 };
 const applied: Intent = { ...about, do: "apply", manager: "m", body: { metadata: { name: "child" } } };
+const evict: Intent = { ...about, do: "evict" };
 const child: Intent = { ...applied, on: { resource: namespaces, seen: undefined } };
 const outdated: ApiFailure = { kind: "invalid", causes: [] };
 const conflict: ApiFailure = { kind: "conflict", causes: [] };
@@ -42,6 +43,19 @@ describe("a request", () => {
       "deletes only the version that was looked at",
       { ...about, do: "delete", propagation: "Background" },
       { of, options: { propagationPolicy: "Background", preconditions: version } },
+    ],
+    [
+      "evicts only this pod, by its uid, through the Eviction API",
+      evict,
+      {
+        body: {
+          apiVersion: "policy/v1",
+          kind: "Eviction",
+          metadata: of,
+          deleteOptions: { preconditions: { uid: "u" } },
+        },
+        options: { subresource: "eviction" },
+      },
     ],
     [
       "adds a finalizer behind others",
@@ -240,6 +254,19 @@ describe("what is refused", () => {
     expect([world.sent.length, world.events.length]).toEqual([5, 1]);
   });
 
+  it.each([
+    ["at least 10 s", undefined, 10_000],
+    ["as long as the server says", 60_000, 60_000],
+  ])("by a PodDisruptionBudget waits %s, and is told once", async (_, retryAfterMs, waitMs) => {
+    const world = new World();
+    world.answer = { kind: "tooManyRequests", causes: [{ reason: "DisruptionBudget" }] };
+    world.retryAfterMs = retryAfterMs;
+    expect(await world.send("1", evict)).toBe(waitMs);
+    await world.clock.advance(waitMs);
+    await world.send("1", evict);
+    expect([world.sent.length, world.withheld]).toEqual([2, ["DisruptionBudget", "DisruptionBudget"]]);
+    expect(world.told).toEqual([expect.stringContaining("Warning DisruptionBudget: it stays as it is: ")]);
+  });
   it("before it is sent, waits for what it says", async () => {
     const world = new World();
     expect(await world.send("1", { ...json, unless: () => Promise.resolve("no right") })).toBe(30_000);

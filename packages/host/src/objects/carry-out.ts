@@ -28,11 +28,13 @@ const BEHIND_MS = 1_000;
 const MAX_MISSES = 3;
 /** How long Berth does not repeat a change that the server refused or dropped, ms. */
 export const REST_MS = 30_000;
+/** The same for an eviction that a PodDisruptionBudget forbids, unless the server names a longer time. */
+const BUDGET_REST_MS = 10_000;
 /** Delay before Berth reports a missing permission, ms: shortly after a restart the API server refuses all requests. */
 const TELL_DENIED_MS = 10_000;
 
 export interface CarryOutOptions<T extends KubeObject = KubeObject> {
-  readonly client: Pick<KubeClient, "patch" | "apply" | "delete">;
+  readonly client: Pick<KubeClient, "patch" | "apply" | "delete" | "create">;
   readonly clock: Pick<Clock, "monotonic">;
   /** Usually an `EventRecorder`. */
   readonly events?: { record(event: EventInput): void } | undefined;
@@ -42,8 +44,11 @@ export interface CarryOutOptions<T extends KubeObject = KubeObject> {
   readonly refusedAs?: string;
   /** Called after an intent was carried out. @param stored the changed object as the server returned it. */
   done?(object: T, intent: Intent, stored: KubeObject | undefined): void;
-  /** Called on each pass while an intent is not sent because it is refused or contested. */
-  withheld?(object: T, why: Finding): void;
+  /**
+   * Called on each pass while an intent is not sent because it is refused or contested.
+   * @param restMs how long Berth does not send it, ms. Absent: the runtime sends it again.
+   */
+  withheld?(object: T, why: Finding, restMs?: number): void;
 }
 
 /** The object of the decision. */
@@ -87,7 +92,7 @@ interface Place extends Contest {
   /** When the permission was first missing. */
   deniedSince?: number | undefined;
   /** Refused changes by their `gives`. Berth sends none of them again before `untilMs`. */
-  readonly rests: Map<string, { readonly untilMs: number; readonly why?: string | undefined }>;
+  readonly rests: Map<string, { readonly untilMs: number; readonly why?: Finding | undefined }>;
 }
 
 /** One intent with its target. */
@@ -172,15 +177,16 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     for (const [wish, { untilMs }] of place.rests) if (untilMs <= now) place.rests.delete(wish);
     const rest = place.rests.get(given.join());
     if (rest !== undefined) {
-      if (rest.why !== undefined) this.#withhold(sending, rest.why);
-      const resting = { recheckAfterMs: rest.untilMs - now, problem: rest.why };
+      const leftMs = rest.untilMs - now;
+      if (rest.why !== undefined) this.#withhold(sending, rest.why, leftMs);
+      const resting = { recheckAfterMs: leftMs, problem: rest.why?.message };
       return intent.orElse ? both(resting, await this.#carryOut(sending, intent.orElse)) : resting;
     }
     const contest = isForAll(intent) ? contestOf(place, given, now) : undefined;
     if (contest !== undefined) {
       const { what = "it", contested = `somebody keeps changing ${what}: it is left alone for a while` } =
         intent;
-      this.#withhold(sending, contested, "Contested");
+      this.#withhold(sending, { reason: "Contested", message: contested }, contest.leftMs);
       return { recheckAfterMs: contest.leftMs, problem: contested };
     }
     const problem = await intent.unless?.(context.signal);
@@ -217,6 +223,11 @@ export class CarryOut<T extends KubeObject = KubeObject> {
       };
       return client.patch(resource, name, bind(patch, version), { ...options, signal });
     }
+    if (intent.do === "evict") {
+      const eviction = { ...EVICTION, metadata: name, deleteOptions: { preconditions: { uid } } };
+      await client.create<KubeObject>(resource, eviction, { subresource: "eviction", signal });
+      return undefined;
+    }
     const change = intent.do === "addFinalizer" ? addFinalizer : removeFinalizer;
     const patch = change(seen ?? {}, intent.finalizer);
     return patch && client.patch(resource, name, patch, { signal });
@@ -233,7 +244,7 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     Object.assign(place, { misses: 0, deniedSince: undefined, uid: stored?.metadata?.uid ?? place.uid });
     // A fallback succeeded, but the refused change is still refused: keep its report.
     if (place.rests.size === 0)
-      for (const reason of [this.#refusedAs, "Contested"]) memory.told.delete(reason);
+      for (const reason of [this.#refusedAs, "DisruptionBudget", "Contested"]) memory.told.delete(reason);
     const { do: action, reason, message, announce } = intent;
     const { plural: resource } = sending.resource;
     context.log.info("object changed", { ...name, resource, action, reason, message });
@@ -258,18 +269,21 @@ export class CarryOut<T extends KubeObject = KubeObject> {
       if (place.misses <= MAX_MISSES) return { recheckAfterMs: BEHIND_MS };
     }
     const { what = "it", advice } = intent;
-    const why = `${what} stays as it is: ${error.message}${advice === undefined ? "" : `; ${advice}`}`;
-    if (!isOutdated && !isRefusalOfObject(error)) {
+    const problem = `${what} stays as it is: ${error.message}${advice === undefined ? "" : `; ${advice}`}`;
+    const isBudget = isOfBudget(error);
+    const why = { reason: isBudget ? "DisruptionBudget" : this.#refusedAs, message: problem };
+    if (!isOutdated && !isRefusalOfObject(error) && !isBudget) {
       if (kind !== "forbidden") throw error;
       place.deniedSince ??= now;
       if (now - place.deniedSince >= TELL_DENIED_MS) this.#withhold(sending, why);
-      else this.#options.withheld?.(subject.object, { reason: this.#refusedAs, message: why });
+      else this.#options.withheld?.(subject.object, why);
       throw error;
     }
-    place.rests.set(givenBy(intent).join(), { untilMs: now + REST_MS, why });
+    const restMs = isBudget ? Math.max(error.retryAfterMs ?? 0, BUDGET_REST_MS) : REST_MS;
+    place.rests.set(givenBy(intent).join(), { untilMs: now + restMs, why });
     context.log.warn("object cannot be changed", { ...name, error: error.message });
-    this.#withhold(sending, why);
-    const resting = { recheckAfterMs: REST_MS, problem: why };
+    this.#withhold(sending, why, restMs);
+    const resting = { recheckAfterMs: restMs, problem };
     return intent.orElse ? both(resting, await this.#carryOut(sending, intent.orElse)) : resting;
   }
 
@@ -277,9 +291,9 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     return this.#options.refusedAs ?? "WriteRefused";
   }
 
-  #withhold({ subject, memory }: Sending<T>, message: string, reason: string = this.#refusedAs): void {
-    this.#options.withheld?.(subject.object, { reason, message });
-    this.#tell(memory, subject, { reason, message });
+  #withhold({ subject, memory }: Sending<T>, why: Finding, restMs?: number): void {
+    this.#options.withheld?.(subject.object, why, restMs);
+    this.#tell(memory, subject, why);
   }
 
   #tell({ told }: Memory, subject: Subject<T>, finding: Finding): void {
@@ -294,6 +308,15 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     const { events, action } = this.#options;
     events?.record({ regarding: referenceTo(resource, object), reason, note: message, type, action });
   }
+}
+
+const EVICTION = { apiVersion: "policy/v1", kind: "Eviction" };
+
+/** Did a PodDisruptionBudget refuse the eviction? Priority and fairness answers 429 as well, without this cause. */
+function isOfBudget({ failure }: ApiError): boolean {
+  return (
+    failure.kind === "tooManyRequests" && failure.causes.some(({ reason }) => reason === "DisruptionBudget")
+  );
 }
 
 function both(a: CarriedOut, b: CarriedOut): CarriedOut {

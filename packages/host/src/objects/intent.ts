@@ -15,7 +15,9 @@ export type Change =
   /** Server-side apply that takes fields from other managers. Does not create an object again that was deleted. */
   | { readonly do: "apply"; readonly body: KubeObject; readonly manager: string }
   | { readonly do: "delete"; readonly propagation: "Orphan" | "Background" | "Foreground" }
-  | { readonly do: "addFinalizer" | "removeFinalizer"; readonly finalizer: string };
+  | { readonly do: "addFinalizer" | "removeFinalizer"; readonly finalizer: string }
+  /** Evicts the pod by `policy/v1`. Bound to the uid alone: other fields of a pod may change meanwhile. */
+  | { readonly do: "evict" };
 
 export interface About {
   /** A reason constant. */

@@ -15,7 +15,7 @@ import { workerPoolRules } from "./reconciler.ts";
 import { WorkerPoolWatch } from "./watch.ts";
 
 export interface WorkerPoolsOptions {
-  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "apply" | "patch" | "delete">;
+  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "create" | "apply" | "patch" | "delete">;
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;

@@ -11,11 +11,14 @@ export class World {
   readonly done: string[] = [];
   readonly withheld: string[] = [];
   answer: string | ApiFailure = "2";
+  /** What the server names with a failure, ms. */
+  retryAfterMs: number | undefined;
   #uid = "u";
   readonly #carryOut = new CarryOut({
     client: {
       patch: (_: unknown, of: object, patch: object, options: object) => this.#take({ of, patch, options }),
       apply: (_: unknown, body: object, options: object) => this.#take({ body, options }),
+      create: (_: unknown, body: object, options: object) => this.#take({ body, options }),
       delete: (_: unknown, of: object, options: object) => this.#take({ of, options }),
     } as unknown as KubeClient,
     clock: this.clock,
@@ -29,7 +32,9 @@ export class World {
     this.sent.push(request);
     if (typeof this.answer === "string")
       return { metadata: { uid: this.#uid, resourceVersion: this.answer } };
-    throw new ApiError(this.answer, { verb: "patch", resource: "namespaces" });
+    const { retryAfterMs } = this;
+    const waits = retryAfterMs === undefined ? {} : { retryAfterMs };
+    throw new ApiError(this.answer, { verb: "patch", resource: "namespaces" }, waits);
   }
 
   /** On what the cache shows. @returns when to look again, ms. */

@@ -12,7 +12,7 @@ import { heldName, resourceOf } from "./held-resource.ts";
 import { type HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
 export interface HoldReconcilerOptions {
-  readonly client: Pick<KubeClient, "get" | "patch" | "apply" | "delete">;
+  readonly client: Pick<KubeClient, "get" | "create" | "patch" | "apply" | "delete">;
   readonly watches: Pick<HoldWatches, "guards" | "owner" | "owned" | "refsOf" | "looked" | "missing">;
   readonly sight: HeldPodsSight;
   readonly held: HeldOwners;
