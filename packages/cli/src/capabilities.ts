@@ -2,6 +2,7 @@
 import {
   architecture,
   derivedLabels,
+  deschedule,
   footprint,
   type GateFlags,
   type GivenRules,
@@ -25,6 +26,7 @@ export const capabilities: readonly NodeCapability<CapabilityFlags, OnceFlags>[]
   architecture,
   footprint,
   workerPool,
+  deschedule,
 ];
 
 /** The capabilities whose pods `clean --restart-pods` restarts. */

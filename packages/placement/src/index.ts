@@ -7,6 +7,7 @@ export * from "./architecture/explain.ts";
 export * from "./architecture/forecast.ts";
 export * from "./architecture/index.ts";
 export * from "./architecture/resource.ts";
+export * from "./deschedule/index.ts";
 export * from "./footprint/document.ts";
 export * from "./footprint/forecast/forecast.ts";
 export * from "./footprint/index.ts";

@@ -1,6 +1,6 @@
 import { formatFault, type Section, styleFor } from "@berth/host";
 import { type Node, pods } from "@berth/kube";
-import { slimNode } from "@berth/placement";
+import { factsOf, slimNode } from "@berth/placement";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
@@ -15,13 +15,15 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
   await using owned = new AsyncDisposableStack();
-  const read = await readCapabilities({ files, session, waiting: "wait" }, "pods");
+  const given = { files, session, waiting: "wait" } as const;
+  const read = await readCapabilities(given, "pods");
+  const facts = factsOf(await readCapabilities(given, "facts"));
   const pod = await readOne(pods, { namespace, name }, session);
   const nodes: Node[] = [];
   for await (const node of readNodes(session, slimNode)) nodes.push(node);
   const sections: Section[] = [];
   for (const one of read) {
-    const section = await one.explainPod?.({ run: session, owned, pod, nodes });
+    const section = await one.explainPod?.({ run: session, owned, facts, pod, nodes });
     if (section !== undefined) sections.push(section);
   }
   for (const fault of read.flatMap(({ faults }) => faults)) stderr.write(`${formatFault(fault)}\n`);

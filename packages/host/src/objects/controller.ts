@@ -62,9 +62,12 @@ export function createObjectReconciler<T extends KubeObject, P, D extends Object
       return undefined;
     }
     const { uid } = object.metadata ?? {};
-    let known = pasts.get(id);
-    if (known?.uid !== uid || known === undefined) pasts.set(id, (known = { uid, past: {} }));
-    const decision = options.decide(object, known.past, key);
+    const known = pasts.get(id);
+    const past = known?.uid === uid && known !== undefined ? known.past : {};
+    const decision = options.decide(object, past, key);
+    // Most objects of a large cluster have no past.
+    if (Object.keys(past).length > 0) pasts.set(id, { uid, past });
+    else pasts.delete(id);
     if (decision === undefined) return undefined;
     options.decided?.(object, decision);
     const subject = { resource, object };

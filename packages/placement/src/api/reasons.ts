@@ -174,6 +174,25 @@ const MEANINGS = {
   AgentPriority:
     "The DaemonSet of the agent has no system priority class: it may find no room, and autoscalers leave none.",
   AgentFollows: "The DaemonSet of the agent asks for the footprint's label from now on, which rolls it out.",
+  // About pods whose node does not match them any more.
+  PodDescheduled: "Berth evicts the pod, because its node lacks what the pod asks for.",
+  EvictionOptedOut: "The pod or its namespace asks not to be evicted.",
+  PodProtected: "The pod is of a sort that Berth evicts only where the policy includes it.",
+  EvictionDelayed: "The pod has not been on a wrong node for as long as the policy waits.",
+  PodTooYoung: "The pod is younger than the policy asks for.",
+  EvictionsFrozen: "Too many pods of the policy would go at once, so none goes.",
+  ReplacementAwaited:
+    "Another pod of the same owner was evicted or is not Ready, and Berth evicts one pod of an owner at a time.",
+  ReplacementMissing: "Ten minutes after an eviction the owner has not made another pod.",
+  OwnerGivenUp: "New pods of the owner came to wrong nodes three times, so Berth leaves its pods.",
+  DisruptionBudget: "A PodDisruptionBudget does not allow the eviction now.",
+  EvictionRefused: "The API server refuses the eviction.",
+  EvictionLimit: "As many evictions are in progress as the policy allows.",
+  NoOtherNode: "No other node takes the pod.",
+  FitUnknown: "Berth cannot tell whether another node takes the pod.",
+  PodsUnread: "Berth cannot read pods or namespaces, so it evicts nothing.",
+  DeschedulePolicyInForce: "The policy is in force.",
+  DeschedulePolicyInvalid: "The policy has a fault and is not in force; its pods stay.",
   // Faults of a folder of label rules.
   InvalidLabelKey: "The path of the file is not a valid label key; the file is no rule.",
   ReservedLabelKey: "The label key is under kubernetes.io or k8s.io and is not allowed by option.",

@@ -28,7 +28,7 @@ export interface ExplainAt extends LookAt {
   readonly statusOf: (rule: string) => unknown;
 }
 
-export interface PodAt extends Omit<LookAt, "facts" | "only"> {
+export interface PodAt extends Omit<LookAt, "only"> {
   readonly pod: Pod;
   /** All nodes of the cluster, without unused fields. */
   readonly nodes: readonly Node[];

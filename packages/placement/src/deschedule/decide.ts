@@ -1,0 +1,258 @@
+/** Decides which lost pods are evicted now, and why the others wait. Pure: a running Berth and `berth plan` share it. */
+import type { Pod } from "@berth/kube";
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { FitResult } from "./fit.ts";
+import { BREAKER_WINDOW_MS, isReady, type LedgerView, ownerOf } from "./ledger.ts";
+import type { DeschedulePolicyInForce } from "./policy.ts";
+
+/** A pod on a wrong node, under one policy. */
+export interface LostPod {
+  readonly pod: Pod;
+  readonly policy: DeschedulePolicyInForce;
+  /** Since when Berth has seen it there: monotonic ms. */
+  readonly sinceMs: number;
+  /** What is wrong. */
+  readonly message: string;
+}
+
+/** A pod that Berth expects on this node. */
+export interface Placed {
+  readonly pod: Pod;
+  readonly node: string;
+}
+
+export interface EvictionView {
+  readonly lost: readonly LostPod[];
+  /** How many pods a policy is about. */
+  readonly inScope: (policy: DeschedulePolicyInForce) => number;
+  readonly ledger: LedgerView;
+  /** All pods of this owner, the pod itself and those being deleted included. */
+  readonly podsOf: (owner: string) => readonly Pod[];
+  /** Evicted pods that have their place on another node already. */
+  readonly placed: readonly Placed[];
+  readonly fit: (pod: Pod, how: "True" | "PendingOk", placed: readonly Placed[]) => FitResult;
+  /** How many lookups of `fit` this pass may make: each reads many nodes. */
+  readonly maxFits: number;
+  /** Wall clock and monotonic, ms. */
+  readonly now: number;
+  readonly nowMs: number;
+}
+
+/** What happens to a lost pod now. */
+export interface Standing {
+  readonly lost: LostPod;
+  /** `PodDescheduled`: evict it now. All others: why it waits or stays. */
+  readonly reason: Reason;
+  readonly message: string;
+  /** When to decide again, if nothing changes before. */
+  readonly recheckAfterMs?: number;
+  /** The node that takes it. */
+  readonly target?: string;
+}
+
+export interface EvictionDecision {
+  /** In the order in which pods go. A pod with several policies occurs once for each, until one evicts it. */
+  readonly standings: readonly Standing[];
+  /** Policies of which too many pods are lost at this moment. */
+  readonly tooMany: ReadonlySet<string>;
+  readonly recheckAfterMs: number | undefined;
+}
+
+const MINUTE_MS = 60_000;
+/** Until the next look for room, when no node took the pod. */
+const FIT_AGAIN_MS = 10_000;
+/** Until the next pass, when this one may make no more lookups. */
+const SOON_MS = 50;
+/** Waits that end with an event of a pod. This is only a backstop. */
+const BACKSTOP_MS = 60_000;
+
+export function decideEvictions(view: EvictionView): EvictionDecision {
+  const tooMany = new Set([...Map.groupBy(view.lost, ({ policy }) => policy)].flatMap(tooManyOf(view)));
+  const pass = new Pass(view, tooMany);
+  const standings = view.lost.toSorted(byPrecedence).flatMap((one) => pass.decide(one) ?? []);
+  const rechecks = standings.flatMap(({ recheckAfterMs }) => recheckAfterMs ?? []);
+  return {
+    standings,
+    tooMany,
+    recheckAfterMs: rechecks.length === 0 ? undefined : Math.max(1, Math.min(...rechecks)),
+  };
+}
+
+function byPrecedence(a: LostPod, b: LostPod): number {
+  const [of, other] = [nameOf(a.pod), nameOf(b.pod)];
+  return (
+    (a.pod.spec?.priority ?? 0) - (b.pod.spec?.priority ?? 0) ||
+    a.sinceMs - b.sinceMs ||
+    (of < other ? -1 : of > other ? 1 : 0)
+  );
+}
+
+/** `namespace/name`. */
+export function nameOf({ metadata }: Pod): string {
+  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+}
+
+function tooManyOf({ inScope, ledger, nowMs }: EvictionView) {
+  return ([policy, lost]: [DeschedulePolicyInForce, readonly LostPod[]]): readonly string[] => {
+    const { rule, forMs, spec } = policy;
+    const soon = lost.filter(({ sinceMs }) => sinceMs + forMs - nowMs <= BREAKER_WINDOW_MS).length;
+    const going = soon + ledger.begunSince(nowMs - BREAKER_WINDOW_MS, rule);
+    const { percent, pods } = spec.breaker;
+    return going >= pods && going * 100 > inScope(policy) * percent ? [rule] : [];
+  };
+}
+
+interface Begun {
+  readonly uid: string;
+  readonly node: string;
+  readonly namespace: string;
+}
+
+/** One pass over all lost pods, in order. What it lets go counts against the limits of those after it. */
+class Pass {
+  readonly #view: EvictionView;
+  readonly #tooMany: ReadonlySet<string>;
+  readonly #lost: ReadonlySet<string>;
+  readonly #begun: Begun[];
+  readonly #owners: Set<string>;
+  readonly #fits = new Map<string, FitResult>();
+  readonly #placed: Placed[];
+  #fitsLeft: number;
+  #perMinute: number;
+
+  constructor(view: EvictionView, tooMany: ReadonlySet<string>) {
+    const { ledger, lost, maxFits, nowMs } = view;
+    this.#view = view;
+    this.#tooMany = tooMany;
+    this.#lost = new Set(lost.map(({ pod }) => pod.metadata?.uid ?? ""));
+    this.#begun = Array.from(ledger.inProgress.values(), ({ pod, node, namespace }) => ({
+      uid: pod.metadata?.uid ?? "",
+      node,
+      namespace,
+    }));
+    this.#owners = new Set(ledger.inProgress.keys());
+    this.#placed = [...view.placed];
+    this.#fitsLeft = maxFits;
+    this.#perMinute = ledger.begunSince(nowMs - MINUTE_MS);
+  }
+
+  /** `undefined`: the pod goes already. */
+  decide(lost: LostPod): Standing | undefined {
+    const { pod } = lost;
+    const uid = pod.metadata?.uid ?? "";
+    if (this.#begun.some((one) => one.uid === uid)) return undefined;
+    const wait = this.#waits(lost);
+    if (wait !== undefined) return { lost, ...wait };
+    const fit = this.#fit(lost);
+    if (fit !== undefined && "reason" in fit) return { lost, ...fit };
+    this.#begun.push({ uid, node: pod.spec?.nodeName ?? "", namespace: pod.metadata?.namespace ?? "" });
+    this.#owners.add(ownerOf(pod));
+    this.#perMinute += 1;
+    const { node } = fit ?? {};
+    if (node !== undefined) this.#placed.push({ pod, node });
+    const where = node === undefined ? "" : `; node ${node} takes it`;
+    return {
+      lost,
+      reason: reasons.PodDescheduled,
+      message: `${lost.message}${where}`,
+      ...(node !== undefined && { target: node }),
+    };
+  }
+
+  #waits(lost: LostPod): Omit<Standing, "lost"> | undefined {
+    const { ledger, now, nowMs } = this.#view;
+    const { pod, policy, sinceMs } = lost;
+    const { spec, rule, forMs, minAgeMs } = policy;
+    const owner = ownerOf(pod);
+    if (spec.dryRun) return { reason: reasons.DryRun, message: "the policy is in dry run" };
+    const frozenAt = this.#tooMany.has(rule) ? nowMs : ledger.frozenAt(rule);
+    if (frozenAt !== undefined && nowMs - frozenAt < BREAKER_WINDOW_MS)
+      return {
+        reason: reasons.EvictionsFrozen,
+        message: "too many pods of the policy would go at once",
+        recheckAfterMs: frozenAt + BREAKER_WINDOW_MS - nowMs,
+      };
+    const leftMs = sinceMs + forMs - nowMs;
+    if (leftMs > 0)
+      return {
+        reason: reasons.EvictionDelayed,
+        message: `the policy waits for ${spec.for}`,
+        recheckAfterMs: leftMs,
+      };
+    const youngMs = Date.parse(pod.metadata?.creationTimestamp ?? "") + minAgeMs - now;
+    if (youngMs > 0)
+      return {
+        reason: reasons.PodTooYoung,
+        message: `it is younger than ${spec.minAge}`,
+        recheckAfterMs: youngMs,
+      };
+    if (ledger.isGivenUp(owner))
+      return {
+        reason: reasons.OwnerGivenUp,
+        message: "pods of its owner came back to wrong nodes three times",
+      };
+    const unready = this.#unready(owner, pod);
+    if (unready !== undefined)
+      return { reason: reasons.ReplacementAwaited, message: unready, recheckAfterMs: BACKSTOP_MS };
+    const rest = ledger.restOf(pod.metadata?.uid ?? "");
+    if (rest !== undefined && rest.untilMs > nowMs)
+      return { reason: rest.reason, message: rest.message, recheckAfterMs: rest.untilMs - nowMs };
+    return this.#limited(pod, policy);
+  }
+
+  /** What of the owner has to be whole before another pod of it goes. */
+  #unready(owner: string, pod: Pod): string | undefined {
+    if (this.#owners.has(owner))
+      return "another pod of its owner was evicted, and its replacement is not Ready";
+    const other = this.#view.podsOf(owner).find((it) => {
+      const { uid, deletionTimestamp } = it.metadata ?? {};
+      if (uid === pod.metadata?.uid) return false;
+      return deletionTimestamp !== undefined || (!isReady(it) && !this.#lost.has(uid ?? ""));
+    });
+    if (other === undefined) return undefined;
+    const is = other.metadata?.deletionTimestamp === undefined ? "not Ready" : "being deleted";
+    return `pod ${nameOf(other)} of its owner is ${is}`;
+  }
+
+  #limited(pod: Pod, { spec: { limits } }: DeschedulePolicyInForce): Omit<Standing, "lost"> | undefined {
+    const { ledger, nowMs } = this.#view;
+    const node = pod.spec?.nodeName ?? "";
+    const namespace = pod.metadata?.namespace ?? "";
+    const limited = (what: string, recheckAfterMs = BACKSTOP_MS) => ({
+      reason: reasons.EvictionLimit,
+      message: `${what} are in progress, which is the limit`,
+      recheckAfterMs,
+    });
+    const of = (is: (begun: Begun) => boolean): number => this.#begun.filter(is).length;
+    if (this.#begun.length >= limits.cluster) return limited(`${limits.cluster} evictions of the cluster`);
+    if (of((it) => it.node === node) >= limits.node)
+      return limited(`${limits.node} evictions from node ${node}`);
+    if (of((it) => it.namespace === namespace) >= limits.namespace)
+      return limited(`${limits.namespace} evictions in namespace ${namespace}`);
+    if (this.#perMinute < limits.perMinute) return undefined;
+    const oldest = ledger.oldestSince(nowMs - MINUTE_MS) ?? nowMs;
+    return {
+      reason: reasons.EvictionLimit,
+      message: `${limits.perMinute} evictions began within the last minute, which is the limit`,
+      recheckAfterMs: oldest + MINUTE_MS - nowMs,
+    };
+  }
+
+  /** `undefined`: the policy does not ask. */
+  #fit({ pod, policy }: LostPod): { readonly node: string } | Omit<Standing, "lost"> | undefined {
+    const { requireFit } = policy.spec;
+    if (requireFit === "False") return undefined;
+    // Replicas of one owner are alike, so one answer serves all that stay.
+    const key = `${requireFit} ${ownerOf(pod)}`;
+    const known = this.#fits.get(key);
+    if (known === undefined && this.#fitsLeft <= 0) {
+      const message = "Berth looks for another node for other pods first";
+      return { reason: reasons.EvictionLimit, message, recheckAfterMs: SOON_MS };
+    }
+    if (known === undefined) this.#fitsLeft -= 1;
+    const found = known ?? this.#view.fit(pod, requireFit, this.#placed);
+    if ("node" in found) return found;
+    this.#fits.set(key, found);
+    return { ...found, recheckAfterMs: FIT_AGAIN_MS };
+  }
+}

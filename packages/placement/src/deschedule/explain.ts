@@ -1,0 +1,56 @@
+/** What would evict a pod, as plain data. Pure. */
+import type { Node, Pod } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import type { FitResult } from "./fit.ts";
+import { askedKeys, type JudgeSight, judge } from "./judge.ts";
+import type { DeschedulePolicyInForce } from "./policy.ts";
+
+export interface PodDescheduling {
+  /** `cluster/default`. */
+  readonly policy: string;
+  /** `Fits`, `Lost`, `Stays` or `Unknown`. */
+  readonly state: "Fits" | "Lost" | "Stays" | "Unknown";
+  /** Absent while the pod fits its node. */
+  readonly reason?: string;
+  readonly message: string;
+}
+
+/** One entry for each policy that is about the pod. @param fit by labels and taints alone. */
+export function explainDescheduling(
+  pod: Pod,
+  node: Node | undefined,
+  policies: readonly DeschedulePolicyInForce[],
+  { sight, fit }: { readonly sight: JudgeSight; readonly fit: (pod: Pod) => FitResult },
+): readonly PodDescheduling[] {
+  return policies.flatMap((policy): readonly PodDescheduling[] => {
+    const verdict = judge(pod, node, policy, sight);
+    const { rule, spec } = policy;
+    const of = { policy: rule };
+    if (verdict.state === "outside") return [];
+    if (verdict.state === "stays")
+      return [{ ...of, state: "Stays", reason: verdict.reason, message: verdict.message }];
+    if (verdict.state === "unknown")
+      return [{ ...of, state: "Unknown", message: "Berth cannot tell now whether its node is right for it" }];
+    if (verdict.state === "fits") return [{ ...of, state: "Fits", message: wouldEvict(pod, policy) }];
+    if (spec.dryRun) return [{ ...of, state: "Lost", reason: reasons.DryRun, message: verdict.message }];
+    const found = spec.requireFit === "False" ? undefined : fit(pod);
+    if (found !== undefined && "reason" in found)
+      return [
+        { ...of, state: "Lost", reason: found.reason, message: `${verdict.message}; ${found.message}` },
+      ];
+    const where = found === undefined ? "" : `; node ${found.node} is right for it`;
+    const message = `${verdict.message}; Berth evicts it after ${spec.for}${where}`;
+    return [{ ...of, state: "Lost", reason: reasons.PodDescheduled, message }];
+  });
+}
+
+function wouldEvict(pod: Pod, { spec }: DeschedulePolicyInForce): string {
+  const keys = askedKeys(pod).filter((key) => spec.keys?.includes(key) ?? true);
+  const what = [
+    ...(keys.length > 0 ? [`its node no longer matches it in ${keys.join(", ")}`] : []),
+    ...(spec.taints.length > 0
+      ? [`its node gets a taint of ${spec.taints.join(", ")} that it does not tolerate`]
+      : []),
+  ];
+  return `Berth evicts it when ${what.join(", or ")} for ${spec.for}`;
+}

@@ -1,0 +1,81 @@
+/** Plays evictions out as a running Berth would make them, one step after the other. Pure. */
+import type { Pod } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import {
+  decideEvictions,
+  type EvictionView,
+  type LostPod,
+  nameOf,
+  type Placed,
+  type Standing,
+} from "./decide.ts";
+import { emptyLedger, ownerOf } from "./ledger.ts";
+
+/** What happens to one pod on a wrong node. */
+export interface PodForecast {
+  /** `namespace/name`. */
+  readonly pod: string;
+  readonly node: string;
+  readonly policy: string;
+  /** `PodDescheduled`: it is evicted. Otherwise why it stays. */
+  readonly reason: string;
+  readonly message: string;
+  /** How long it must be on the wrong node, `5m`. */
+  readonly after: string;
+  /** From 1. Pods of a later step wait until the replacements of those before are Ready. */
+  readonly step?: number;
+  /** The node that takes it. Absent where the policy does not ask. */
+  readonly to?: string;
+}
+
+export type ForecastView = Pick<EvictionView, "lost" | "inScope" | "podsOf" | "fit" | "now">;
+
+/** Assumes that each pod stays lost for long enough, and that each replacement becomes Ready where it fits. */
+export function forecastEvictions(view: ForecastView): readonly PodForecast[] {
+  const found: PodForecast[] = [];
+  const gone = new Set<Pod>();
+  const owners = new Set<string>();
+  const placed: Placed[] = [];
+  let left: readonly LostPod[] = view.lost;
+  for (let step = 1; left.length > 0; step += 1) {
+    const { standings } = decideEvictions({
+      ...view,
+      lost: left,
+      ledger: emptyLedger,
+      podsOf: (owner) => view.podsOf(owner).filter((pod) => !gone.has(pod)),
+      placed,
+      maxFits: Number.POSITIVE_INFINITY,
+      nowMs: 0,
+    });
+    const going = standings.filter(({ reason }) => reason === reasons.PodDescheduled);
+    for (const { lost, target } of going) {
+      gone.add(lost.pod);
+      owners.add(ownerOf(lost.pod));
+      if (target !== undefined) placed.push({ pod: lost.pod, node: target });
+    }
+    const isLater = ({ lost, reason }: Standing): boolean =>
+      going.length > 0 &&
+      (reason === reasons.EvictionLimit ||
+        (reason === reasons.ReplacementAwaited && owners.has(ownerOf(lost.pod))));
+    const settled = standings.filter(
+      (one) => !isLater(one) && (one.target !== undefined || !gone.has(one.lost.pod) || going.includes(one)),
+    );
+    found.push(...settled.map((one) => toForecast(one, going.includes(one) ? step : undefined)));
+    left = standings.filter((one) => isLater(one) && !gone.has(one.lost.pod)).map(({ lost }) => lost);
+  }
+  return found;
+}
+
+function toForecast({ lost, reason, message, target }: Standing, step: number | undefined): PodForecast {
+  const { pod, policy } = lost;
+  return {
+    pod: nameOf(pod),
+    node: pod.spec?.nodeName ?? "",
+    policy: policy.rule,
+    reason,
+    message: reason === reasons.PodDescheduled ? lost.message : `${lost.message}; ${message}`,
+    after: policy.spec.for,
+    ...(step !== undefined && { step }),
+    ...(target !== undefined && { to: target }),
+  };
+}

@@ -1,0 +1,3 @@
+export * from "./document.ts";
+export * from "./resource.ts";
+export { deschedule } from "./wiring.ts";

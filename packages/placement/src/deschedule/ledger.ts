@@ -1,0 +1,218 @@
+/** What Berth remembers of its evictions. Times are monotonic milliseconds. A restart forgets it. */
+import type { Pod } from "@berth/kube";
+import type { Reason } from "../api/reasons.ts";
+import { controllerOf } from "../node/owner-reference.ts";
+
+/** The window of the breaker. */
+export const BREAKER_WINDOW_MS: number = 5 * 60_000;
+/** For how long Berth waits for a replacement before the eviction no longer counts for the limits. */
+export const REPLACEMENT_MS: number = 10 * 60_000;
+/** For how long Berth waits for the answer to a request before other pods may go. */
+const ANSWER_MS = 60_000;
+/** After so many pods that came back to wrong nodes Berth leaves the owner alone. */
+export const MAX_RETURNS = 3;
+/** Waits after refusals of one pod double from the first to the last of these. */
+const REST_MS = 10_000;
+const MAX_REST_MS: number = 5 * 60_000;
+
+export interface Eviction {
+  readonly pod: Pod;
+  readonly rule: string;
+  readonly owner: string;
+  readonly node: string;
+  readonly namespace: string;
+  /** Where the pod fits; absent when that was not checked. */
+  readonly target?: string;
+  readonly message: string;
+  readonly atMs: number;
+  /** The API server has accepted it. */
+  isAccepted: boolean;
+  /** UIDs of the pods of the owner at that time. */
+  readonly known: ReadonlySet<string>;
+}
+
+interface Rest {
+  readonly untilMs: number;
+  readonly waitMs: number;
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+interface OwnerRecord {
+  /** UIDs of pods that came after an eviction, and have not been found on a wrong node. */
+  readonly replacements: Set<string>;
+  returns: number;
+}
+
+/** What `decideEvictions` reads. */
+export interface LedgerView {
+  /** By owner. */
+  readonly inProgress: ReadonlyMap<string, Eviction>;
+  /** How many evictions began after this time. @param rule only those of this policy. */
+  begunSince(atMs: number, rule?: string): number;
+  /** The time at which the oldest eviction after `atMs` began. */
+  oldestSince(atMs: number): number | undefined;
+  restOf(uid: string): Rest | undefined;
+  isGivenUp(owner: string): boolean;
+  /** When evictions of the policy were last too many at once. */
+  frozenAt(rule: string): number | undefined;
+}
+
+export const emptyLedger: LedgerView = {
+  inProgress: new Map(),
+  begunSince: () => 0,
+  oldestSince: () => undefined,
+  restOf: () => undefined,
+  isGivenUp: () => false,
+  frozenAt: () => undefined,
+};
+
+/** The owner of a pod: its controller, by uid, else the pod itself. */
+export function ownerOf({ metadata = {} }: Pod): string {
+  return controllerOf(metadata)?.uid ?? metadata.uid ?? "";
+}
+
+/** A pod that no controller reports as Ready. */
+export function isReady({ status }: Pod): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") ?? false;
+}
+
+export class EvictionLedger implements LedgerView {
+  readonly #inProgress = new Map<string, Eviction>();
+  /** Oldest first; none older than the window of the breaker. */
+  #begun: readonly { readonly rule: string; readonly atMs: number; readonly uid: string }[] = [];
+  readonly #rests = new Map<string, Rest>();
+  readonly #owners = new Map<string, OwnerRecord>();
+  readonly #frozen = new Map<string, number>();
+
+  get inProgress(): ReadonlyMap<string, Eviction> {
+    return this.#inProgress;
+  }
+
+  begunSince(atMs: number, rule?: string): number {
+    return this.#begun.filter((one) => one.atMs > atMs && (rule === undefined || one.rule === rule)).length;
+  }
+
+  oldestSince(atMs: number): number | undefined {
+    return this.#begun.find((one) => one.atMs > atMs)?.atMs;
+  }
+
+  restOf(uid: string): Rest | undefined {
+    return this.#rests.get(uid);
+  }
+
+  isGivenUp(owner: string): boolean {
+    return (this.#owners.get(owner)?.returns ?? 0) >= MAX_RETURNS;
+  }
+
+  /** Owners that Berth leaves alone. */
+  get givenUp(): readonly string[] {
+    return [...this.#owners.keys()].filter((owner) => this.isGivenUp(owner));
+  }
+
+  frozenAt(rule: string): number | undefined {
+    return this.#frozen.get(rule);
+  }
+
+  begin(eviction: Eviction): void {
+    const { owner, rule, atMs, pod } = eviction;
+    const uid = pod.metadata?.uid ?? "";
+    this.#inProgress.set(owner, eviction);
+    this.#begun = [...this.#begun.filter((one) => one.atMs > atMs - BREAKER_WINDOW_MS), { rule, atMs, uid }];
+  }
+
+  accept(uid: string): void {
+    const eviction = this.#of(uid);
+    if (eviction !== undefined) eviction.isAccepted = true;
+    this.#rests.delete(uid);
+  }
+
+  /** The eviction did not happen. @param waitMs the wait that the server asked for. */
+  refuse(
+    uid: string,
+    why: { readonly reason: Reason; readonly message: string },
+    waitMs: number,
+    nowMs: number,
+  ): void {
+    if (!this.withdraw(uid)) return;
+    const before = this.#rests.get(uid)?.waitMs ?? REST_MS / 2;
+    const wait = Math.max(waitMs, Math.min(before * 2, MAX_REST_MS));
+    this.#rests.set(uid, { ...why, waitMs: wait, untilMs: nowMs + wait });
+  }
+
+  /** The eviction was not sent, because the pod fits again. @returns false when there is none to withdraw. */
+  withdraw(uid: string): boolean {
+    const eviction = this.#of(uid);
+    if (eviction === undefined || eviction.isAccepted) return false;
+    this.#begun = this.#begun.filter((one) => one.uid !== uid);
+    return this.#inProgress.delete(eviction.owner);
+  }
+
+  /** Records which policies have too many lost pods now. Those that had them keep it for the window. */
+  freeze(rules: Iterable<string>, nowMs: number): void {
+    for (const rule of rules) this.#frozen.set(rule, nowMs);
+    for (const [rule, atMs] of this.#frozen) if (nowMs - atMs >= BREAKER_WINDOW_MS) this.#frozen.delete(rule);
+  }
+
+  /** A policy that the user has changed begins anew. */
+  forgetPolicies(): void {
+    this.#frozen.clear();
+    this.#owners.clear();
+    for (const { owner } of this.#inProgress.values()) this.#record(owner);
+  }
+
+  /**
+   * Looks at the pods of owners whose pods were evicted. An eviction ends when a pod that came after it is Ready, or
+   * after `REPLACEMENT_MS`. @returns evictions that ended without any new pod.
+   */
+  observe(
+    podsOf: (owner: string) => readonly Pod[],
+    isLost: (pod: Pod) => boolean,
+    nowMs: number,
+  ): readonly Eviction[] {
+    const missing: Eviction[] = [];
+    for (const [owner, eviction] of this.#inProgress) {
+      const pods = podsOf(owner);
+      const gone = !pods.some(({ metadata }) => metadata?.uid === eviction.pod.metadata?.uid);
+      const come = pods.filter(({ metadata }) => !eviction.known.has(metadata?.uid ?? ""));
+      if (gone) eviction.isAccepted = true;
+      for (const { metadata } of come) this.#record(owner).replacements.add(metadata?.uid ?? "");
+      const ageMs = nowMs - eviction.atMs;
+      const isOver = ageMs >= (eviction.isAccepted ? REPLACEMENT_MS : ANSWER_MS);
+      if (!isOver && !(gone && come.some(isReady))) continue;
+      this.#inProgress.delete(owner);
+      if (!eviction.isAccepted || come.length > 0) continue;
+      this.#record(owner).returns += 1;
+      missing.push(eviction);
+    }
+    for (const [owner, record] of this.#owners) {
+      const pods = podsOf(owner);
+      const here = new Set(pods.map(({ metadata }) => metadata?.uid ?? ""));
+      for (const pod of pods) {
+        const uid = pod.metadata?.uid ?? "";
+        if (!record.replacements.has(uid)) continue;
+        // Only a pod that comes to a wrong node counts, not one whose node becomes wrong later.
+        if (isLost(pod)) record.returns += 1;
+        if (isLost(pod) || isReady(pod)) record.replacements.delete(uid);
+      }
+      for (const uid of record.replacements) if (!here.has(uid)) record.replacements.delete(uid);
+      if (pods.length === 0 && !this.#inProgress.has(owner)) this.#owners.delete(owner);
+    }
+    return missing;
+  }
+
+  /** Forgets the refusals of pods that do not exist any more. */
+  retain(uids: ReadonlySet<string>): void {
+    for (const uid of this.#rests.keys()) if (!uids.has(uid)) this.#rests.delete(uid);
+  }
+
+  #of(uid: string): Eviction | undefined {
+    return this.#inProgress.values().find(({ pod }) => pod.metadata?.uid === uid);
+  }
+
+  #record(owner: string): OwnerRecord {
+    const record = this.#owners.get(owner) ?? { replacements: new Set(), returns: 0 };
+    this.#owners.set(owner, record);
+    return record;
+  }
+}

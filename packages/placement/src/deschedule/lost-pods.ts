@@ -1,0 +1,75 @@
+/** The pods that Berth has found on wrong nodes, by pod and policy. */
+import type { Node, Pod } from "@berth/kube";
+import { type LostPod, nameOf } from "./decide.ts";
+import { type JudgeSight, judge } from "./judge.ts";
+import type { DeschedulePolicyInForce } from "./policy.ts";
+
+export interface LostPodsOptions extends JudgeSight {
+  readonly policies: () => readonly DeschedulePolicyInForce[];
+  readonly nodeOf: (pod: Pod) => Node | undefined;
+  /** Monotonic, ms. */
+  readonly monotonic: () => number;
+}
+
+export class LostPods {
+  readonly #options: LostPodsOptions;
+  readonly #byPod = new Map<string, readonly LostPod[]>();
+
+  constructor(options: LostPodsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Judges the pod again. A pod that fits, or that Berth cannot judge, is not lost; its time begins anew later.
+   * @returns whether Berth could judge it under all policies.
+   */
+  look(pod: Pod): boolean {
+    const { policies, nodeOf, monotonic } = this.#options;
+    const name = nameOf(pod);
+    const before = this.#byPod.get(name) ?? [];
+    let isKnown = true;
+    const now: LostPod[] = [];
+    for (const policy of policies()) {
+      const verdict = judge(pod, nodeOf(pod), policy, this.#options);
+      if (verdict.state === "unknown") isKnown = false;
+      if (verdict.state !== "lost") continue;
+      const last = before.find((one) => one.policy.rule === policy.rule && isSame(one.pod, pod));
+      now.push({ pod, policy, sinceMs: last?.sinceMs ?? monotonic(), message: verdict.message });
+    }
+    if (now.length > 0) this.#byPod.set(name, now);
+    else this.#byPod.delete(name);
+    return isKnown;
+  }
+
+  /** Is the policy about this pod, wherever it is? */
+  isAbout(pod: Pod, policy: DeschedulePolicyInForce): boolean {
+    const { state } = judge(pod, undefined, policy, this.#options);
+    return state !== "outside" && state !== "stays";
+  }
+
+  /** @param name `namespace/name`. */
+  forget(name: string): void {
+    this.#byPod.delete(name);
+  }
+
+  clear(): void {
+    this.#byPod.clear();
+  }
+
+  has(pod: Pod): boolean {
+    return this.#byPod.get(nameOf(pod))?.some((one) => isSame(one.pod, pod)) ?? false;
+  }
+
+  get size(): number {
+    return this.#byPod.size;
+  }
+
+  all(): readonly LostPod[] {
+    return [...this.#byPod.values()].flat();
+  }
+}
+
+/** A pod of the same name may be another one. */
+function isSame(a: Pod, b: Pod): boolean {
+  return a.metadata?.uid === b.metadata?.uid && a.spec?.nodeName === b.spec?.nodeName;
+}

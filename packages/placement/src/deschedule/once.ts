@@ -1,0 +1,149 @@
+/** Descheduling in a one-shot command. */
+import { keepFields, listObjects, type OneShotRun } from "@berth/host";
+import { type Namespace, type Node, namespaces, type Pod, pods } from "@berth/kube";
+import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
+import { parseMarkId } from "../node/mark.ts";
+import type { NodeFacts, NodeOnce } from "../node/once.ts";
+import type { NodePlan } from "../node/plan.ts";
+import type { WiredFacts } from "../node/wired.ts";
+import type { LostPod } from "./decide.ts";
+import { declaredKeys, isUnsettled } from "./derived-keys.ts";
+import { explainDescheduling } from "./explain.ts";
+import { findFit, type Ground } from "./fit.ts";
+import { forecastEvictions } from "./forecast.ts";
+import { type JudgeSight, judge } from "./judge.ts";
+import { ownerOf } from "./ledger.ts";
+import { podFitFields, slimPod } from "./pod-fields.ts";
+import { DESCHEDULE, type DeschedulePolicies, type DeschedulePolicyInForce } from "./policy.ts";
+import { formatDescheduling, formatEvictions } from "./show.ts";
+import { RUNNING } from "./watches.ts";
+
+/** It sets no marks. */
+const capability: BoundCapability = {
+  name: DESCHEDULE,
+  contribute: () => ({ capability: DESCHEDULE, policy: unreadPolicy, decision: nothingWanted }),
+  inputs: () => [],
+};
+const UNKNOWN = "which pods would be evicted is unknown";
+const slimNode = keepFields<Node>(podFitFields);
+
+export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
+  // Berth leaves nothing on objects.
+  clean: () => Promise.resolve({}),
+  explain: () => Promise.resolve({ capability }),
+  /** Reads all pods that have not ended, and the labels of namespaces. */
+  async plan(inForce, { run, facts, only }) {
+    const { policies = [] } = inForce ?? {};
+    if (policies.length === 0 || only !== undefined) return { capability };
+    const found = await listObjects(
+      { resource: pods, fieldSelector: RUNNING, project: slimPod, consequence: UNKNOWN },
+      run,
+    );
+    const labels = await readNamespaces(run);
+    const nodes = new Map<string, Node>();
+    return {
+      capability,
+      add: (plan) => void nodes.set(plan.node.metadata?.name ?? "", afterwards(plan)),
+      section({ isWhole, now }) {
+        if (!isWhole || found === undefined || labels === undefined) return undefined;
+        const sight = sightOf(facts, labels, run);
+        const by = (keyOf: (pod: Pod) => string): ((key: string) => readonly Pod[]) => {
+          const groups = Map.groupBy(found, keyOf);
+          return (key) => groups.get(key) ?? [];
+        };
+        const ground: Ground = {
+          nodes: [...nodes.values()],
+          podsOn: by(({ spec }) => spec?.nodeName ?? ""),
+          namespaceLabels: (name) => labels.get(name),
+        };
+        const nodeOf = ({ spec }: Pod): Node | undefined => nodes.get(spec?.nodeName ?? "");
+        const stateOf = (pod: Pod, policy: DeschedulePolicyInForce) => judge(pod, nodeOf(pod), policy, sight);
+        const lost = policies.flatMap((policy) =>
+          found.flatMap((pod): readonly LostPod[] => {
+            const verdict = stateOf(pod, policy);
+            if (verdict.state !== "lost") return [];
+            return [{ pod, policy, sinceMs: Number.NEGATIVE_INFINITY, message: verdict.message }];
+          }),
+        );
+        const evictions = forecastEvictions({
+          lost,
+          inScope: (policy) => found.filter((pod) => isAbout(stateOf(pod, policy))).length,
+          podsOf: by(ownerOf),
+          fit: (pod, how, placed) => findFit(pod, how, ground, placed),
+          now,
+        });
+        return {
+          data: { evictions },
+          blocks: (style) => (evictions.length === 0 ? [] : [formatEvictions(evictions, style)]),
+          isChanging: evictions.some(({ step }) => step !== undefined),
+        };
+      },
+    };
+  },
+  async explainPod(inForce, { run, facts, pod, nodes }) {
+    const { policies = [] } = inForce ?? {};
+    if (policies.length === 0) return undefined;
+    const labels = await readNamespaces(run);
+    if (labels === undefined) return undefined;
+    const ground: Ground = { nodes, podsOn: () => [], namespaceLabels: (name) => labels.get(name) };
+    const node = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
+    const said = explainDescheduling(pod, node, policies, {
+      sight: sightOf(facts, labels, run),
+      fit: (one) => findFit(one, "PendingOk", ground),
+    });
+    return { data: { descheduling: said }, blocks: (style) => formatDescheduling(said, style) };
+  },
+};
+
+function isAbout({ state }: ReturnType<typeof judge>): boolean {
+  return state !== "outside" && state !== "stays";
+}
+
+async function readNamespaces(
+  run: OneShotRun,
+): Promise<ReadonlyMap<string, Readonly<Record<string, string>>> | undefined> {
+  const found = await listObjects<Namespace>(
+    { resource: namespaces, metadataOnly: true, consequence: UNKNOWN },
+    run,
+  );
+  return found && new Map(found.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
+}
+
+function sightOf(
+  facts: readonly NodeFacts[],
+  labels: ReadonlyMap<string, Readonly<Record<string, string>>>,
+  { installation, clock }: OneShotRun,
+): JudgeSight {
+  const now = clock.now();
+  const wired = facts.map(
+    ({ capability: of, isGiven }): WiredFacts => ({ capability: of, known: () => isGiven }),
+  );
+  const empty = { node: {}, owned: new Map() };
+  const keys = declaredKeys(facts.map(({ capability: of }) => of.contribute(empty, now)));
+  const isGiven = facts.every((it) => it.isGiven);
+  return {
+    namespaceLabels: (name) => labels.get(name) ?? null,
+    derivedKeys: () => (isGiven ? keys : undefined),
+    isUnsettled: (node, key) => isUnsettled(node, key, wired, { installation, now }),
+  };
+}
+
+/** The node with the labels and taints of the plan. */
+function afterwards({ node, changes }: NodePlan): Node {
+  const { metadata, spec, ...rest } = slimNode(node);
+  const labels = { ...metadata?.labels };
+  let taints = spec?.taints ?? [];
+  for (const { id, action, after } of changes) {
+    const place = parseMarkId(id);
+    if (action === "adopt" || action === "record" || place === undefined) continue;
+    if (place.kind === "label") {
+      if (after === undefined) delete labels[place.key];
+      else labels[place.key] = after;
+    } else if (place.kind === "taint") {
+      const { key, effect } = place;
+      taints = taints.filter((it) => it.key !== key || it.effect !== effect);
+      if (after !== undefined) taints = [...taints, { key, effect, value: after }];
+    }
+  }
+  return { ...rest, metadata: { ...metadata, labels }, spec: { ...spec, taints } };
+}

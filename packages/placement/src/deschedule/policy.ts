@@ -1,0 +1,21 @@
+/** DeschedulePolicies in force. */
+import type { DocumentFault } from "@berth/host";
+import type { DeschedulePolicySpec } from "./document.ts";
+
+/** Recorded nowhere on objects: this capability sets no marks. */
+export const DESCHEDULE = "deschedule";
+
+export interface DeschedulePolicyInForce {
+  /** `config/default`. */
+  readonly rule: string;
+  readonly name: string;
+  readonly spec: DeschedulePolicySpec;
+  readonly forMs: number;
+  readonly minAgeMs: number;
+}
+
+export interface DeschedulePolicies {
+  /** In the order in which they are asked about a pod: files before the cluster, then by name. */
+  readonly policies: readonly DeschedulePolicyInForce[];
+  readonly faults: readonly DocumentFault[];
+}

@@ -1,0 +1,43 @@
+/** Counts the pods that a policy is about, on request. It keeps nothing for each pod. */
+import type { Pod } from "@berth/kube";
+import type { DeschedulePolicyInForce } from "./policy.ts";
+
+export interface ScopeCountOptions {
+  readonly pods: () => Iterable<Pod>;
+  readonly isIn: (pod: Pod, policy: DeschedulePolicyInForce) => boolean;
+  /** Monotonic, ms. */
+  readonly monotonic: () => number;
+}
+
+/** A count may be this old, ms: it reads all pods. */
+const MAX_AGE_MS = 10_000;
+
+export class ScopeCount {
+  readonly #options: ScopeCountOptions;
+  readonly #counts = new Map<DeschedulePolicyInForce, { count: number; atMs: number; isCurrent: boolean }>();
+
+  constructor(options: ScopeCountOptions) {
+    this.#options = options;
+  }
+
+  /** Pods or namespaces have changed. */
+  changed(): void {
+    for (const known of this.#counts.values()) known.isCurrent = false;
+  }
+
+  of(policy: DeschedulePolicyInForce): number {
+    const { pods, isIn, monotonic } = this.#options;
+    const atMs = monotonic();
+    const known = this.#counts.get(policy);
+    if (known !== undefined && (known.isCurrent || atMs - known.atMs < MAX_AGE_MS)) return known.count;
+    let count = 0;
+    for (const pod of pods()) if (isIn(pod, policy)) count += 1;
+    this.#counts.set(policy, { count, atMs, isCurrent: true });
+    return count;
+  }
+
+  /** Policies that are not in force any more need no count. */
+  retain(policies: readonly DeschedulePolicyInForce[]): void {
+    for (const policy of this.#counts.keys()) if (!policies.includes(policy)) this.#counts.delete(policy);
+  }
+}

@@ -1,0 +1,71 @@
+/** Decides the status of a `DeschedulePolicy`. Pure. */
+import { type DocumentResult, type StatusParts, toCondition } from "@berth/host";
+import type { Condition } from "@berth/kube";
+import type { DesiredCondition } from "@berth/runtime";
+import { reasons } from "../api/reasons.ts";
+import type { DeschedulePolicy } from "./resource.ts";
+
+export const descheduleConditions = {
+  /** The policy is in force or has `dryRun`, and Berth reads what it needs. */
+  ready: "Ready",
+  /** Exists only while too many pods would go at once. */
+  frozen: "EvictionsFrozen",
+} as const;
+
+/** The effects of one policy. */
+export interface DescheduleCounts {
+  readonly inScope: number;
+  readonly lost: number;
+  readonly inProgress: number;
+  readonly givenUp: number;
+  /** Sorted, as `namespace/name`. */
+  readonly first: readonly string[];
+  readonly isFrozen: boolean;
+  /** Why Berth cannot do its work. */
+  readonly problem?: string | undefined;
+}
+
+type FullStatus = NonNullable<DeschedulePolicy["status"]>;
+
+/** @param counts `undefined`: not known yet, so the status keeps the earlier ones. */
+export function describePolicy(
+  { status }: DeschedulePolicy,
+  result: DocumentResult,
+  counts: DescheduleCounts | undefined,
+): StatusParts<FullStatus> {
+  const problem = result.ready ? counts?.problem : undefined;
+  const said =
+    problem === undefined ? result : { ready: false, reason: reasons.PodsUnread, message: problem };
+  const conditions: DesiredCondition[] = [toCondition(descheduleConditions.ready, said)];
+  if (counts?.isFrozen) conditions.push(frozen(counts));
+  return {
+    conditions,
+    ended: counts !== undefined && !counts.isFrozen ? [descheduleConditions.frozen] : [],
+    rest: {
+      ...status,
+      ...(counts !== undefined && {
+        podsInScope: counts.inScope,
+        lostPods: counts.lost,
+        evictionsInProgress: counts.inProgress,
+        givenUpOwners: counts.givenUp,
+        firstPods: counts.first,
+      }),
+    },
+    isNews,
+  };
+}
+
+function frozen({ lost, inScope }: DescheduleCounts): DesiredCondition {
+  return {
+    type: descheduleConditions.frozen,
+    status: "True",
+    reason: reasons.EvictionsFrozen,
+    message:
+      `${lost} of ${inScope} pods in scope are on wrong nodes; none is evicted until fewer are for 5 minutes. ` +
+      "To let them go, raise spec.breaker",
+  };
+}
+
+function isNews({ type, status }: DesiredCondition, present: Condition | undefined): boolean {
+  return type === descheduleConditions.frozen || status === "False" || present?.status === "False";
+}
