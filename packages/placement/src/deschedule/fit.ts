@@ -8,10 +8,15 @@ export type FitResult =
   | { readonly node: string }
   | { readonly reason: "NoOtherNode" | "FitUnknown"; readonly message: string };
 export function findFit(
-  _pod: Pod,
+  pod: Pod,
   _how: "True" | "PendingOk",
-  _ground: Ground,
+  ground: Ground,
   _placed?: readonly { readonly pod: Pod; readonly node: string }[],
 ): FitResult {
-  return { reason: "NoOtherNode", message: "" };
+  const wanted = Object.entries(pod.spec?.nodeSelector ?? {});
+  for (const { metadata } of ground.nodes) {
+    const isRight = wanted.every(([key, value]) => metadata?.labels?.[key] === value);
+    if (isRight && metadata?.name !== pod.spec?.nodeName) return { node: metadata?.name ?? "" };
+  }
+  return { reason: "NoOtherNode", message: "no other node has what it asks for" };
 }
