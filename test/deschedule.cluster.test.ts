@@ -6,9 +6,18 @@
 import { mkdtempDisposable, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { type Deployment, deployments, events, nodes, pods } from "@berth/kube";
+import {
+  type Deployment,
+  deployments,
+  events,
+  nodes,
+  type Pod,
+  podDisruptionBudgets,
+  pods,
+} from "@berth/kube";
+import { DESCHEDULE_KEY, deschedulePolicies } from "@berth/placement";
 import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
-import { beforeAll, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
 import { type BerthProcess, startBerthProcess } from "./product.ts";
@@ -32,6 +41,20 @@ spec: ${spec}
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedFullCluster();
+});
+
+/** Nodes with the device of one test would take the pods of the next. */
+afterEach(async () => {
+  const { client } = cluster;
+  const namespace = "default";
+  await client.deleteCollection(deployments, { namespace });
+  await client.deleteCollection(podDisruptionBudgets, { namespace });
+  await client.deleteCollection(deschedulePolicies, {});
+  await client.deleteCollection(nodes, {});
+  await patiently(async () => {
+    await client.deleteCollection(pods, { namespace }, { gracePeriodSeconds: 0 });
+    expect((await client.list(pods, { namespace })).items).toEqual([]);
+  });
 });
 
 interface Stage extends AsyncDisposable {
@@ -76,7 +99,11 @@ async function device(name: string, isThere: boolean): Promise<void> {
 }
 
 /** A Deployment whose pods ask for the derived label. */
-async function deploy(name: string, replicas: number): Promise<void> {
+async function deploy(
+  name: string,
+  replicas: number,
+  annotations: Readonly<Record<string, string>> = {},
+): Promise<void> {
   const labels = { app: name };
   const { spec } = aPod(name)
     .selecting({ [LABEL]: "true" })
@@ -85,16 +112,33 @@ async function deploy(name: string, replicas: number): Promise<void> {
     deployments,
     {
       metadata: { name, namespace: "default" },
-      spec: { replicas, selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+      spec: {
+        replicas,
+        selector: { matchLabels: labels },
+        template: { metadata: { labels, annotations }, spec },
+      },
     } as Deployment,
     { namespace: "default" },
   );
 }
 
+async function podsOf(app: string): Promise<readonly Pod[]> {
+  return (await cluster.client.list(pods, { namespace: "default", labelSelector: `app=${app}` })).items;
+}
+
+async function eventsOf(pod: Pod | undefined, reason: string): Promise<readonly object[]> {
+  const { items } = await cluster.client.list(events, { namespace: "default" });
+  return items.filter((it) => it.reason === reason && it.regarding?.uid === pod?.metadata?.uid);
+}
+
+async function frozen(name: string): Promise<object | undefined> {
+  const { status } = await cluster.client.get(deschedulePolicies, { name });
+  return status?.conditions?.find(({ type }) => type === "EvictionsFrozen");
+}
+
 /** Where its Ready pods are, sorted; throws while there are others. */
 async function placesOf(app: string): Promise<readonly string[]> {
-  const { items } = await cluster.client.list(pods, { namespace: "default", labelSelector: `app=${app}` });
-  return items
+  return (await podsOf(app))
     .map(({ metadata, spec, status }) => {
       const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
       if (metadata?.deletionTimestamp !== undefined || !isReady)
@@ -111,7 +155,7 @@ const evictions = async (app: string): Promise<number> => {
   ).length;
 };
 
-it("moves the pods of a Deployment to the node with the device, and leaves them where nothing else fits", async () => {
+it("D-C20 moves the pods of a Deployment to the node with the device, and leaves them where nothing else fits", async () => {
   for (const name of ["cam-1", "cam-2"]) await addNode(name);
   await device("cam-1", true);
   await using stage = await started("{ for: 2s }");
@@ -123,5 +167,119 @@ it("moves the pods of a Deployment to the node with the device, and leaves them 
   await patiently(async () => expect(await placesOf("viewer")).toEqual(["cam-2", "cam-2", "cam-2"]));
   expect(await evictions("viewer")).toBe(3);
   await device("cam-2", false);
-  console.log(stage.berth.output.slice(-3000));
+  const [pod] = await podsOf("viewer");
+  await patiently(async () => expect(await eventsOf(pod, "NoOtherNode")).toHaveLength(1));
+  expect(await placesOf("viewer")).toEqual(["cam-2", "cam-2", "cam-2"]);
+  expect(await evictions("viewer")).toBe(3);
+});
+
+describe("a pod that may not go", () => {
+  it("D-D20 waits for its PodDisruptionBudget with one Event, and goes when that allows it", async () => {
+    const { client } = cluster;
+    for (const name of ["pdb-1", "pdb-2"]) {
+      await addNode(name);
+      await device(name, true);
+    }
+    await using stage = await started("{ for: 0s }");
+    await stage.berth.ready();
+    const of = { namespace: "default", name: "guarded" };
+    await client.create(podDisruptionBudgets, {
+      metadata: of,
+      spec: { maxUnavailable: 0, selector: { matchLabels: { app: "guarded" } } },
+    });
+    await deploy("guarded", 1);
+    await patiently(async () => expect(await placesOf("guarded")).toHaveLength(1));
+    const [node = ""] = await placesOf("guarded");
+    const [pod] = await podsOf("guarded");
+    await device(node, false);
+    await patiently(async () => expect(await eventsOf(pod, "DisruptionBudget")).toHaveLength(1));
+    expect(await placesOf("guarded")).toEqual([node]);
+    await client.patch(podDisruptionBudgets, of, { type: "merge", body: { spec: { maxUnavailable: 1 } } });
+    const other = node === "pdb-1" ? "pdb-2" : "pdb-1";
+    await patiently(async () => expect(await placesOf("guarded")).toEqual([other]));
+    const tries = await stage.berth.metric("berth_evictions_refused_total", { reason: "DisruptionBudget" });
+    expect(tries).toBeLessThanOrEqual(4);
+  });
+
+  it("D-G20 is evicted once under two policies, and stays with an annotation or in a namespace that says so", async () => {
+    for (const name of ["two-1", "two-2"]) await addNode(name);
+    await device("two-1", true);
+    await using stage = await started("{ for: 0s }");
+    await cluster.client.create(deschedulePolicies, { metadata: { name: "second" }, spec: { for: "0s" } });
+    await stage.berth.ready();
+    await deploy("both", 1);
+    await deploy("kept", 1, { [DESCHEDULE_KEY]: "ignore" });
+    for (const app of ["both", "kept"])
+      await patiently(async () => expect(await placesOf(app)).toEqual(["two-1"]));
+    await device("two-2", true);
+    await device("two-1", false);
+    await patiently(async () => expect(await placesOf("both")).toEqual(["two-2"]));
+    expect([await evictions("both"), await evictions("kept")]).toEqual([1, 0]);
+    expect(await placesOf("kept")).toEqual(["two-1"]);
+  });
+
+  it("D-G21 is forgotten with its node, which goes during the eviction", async () => {
+    for (const name of ["gone-1", "gone-2"]) await addNode(name);
+    await device("gone-1", true);
+    await using stage = await started("{ for: 0s, requireFit: False }");
+    await stage.berth.ready();
+    await deploy("lost", 2);
+    await patiently(async () => expect(await placesOf("lost")).toEqual(["gone-1", "gone-1"]));
+    await device("gone-1", false);
+    await patiently(async () => expect(await evictions("lost")).toBe(1));
+    await cluster.client.delete(nodes, { name: "gone-1" });
+    // The garbage collector of pods does this after 40 s.
+    const onIt = { namespace: "default", fieldSelector: "spec.nodeName=gone-1" };
+    await cluster.client.deleteCollection(pods, onIt, { gracePeriodSeconds: 0 });
+    await device("gone-2", true);
+    await patiently(async () => expect(await placesOf("lost")).toEqual(["gone-2", "gone-2"]));
+    await patiently(async () => expect(await stage.berth.metric("berth_evictions_in_progress")).toBe(0));
+    expect(await stage.berth.metric("berth_lost_pods")).toBe(0);
+  });
+});
+
+describe("a label source that flaps", () => {
+  it("D-E20 freezes evictions with one condition and one Event, and evicts nothing", async () => {
+    const { client } = cluster;
+    const names = Array.from({ length: 12 }, (_, at) => `flap-${at}`);
+    await Promise.all(names.map(addNode));
+    await Promise.all(names.map((name) => device(name, true)));
+    await using stage = await started("{ for: 1s, podSelector: { matchLabels: { app: none } } }");
+    await client.create(deschedulePolicies, { metadata: { name: "flaps" }, spec: { for: "1s" } });
+    await stage.berth.ready();
+    await deploy("many", 24);
+    await patiently(async () => expect(await placesOf("many")).toHaveLength(24));
+    const half = names.slice(0, 8);
+    for (let flap = 0; flap < 3; flap += 1) {
+      await Promise.all(half.map((name) => device(name, false)));
+      await patiently(async () => expect(await frozen("flaps")).toMatchObject({ status: "True" }));
+      if (flap < 2) await Promise.all(half.map((name) => device(name, true)));
+    }
+    await patiently(async () => expect(await stage.berth.metric("berth_lost_pods")).toBeGreaterThan(9));
+    expect(await evictions("many")).toBe(0);
+    const { items } = await client.list(events);
+    const told = items.filter(
+      ({ regarding, reason }) => regarding?.name === "flaps" && reason === "EvictionsFrozen",
+    );
+    expect(told.map(({ series }) => series?.count ?? 1)).toEqual([1]);
+  });
+});
+
+describe("a policy that is about everything", () => {
+  it.each([
+    [{ keys: ["*"] }, false],
+    [{ keys: ["*"], everything: true }, true],
+    [{ keys: ["*"], podSelector: { matchLabels: { app: "a" } } }, true],
+    [{ requireFit: true }, true],
+    [{ requireFit: "PendingOk" }, true],
+    [{ requireFit: "Perhaps" }, false],
+  ])("D-G22 %j is taken by the API server: %s", async (spec, isTaken) => {
+    const made = cluster.client.create(
+      deschedulePolicies,
+      { metadata: { generateName: "any-" }, spec },
+      { dryRun: true },
+    );
+    if (isTaken) await expect(made).resolves.toBeDefined();
+    else await expect(made).rejects.toMatchObject({ failure: { kind: "invalid" } });
+  });
 });
