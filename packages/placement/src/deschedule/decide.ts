@@ -8,6 +8,8 @@ import type { DeschedulePolicyInForce } from "./policy.ts";
 /** A pod on a wrong node, under one policy. */
 export interface LostPod {
   readonly pod: Pod;
+  /** `namespace/name`. */
+  readonly name: string;
   readonly policy: DeschedulePolicyInForce;
   /** Since when Berth has seen it there: monotonic ms. */
   readonly sinceMs: number;
@@ -60,7 +62,7 @@ export interface EvictionDecision {
 
 const MINUTE_MS = 60_000;
 /** Until the next look for room, when no node took the pod. */
-const FIT_AGAIN_MS = 10_000;
+export const FIT_AGAIN_MS = 10_000;
 /** Until the next pass, when this one may make no more lookups. */
 const SOON_MS = 50;
 /** Waits that end with an event of a pod. This is only a backstop. */
@@ -79,11 +81,10 @@ export function decideEvictions(view: EvictionView): EvictionDecision {
 }
 
 function byPrecedence(a: LostPod, b: LostPod): number {
-  const [of, other] = [nameOf(a.pod), nameOf(b.pod)];
   return (
     (a.pod.spec?.priority ?? 0) - (b.pod.spec?.priority ?? 0) ||
     a.sinceMs - b.sinceMs ||
-    (of < other ? -1 : of > other ? 1 : 0)
+    (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
   );
 }
 

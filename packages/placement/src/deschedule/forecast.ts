@@ -1,14 +1,7 @@
 /** Plays evictions out as a running Berth would make them, one step after the other. Pure. */
 import type { Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
-import {
-  decideEvictions,
-  type EvictionView,
-  type LostPod,
-  nameOf,
-  type Placed,
-  type Standing,
-} from "./decide.ts";
+import { decideEvictions, type EvictionView, type LostPod, type Placed, type Standing } from "./decide.ts";
 import { emptyLedger, ownerOf } from "./ledger.ts";
 
 /** What happens to one pod on a wrong node. */
@@ -67,9 +60,9 @@ export function forecastEvictions(view: ForecastView): readonly PodForecast[] {
 }
 
 function toForecast({ lost, reason, message, target }: Standing, step: number | undefined): PodForecast {
-  const { pod, policy } = lost;
+  const { pod, name, policy } = lost;
   return {
-    pod: nameOf(pod),
+    pod: name,
     node: pod.spec?.nodeName ?? "",
     policy: policy.rule,
     reason,

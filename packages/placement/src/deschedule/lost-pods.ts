@@ -34,7 +34,7 @@ export class LostPods {
       if (verdict.state === "unknown") isKnown = false;
       if (verdict.state !== "lost") continue;
       const last = before.find((one) => one.policy.rule === policy.rule && isSame(one.pod, pod));
-      now.push({ pod, policy, sinceMs: last?.sinceMs ?? monotonic(), message: verdict.message });
+      now.push({ pod, name, policy, sinceMs: last?.sinceMs ?? monotonic(), message: verdict.message });
     }
     if (now.length > 0) this.#byPod.set(name, now);
     else this.#byPod.delete(name);

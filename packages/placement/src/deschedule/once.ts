@@ -6,7 +6,7 @@ import { parseMarkId } from "../node/mark.ts";
 import type { NodeFacts, NodeOnce } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { WiredFacts } from "../node/wired.ts";
-import type { LostPod } from "./decide.ts";
+import { type LostPod, nameOf } from "./decide.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
 import { findFit, type Ground } from "./fit.ts";
@@ -62,7 +62,9 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
           found.flatMap((pod): readonly LostPod[] => {
             const verdict = stateOf(pod, policy);
             if (verdict.state !== "lost") return [];
-            return [{ pod, policy, sinceMs: Number.NEGATIVE_INFINITY, message: verdict.message }];
+            return [
+              { pod, name: nameOf(pod), policy, sinceMs: Number.NEGATIVE_INFINITY, message: verdict.message },
+            ];
           }),
         );
         const evictions = forecastEvictions({

@@ -14,7 +14,8 @@ const MAX_AGE_MS = 10_000;
 
 export class ScopeCount {
   readonly #options: ScopeCountOptions;
-  readonly #counts = new Map<DeschedulePolicyInForce, { count: number; atMs: number; isCurrent: boolean }>();
+  readonly #counts = new WeakMap<DeschedulePolicyInForce, { count: number; atMs: number; of: number }>();
+  #changes = 0;
 
   constructor(options: ScopeCountOptions) {
     this.#options = options;
@@ -22,22 +23,18 @@ export class ScopeCount {
 
   /** Pods or namespaces have changed. */
   changed(): void {
-    for (const known of this.#counts.values()) known.isCurrent = false;
+    this.#changes += 1;
   }
 
   of(policy: DeschedulePolicyInForce): number {
     const { pods, isIn, monotonic } = this.#options;
     const atMs = monotonic();
     const known = this.#counts.get(policy);
-    if (known !== undefined && (known.isCurrent || atMs - known.atMs < MAX_AGE_MS)) return known.count;
+    if (known !== undefined && (known.of === this.#changes || atMs - known.atMs < MAX_AGE_MS))
+      return known.count;
     let count = 0;
     for (const pod of pods()) if (isIn(pod, policy)) count += 1;
-    this.#counts.set(policy, { count, atMs, isCurrent: true });
+    this.#counts.set(policy, { count, atMs, of: this.#changes });
     return count;
-  }
-
-  /** Policies that are not in force any more need no count. */
-  retain(policies: readonly DeschedulePolicyInForce[]): void {
-    for (const policy of this.#counts.keys()) if (!policies.includes(policy)) this.#counts.delete(policy);
   }
 }

@@ -1,0 +1,248 @@
+/** Carries out evictions: a pass over all lost pods chooses, and a controller of pods judges and evicts each. */
+import { createKeySource, createObjectController, type ObjectDecision } from "@berth/host";
+import { type Pod, pods } from "@berth/kube";
+import { type Component, createController, keyOf, type ObjectKey, referenceTo } from "@berth/runtime";
+import { type Reason, reasons } from "../api/reasons.ts";
+import { nodeOf } from "../node/pod-nodes.ts";
+import type { NodeHost } from "../node/wired.ts";
+import {
+  decideEvictions,
+  type EvictionDecision,
+  FIT_AGAIN_MS,
+  nameOf,
+  type Placed,
+  type Standing,
+} from "./decide.ts";
+import { type FitResult, findFit, type Ground } from "./fit.ts";
+import { type Eviction, EvictionLedger, ownerOf } from "./ledger.ts";
+import type { LostPods } from "./lost-pods.ts";
+import type { DescheduleMetrics } from "./metrics.ts";
+import type { DeschedulePolicyInForce } from "./policy.ts";
+import type { DescheduleWatches } from "./watches.ts";
+
+const ACTION = "EvictPod";
+/** Changes of pods within this time are one pass, ms. */
+const COALESCE_MS = 20;
+/** The backstop: all pods are judged again, ms. */
+const SWEEP_MS = 3_600_000;
+/** Until Berth looks again at a pod that it cannot judge yet, ms. */
+const UNKNOWN_MS = 5_000;
+/** A pass over very many lost pods is followed by a pause of so many times its duration. */
+const PAUSES = 4;
+/** Lookups of another node in one pass. Each reads up to all nodes. */
+const MAX_FITS = 20;
+/** A missing permission: as long as the runtime waits at most between two tries, ms. */
+const FORBIDDEN_MS = 30_000;
+/** Reasons for which a pod stays that deserve an Event on it. The others end by themselves. */
+const TOLD: ReadonlySet<Reason> = new Set([reasons.NoOtherNode, reasons.FitUnknown, reasons.OwnerGivenUp]);
+
+export interface EvictionsOptions
+  extends Pick<NodeHost, "client" | "cluster" | "clock" | "log" | "metrics" | "events" | "nodes"> {
+  readonly watches: DescheduleWatches;
+  readonly lost: LostPods;
+  readonly counted: DescheduleMetrics;
+  readonly inScope: (policy: DeschedulePolicyInForce) => number;
+  /** Called after each pass. */
+  readonly onPass: () => void;
+}
+
+export class Evictions {
+  readonly ledger: EvictionLedger = new EvictionLedger();
+  /** For the leader. */
+  readonly controllers: readonly Component[];
+  readonly #options: EvictionsOptions;
+  readonly #pods = createKeySource(() => this.#keys(this.#options.watches.list()));
+  readonly #passes = createKeySource(() => [this.#passKey]);
+  readonly #passKey: ObjectKey;
+  readonly #ground: Ground;
+  #standings: ReadonlyMap<string, readonly Standing[]> = new Map();
+  /** Owners whose pods no other node took, until a node changes. */
+  readonly #unfit = new Map<string, { readonly found: FitResult; readonly atMs: number }>();
+  #sweptMs: number;
+  #pausedUntilMs = 0;
+
+  constructor(options: EvictionsOptions) {
+    const { cluster, clock, watches, nodes } = options;
+    this.#options = options;
+    this.#passKey = keyOf(cluster, { metadata: { name: "pass" } });
+    this.#sweptMs = clock.monotonic();
+    this.#ground = {
+      get nodes() {
+        return nodes.list();
+      },
+      podsOn: (node) => watches.podsOn(node),
+      namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
+    };
+    const passController = createController({
+      ...options,
+      name: "evictions",
+      sources: [this.#passes],
+      queue: { coalesceMs: COALESCE_MS },
+      reconcile: () => Promise.resolve(this.#pass()),
+    });
+    this.controllers = [this.#podController(), passController];
+  }
+
+  /** Judges these pods again. Ignored on a replica that does not lead. */
+  judge(of: Iterable<Pod>, priority: "high" | "low" = "high"): void {
+    this.#pods.ask(this.#keys(of), priority);
+  }
+
+  judgeAll(): void {
+    this.judge(this.#options.watches.list(), "low");
+  }
+
+  /** Decides again about all lost pods. */
+  decide(): void {
+    this.#passes.ask([this.#passKey], "high");
+  }
+
+  /** A node has changed, so it may take a pod now. */
+  nodeChanged(): void {
+    this.#unfit.clear();
+    if (this.#options.lost.size > 0) this.decide();
+  }
+
+  #keys(of: Iterable<Pod>): readonly ObjectKey[] {
+    return Array.from(of, (pod) => keyOf(this.#options.cluster, pod));
+  }
+
+  #podController(): Component {
+    const { watches, lost, counted, clock } = this.#options;
+    const { ledger } = this;
+    return createObjectController<Pod, unknown, ObjectDecision>({
+      ...this.#options,
+      name: "lost-pods",
+      resource: pods,
+      objects: { get: (key) => watches.get(key) },
+      sources: [this.#pods],
+      action: ACTION,
+      refusedAs: reasons.EvictionRefused,
+      decide: (pod) => this.#decidePod(pod),
+      done: (pod) => {
+        counted.evicted(ledger.inProgress.get(ownerOf(pod))?.rule ?? "");
+        ledger.accept(pod.metadata?.uid ?? "");
+        this.decide();
+      },
+      withheld: (pod, { reason, message }, restMs = FORBIDDEN_MS) => {
+        const why = reason === reasons.DisruptionBudget ? reason : reasons.EvictionRefused;
+        counted.refused(why);
+        ledger.refuse(pod.metadata?.uid ?? "", { reason: why, message }, restMs, clock.monotonic());
+        this.decide();
+      },
+      gone: ({ namespace, name }) => {
+        lost.forget(`${namespace}/${name}`);
+        this.decide();
+      },
+    });
+  }
+
+  #decidePod(pod: Pod): ObjectDecision {
+    const { lost } = this.#options;
+    const wasLost = lost.has(pod);
+    const isKnown = lost.look(pod);
+    const eviction = this.ledger.inProgress.get(ownerOf(pod));
+    if (wasLost || lost.has(pod) || eviction !== undefined) this.decide();
+    const uid = pod.metadata?.uid ?? "";
+    const isChosen = eviction?.pod.metadata?.uid === uid && !eviction.isAccepted;
+    if (isChosen && lost.has(pod)) {
+      const about = { reason: reasons.PodDescheduled, message: eviction.message, what: "the pod" };
+      return { intents: [{ do: "evict", announce: "Normal", ...about }] };
+    }
+    // Its node is right again since the pass.
+    if (isChosen) this.ledger.withdraw(uid);
+    const findings = (this.#standings.get(nameOf(pod)) ?? []).filter(({ reason }) => TOLD.has(reason));
+    return { findings, ...(!isKnown && { recheckAfterMs: UNKNOWN_MS }) };
+  }
+
+  #pass(): { readonly recheckAfterMs: number } {
+    const { clock, watches, onPass } = this.#options;
+    const nowMs = clock.monotonic();
+    if (nowMs < this.#pausedUntilMs) return { recheckAfterMs: this.#pausedUntilMs - nowMs };
+    const sweepMs = this.#sweep(nowMs);
+    if (!watches.synced) return { recheckAfterMs: sweepMs };
+    this.#observe(nowMs);
+    const decision = this.#decideAll(nowMs);
+    this.ledger.freeze(decision.tooMany, nowMs);
+    this.#begin(decision.standings, nowMs);
+    onPass();
+    const endMs = clock.monotonic();
+    this.#pausedUntilMs = endMs + (endMs - nowMs) * PAUSES;
+    return { recheckAfterMs: Math.min(sweepMs, decision.recheckAfterMs ?? sweepMs) };
+  }
+
+  /** @returns when the next sweep is, ms. */
+  #sweep(nowMs: number): number {
+    const leftMs = this.#sweptMs + SWEEP_MS - nowMs;
+    if (leftMs > 0) return leftMs;
+    this.#sweptMs = nowMs;
+    const { watches } = this.#options;
+    this.ledger.retain(new Set(Array.from(watches.list(), ({ metadata }) => metadata?.uid ?? "")));
+    this.judgeAll();
+    return SWEEP_MS;
+  }
+
+  #observe(nowMs: number): void {
+    const { watches, lost, events } = this.#options;
+    const missing = this.ledger.observe(
+      (owner) => watches.podsOf(owner),
+      (pod) => lost.has(pod),
+      nowMs,
+    );
+    for (const { pod } of missing)
+      events.record({
+        regarding: referenceTo(pods, pod),
+        type: "Warning",
+        reason: reasons.ReplacementMissing,
+        note: "Berth has evicted the pod, and its owner has not made another one for 10 minutes",
+        action: ACTION,
+      });
+  }
+
+  #decideAll(nowMs: number): EvictionDecision {
+    const { clock, watches, lost, inScope } = this.#options;
+    return decideEvictions({
+      lost: lost.all(),
+      inScope,
+      ledger: this.ledger,
+      podsOf: (owner) => watches.podsOf(owner),
+      placed: [...this.ledger.inProgress.values()].flatMap((it) => this.#placeOf(it)),
+      fit: (pod, how, placed) => {
+        const key = `${how} ${ownerOf(pod)}`;
+        const known = this.#unfit.get(key);
+        if (known !== undefined && nowMs - known.atMs < FIT_AGAIN_MS) return known.found;
+        const found = findFit(pod, how, this.#ground, placed);
+        if ("reason" in found) this.#unfit.set(key, { found, atMs: nowMs });
+        return found;
+      },
+      maxFits: MAX_FITS,
+      now: clock.now(),
+      nowMs,
+    });
+  }
+
+  /** Until the replacement has a node of its own, Berth counts it on the node that takes it. */
+  #placeOf({ pod, target, owner, known }: Eviction): readonly Placed[] {
+    const come = this.#options.watches.podsOf(owner).filter((it) => !known.has(it.metadata?.uid ?? ""));
+    const isBound = come.some((it) => nodeOf(it).length > 0);
+    return target === undefined || isBound ? [] : [{ pod, node: target }];
+  }
+
+  #begin(standings: readonly Standing[], nowMs: number): void {
+    const before = this.#standings;
+    this.#standings = Map.groupBy(standings, ({ lost: { name } }) => name);
+    for (const { lost, reason, target, message } of standings) {
+      const { pod, name, policy } = lost;
+      const isNew = !before.get(name)?.some((it) => it.reason === reason);
+      if (reason === reasons.PodDescheduled) {
+        const owner = ownerOf(pod);
+        const known = new Set(this.#options.watches.podsOf(owner).map(({ metadata }) => metadata?.uid ?? ""));
+        const [node = ""] = nodeOf(pod);
+        const namespace = pod.metadata?.namespace ?? "";
+        const begun = { pod, rule: policy.rule, owner, node, namespace, known, message, atMs: nowMs };
+        this.ledger.begin({ ...begun, isAccepted: false, ...(target !== undefined && { target }) });
+        this.judge([pod]);
+      } else if (TOLD.has(reason) && isNew) this.judge([pod]);
+    }
+  }
+}
