@@ -29,6 +29,7 @@ import {
   ARCHITECTURES_ANNOTATION,
   architecturePolicies,
   buildDeployment,
+  deschedulePolicies,
   labelRules,
   nodeFootprints,
   startupGates,
@@ -331,6 +332,22 @@ describe("the manifests", () => {
     expect(berth.problems()).toEqual([]);
   });
 
+  it("D-G23 for descheduling give exactly the rights that are needed", async () => {
+    await using own = await measured("deschedule");
+    const spec = { keys: ["example.com/rights"], for: "0s", requireFit: "False" };
+    await client.create(deschedulePolicies, aDocument(deschedulePolicies, "rights", spec));
+    await client.create(nodes, aNode("rights-3").build());
+    const pod = aPod("rights-lost").selecting({ "example.com/rights": "true" });
+    const owner = ownerOf("apps/v1", "ReplicaSet", { metadata: { name: "gone", uid: "rights-lost" } });
+    await client.create(pods, owned(pod, owner));
+    await using berth = await start(own, {});
+    await becomes(client, pods, "default/rights-lost", {
+      metadata: { deletionTimestamp: expect.anything() },
+    });
+    await becomes(client, deschedulePolicies, "rights", { status: { conditions: expect.anything() } });
+    expect(berth.problems()).toEqual([]);
+  });
+
   it("I-12 with a patch of the pod template put Berth behind the Service of nodetaintshandler, with its account, in kube-system", async () => {
     const namespace = "kube-system";
     // What the original has there.
@@ -622,7 +639,7 @@ describe("what the manifests grant", () => {
     expect(denied.map(({ verb, requestUri }) => `${verb} ${requestUri}`)).toEqual([]);
 
     const shortened = (one: string): string =>
-      one.replace(/ berth-(?:rights|refused|architecture|footprint)(?=-|$)/, " berth");
+      one.replace(/ berth-(?:rights|refused|architecture|footprint|deschedule)(?=-|$)/, " berth");
     const used = new Set(
       entries.flatMap(({ verb, resource, subresource, name }) => {
         const key = `${verb} ${resource}${subresource && `/${subresource}`}`;
