@@ -39,6 +39,7 @@ import {
 } from "./documents/follow-cluster.ts";
 import { createConfigFollower } from "./documents/follow-files.ts";
 import type { LocatedDocument } from "./documents/read-documents.ts";
+import { createPost, type PostJson } from "./post.ts";
 import type { BaseStatus } from "./status/decide-status.ts";
 import {
   createStatusController,
@@ -97,6 +98,7 @@ export interface Host {
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
+  readonly post: PostJson;
   /** Resolves once the configuration files have been read for the first time. */
   readonly filesRead: Promise<void>;
   /** Logs a fault of a file and records an Event. */
@@ -148,6 +150,7 @@ export function createHost(options: HostOptions): Host {
     ...machine,
     installation,
     events,
+    post: createPost(clock, name),
     filesRead: files.firstReading,
     onFault,
     onFiles: (listener) => listeners.push(listener),

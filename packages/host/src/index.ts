@@ -41,6 +41,7 @@ export * from "./once/run.ts";
 export * from "./once/style.ts";
 export * from "./once/undo.ts";
 export * from "./once/words.ts";
+export * from "./post.ts";
 export * from "./status/condition-log.ts";
 export * from "./status/decide-status.ts";
 export * from "./status/status-controller.ts";
