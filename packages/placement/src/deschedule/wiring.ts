@@ -11,6 +11,9 @@ import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { Evictions } from "./evictions.ts";
 import { LostPods } from "./lost-pods.ts";
 import { createDescheduleMetrics } from "./metrics.ts";
+import { nodeNotifierKind } from "./notify/document.ts";
+import { wireNotifiers } from "./notify/notifiers.ts";
+import { notifierPermissions } from "./notify/permissions.ts";
 import { descheduleOnce } from "./once.ts";
 import { deschedulePermissions } from "./permissions.ts";
 import { podFitFields } from "./pod-fields.ts";
@@ -22,14 +25,15 @@ import { DescheduleWatches } from "./watches.ts";
 
 export const deschedule: NodeCapability = {
   name: DESCHEDULE,
-  kinds: [deschedulePolicyKind],
+  kinds: [deschedulePolicyKind, nodeNotifierKind],
   fields: podFitFields,
-  permissions: deschedulePermissions,
+  permissions: (asked) => [...deschedulePermissions(asked), ...notifierPermissions(asked)],
   once: () => onceCapability(descheduleRules, descheduleOnce),
   wire,
 };
 
 function wire(host: NodeHost): Wired {
+  wireNotifiers(host);
   const { cluster, clock, nodes, installation } = host;
   const policies = (): readonly DeschedulePolicyInForce[] => documents.inForce?.policies ?? [];
   const derived = followDerivedKeys({ facts: host.facts, onChange: () => evictions.judgeAll() });
