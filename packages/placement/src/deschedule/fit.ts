@@ -1,22 +1,134 @@
+/**
+ * Finds another node for a pod, by the criteria of kube-scheduler 1.36 with its default plugins (their `Filter`). Two
+ * things count differently: preemption never makes room, and a resize in progress counts as the spec says.
+ */
 import type { Node, Pod } from "@berth/kube";
+import { resourceCheck } from "./fit-resources.ts";
+import { type NodeCheck, placementCheck } from "./fit-static.ts";
+import { topologyCheck } from "./fit-topology.ts";
+
+/** What the pods of a cluster stand on. Objects are as on the wire; of pods, the fields of `slimPod` suffice. */
 export interface Ground {
+  /** All nodes of the cluster. A lookup reads them more than once. */
   readonly nodes: Iterable<Node>;
+  /** Pods bound to this node that have not ended; those being deleted count. */
   podsOn(node: string): readonly Pod[];
+  /** Labels of a namespace; undefined when unknown. */
   namespaceLabels(name: string): Readonly<Record<string, string>> | undefined;
 }
+
+/** A pod that Berth assumes on another node: it was evicted, and its replacement is not bound yet. */
+export interface PlacedPod {
+  readonly pod: Pod;
+  readonly node: string;
+}
+
+/** `message` is a sentence for people, without the name of the pod and a full stop. */
 export type FitResult =
   | { readonly node: string }
   | { readonly reason: "NoOtherNode" | "FitUnknown"; readonly message: string };
+
+const DEFAULT_SCHEDULER = "default-scheduler";
+/** Reasons in a message. The rest is counted together. */
+const MOST_REASONS = 4;
+
+/**
+ * Finds a node, other than its own, that takes a copy of the pod: same owner, labels and spec. The pod itself counts as
+ * gone. Returns the first such node.
+ *
+ * @param how `True`: all criteria of the scheduler. `PendingOk`: only those that do not depend on other pods (cordon,
+ *   taints, node selector, required node affinity); the result is never `FitUnknown`.
+ * @param placed their pods count as on `node`, and as gone from their own nodes.
+ */
 export function findFit(
   pod: Pod,
-  _how: "True" | "PendingOk",
+  how: "True" | "PendingOk",
   ground: Ground,
-  _placed?: readonly { readonly pod: Pod; readonly node: string }[],
+  placed: readonly PlacedPod[] = [],
 ): FitResult {
-  const wanted = Object.entries(pod.spec?.nodeSelector ?? {});
-  for (const { metadata } of ground.nodes) {
-    const isRight = wanted.every(([key, value]) => metadata?.labels?.[key] === value);
-    if (isRight && metadata?.name !== pod.spec?.nodeName) return { node: metadata?.name ?? "" };
+  const unknown = how === "True" ? whyUnknown(pod, ground) : undefined;
+  if (unknown !== undefined) return { reason: "FitUnknown", message: unknown };
+  const mayBeOn = placementCheck(pod);
+  const takesNow = how === "True" ? presentCheck(pod, ground, placed) : () => undefined;
+  const refusals = new Map<string, number>();
+  for (const node of ground.nodes) {
+    const name = node.metadata?.name ?? "";
+    if (name === pod.spec?.nodeName) continue;
+    const refusal = mayBeOn(node) ?? takesNow(node);
+    if (refusal === undefined) return { node: name };
+    refusals.set(refusal, (refusals.get(refusal) ?? 0) + 1);
   }
-  return { reason: "NoOtherNode", message: "no other node has what it asks for" };
+  return { reason: "NoOtherNode", message: refusalText(refusals) };
+}
+
+function whyUnknown({ metadata, spec }: Pod, ground: Ground): string | undefined {
+  const { schedulerName = DEFAULT_SCHEDULER, resourceClaims = [], volumes = [] } = spec ?? {};
+  const namespace = metadata?.namespace ?? "";
+  if (schedulerName !== DEFAULT_SCHEDULER)
+    return `its scheduler is ${schedulerName}, whose criteria Berth does not know`;
+  if (resourceClaims.length > 0) return "it has resource claims, and devices can bind a pod to nodes";
+  if (volumes.some((it) => it.persistentVolumeClaim !== undefined || it.ephemeral !== undefined))
+    return "it has a persistent volume, and volumes can bind a pod to nodes";
+  return ground.namespaceLabels(namespace) === undefined
+    ? `Berth does not know the labels of its namespace ${namespace}`
+    : undefined;
+}
+
+/** The criteria that depend on other pods. Pods of all nodes are read only when a node has room. */
+function presentCheck(pod: Pod, ground: Ground, placed: readonly PlacedPod[]): NodeCheck {
+  const podsOn = podsAfter([pod, ...placed.map((it) => it.pod)], placed, ground);
+  const hasRoom = resourceCheck(pod);
+  let topology: NodeCheck | undefined;
+  return (node) => {
+    const refusal = hasRoom(node, podsOn(node.metadata?.name ?? ""));
+    if (refusal !== undefined) return refusal;
+    topology ??= topologyCheck(pod, {
+      nodes: ground.nodes,
+      podsOn,
+      namespaceLabels: (of) => ground.namespaceLabels(of),
+    });
+    return topology(node);
+  };
+}
+
+/** The pods of each node after some left their nodes and others were placed. */
+function podsAfter(left: readonly Pod[], placed: readonly PlacedPod[], ground: Ground): Ground["podsOn"] {
+  const gone = new Set(left.map(({ metadata }) => metadata?.uid));
+  const changed = new Set([...left.map(({ spec }) => spec?.nodeName), ...placed.map(({ node }) => node)]);
+  return (name) => {
+    const there = ground.podsOn(name);
+    if (!changed.has(name)) return there;
+    return [
+      ...there.filter(({ metadata }) => !gone.has(metadata?.uid)),
+      ...placed.filter(({ node }) => node === name).map(({ pod }) => copyOf(pod)),
+    ];
+  };
+}
+
+/** The replacement of an evicted pod is not being deleted. */
+function copyOf({ metadata: { deletionTimestamp: _, ...metadata } = {}, ...pod }: Pod): Pod {
+  return { ...pod, metadata };
+}
+
+/** `none of 3 other nodes takes it: 2 have too little free cpu, 1 is cordoned` */
+function refusalText(refusals: ReadonlyMap<string, number>): string {
+  const sorted = [...refusals].sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
+  const sum = (counts: typeof sorted): number => counts.reduce((all, [, count]) => all + count, 0);
+  const nodes = sum(sorted);
+  if (nodes === 0) return "there is no other node";
+  const reasons = sorted
+    .slice(0, MOST_REASONS)
+    .map(([reason, n]) => `${n} ${n === 1 ? reason : plural(reason)}`);
+  const rest = sum(sorted.slice(MOST_REASONS));
+  const all = rest === 0 ? reasons : [...reasons, `${rest} for other reasons`];
+  const subject =
+    nodes === 1 ? "the only other node does not take it" : `none of ${nodes} other nodes takes it`;
+  return `${subject}: ${all.join(", ")}`;
+}
+
+const PLURALS: Readonly<Record<string, string>> = { is: "are", has: "have", does: "do" };
+
+/** Refusals begin with a verb in the singular. */
+function plural(refusal: string): string {
+  return refusal.replace(/^\S+/, (verb) => PLURALS[verb] ?? verb.replace(/s$/, ""));
 }
