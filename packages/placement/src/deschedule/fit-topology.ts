@@ -17,6 +17,21 @@ interface Rule {
   readonly refuse: NodeCheck;
 }
 
+/** True for a pod with required anti-affinity: it keeps other pods out of its domain. */
+export function forbidsNeighbours({ spec }: Pod): boolean {
+  return required(spec?.affinity?.podAntiAffinity).length > 0;
+}
+
+/** False when only pods that forbid neighbours decide about this pod. */
+export function readsNeighbours(pod: Pod): boolean {
+  const { affinity, topologySpreadConstraints = [] } = pod.spec ?? {};
+  return (
+    forbidsNeighbours(pod) ||
+    required(affinity?.podAffinity).length > 0 ||
+    topologySpreadConstraints.length > 0
+  );
+}
+
 /** Reads the pods of all nodes once, then answers about each node. */
 export function topologyCheck(pod: Pod, around: Surroundings): NodeCheck {
   const spreads = (pod.spec?.topologySpreadConstraints ?? []).filter(

@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
 import { findFit, type Ground } from "./fit.ts";
+import { forbidsNeighbours } from "./fit-topology.ts";
 import { slimPod } from "./pod-fields.ts";
 import { fitNodes, fitPods } from "./testing/fit-arbitraries.ts";
 import { groundOf } from "./testing/ground.ts";
@@ -45,6 +46,8 @@ it(
         const ground = groundOf(fitNodes, [pod, ...pods]);
         const taking = names.filter((name) => "node" in findFit(pod, how, onlyOn(name, ground)));
         const found = findFit(pod, how, ground);
+        const forbidding = () => pods.filter(forbidsNeighbours);
+        expect(findFit(pod, how, { ...ground, forbidding })).toEqual(found);
         expect(taking).not.toContain(pod.spec?.nodeName);
         if ("node" in found) expect(taking).toContain(found.node);
         else expect(taking).toEqual([]);

@@ -5,7 +5,7 @@
 import type { Node, Pod } from "@berth/kube";
 import { resourceCheck } from "./fit-resources.ts";
 import { type NodeCheck, placementCheck } from "./fit-static.ts";
-import { topologyCheck } from "./fit-topology.ts";
+import { readsNeighbours, topologyCheck } from "./fit-topology.ts";
 
 /** What the pods of a cluster stand on. Objects are as on the wire; of pods, the fields of `slimPod` suffice. */
 export interface Ground {
@@ -15,6 +15,8 @@ export interface Ground {
   podsOn(node: string): readonly Pod[];
   /** Labels of a namespace; undefined when unknown. */
   namespaceLabels(name: string): Readonly<Record<string, string>> | undefined;
+  /** Of all these pods, those for which `forbidsNeighbours` is true. Without it, a lookup reads the pods of all nodes. */
+  forbidding?(): Iterable<Pod>;
 }
 
 /** A pod that Berth assumes on another node: it was evicted, and its replacement is not bound yet. */
@@ -76,7 +78,8 @@ function whyUnknown({ metadata, spec }: Pod, ground: Ground): string | undefined
 
 /** The criteria that depend on other pods. Pods of all nodes are read only when a node has room. */
 function presentCheck(pod: Pod, ground: Ground, placed: readonly PlacedPod[]): NodeCheck {
-  const podsOn = podsAfter([pod, ...placed.map((it) => it.pod)], placed, ground);
+  const left = [pod, ...placed.map((it) => it.pod)];
+  const podsOn = podsAfter(left, placed, ground);
   const hasRoom = resourceCheck(pod);
   let topology: NodeCheck | undefined;
   return (node) => {
@@ -84,15 +87,25 @@ function presentCheck(pod: Pod, ground: Ground, placed: readonly PlacedPod[]): N
     if (refusal !== undefined) return refusal;
     topology ??= topologyCheck(pod, {
       nodes: ground.nodes,
-      podsOn,
+      podsOn: readsNeighbours(pod) ? podsOn : podsAfter(left, placed, forbiddingPods(ground)),
       namespaceLabels: (of) => ground.namespaceLabels(of),
     });
     return topology(node);
   };
 }
 
+function forbiddingPods(ground: Ground): Pick<Ground, "podsOn"> {
+  if (ground.forbidding === undefined) return ground;
+  const byNode = Map.groupBy(ground.forbidding(), ({ spec }) => spec?.nodeName ?? "");
+  return { podsOn: (node) => byNode.get(node) ?? [] };
+}
+
 /** The pods of each node after some left their nodes and others were placed. */
-function podsAfter(left: readonly Pod[], placed: readonly PlacedPod[], ground: Ground): Ground["podsOn"] {
+function podsAfter(
+  left: readonly Pod[],
+  placed: readonly PlacedPod[],
+  ground: Pick<Ground, "podsOn">,
+): Ground["podsOn"] {
   const gone = new Set(left.map(({ metadata }) => metadata?.uid));
   const changed = new Set([...left.map(({ spec }) => spec?.nodeName), ...placed.map(({ node }) => node)]);
   return (name) => {
