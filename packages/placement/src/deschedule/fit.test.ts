@@ -268,12 +268,9 @@ const message = (answer: FitResult): string => ("message" in answer ? answer.mes
 describe("a node takes a pod, or does not, by each criterion", () => {
   it.each(rows)("%s", (_, pod, takes, refuses, why) => {
     for (const slim of [(it: Pod) => it, slimPod]) {
-      const on = (things: Things): FitResult => {
-        // Its own node is empty and takes everything, but does not count.
-        const { nodes, podsOn, namespaceLabels } = builtGround([...things, aNode("home")]);
-        const ground = { nodes, podsOn: (name: string) => podsOn(name).map(slim), namespaceLabels };
-        return findFit(slim(built(pod)), "True", ground);
-      };
+      // Its own node is empty and takes everything, but does not count.
+      const on = (things: Things): FitResult =>
+        findFit(slim(built(pod)), "True", builtGround([...things, aNode("home")], slim));
       expect(on(takes)).toEqual({ node: "n1" });
       expect(on(refuses)).toMatchObject({ reason: "NoOtherNode", message: expect.stringContaining(why) });
     }
@@ -365,17 +362,13 @@ describe("the message", () => {
 });
 
 it("reads the pods only of nodes that are right", () => {
-  const { nodes, namespaceLabels } = builtGround([
-    full("n1"),
-    n1.unschedulable(),
-    n1.labelled({ gpu: "yes" }),
-  ]);
+  const ground = builtGround([full("n1"), n1.unschedulable(), n1.labelled({ gpu: "yes" })]);
   const read: string[] = [];
   const podsOn = (name: string) => {
     read.push(name);
     return [];
   };
   const pod = built(asks("9").selecting({ gpu: "yes" }));
-  expect(findFit(pod, "True", { nodes, podsOn, namespaceLabels })).toMatchObject({ reason: "NoOtherNode" });
+  expect(findFit(pod, "True", { ...ground, podsOn })).toMatchObject({ reason: "NoOtherNode" });
   expect(read).toEqual(["n1"]);
 });

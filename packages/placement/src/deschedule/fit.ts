@@ -119,7 +119,8 @@ function podsAfter(
 }
 
 /** The replacement of an evicted pod is not being deleted. */
-function copyOf({ metadata: { deletionTimestamp: _, ...metadata } = {}, ...pod }: Pod): Pod {
+function copyOf(pod: Pod): Pod {
+  const { deletionTimestamp: _, ...metadata } = pod.metadata ?? {};
   return { ...pod, metadata };
 }
 

@@ -83,8 +83,8 @@ const spread = fc
     nodeAffinityPolicy: rarely(oneOf("Ignore")),
     nodeTaintsPolicy: rarely(oneOf("Honor")),
     matchLabelKeys: rarely(oneOf(["rev"])),
+    whenUnsatisfiable: oneOf("DoNotSchedule"),
   })
-  .map((it) => ({ ...it, whenUnsatisfiable: "DoNotSchedule" }))
   // The API server refuses keys without a selector.
   .filter((it) => it.labelSelector !== undefined || it.matchLabelKeys === undefined);
 

@@ -19,13 +19,16 @@ export function groundOf(nodes: readonly Node[], pods: readonly Pod[]): Ground {
   };
 }
 
-/** The uid of each pod is its name. */
-export function builtGround(things: readonly (NodeBuilder | PodBuilder)[]): Ground {
+/** The uid of each pod is its name. @param change of each pod, default none. */
+export function builtGround(
+  things: readonly (NodeBuilder | PodBuilder)[],
+  change: (pod: Pod) => Pod = (pod) => pod,
+): Ground {
   const built = things.map((it) => it.build());
   const pods = built.filter((it): it is Pod => it.kind === "Pod");
   const nodes = built.filter((it): it is Node => it.kind === "Node");
   return groundOf(
     nodes,
-    pods.map((it) => ({ ...it, metadata: { ...it.metadata, uid: it.metadata?.name ?? "" } })),
+    pods.map((it) => change({ ...it, metadata: { ...it.metadata, uid: it.metadata?.name ?? "" } })),
   );
 }
