@@ -1,19 +1,14 @@
 /** What descheduling keeps of each pod and reads of each node. */
 import { type FieldMask, keepFields, pick } from "@berth/host";
 import type { Affinity, Container, ObjectMeta, Pod, PodSpec, Projection, Volume } from "@berth/kube";
+import { markFields } from "../node/mark.ts";
 import { DESCHEDULE_KEY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
 
 /** Set by kubelets on the mirrors of static pods. */
-export const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
+const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
-/** Fields of a Node that `findFit` reads. */
-export const podFitFields: FieldMask = [
-  "metadata.labels",
-  "metadata.deletionTimestamp",
-  "spec.taints",
-  "spec.unschedulable",
-  "status.allocatable",
-];
+/** Fields of a Node: its marks, and what `findFit` reads. */
+export const podFitFields: FieldMask = [...markFields, "status.allocatable"];
 
 const ANNOTATIONS = [DESCHEDULE_KEY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION, MIRROR_ANNOTATION];
 

@@ -67,6 +67,10 @@ const nodeTerm = oneOf(
   { matchExpressions: [{ key: "disk", operator: "DoesNotExist" }] },
   { matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["fit-3"] }] },
 );
+/** With all nodes to choose from, few criteria change the answer. */
+const oneNode = oneOf(...fitNodes).map(({ metadata }) => [
+  { matchFields: [{ key: "metadata.name", operator: "In", values: [metadata?.name ?? ""] }] },
+]);
 const labelSelector = oneOf({ matchLabels: { app: "a" } }, { matchLabels: { app: "b" } }, {}, undefined);
 const podTerm = fc.record({
   topologyKey: oneOf(ZONE, HOST, HOST),
@@ -106,10 +110,10 @@ export const fitPods: fc.Arbitrary<Pod> = fc
     runtimeClassName: rarely(oneOf("heavy")),
     tolerations,
     disk: rarely(oneOf("ssd", "hdd")),
-    nodeTerms: rarely(fc.array(nodeTerm, { minLength: 1, maxLength: 2 })),
+    nodeTerms: fc.oneof(rarely(fc.array(nodeTerm, { minLength: 1, maxLength: 2 })), oneNode),
     podAffinity: rarely(terms(podTerm)),
     podAntiAffinity: rarely(terms(podTerm)),
-    spreads: rarely(fc.uniqueArray(spread, { selector: (it) => it.topologyKey, maxLength: 2 })),
+    spreads: rarely(fc.uniqueArray(spread, { selector: (it) => it.topologyKey, maxLength: 2 }), 3),
   })
   .map(({ namespace, app, rev, init, disk, nodeTerms, spreads, ...it }) =>
     withoutUndefined({
