@@ -7,8 +7,8 @@ const ZONE = "topology.kubernetes.io/zone";
 const HOST = "kubernetes.io/hostname";
 const GPU = "example.com/gpu";
 
-const small = { cpu: "2", memory: "4Gi", pods: "4" };
-const large = { cpu: "3500m", memory: "8Gi", pods: "6" };
+const small = { cpu: "4", memory: "8Gi", pods: "6" };
+const large = { cpu: "7500m", memory: "16Gi", pods: "9" };
 
 export const fitNodes: readonly Node[] = [
   aNode("fit-1").zone("a").capacity(small).labelled({ disk: "ssd", rank: "1" }),
@@ -41,7 +41,7 @@ const rarely = <T>(arbitrary: fc.Arbitrary<T>, weight = 1): fc.Arbitrary<T | und
 const oneOf = fc.constantFrom;
 
 const requests = fc.record({
-  cpu: oneOf(undefined, "100m", "0.5", "1", "1200m", "3"),
+  cpu: oneOf(undefined, undefined, "100m", "0.5", "1200m", "3"),
   memory: rarely(oneOf("64Mi", "1Gi", "1500M", "5e9"), 3),
 });
 const resources = fc
@@ -71,7 +71,12 @@ const nodeTerm = oneOf(
 const oneNode = oneOf(...fitNodes).map(({ metadata }) => [
   { matchFields: [{ key: "metadata.name", operator: "In", values: [metadata?.name ?? ""] }] },
 ]);
-const labelSelector = oneOf({ matchLabels: { app: "a" } }, { matchLabels: { app: "b" } }, {}, undefined);
+const labelSelector = oneOf(
+  ...["a", "a", "b", "b"].map((app) => ({ matchLabels: { app } })),
+  { matchExpressions: [{ key: "app", operator: "Exists" }] },
+  {},
+  undefined,
+);
 const podTerm = fc.record({
   topologyKey: oneOf(ZONE, HOST, HOST),
   labelSelector,
@@ -106,13 +111,13 @@ export const fitPods: fc.Arbitrary<Pod> = fc
     resources,
     ports: rarely(ports),
     init: rarely(initContainer),
-    ofPod: rarely(oneOf("9", "3500m").map((cpu) => ({ requests: { cpu } }))),
+    ofPod: rarely(oneOf("7", "3500m").map((cpu) => ({ requests: { cpu } }))),
     runtimeClassName: rarely(oneOf("heavy")),
     tolerations,
     disk: rarely(oneOf("ssd", "hdd")),
-    nodeTerms: fc.oneof(rarely(fc.array(nodeTerm, { minLength: 1, maxLength: 2 })), oneNode),
+    nodeTerms: fc.oneof(rarely(fc.array(nodeTerm, { minLength: 1, maxLength: 2 })), oneNode, oneNode),
     podAffinity: rarely(terms(podTerm)),
-    podAntiAffinity: rarely(terms(podTerm)),
+    podAntiAffinity: rarely(terms(podTerm), 2),
     spreads: rarely(fc.uniqueArray(spread, { selector: (it) => it.topologyKey, maxLength: 2 }), 3),
   })
   .map(({ namespace, app, rev, init, disk, nodeTerms, spreads, ...it }) =>
