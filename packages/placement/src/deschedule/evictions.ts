@@ -72,6 +72,7 @@ export class Evictions {
       },
       podsOn: (node) => watches.podsOn(node),
       namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
+      forbidding: () => watches.forbidding(),
     };
     const passController = createController({
       ...options,

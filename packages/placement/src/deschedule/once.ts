@@ -10,10 +10,11 @@ import { type LostPod, nameOf } from "./decide.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
 import { findFit, type Ground } from "./fit.ts";
+import { forbidsNeighbours } from "./fit-topology.ts";
 import { forecastEvictions } from "./forecast.ts";
 import { type JudgeSight, judge } from "./judge.ts";
 import { ownerOf } from "./ledger.ts";
-import { podFitFields, slimPod } from "./pod-fields.ts";
+import { podFitFields, podProjection } from "./pod-fields.ts";
 import { DESCHEDULE, type DeschedulePolicies, type DeschedulePolicyInForce } from "./policy.ts";
 import { formatDescheduling, formatEvictions } from "./show.ts";
 import { RUNNING } from "./watches.ts";
@@ -36,7 +37,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     const { policies = [] } = inForce ?? {};
     if (policies.length === 0 || only !== undefined) return { capability };
     const found = await listObjects(
-      { resource: pods, fieldSelector: RUNNING, project: slimPod, consequence: UNKNOWN },
+      { resource: pods, fieldSelector: RUNNING, project: podProjection(), consequence: UNKNOWN },
       run,
     );
     const labels = await readNamespaces(run);
@@ -51,10 +52,12 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
           const groups = Map.groupBy(found, keyOf);
           return (key) => groups.get(key) ?? [];
         };
+        const forbidding = found.filter(forbidsNeighbours);
         const ground: Ground = {
           nodes: [...nodes.values()],
           podsOn: by(({ spec }) => spec?.nodeName ?? ""),
           namespaceLabels: (name) => labels.get(name),
+          forbidding: () => forbidding,
         };
         const nodeOf = ({ spec }: Pod): Node | undefined => nodes.get(spec?.nodeName ?? "");
         const stateOf = (pod: Pod, policy: DeschedulePolicyInForce) => judge(pod, nodeOf(pod), policy, sight);

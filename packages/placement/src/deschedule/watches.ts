@@ -3,8 +3,9 @@ import { InformerSet, type InformerSetOptions, NamespaceWatch } from "@berth/hos
 import { type Pod, pods } from "@berth/kube";
 import type { Change, Component, Informer, ObjectKey } from "@berth/runtime";
 import { nodeOf } from "../node/pod-nodes.ts";
+import { forbidsNeighbours } from "./fit-topology.ts";
 import { ownerOf } from "./ledger.ts";
-import { slimPod } from "./pod-fields.ts";
+import { podProjection } from "./pod-fields.ts";
 
 interface DescheduleWatchOptions
   extends Pick<InformerSetOptions<Pod>, "client" | "cluster" | "clock" | "log" | "metrics"> {
@@ -20,6 +21,7 @@ const ALL = "all";
 const BY_NODE = "node";
 const BY_OWNER = "owner";
 const BY_NAMESPACE = "namespace";
+const FORBIDDING = "forbidding";
 /** Field selector of pods that have not ended. */
 export const RUNNING = "status.phase!=Succeeded,status.phase!=Failed";
 
@@ -48,8 +50,9 @@ export class DescheduleWatches {
       [BY_NODE]: nodeOf,
       [BY_OWNER]: (pod: Pod) => [ownerOf(pod)],
       [BY_NAMESPACE]: ({ metadata }: Pod) => [metadata?.namespace ?? ""],
+      [FORBIDDING]: (pod: Pod) => (forbidsNeighbours(pod) ? [FORBIDDING] : []),
     };
-    const wanted = { key: ALL, scope: { fieldSelector: RUNNING }, project: slimPod, indexes };
+    const wanted = { key: ALL, scope: { fieldSelector: RUNNING }, project: podProjection(), indexes };
     this.#pods.want(needed ? [wanted] : []);
     this.#namespaces.want(needed);
   }
@@ -72,6 +75,11 @@ export class DescheduleWatches {
 
   podsOf(owner: string): readonly Pod[] {
     return this.#informer?.byIndex(BY_OWNER, owner) ?? [];
+  }
+
+  /** See `Ground.forbidding`. */
+  forbidding(): readonly Pod[] {
+    return this.#informer?.byIndex(FORBIDDING, FORBIDDING) ?? [];
   }
 
   podsIn(namespace: string): readonly Pod[] {
