@@ -13,7 +13,7 @@ export function declaredKeys(contributions: readonly Contribution[]): ReadonlySe
   return new Set(ids.filter((id) => id.startsWith(LABEL)).map((id) => id.slice(LABEL.length)));
 }
 
-/** True when a rule wants another value than stands, or cannot decide now about this label. */
+/** True when a rule is about to write another value than stands, or cannot decide now about this label. */
 export function isUnsettled(
   node: Node,
   key: string,
@@ -25,6 +25,11 @@ export function isUnsettled(
   return facts.some(({ capability, known }) => {
     if (!known()) return true;
     const { marks, keep } = capability.contribute(view, now).decision;
-    return keep.has(id) || marks.some((mark) => mark.id === id && mark.value !== standingValue(node, id));
+    const standing = standingValue(node, id);
+    const isForeign = standing !== undefined && !view.owned.has(id);
+    return (
+      keep.has(id) ||
+      marks.some((it) => it.id === id && it.value !== standing && !(isForeign && it.foreign === "leave"))
+    );
   });
 }
