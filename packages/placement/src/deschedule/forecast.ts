@@ -25,7 +25,7 @@ export type ForecastView = Pick<EvictionView, "lost" | "inScope" | "podsOf" | "f
 
 /** Assumes that each pod stays lost for long enough, and that each replacement becomes Ready where it fits. */
 export function forecastEvictions(view: ForecastView): readonly PodForecast[] {
-  const found: PodForecast[] = [];
+  const found: (readonly [Standing, step: number | undefined])[] = [];
   const gone = new Set<Pod>();
   const owners = new Set<string>();
   const placed: Placed[] = [];
@@ -50,13 +50,14 @@ export function forecastEvictions(view: ForecastView): readonly PodForecast[] {
       going.length > 0 &&
       (reason === reasons.EvictionLimit ||
         (reason === reasons.ReplacementAwaited && owners.has(ownerOf(lost.pod))));
-    const settled = standings.filter(
-      (one) => !isLater(one) && (one.target !== undefined || !gone.has(one.lost.pod) || going.includes(one)),
-    );
-    found.push(...settled.map((one) => toForecast(one, going.includes(one) ? step : undefined)));
+    const settled = standings.filter((one) => !isLater(one));
+    found.push(...settled.map((one) => [one, going.includes(one) ? step : undefined] as const));
     left = standings.filter((one) => isLater(one) && !gone.has(one.lost.pod)).map(({ lost }) => lost);
   }
-  return found;
+  // A pod may stay under one policy and go under another.
+  return found
+    .filter(([{ lost }, step]) => step !== undefined || !gone.has(lost.pod))
+    .map(([one, step]) => toForecast(one, step));
 }
 
 function toForecast({ lost, reason, message, target }: Standing, step: number | undefined): PodForecast {
