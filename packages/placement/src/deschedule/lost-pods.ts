@@ -64,8 +64,13 @@ export class LostPods {
     return this.#byPod.size;
   }
 
+  /** Under the policies now in force, also where a pod was judged before a policy changed. */
   all(): readonly LostPod[] {
-    return [...this.#byPod.values()].flat();
+    const inForce = new Map(this.#options.policies().map((policy) => [policy.rule, policy]));
+    return [...this.#byPod.values()].flat().flatMap((one) => {
+      const policy = inForce.get(one.policy.rule);
+      return policy === undefined ? [] : [policy === one.policy ? one : { ...one, policy }];
+    });
   }
 }
 
