@@ -32,9 +32,8 @@ export interface EvictionView {
   readonly podsOf: (owner: string) => readonly Pod[];
   /** Evicted pods that have their place on another node already. */
   readonly placed: readonly Placed[];
-  readonly fit: (pod: Pod, how: "True" | "PendingOk", placed: readonly Placed[]) => FitResult;
-  /** How many lookups of `fit` this pass may make: each reads many nodes. */
-  readonly maxFits: number;
+  /** `undefined`: not in this pass, because each lookup reads many nodes. */
+  readonly fit: (pod: Pod, how: "True" | "PendingOk", placed: readonly Placed[]) => FitResult | undefined;
   /** Wall clock and monotonic, ms. */
   readonly now: number;
   readonly nowMs: number;
@@ -96,8 +95,12 @@ export function nameOf({ metadata }: Pod): string {
 function tooManyOf({ inScope, ledger, nowMs }: EvictionView) {
   return ([policy, lost]: [DeschedulePolicyInForce, readonly LostPod[]]): readonly string[] => {
     const { rule, forMs, spec } = policy;
-    const soon = lost.filter(({ sinceMs }) => sinceMs + forMs - nowMs <= BREAKER_WINDOW_MS).length;
-    const going = soon + ledger.begunSince(nowMs - BREAKER_WINDOW_MS, rule);
+    const soon = lost.filter(
+      ({ pod, sinceMs }) => sinceMs + forMs - nowMs <= BREAKER_WINDOW_MS && !ledger.isGivenUp(ownerOf(pod)),
+    );
+    const begun = ledger.begunSince(nowMs - BREAKER_WINDOW_MS, rule);
+    // A pod that is being evicted may still be on its node.
+    const going = new Set([...soon.map(({ pod }) => pod.metadata?.uid), ...begun.map(({ uid }) => uid)]).size;
     const { percent, pods } = spec.breaker;
     return going >= pods && going * 100 > inScope(policy) * percent ? [rule] : [];
   };
@@ -116,13 +119,12 @@ class Pass {
   readonly #lost: ReadonlySet<string>;
   readonly #begun: Begun[];
   readonly #owners: Set<string>;
-  readonly #fits = new Map<string, FitResult>();
   readonly #placed: Placed[];
-  #fitsLeft: number;
+  readonly #fits = new Map<string, FitResult>();
   #perMinute: number;
 
   constructor(view: EvictionView, tooMany: ReadonlySet<string>) {
-    const { ledger, lost, maxFits, nowMs } = view;
+    const { ledger, lost, nowMs } = view;
     this.#view = view;
     this.#tooMany = tooMany;
     this.#lost = new Set(lost.map(({ pod }) => pod.metadata?.uid ?? ""));
@@ -133,8 +135,7 @@ class Pass {
     }));
     this.#owners = new Set(ledger.inProgress.keys());
     this.#placed = [...view.placed];
-    this.#fitsLeft = maxFits;
-    this.#perMinute = ledger.begunSince(nowMs - MINUTE_MS);
+    this.#perMinute = ledger.begunSince(nowMs - MINUTE_MS).length;
   }
 
   /** `undefined`: the pod goes already. */
@@ -231,7 +232,7 @@ class Pass {
     if (of((it) => it.namespace === namespace) >= limits.namespace)
       return limited(`${limits.namespace} evictions in namespace ${namespace}`);
     if (this.#perMinute < limits.perMinute) return undefined;
-    const oldest = ledger.oldestSince(nowMs - MINUTE_MS) ?? nowMs;
+    const [{ atMs: oldest } = { atMs: nowMs }] = ledger.begunSince(nowMs - MINUTE_MS);
     return {
       reason: reasons.EvictionLimit,
       message: `${limits.perMinute} evictions began within the last minute, which is the limit`,
@@ -245,13 +246,11 @@ class Pass {
     if (requireFit === "False") return undefined;
     // Replicas of one owner are alike, so one answer serves all that stay.
     const key = `${requireFit} ${ownerOf(pod)}`;
-    const known = this.#fits.get(key);
-    if (known === undefined && this.#fitsLeft <= 0) {
+    const found = this.#fits.get(key) ?? this.#view.fit(pod, requireFit, this.#placed);
+    if (found === undefined) {
       const message = "Berth looks for another node for other pods first";
       return { reason: reasons.EvictionLimit, message, recheckAfterMs: SOON_MS };
     }
-    if (known === undefined) this.#fitsLeft -= 1;
-    const found = known ?? this.#view.fit(pod, requireFit, this.#placed);
     if ("node" in found) return found;
     this.#fits.set(key, found);
     return { ...found, recheckAfterMs: FIT_AGAIN_MS };

@@ -9,7 +9,6 @@ import {
   decideEvictions,
   type EvictionDecision,
   FIT_AGAIN_MS,
-  nameOf,
   type Placed,
   type Standing,
 } from "./decide.ts";
@@ -25,7 +24,7 @@ const ACTION = "EvictPod";
 const COALESCE_MS = 20;
 /** The backstop: all pods are judged again, ms. */
 const SWEEP_MS = 3_600_000;
-/** Until Berth looks again at a pod that it cannot judge yet, ms. */
+/** Until Berth looks again at what it cannot judge yet, ms. */
 const UNKNOWN_MS = 5_000;
 /** A pass over very many lost pods is followed by a pause of so many times its duration. */
 const PAUSES = 4;
@@ -152,7 +151,7 @@ export class Evictions {
     }
     // Its node is right again since the pass.
     if (isChosen) this.ledger.withdraw(uid);
-    const findings = (this.#standings.get(nameOf(pod)) ?? []).filter(({ reason }) => TOLD.has(reason));
+    const findings = (this.#standings.get(uid) ?? []).filter(({ reason }) => TOLD.has(reason));
     return { findings, ...(!isKnown && { recheckAfterMs: UNKNOWN_MS }) };
   }
 
@@ -162,6 +161,11 @@ export class Evictions {
     if (nowMs < this.#pausedUntilMs) return { recheckAfterMs: this.#pausedUntilMs - nowMs };
     const sweepMs = this.#sweep(nowMs);
     if (!watches.synced) return { recheckAfterMs: sweepMs };
+    // The caches may be old.
+    if (watches.problem() !== undefined) {
+      onPass();
+      return { recheckAfterMs: UNKNOWN_MS };
+    }
     this.#observe(nowMs);
     const decision = this.#decideAll(nowMs);
     this.ledger.freeze(decision.tooMany, nowMs);
@@ -169,7 +173,8 @@ export class Evictions {
     onPass();
     const endMs = clock.monotonic();
     this.#pausedUntilMs = endMs + (endMs - nowMs) * PAUSES;
-    return { recheckAfterMs: Math.min(sweepMs, decision.recheckAfterMs ?? sweepMs) };
+    const decideMs = Math.min(decision.recheckAfterMs ?? sweepMs, this.ledger.endsInMs(nowMs));
+    return { recheckAfterMs: Math.min(sweepMs, decideMs) };
   }
 
   /** @returns when the next sweep is, ms. */
@@ -177,8 +182,6 @@ export class Evictions {
     const leftMs = this.#sweptMs + SWEEP_MS - nowMs;
     if (leftMs > 0) return leftMs;
     this.#sweptMs = nowMs;
-    const { watches } = this.#options;
-    this.ledger.retain(new Set(Array.from(watches.list(), ({ metadata }) => metadata?.uid ?? "")));
     this.judgeAll();
     return SWEEP_MS;
   }
@@ -202,6 +205,7 @@ export class Evictions {
 
   #decideAll(nowMs: number): EvictionDecision {
     const { clock, watches, lost, inScope } = this.#options;
+    let lookups = 0;
     return decideEvictions({
       lost: lost.all(),
       inScope,
@@ -212,11 +216,12 @@ export class Evictions {
         const key = `${how} ${ownerOf(pod)}`;
         const known = this.#unfit.get(key);
         if (known !== undefined && nowMs - known.atMs < FIT_AGAIN_MS) return known.found;
+        if (lookups === MAX_FITS) return undefined;
+        lookups += 1;
         const found = findFit(pod, how, this.#ground, placed);
         if ("reason" in found) this.#unfit.set(key, { found, atMs: nowMs });
         return found;
       },
-      maxFits: MAX_FITS,
       now: clock.now(),
       nowMs,
     });
@@ -231,10 +236,10 @@ export class Evictions {
 
   #begin(standings: readonly Standing[], nowMs: number): void {
     const before = this.#standings;
-    this.#standings = Map.groupBy(standings, ({ lost: { name } }) => name);
+    this.#standings = Map.groupBy(standings, ({ lost: { pod } }) => pod.metadata?.uid ?? "");
     for (const { lost, reason, target, message } of standings) {
-      const { pod, name, policy } = lost;
-      const isNew = !before.get(name)?.some((it) => it.reason === reason);
+      const { pod, policy } = lost;
+      const isNew = !before.get(pod.metadata?.uid ?? "")?.some((it) => it.reason === reason);
       if (reason === reasons.PodDescheduled) {
         const owner = ownerOf(pod);
         const known = new Set(this.#options.watches.podsOf(owner).map(({ metadata }) => metadata?.uid ?? ""));

@@ -37,7 +37,6 @@ export function forecastEvictions(view: ForecastView): readonly PodForecast[] {
       ledger: emptyLedger,
       podsOf: (owner) => view.podsOf(owner).filter((pod) => !gone.has(pod)),
       placed,
-      maxFits: Number.POSITIVE_INFINITY,
       nowMs: 0,
     });
     const going = standings.filter(({ reason }) => reason === reasons.PodDescheduled);

@@ -1,6 +1,6 @@
 /** What Berth remembers of its evictions. Times are monotonic milliseconds. A restart forgets it. */
 import type { Pod } from "@berth/kube";
-import type { Reason } from "../api/reasons.ts";
+import { type Reason, reasons } from "../api/reasons.ts";
 import { controllerOf } from "../node/owner-reference.ts";
 
 /** The window of the breaker. */
@@ -38,9 +38,15 @@ interface Rest {
   readonly message: string;
 }
 
+interface Begun {
+  readonly rule: string;
+  readonly atMs: number;
+  readonly uid: string;
+}
+
 interface OwnerRecord {
-  /** UIDs of pods that came after an eviction, and have not been found on a wrong node. */
-  readonly replacements: Set<string>;
+  /** By UID, the pods that came after an eviction. `true`: neither Ready nor on a wrong node so far. */
+  readonly replacements: Map<string, boolean>;
   returns: number;
 }
 
@@ -48,10 +54,8 @@ interface OwnerRecord {
 export interface LedgerView {
   /** By owner. */
   readonly inProgress: ReadonlyMap<string, Eviction>;
-  /** How many evictions began after this time. @param rule only those of this policy. */
-  begunSince(atMs: number, rule?: string): number;
-  /** The time at which the oldest eviction after `atMs` began. */
-  oldestSince(atMs: number): number | undefined;
+  /** Evictions that began after this time, oldest first. @param rule only those of this policy. */
+  begunSince(atMs: number, rule?: string): readonly Begun[];
   restOf(uid: string): Rest | undefined;
   isGivenUp(owner: string): boolean;
   /** When evictions of the policy were last too many at once. */
@@ -60,8 +64,7 @@ export interface LedgerView {
 
 export const emptyLedger: LedgerView = {
   inProgress: new Map(),
-  begunSince: () => 0,
-  oldestSince: () => undefined,
+  begunSince: () => [],
   restOf: () => undefined,
   isGivenUp: () => false,
   frozenAt: () => undefined,
@@ -72,7 +75,7 @@ export function ownerOf({ metadata = {} }: Pod): string {
   return controllerOf(metadata)?.uid ?? metadata.uid ?? "";
 }
 
-/** A pod that no controller reports as Ready. */
+/** True for a pod that its kubelet reports as Ready. */
 export function isReady({ status }: Pod): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") ?? false;
 }
@@ -80,7 +83,7 @@ export function isReady({ status }: Pod): boolean {
 export class EvictionLedger implements LedgerView {
   readonly #inProgress = new Map<string, Eviction>();
   /** Oldest first; none older than the window of the breaker. */
-  #begun: readonly { readonly rule: string; readonly atMs: number; readonly uid: string }[] = [];
+  #begun: readonly Begun[] = [];
   readonly #rests = new Map<string, Rest>();
   readonly #owners = new Map<string, OwnerRecord>();
   readonly #frozen = new Map<string, number>();
@@ -89,12 +92,8 @@ export class EvictionLedger implements LedgerView {
     return this.#inProgress;
   }
 
-  begunSince(atMs: number, rule?: string): number {
-    return this.#begun.filter((one) => one.atMs > atMs && (rule === undefined || one.rule === rule)).length;
-  }
-
-  oldestSince(atMs: number): number | undefined {
-    return this.#begun.find((one) => one.atMs > atMs)?.atMs;
+  begunSince(atMs: number, rule?: string): readonly Begun[] {
+    return this.#begun.filter((one) => one.atMs > atMs && (rule === undefined || one.rule === rule));
   }
 
   restOf(uid: string): Rest | undefined {
@@ -127,7 +126,7 @@ export class EvictionLedger implements LedgerView {
     this.#rests.delete(uid);
   }
 
-  /** The eviction did not happen. @param waitMs the wait that the server asked for. */
+  /** The eviction did not happen. @param waitMs the wait that the server asked for. Budgets double it. */
   refuse(
     uid: string,
     why: { readonly reason: Reason; readonly message: string },
@@ -136,7 +135,8 @@ export class EvictionLedger implements LedgerView {
   ): void {
     if (!this.withdraw(uid)) return;
     const before = this.#rests.get(uid)?.waitMs ?? REST_MS / 2;
-    const wait = Math.max(waitMs, Math.min(before * 2, MAX_REST_MS));
+    const isBudget = why.reason === reasons.DisruptionBudget;
+    const wait = isBudget ? Math.max(waitMs, Math.min(before * 2, MAX_REST_MS)) : waitMs;
     this.#rests.set(uid, { ...why, waitMs: wait, untilMs: nowMs + wait });
   }
 
@@ -154,8 +154,9 @@ export class EvictionLedger implements LedgerView {
     for (const [rule, atMs] of this.#frozen) if (nowMs - atMs >= BREAKER_WINDOW_MS) this.#frozen.delete(rule);
   }
 
-  /** A policy that the user has changed begins anew. */
+  /** A policy that the user has changed begins anew, and may not want what was not sent yet. */
   forgetPolicies(): void {
+    for (const { pod } of [...this.#inProgress.values()]) this.withdraw(pod.metadata?.uid ?? "");
     this.#frozen.clear();
     this.#owners.clear();
     for (const { owner } of this.#inProgress.values()) this.#record(owner);
@@ -163,7 +164,8 @@ export class EvictionLedger implements LedgerView {
 
   /**
    * Looks at the pods of owners whose pods were evicted. An eviction ends when a pod that came after it is Ready, or
-   * after `REPLACEMENT_MS`. @returns evictions that ended without any new pod.
+   * after `REPLACEMENT_MS`. Without a controller there is no new pod, so it ends when the pod is gone.
+   * @returns evictions that ended without a new pod of the controller.
    */
   observe(
     podsOf: (owner: string) => readonly Pod[],
@@ -176,12 +178,13 @@ export class EvictionLedger implements LedgerView {
       const gone = !pods.some(({ metadata }) => metadata?.uid === eviction.pod.metadata?.uid);
       const come = pods.filter(({ metadata }) => !eviction.known.has(metadata?.uid ?? ""));
       if (gone) eviction.isAccepted = true;
-      for (const { metadata } of come) this.#record(owner).replacements.add(metadata?.uid ?? "");
-      const ageMs = nowMs - eviction.atMs;
-      const isOver = ageMs >= (eviction.isAccepted ? REPLACEMENT_MS : ANSWER_MS);
-      if (!isOver && !(gone && come.some(isReady))) continue;
+      const { replacements } = this.#record(owner);
+      for (const { metadata: { uid = "" } = {} } of come)
+        if (!replacements.has(uid)) replacements.set(uid, true);
+      const isWhole = gone && (owner === eviction.pod.metadata?.uid || come.some(isReady));
+      if (!isWhole && nowMs < endOf(eviction)) continue;
       this.#inProgress.delete(owner);
-      if (!eviction.isAccepted || come.length > 0) continue;
+      if (isWhole || !eviction.isAccepted || come.length > 0) continue;
       this.#record(owner).returns += 1;
       missing.push(eviction);
     }
@@ -190,20 +193,22 @@ export class EvictionLedger implements LedgerView {
       const here = new Set(pods.map(({ metadata }) => metadata?.uid ?? ""));
       for (const pod of pods) {
         const uid = pod.metadata?.uid ?? "";
-        if (!record.replacements.has(uid)) continue;
+        if (!record.replacements.get(uid)) continue;
         // Only a pod that comes to a wrong node counts, not one whose node becomes wrong later.
         if (isLost(pod)) record.returns += 1;
-        if (isLost(pod) || isReady(pod)) record.replacements.delete(uid);
+        if (isLost(pod) || isReady(pod)) record.replacements.set(uid, false);
       }
-      for (const uid of record.replacements) if (!here.has(uid)) record.replacements.delete(uid);
+      for (const uid of record.replacements.keys()) if (!here.has(uid)) record.replacements.delete(uid);
       if (pods.length === 0 && !this.#inProgress.has(owner)) this.#owners.delete(owner);
     }
+    for (const [uid, { untilMs }] of this.#rests) if (nowMs - untilMs >= MAX_REST_MS) this.#rests.delete(uid);
     return missing;
   }
 
-  /** Forgets the refusals of pods that do not exist any more. */
-  retain(uids: ReadonlySet<string>): void {
-    for (const uid of this.#rests.keys()) if (!uids.has(uid)) this.#rests.delete(uid);
+  /** Until time alone ends an eviction or a freeze, ms; `Infinity` without one. */
+  endsInMs(nowMs: number): number {
+    const frozen = this.#frozen.values().map((atMs) => atMs + BREAKER_WINDOW_MS);
+    return Math.max(1, Math.min(...this.#inProgress.values().map(endOf), ...frozen) - nowMs);
   }
 
   #of(uid: string): Eviction | undefined {
@@ -211,8 +216,12 @@ export class EvictionLedger implements LedgerView {
   }
 
   #record(owner: string): OwnerRecord {
-    const record = this.#owners.get(owner) ?? { replacements: new Set(), returns: 0 };
+    const record = this.#owners.get(owner) ?? { replacements: new Map(), returns: 0 };
     this.#owners.set(owner, record);
     return record;
   }
+}
+
+function endOf({ atMs, isAccepted }: Eviction): number {
+  return atMs + (isAccepted ? REPLACEMENT_MS : ANSWER_MS);
 }

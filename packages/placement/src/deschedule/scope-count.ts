@@ -14,7 +14,7 @@ const MAX_AGE_MS = 10_000;
 
 export class ScopeCount {
   readonly #options: ScopeCountOptions;
-  readonly #counts = new WeakMap<DeschedulePolicyInForce, { count: number; atMs: number; of: number }>();
+  readonly #counts = new Map<DeschedulePolicyInForce, { count: number; atMs: number; of: number }>();
   #changes = 0;
 
   constructor(options: ScopeCountOptions) {
@@ -36,5 +36,10 @@ export class ScopeCount {
     for (const pod of pods()) if (isIn(pod, policy)) count += 1;
     this.#counts.set(policy, { count, atMs, of: this.#changes });
     return count;
+  }
+
+  /** All pods are judged anew. */
+  clear(): void {
+    this.#counts.clear();
   }
 }

@@ -36,7 +36,7 @@ function wire(host: NodeHost): Wired {
   wireNotifiers(host);
   const { cluster, clock, nodes, installation } = host;
   const policies = (): readonly DeschedulePolicyInForce[] => documents.inForce?.policies ?? [];
-  const derived = followDerivedKeys({ facts: host.facts, onChange: () => evictions.judgeAll() });
+  const derived = followDerivedKeys({ facts: host.facts, onChange: () => judgeAll() });
   const watches = new DescheduleWatches({
     ...host,
     onPod({ object }) {
@@ -49,7 +49,7 @@ function wire(host: NodeHost): Wired {
       scope.changed();
       evictions.judge(watches.podsIn(namespace));
     },
-    onSynced: () => evictions.judgeAll(),
+    onSynced: () => judgeAll(),
   });
   const lost = new LostPods({
     policies,
@@ -74,6 +74,10 @@ function wire(host: NodeHost): Wired {
     onPass: () => askStatuses(),
   });
   const { ledger } = evictions;
+  const judgeAll = (): void => {
+    scope.clear();
+    evictions.judgeAll();
+  };
   const countsOf = (rule: string): DescheduleCounts | undefined => {
     const policy = policies().find((it) => it.rule === rule);
     if (policy === undefined) return undefined;
@@ -109,9 +113,8 @@ function wire(host: NodeHost): Wired {
     onChange({ policies: inForce }) {
       watches.want(inForce.length > 0);
       ledger.forgetPolicies();
-      scope.changed();
       if (inForce.length === 0) lost.clear();
-      evictions.judgeAll();
+      judgeAll();
       evictions.decide();
     },
     onLook: askStatuses,
