@@ -2,7 +2,7 @@
 import type { Node, Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import type { FitResult } from "./fit.ts";
-import { askedKeys, type JudgeSight, judge } from "./judge.ts";
+import { type JudgeSight, judge, scopedKeys } from "./judge.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
 export interface PodDescheduling {
@@ -31,7 +31,7 @@ export function explainDescheduling(
       return [{ ...of, state: "Stays", reason: verdict.reason, message: verdict.message }];
     if (verdict.state === "unknown")
       return [{ ...of, state: "Unknown", message: "Berth cannot tell now whether its node is right for it" }];
-    if (verdict.state === "fits") return [{ ...of, state: "Fits", message: wouldEvict(pod, policy) }];
+    if (verdict.state === "fits") return [{ ...of, state: "Fits", message: wouldEvict(pod, policy, sight) }];
     if (spec.dryRun) return [{ ...of, state: "Lost", reason: reasons.DryRun, message: verdict.message }];
     const found = spec.requireFit === "False" ? undefined : fit(pod);
     if (found !== undefined && "reason" in found)
@@ -44,8 +44,9 @@ export function explainDescheduling(
   });
 }
 
-function wouldEvict(pod: Pod, { spec }: DeschedulePolicyInForce): string {
-  const keys = askedKeys(pod).filter((key) => spec.keys?.includes(key) ?? true);
+function wouldEvict(pod: Pod, policy: DeschedulePolicyInForce, sight: JudgeSight): string {
+  const { spec } = policy;
+  const keys = scopedKeys(pod, policy, sight) ?? [];
   const what = [
     ...(keys.length > 0 ? [`its node no longer matches it in ${keys.join(", ")}`] : []),
     ...(spec.taints.length > 0

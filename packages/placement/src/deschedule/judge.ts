@@ -47,18 +47,16 @@ export function judge(
 ): Verdict {
   if (isEnding(pod)) return outside;
   const { spec } = policy;
-  const keys = spec.keys === undefined ? sight.derivedKeys() : new Set(spec.keys);
-  const isScoped = (key: string): boolean => keys !== undefined && (keys.has(EVERY) || keys.has(key));
-  const asked = askedKeys(pod);
-  if (spec.taints.length === 0 && keys !== undefined && !asked.some(isScoped)) return outside;
+  const scoped = scopedKeys(pod, policy, sight);
+  if (spec.taints.length === 0 && scoped?.length === 0) return outside;
   const namespace = sight.namespaceLabels(pod.metadata?.namespace ?? "");
-  if (namespace === undefined || keys === undefined) return asked.length === 0 ? outside : unknown;
+  if (namespace === undefined || scoped === undefined) return unknown;
   if (!matchesSelector(spec.podSelector, pod.metadata?.labels)) return outside;
   if (!matchesSelector(spec.namespaceSelector, namespace ?? {})) return outside;
   const why = whyItStays(pod, namespace ?? {}, spec.include);
   if (why !== undefined) return { state: "stays", ...why };
   if (node === undefined || node.metadata?.deletionTimestamp !== undefined) return unknown;
-  const lacking = failingKeys(pod, node).filter(isScoped);
+  const lacking = failingKeys(pod, node).filter((key) => scoped.includes(key));
   if (lacking.some((key) => sight.isUnsettled(node, key))) return unknown;
   const taint = node.spec?.taints?.find((it) => isRefusing(it, spec.taints, pod));
   if (lacking.length === 0 && taint === undefined) return fits;
@@ -104,8 +102,20 @@ function whyItStays(
   return undefined;
 }
 
+/** Keys in the scope of the policy that the pod asks for. `undefined`: not known yet. */
+export function scopedKeys(
+  pod: Pod,
+  { spec }: DeschedulePolicyInForce,
+  { derivedKeys }: Pick<JudgeSight, "derivedKeys">,
+): readonly string[] | undefined {
+  const asked = askedKeys(pod);
+  if (asked.length === 0 || spec.keys?.includes(EVERY)) return asked;
+  const keys = spec.keys === undefined ? derivedKeys() : new Set(spec.keys);
+  return keys && asked.filter((key) => keys.has(key));
+}
+
 /** Keys of labels that its node selector and its required node affinity name. */
-export function askedKeys({ spec }: Pod): readonly string[] {
+function askedKeys({ spec }: Pod): readonly string[] {
   const terms = requiredTerms(spec);
   if (spec?.nodeSelector === undefined && terms === undefined) return [];
   const keys = new Set(Object.keys(spec?.nodeSelector ?? {}));
