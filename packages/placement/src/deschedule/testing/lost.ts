@@ -31,6 +31,17 @@ export function gpuPod(name: string): PodBuilder {
     .ready();
 }
 
+/** A pod of an owner of its own, which has its name. */
+export function single(name: string): Pod {
+  return gpuPod(name).ownedBy("ReplicaSet", name, name).build();
+}
+
+/** `p1`, `p2` and so on, lost under one policy. */
+export function singles(count: number, more: Partial<LostPod> = {}): readonly LostPod[] {
+  const of = { policy: aPolicy(), ...more };
+  return Array.from({ length: count }, (_, i) => lostPod(single(`p${i + 1}`), of));
+}
+
 /** The default: rules write the label `GPU`, and all is known. */
 export const sight: JudgeSight = {
   namespaceLabels: () => ({}),

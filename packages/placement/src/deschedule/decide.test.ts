@@ -1,0 +1,213 @@
+import type { Pod } from "@berth/kube";
+import { describe, expect, it } from "vitest";
+import { decideEvictions, type EvictionView, type LostPod } from "./decide.ts";
+import { type Eviction, emptyLedger, type LedgerView } from "./ledger.ts";
+import { anEviction, aPolicy, aView, decided, gpuPod, lostPod, single, singles } from "./testing/lost.ts";
+
+const HOUR = 3_600_000;
+const inProgress = (...evictions: readonly Eviction[]): LedgerView => ({
+  ...emptyLedger,
+  inProgress: new Map(evictions.map((it) => [it.owner, it])),
+});
+const begun =
+  (...times: readonly number[]): LedgerView["begunSince"] =>
+  (sinceMs) =>
+    times.flatMap((atMs, i) => (atMs > sinceMs ? [{ uid: `gone${i}`, rule: "config/default", atMs }] : []));
+
+interface Row {
+  readonly reason: string;
+  readonly recheckAfterMs?: number;
+  readonly spec?: object;
+  readonly ledger?: Partial<LedgerView>;
+  readonly view?: Partial<EvictionView> & { readonly pods?: readonly Pod[] };
+  readonly sinceMs?: number;
+}
+
+/** The decision table, in its order. */
+const TABLE: readonly Row[] = [
+  { reason: "DryRun", spec: { dryRun: true } },
+  { reason: "EvictionsFrozen", recheckAfterMs: 60_000, ledger: { frozenAt: () => HOUR - 240_000 } },
+  { reason: "EvictionDelayed", recheckAfterMs: 299_000, sinceMs: HOUR - 1_000 },
+  { reason: "PodTooYoung", recheckAfterMs: HOUR, spec: { minAge: "2h" } },
+  { reason: "OwnerGivenUp", ledger: { isGivenUp: () => true } },
+  { reason: "ReplacementAwaited", recheckAfterMs: 60_000, view: { pods: [gpuPod("b").notReady().build()] } },
+  {
+    reason: "DisruptionBudget",
+    recheckAfterMs: 7_000,
+    ledger: {
+      restOf: () => ({ untilMs: HOUR + 7_000, waitMs: 10_000, reason: "DisruptionBudget", message: "no" }),
+    },
+  },
+  {
+    reason: "EvictionLimit",
+    recheckAfterMs: 60_000,
+    spec: { limits: { cluster: 1 } },
+    ledger: { inProgress: inProgress(anEviction(single("other"))).inProgress },
+  },
+  {
+    reason: "NoOtherNode",
+    recheckAfterMs: 10_000,
+    view: { fit: () => ({ reason: "NoOtherNode", message: "none" }) },
+  },
+  { reason: "PodDescheduled" },
+];
+
+describe("the decision table", () => {
+  it.each(
+    TABLE.map((row, i) => [`D-B${i + 1} ${row.reason}, whatever holds of the rows below`, row, i] as const),
+  )("%s", (_, { reason, recheckAfterMs }, from) => {
+    const rows = TABLE.slice(from);
+    const merged = (key: "spec" | "ledger" | "view"): object =>
+      Object.assign({}, ...rows.map((row) => row[key]));
+    const [sinceMs = 0] = rows.flatMap((row) => row.sinceMs ?? []);
+    const one = lostPod(gpuPod("a").build(), { policy: aPolicy(merged("spec")), sinceMs });
+    const view = aView([one], { ...merged("view"), ledger: { ...emptyLedger, ...merged("ledger") } });
+    const { standings, recheckAfterMs: next } = decideEvictions(view);
+    expect(standings.map((it) => [it.reason, it.recheckAfterMs])).toEqual([[reason, recheckAfterMs]]);
+    expect(next).toBe(recheckAfterMs);
+  });
+
+  it("D-B11 says which node takes the pod", () => {
+    expect(decideEvictions(aView([lostPod(single("a"))])).standings).toMatchObject([
+      { target: "n9", message: "it is lost; node n9 takes it" },
+    ]);
+  });
+
+  it("D-B12 asks for no other node where the policy does not", () => {
+    const fit = (): never => expect.unreachable();
+    const policy = aPolicy({ requireFit: false });
+    expect(decideEvictions(aView([lostPod(single("a"), { policy })], { fit })).standings).toMatchObject([
+      { reason: "PodDescheduled", message: "it is lost" },
+    ]);
+  });
+});
+
+describe("one pod of an owner at a time", () => {
+  const ready = gpuPod("b").on("n2").build();
+  it.each<[string, readonly Pod[], string]>([
+    ["D-B13 goes while the others are Ready", [ready], "PodDescheduled"],
+    ["D-B14 waits for one that is not", [ready, gpuPod("c").notReady().build()], "ReplacementAwaited"],
+    ["D-B15 waits for one that has no node", [gpuPod("c").notReady().on("").build()], "ReplacementAwaited"],
+    [
+      "D-B16 waits for one that is being deleted, Ready as it is",
+      [gpuPod("c").stored({ uid: "c", deletionTimestamp: "2026-01-01T00:00:00Z" }).build()],
+      "ReplacementAwaited",
+    ],
+    ["D-B17 does not wait for pods of others", [single("x")], "PodDescheduled"],
+  ])("%s", (_, pods, reason) => {
+    expect(decided(aView([lostPod(gpuPod("a").build())], { pods }))).toEqual([`a ${reason}`]);
+  });
+
+  it("D-B18 lets the first go of several that are lost, Ready or not", () => {
+    const [a, b] = [gpuPod("a").notReady().build(), gpuPod("b").notReady().build()];
+    expect(decided(aView([lostPod(b), lostPod(a)]))).toEqual(["a PodDescheduled", "b ReplacementAwaited"]);
+  });
+
+  it("D-B19 waits while an eviction of the owner is in progress, and says nothing of the pod that goes", () => {
+    const [a, b] = [gpuPod("a").build(), gpuPod("b").build()];
+    expect(decided(aView([lostPod(a), lostPod(b)], { ledger: inProgress(anEviction(a)) }))).toEqual([
+      "b ReplacementAwaited",
+    ]);
+  });
+
+  it("D-B20 takes bare pods for owners of their own", () => {
+    const bare = (name: string): Pod =>
+      gpuPod(name)
+        .stored({ uid: name, ownerReferences: [] } as object)
+        .build();
+    expect(decided(aView([lostPod(bare("a")), lostPod(bare("b"))]))).toEqual([
+      "a PodDescheduled",
+      "b PodDescheduled",
+    ]);
+  });
+});
+
+describe("limits", () => {
+  it.each<[string, object, number]>([
+    ["D-B21 of the cluster", { cluster: 2 }, 2],
+    ["D-B22 of a node", { node: 3 }, 3],
+    ["D-B23 of a namespace", { namespace: 1 }, 1],
+    ["D-B24 of a minute", { perMinute: 4 }, 4],
+  ])("%s", (_, limits, going) => {
+    const policy = aPolicy({ limits: { node: 100, ...limits }, breaker: { percent: 100 } });
+    const reasons = decided(aView(singles(6, { policy })));
+    expect(reasons.filter((it) => it.endsWith("PodDescheduled"))).toHaveLength(going);
+    expect(reasons.filter((it) => it.endsWith("EvictionLimit"))).toHaveLength(6 - going);
+  });
+
+  it("D-B25 counts evictions in progress on the same node and in the same namespace only", () => {
+    const elsewhere = anEviction(gpuPod("x").on("n2").in("other").ownedBy("ReplicaSet", "x", "x").build());
+    const policy = aPolicy({ limits: { node: 1, namespace: 1 } });
+    const view = aView([lostPod(single("a"), { policy })], { ledger: inProgress(elsewhere) });
+    expect(decided(view)).toEqual(["a PodDescheduled"]);
+  });
+
+  it("D-B26 has room again a minute after the oldest eviction", () => {
+    const ledger = { ...emptyLedger, begunSince: begun(HOUR - 60_000, HOUR - 50_000, HOUR - 20_000) };
+    const policy = aPolicy({ limits: { perMinute: 2 } });
+    expect(decideEvictions(aView([lostPod(single("a"), { policy })], { ledger }))).toMatchObject({
+      standings: [{ reason: "EvictionLimit" }],
+      recheckAfterMs: 10_000,
+    });
+  });
+
+  it("D-B27 waits for its turn where no more nodes are looked at in this pass", () => {
+    const fit = ({ metadata }: Pod) => (metadata?.name === "p1" ? undefined : { node: "n9" });
+    expect(decideEvictions(aView(singles(2), { fit }))).toMatchObject({
+      standings: [{ reason: "EvictionLimit" }, { reason: "PodDescheduled" }],
+      recheckAfterMs: 50,
+    });
+  });
+
+  it("D-B28 looks once for the replicas of an owner that fit nowhere", () => {
+    let looks = 0;
+    const fit = () => {
+      looks += 1;
+      return { reason: "NoOtherNode", message: "none" } as const;
+    };
+    const lost = ["a", "b", "c"].map((name) => lostPod(gpuPod(name).build()));
+    expect(decided(aView(lost, { fit }))).toEqual(["a NoOtherNode", "b NoOtherNode", "c NoOtherNode"]);
+    expect(looks).toBe(1);
+  });
+
+  it("D-B29 counts a pod on the node that takes it for the pods after it", () => {
+    const placed: number[] = [];
+    const fit: EvictionView["fit"] = (_pod, _how, there) => {
+      placed.push(there.length);
+      return { node: "n9" };
+    };
+    decided(aView(singles(3), { fit, placed: [{ pod: single("x"), node: "n9" }] }));
+    expect(placed).toEqual([1, 2, 3]);
+  });
+});
+
+describe("the order", () => {
+  const of = (name: string, sinceMs: number, priority?: number): LostPod => {
+    const pod = single(name);
+    return lostPod(
+      { ...pod, spec: { containers: [], ...pod.spec, ...(priority !== undefined && { priority }) } },
+      { sinceMs },
+    );
+  };
+  it("D-B30 is low priority, then the longest wait, then the name", () => {
+    const lost = [of("e", 5), of("d", 5), of("c", 1), of("b", 0, 100), of("a", 9, -1)];
+    expect(decideEvictions(aView(lost)).standings.map(({ lost: { pod } }) => pod.metadata?.name)).toEqual([
+      "a",
+      "c",
+      "d",
+      "e",
+      "b",
+    ]);
+  });
+
+  it("D-B31 evicts a pod once, under the first of its policies that wants it", () => {
+    const pod = single("a");
+    const of = (name: string, spec: object): LostPod => lostPod(pod, { policy: aPolicy(spec, name) });
+    const lost = [of("dry", { dryRun: true }), of("soon", {}), of("also", {}), of("late", { for: "2h" })];
+    expect(
+      decideEvictions(aView(lost)).standings.map(
+        ({ lost: { policy }, reason }) => `${policy.name} ${reason}`,
+      ),
+    ).toEqual(["dry DryRun", "soon PodDescheduled"]);
+  });
+});
