@@ -1,0 +1,68 @@
+/** Random histories of a small cluster under one policy: what no eviction may ever do, and what is true in the end. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { seededRun, steps } from "../../../runtime/src/testing/property.ts";
+import { Life, NODES, OWNERS, open } from "./testing/life.ts";
+
+const node = fc.constantFrom(...NODES);
+const owner = fc.constantFrom(...Object.keys(OWNERS));
+const pod = fc.nat(6);
+const step = fc.oneof(
+  steps(6, ["pass"], { ms: fc.constantFrom(0, 1_000, 10_000, 61_000, 301_000, 601_000) }),
+  steps(3, ["lose", "lose", "gain"], { node }),
+  steps(4, ["ready", "ready", "unready", "end", "end"], { pod }),
+  steps(1, ["refuse", "silent", "evict", "evict"], { owner }),
+  steps(1, ["settle", "settle", "restart"], {}),
+);
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+function take(life: Life, step: Step): void {
+  if (step.do === "pass") return life.pass(step.ms);
+  if (step.do === "lose" || step.do === "gain") life.label(step.node, step.do === "gain");
+  else if (step.do === "refuse" || step.do === "silent" || step.do === "evict")
+    life.answers.set(step.owner, step.do);
+  else if (step.do === "settle") settle(life);
+  else if (step.do === "restart") life.restart();
+  else {
+    const uid = [...life.pods.keys()][step.pod] ?? "";
+    if (step.do === "end") life.end(uid);
+    else life.ready(uid, step.do === "ready");
+  }
+  life.pass(0);
+}
+
+/** Kubelets have done their work. */
+function settle(life: Life): void {
+  for (const uid of [...life.pods.keys()]) {
+    life.end(uid);
+    life.ready(uid, true);
+  }
+}
+
+describe("any history of nodes, pods and budgets", () => {
+  const run = seededRun(300, process.env);
+  it(
+    `D-D30 breaks no rule of a policy, and no pod with another node stays lost (${run.name})`,
+    run.options,
+    () => {
+      fc.assert(
+        fc.property(fc.array(step, { maxLength: 40 }), (history) => {
+          const life = new Life();
+          for (const one of history) take(life, one);
+          // The user lets all go, and the labels stay as they are.
+          life.answers.clear();
+          life.label("n1", true);
+          life.label("n2", true);
+          life.setPolicy(open);
+          for (let round = 0; round < 60; round += 1) {
+            settle(life);
+            life.pass(61_000);
+          }
+          expect(life.violations).toEqual([]);
+          expect([...life.pods.values()].filter((it) => life.isLost(it))).toEqual([]);
+        }),
+        run.parameters,
+      );
+    },
+  );
+});
