@@ -28,8 +28,8 @@ const SWEEP_MS = 3_600_000;
 const UNKNOWN_MS = 5_000;
 /** A pass over very many lost pods is followed by a pause of so many times its duration. */
 const PAUSES = 4;
-/** Lookups of another node in one pass. Each reads up to all nodes. */
-const MAX_FITS = 20;
+/** In one pass Berth looks for other nodes for this long, ms. A lookup can read all nodes and their pods. */
+const LOOK_MS = 20;
 /** A missing permission: as long as the runtime waits at most between two tries, ms. */
 const FORBIDDEN_MS = 30_000;
 /** Reasons for which a pod stays that deserve an Event on it. The others end by themselves. */
@@ -205,7 +205,6 @@ export class Evictions {
 
   #decideAll(nowMs: number): EvictionDecision {
     const { clock, watches, lost, inScope } = this.#options;
-    let lookups = 0;
     return decideEvictions({
       lost: lost.all(),
       inScope,
@@ -216,8 +215,7 @@ export class Evictions {
         const key = `${how} ${ownerOf(pod)}`;
         const known = this.#unfit.get(key);
         if (known !== undefined && nowMs - known.atMs < FIT_AGAIN_MS) return known.found;
-        if (lookups === MAX_FITS) return undefined;
-        lookups += 1;
+        if (clock.monotonic() - nowMs > LOOK_MS) return undefined;
         const found = findFit(pod, how, this.#ground, placed);
         if ("reason" in found) this.#unfit.set(key, { found, atMs: nowMs });
         return found;
