@@ -4,25 +4,27 @@
  */
 import type { Node, Pod } from "@berth/kube";
 import { aNode, aPod, BUILT_AT } from "@berth/testcluster";
-import { decideEvictions, type EvictionView, type Standing } from "../decide.ts";
+import { decideEvictions, type EvictionView, nameOf, type Standing } from "../decide.ts";
 import { EvictionLedger, isReady, ownerOf } from "../ledger.ts";
 import { LostPods } from "../lost-pods.ts";
 import type { DeschedulePolicyInForce } from "../policy.ts";
 import { aPolicy, BUILT_MS, GPU, sight } from "./lost.ts";
 
-export const NODES = ["n1", "n2", "n3"] as const;
+export const NODES = ["n1", "n2", "n3", "n4"] as const;
 /** Replicas by owner. */
-export const OWNERS: Readonly<Record<string, number>> = { a: 1, b: 2, c: 4 };
-export const FOR_MS = 60_000;
-export const LIMITS = { cluster: 2, node: 1, namespace: 2, perMinute: 3 };
-const ROOM = 6;
+export const OWNERS: Readonly<Record<string, number>> = { a: 1, b: 1, c: 1, d: 2, e: 3 };
+const FOR_MS = 60_000;
+const LIMITS = { cluster: 3, node: 2, namespace: 2, perMinute: 2 };
+/** Two nodes have room for all pods. */
+const ROOM = 4;
 const REPLACEMENT_MS = 600_000;
+const ANSWER_MS = 60_000;
 const WINDOW_MS = 300_000;
 
 export const guarded: DeschedulePolicyInForce = aPolicy({
   for: "1m",
   limits: LIMITS,
-  breaker: { percent: 50, pods: 4 },
+  breaker: { percent: 60, pods: 5 },
 });
 /** The same after the user has let all pods go. */
 export const open: DeschedulePolicyInForce = aPolicy({
@@ -35,6 +37,7 @@ interface Gone {
   readonly uid: string;
   readonly owner: string;
   readonly node: string;
+  readonly namespace: string;
   readonly atMs: number;
   /** Pods of the owner at that time. */
   readonly others: ReadonlySet<string>;
@@ -57,7 +60,7 @@ export class Life {
   #frozenUntilMs = 0;
 
   constructor() {
-    for (const name of NODES) this.label(name, name !== "n3");
+    for (const name of NODES) this.label(name, name !== "n4");
     this.#runControllers();
     for (const uid of this.pods.keys()) this.ready(uid, true);
   }
@@ -83,7 +86,7 @@ export class Life {
     const pod = this.pods.get(uid);
     if (pod?.metadata?.deletionTimestamp === undefined) return;
     this.pods.delete(uid);
-    this.#lost.forget(`default/${uid}`);
+    this.#lost.forget(nameOf(pod));
   }
 
   /** Berth starts again and has forgotten all. The oracle as well: it cannot ask for more than the pods show. */
@@ -99,6 +102,7 @@ export class Life {
     this.policy = policy;
     this.#ledger.forgetPolicies();
     this.#frozenUntilMs = 0;
+    this.#gone = this.#gone.filter((it) => this.#isSent(it));
   }
 
   pass(ms: number): void {
@@ -163,10 +167,12 @@ export class Life {
   }
 
   #nodeWithRoom(more: (node: string) => number = () => 0): string | undefined {
-    return NODES.find((name) => {
-      const here = [...this.pods.values()].filter(({ spec }) => spec?.nodeName === name).length;
-      return this.#nodes.get(name)?.metadata?.labels?.[GPU] === "true" && here + more(name) < ROOM;
-    });
+    const taken = (name: string): number =>
+      [...this.pods.values()].filter(({ spec }) => spec?.nodeName === name).length + more(name);
+    const [least] = NODES.filter((name) => this.#nodes.get(name)?.metadata?.labels?.[GPU] === "true").sort(
+      (a, b) => taken(a) - taken(b),
+    );
+    return least !== undefined && taken(least) < ROOM ? least : undefined;
   }
 
   /** The ReplicaSet controller makes pods, and the scheduler binds them. */
@@ -176,6 +182,7 @@ export class Life {
         this.#made += 1;
         const uid = `${owner}-${this.#made}`;
         const pod = aPod(uid)
+          .in(`team-${Number(owner > "b")}`)
           .stored({ uid, creationTimestamp: BUILT_AT })
           .ownedBy("ReplicaSet", owner, owner);
         this.pods.set(uid, pod.selecting({ [GPU]: "true" }).build());
@@ -198,7 +205,8 @@ export class Life {
     const lost = [...this.pods].filter(([, pod]) => this.isLost(pod)).map(([uid]) => uid);
     this.#lostSince = new Map(lost.map((uid) => [uid, this.#lostSince.get(uid) ?? this.#nowMs]));
     this.#gone = this.#gone.filter(
-      (one) => this.#nowMs - one.atMs < REPLACEMENT_MS && !this.#isReplaced(one),
+      (one) =>
+        this.#nowMs - one.atMs < (this.#isSent(one) ? REPLACEMENT_MS : ANSWER_MS) && !this.#isReplaced(one),
     );
     const recent = this.#ledger.begunSince(this.#nowMs - WINDOW_MS).map(({ uid }) => uid);
     const counted = lost.filter((uid) => !this.#ledger.isGivenUp(ownerOf(this.pods.get(uid) ?? {})));
@@ -208,6 +216,11 @@ export class Life {
       this.#frozenUntilMs = this.#nowMs + WINDOW_MS;
   }
 
+  #isSent({ uid }: Gone): boolean {
+    const pod = this.pods.get(uid);
+    return pod === undefined || !isKept(pod);
+  }
+
   #isReplaced({ uid, owner, others }: Gone): boolean {
     const come = this.#podsOf(owner).filter(({ metadata }) => !others.has(metadata?.uid ?? ""));
     return !this.pods.has(uid) && come.some(isReady);
@@ -215,6 +228,7 @@ export class Life {
 
   #begin({ lost: { pod, policy, message }, target }: Standing): void {
     const [uid, owner, node] = [pod.metadata?.uid ?? "", ownerOf(pod), pod.spec?.nodeName ?? ""];
+    const namespace = pod.metadata?.namespace ?? "";
     const others = this.#podsOf(owner).filter((it) => it.metadata?.uid !== uid);
     const require = (holds: boolean, rule: string): void => {
       if (!holds) this.violations.push(`${uid} at ${this.#nowMs}: ${rule}`);
@@ -226,18 +240,20 @@ export class Life {
     require(others.every((it) => isKept(it) && (isReady(it) || this.isLost(it))), "its owner is not whole");
     require(!this.#gone.some((it) => it.owner === owner), "another pod of its owner goes");
     require(this.#gone.length < LIMITS.cluster, "too many go in the cluster");
-    require(!this.#gone.some((it) => it.node === node), "too many go from its node");
+    const going = (is: (it: Gone) => boolean): number => this.#gone.filter(is).length;
+    require(going((it) => it.node === node) < LIMITS.node, "too many go from its node");
+    require(going((it) => it.namespace === namespace) < LIMITS.namespace, "too many go in its namespace");
     require(this.#ledger.begunSince(this.#nowMs - 60_000).length <
       LIMITS.perMinute, "too many in this minute");
     require(target !== undefined, "no other node was found");
     const known = new Set(this.#podsOf(owner).map(({ metadata }) => metadata?.uid ?? ""));
-    this.#gone.push({ uid, owner, node, atMs: this.#nowMs, others: known });
+    this.#gone.push({ uid, owner, node, namespace, atMs: this.#nowMs, others: known });
     const of = {
       pod,
       rule: policy.rule,
       owner,
       node,
-      namespace: "default",
+      namespace,
       known,
       message,
       atMs: this.#nowMs,
@@ -261,8 +277,6 @@ export class Life {
       this.#ledger.refuse(uid, { reason: "DisruptionBudget", message: "no" }, 0, this.#nowMs);
       forget();
     }
-    // Without an answer for a minute Berth goes on.
-    else if (this.#nowMs - eviction.atMs >= 60_000) forget();
   }
 }
 
