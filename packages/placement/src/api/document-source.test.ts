@@ -1,6 +1,7 @@
 import { createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { architectureRules } from "../architecture/compile.ts";
+import { descheduleRules } from "../deschedule/compile.ts";
 import { footprintRules } from "../footprint/compile.ts";
 import { isRuleKnown, type Policy, unreadPolicy } from "../node/capability.ts";
 import { createGateRules } from "../startup-gate/gone-gates.ts";
@@ -49,18 +50,29 @@ testKind({
   },
 });
 
-function testKind<S, T extends { readonly policy: Policy }>(given: Kind<S, T>): void {
-  const { kind, create, rulesOf, reasons, bad } = given;
-  const rules = ({ source }: DocumentStage<S, T>): readonly string[] | undefined =>
+testDocuments({
+  kind: "deschedule policies",
+  create: () => createDocumentStage(descheduleRules, {}),
+  rulesOf: ({ policies }) => policies,
+  reasons: { inForce: "DeschedulePolicyInForce", nameTaken: "DeschedulePolicyInvalid" },
+  bad: {
+    spec: { podSelector: { matchLabels: { "not a key": "x" } } },
+    field: String.raw`podSelector\.matchLabels.*`,
+    reason: "DeschedulePolicyInvalid",
+  },
+});
+
+function rulesIn<S, T>({ rulesOf }: Kind<S, T>) {
+  return ({ source }: DocumentStage<S, T>): readonly string[] | undefined =>
     source.inForce && rulesOf(source.inForce).map(({ rule }) => rule);
+}
 
-  describe(`documents of ${kind}`, () => {
-    it("has nothing in force until one source has been read", () => {
-      const stage = create();
-      stage.source.settle();
-      expect([rules(stage), stage.changes()]).toEqual([undefined, 0]);
-    });
+function testKind<S, T extends { readonly policy: Policy }>(given: Kind<S, T>): void {
+  const { kind, create } = given;
+  const rules = rulesIn(given);
+  testDocuments(given);
 
+  describe(`documents of ${kind}, whose marks stay while a source is not read`, () => {
     it("is not settled before the cluster has been read: what is in no file may be there", () => {
       const { source, setCluster } = create();
       source.setConfig([]);
@@ -108,6 +120,20 @@ function testKind<S, T extends { readonly policy: Policy }>(given: Kind<S, T>): 
         ]);
         expect(policy.isUndecided).toBe(isUndecided);
       }
+    });
+  });
+}
+
+/** What holds of each kind, also of one that sets no marks and so has no `policy`. */
+function testDocuments<S, T>(given: Kind<S, T>): void {
+  const { kind, create, reasons, bad } = given;
+  const rules = rulesIn(given);
+
+  describe(`documents of ${kind}`, () => {
+    it("has nothing in force until one source has been read", () => {
+      const stage = create();
+      stage.source.settle();
+      expect([rules(stage), stage.changes()]).toEqual([undefined, 0]);
     });
 
     it("lets the file win over the cluster, and says so of the object", () => {

@@ -21,12 +21,11 @@ type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
 function take(life: Life, step: Step): void {
   if (step.do === "pass") return life.pass(step.ms);
-  if (step.do === "lose" || step.do === "gain") life.label(step.node, step.do === "gain");
-  else if (step.do === "refuse" || step.do === "silent" || step.do === "evict")
-    life.answers.set(step.owner, step.do);
+  if ("node" in step) life.label(step.node, step.do === "gain");
+  else if ("owner" in step) life.answers.set(step.owner, step.do);
   else if (step.do === "settle") settle(life);
   else if (step.do === "restart") life.restart();
-  else {
+  else if ("pod" in step) {
     const uid = [...life.pods.keys()][step.pod] ?? "";
     if (step.do === "end") life.end(uid);
     else life.ready(uid, step.do === "ready");

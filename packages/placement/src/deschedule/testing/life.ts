@@ -44,11 +44,11 @@ interface Gone {
 }
 
 export class Life {
-  readonly pods = new Map<string, Pod>();
+  readonly pods: Map<string, Pod> = new Map();
   /** Broken rules, in words. */
   readonly violations: string[] = [];
-  readonly answers = new Map<string, "evict" | "refuse" | "silent">();
-  policy = guarded;
+  readonly answers: Map<string, "evict" | "refuse" | "silent"> = new Map();
+  policy: DeschedulePolicyInForce = guarded;
   #nodes = new Map<string, Node>();
   #nowMs = 0;
   #made = 0;

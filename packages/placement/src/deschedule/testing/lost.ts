@@ -14,7 +14,7 @@ export const BUILT_MS: number = Date.parse(BUILT_AT);
 
 /** @param spec as a user writes it. */
 export function aPolicy(spec: object = {}, name = "default"): DeschedulePolicyInForce {
-  const documents = [{ name, spec: deschedulePolicySpec.parse(spec) }];
+  const documents = [{ name, spec: deschedulePolicySpec.parse(spec), annotations: {} }];
   const { policies, faults } = compileDeschedule({ sources: [{ source: "config", documents }] });
   const [policy] = policies;
   if (policy === undefined) throw new TypeError(JSON.stringify(faults));

@@ -1,0 +1,93 @@
+import { type DocumentResult, decideStatus } from "@berth/host";
+import { describe, expect, it } from "vitest";
+import { descheduleRules } from "./compile.ts";
+import type { DeschedulePolicy } from "./resource.ts";
+import { type DescheduleCounts, describePolicy } from "./status.ts";
+import { aPolicy, BUILT_MS } from "./testing/lost.ts";
+
+const counts: DescheduleCounts = {
+  inScope: 40,
+  lost: 12,
+  inProgress: 1,
+  givenUp: 2,
+  first: ["default/a", "default/b"],
+  isFrozen: false,
+};
+const inForce: DocumentResult = { ready: true, reason: "DeschedulePolicyInForce", message: "in force" };
+const fresh: DeschedulePolicy = { metadata: { name: "default", generation: 3 } };
+const decide = (
+  policy: DeschedulePolicy,
+  of: Partial<DescheduleCounts> | undefined = {},
+  result: DocumentResult = inForce,
+) => decideStatus(policy, describePolicy(policy, result, of && { ...counts, ...of }), BUILT_MS);
+const after = (of: Partial<DescheduleCounts>, before: DeschedulePolicy = fresh): DeschedulePolicy => {
+  const { status = before.status } = decide(before, of);
+  return { ...before, ...(status !== undefined && { status }) };
+};
+const newsOf = (...args: Parameters<typeof decide>): readonly string[] =>
+  decide(...args).news.map(({ type, status, reason }) => `${type}=${status} ${reason}`);
+
+describe("the status of a policy", () => {
+  it("D-F20 has the counts, the first pods, and whether the policy is in force", () => {
+    const { status, news } = decide(fresh);
+    expect(status).toMatchObject({
+      observedGeneration: 3,
+      podsInScope: 40,
+      lostPods: 12,
+      evictionsInProgress: 1,
+      givenUpOwners: 2,
+      firstPods: ["default/a", "default/b"],
+      conditions: [{ type: "Ready", status: "True", reason: "DeschedulePolicyInForce" }],
+    });
+    expect(news).toEqual([]);
+    expect(decide(after({})).status).toBeUndefined();
+  });
+
+  it("D-F21 keeps the counts of before while Berth does not know them", () => {
+    const { status } = decideStatus(
+      { ...after({ isFrozen: true }), metadata: { name: "default", generation: 4 } },
+      describePolicy(after({ isFrozen: true }), inForce, undefined),
+      BUILT_MS,
+    );
+    expect(status).toMatchObject({ podsInScope: 40, observedGeneration: 4 });
+    expect(status?.conditions?.map(({ type }) => type)).toContain("EvictionsFrozen");
+  });
+
+  it("D-E14 has a condition while evictions are frozen, with one Event, and none after that", () => {
+    const frozen = after({ isFrozen: true });
+    expect(frozen.status?.conditions).toContainEqual(
+      expect.objectContaining({
+        type: "EvictionsFrozen",
+        status: "True",
+        message:
+          "12 of 40 pods in scope are on wrong nodes; none is evicted until fewer are for 5 minutes. " +
+          "To let them go, raise spec.breaker",
+      }),
+    );
+    expect(newsOf(fresh, { isFrozen: true })).toEqual(["EvictionsFrozen=True EvictionsFrozen"]);
+    expect(newsOf(frozen, { isFrozen: true, lost: 13 })).toEqual([]);
+    expect(after({}, frozen).status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
+  });
+
+  it("D-F22 is not ready while pods cannot be read, with an Event at the beginning and at the end", () => {
+    const problem = "Berth may not list pods";
+    expect(newsOf(fresh, { problem })).toEqual(["Ready=False PodsUnread"]);
+    const unread = after({ problem });
+    expect(unread.status?.conditions).toMatchObject([{ status: "False", message: problem }]);
+    expect(newsOf(unread, {})).toEqual(["Ready=True DeschedulePolicyInForce"]);
+  });
+
+  it("D-F23 tells of its own fault rather than of pods", () => {
+    const faulty: DocumentResult = { ready: false, reason: "DeschedulePolicyInvalid", message: "no" };
+    expect(newsOf(fresh, { problem: "unread" }, faulty)).toEqual(["Ready=False DeschedulePolicyInvalid"]);
+  });
+
+  it.each([
+    ["D-F24 in force", {}, "DeschedulePolicyInForce"],
+    ["D-F25 on trial", { dryRun: true }, "DryRun"],
+  ])("%s", (_, spec, reason) => {
+    const document = { name: "default", spec: aPolicy(spec).spec };
+    const result = descheduleRules.resultOf(document as never, { policies: [], faults: [] });
+    expect(result).toMatchObject({ ready: true, reason });
+  });
+});
