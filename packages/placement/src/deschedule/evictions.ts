@@ -205,6 +205,7 @@ export class Evictions {
 
   #decideAll(nowMs: number): EvictionDecision {
     const { clock, watches, lost, inScope } = this.#options;
+    let untilMs: number | undefined;
     return decideEvictions({
       lost: lost.all(),
       inScope,
@@ -215,7 +216,8 @@ export class Evictions {
         const key = `${how} ${ownerOf(pod)}`;
         const known = this.#unfit.get(key);
         if (known !== undefined && nowMs - known.atMs < FIT_AGAIN_MS) return known.found;
-        if (clock.monotonic() - nowMs > LOOK_MS) return undefined;
+        untilMs ??= clock.monotonic() + LOOK_MS;
+        if (clock.monotonic() >= untilMs) return undefined;
         const found = findFit(pod, how, this.#ground, placed);
         if ("reason" in found) this.#unfit.set(key, { found, atMs: nowMs });
         return found;
