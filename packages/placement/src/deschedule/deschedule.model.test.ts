@@ -35,7 +35,7 @@ function take(life: Life, step: Step): void {
 
 /** Kubelets have done their work. */
 function settle(life: Life): void {
-  for (const uid of [...life.pods.keys()]) {
+  for (const uid of life.pods.keys()) {
     life.end(uid);
     life.ready(uid, true);
   }

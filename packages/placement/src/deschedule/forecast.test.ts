@@ -44,8 +44,8 @@ describe("the forecast of evictions", () => {
     ["D-F6 with too many", { inScope: () => 2 }, { breaker: { pods: 2 } }, "EvictionsFrozen"],
     ["D-F7 too young", {}, { minAge: "2h" }, "PodTooYoung"],
   ])("%s a pod stays, told once", (_, more, spec, reason) => {
-    const policy = aPolicy(spec);
-    const lost = web("a", "b").map((one) => ({ ...one, policy }));
+    const lostAs = { ...wrong, policy: aPolicy(spec) };
+    const lost = ["a", "b"].map((name) => lostPod(gpuPod(name).build(), lostAs));
     expect(forecast(aView(lost, more))).toEqual([
       `- default/a config/default ${reason}`,
       `- default/b config/default ${reason}`,

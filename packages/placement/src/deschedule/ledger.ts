@@ -156,7 +156,7 @@ export class EvictionLedger implements LedgerView {
 
   /** A policy that the user has changed begins anew, and may not want what was not sent yet. */
   forgetPolicies(): void {
-    for (const { pod } of [...this.#inProgress.values()]) this.withdraw(pod.metadata?.uid ?? "");
+    for (const { pod } of this.#inProgress.values()) this.withdraw(pod.metadata?.uid ?? "");
     this.#frozen.clear();
     this.#owners.clear();
     for (const { owner } of this.#inProgress.values()) this.#record(owner);

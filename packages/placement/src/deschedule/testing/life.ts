@@ -119,7 +119,7 @@ export class Life {
     this.#ledger.freeze(decision.tooMany, this.#nowMs);
     for (const standing of decision.standings)
       if (standing.reason === "PodDescheduled") this.#begin(standing);
-    for (const { pod } of [...this.#ledger.inProgress.values()]) this.#send(pod.metadata?.uid ?? "");
+    for (const { pod } of this.#ledger.inProgress.values()) this.#send(pod.metadata?.uid ?? "");
   }
 
   isLost(pod: Pod): boolean {
