@@ -150,8 +150,8 @@ function followDerivedKeys({
     keys: () => (facts().every(({ known }) => known()) ? keys : undefined),
     observer: {
       decided(_, { contributions }) {
-        const names = facts().map(({ capability: { name } }) => name);
-        const declared = contributions.filter(({ capability }) => names.includes(capability));
+        const names = new Set(facts().map(({ capability: { name } }) => name));
+        const declared = contributions.filter(({ capability }) => names.has(capability));
         if (declared.every(({ capability, policy }) => declaring.get(capability) === policy)) return;
         for (const { capability, policy } of declared) declaring.set(capability, policy);
         keys = declaredKeys(declared);
