@@ -193,6 +193,13 @@ class Pass {
         reason: reasons.OwnerGivenUp,
         message: "pods of its owner came back to wrong nodes three times",
       };
+    const quietMs = ledger.quietUntilMs - nowMs;
+    if (quietMs > 0)
+      return {
+        reason: reasons.ReplacementAwaited,
+        message: "Berth has just started, and other pods of its owner may have been evicted before",
+        recheckAfterMs: quietMs,
+      };
     const unready = this.#unready(owner, pod);
     if (unready !== undefined)
       return { reason: reasons.ReplacementAwaited, message: unready, recheckAfterMs: BACKSTOP_MS };

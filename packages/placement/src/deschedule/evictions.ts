@@ -138,7 +138,8 @@ export class Evictions {
   }
 
   #decidePod(pod: Pod): ObjectDecision {
-    const { lost } = this.#options;
+    const { clock, lost } = this.#options;
+    this.ledger.start(clock.monotonic());
     const wasLost = lost.has(pod);
     const isKnown = lost.look(pod);
     const eviction = this.ledger.inProgress.get(ownerOf(pod));

@@ -11,6 +11,8 @@ export const REPLACEMENT_MS: number = 10 * 60_000;
 const ANSWER_MS = 60_000;
 /** After so many pods that came back to wrong nodes Berth leaves the owner alone. */
 export const MAX_RETURNS = 3;
+/** After its start Berth waits for replacements of pods that are gone: nothing shows that it has evicted them before. */
+export const START_MS = 10_000;
 /** Waits after refusals of one pod double from the first to the last of these. */
 const REST_MS = 10_000;
 const MAX_REST_MS: number = 5 * 60_000;
@@ -52,6 +54,8 @@ interface OwnerRecord {
 
 /** What `decideEvictions` reads. */
 export interface LedgerView {
+  /** No eviction before this time, because replacements of earlier ones may still be to come. 0: the time does not matter. */
+  readonly quietUntilMs: number;
   /** By owner. */
   readonly inProgress: ReadonlyMap<string, Eviction>;
   /** Evictions that began after this time, oldest first. @param rule only those of this policy. */
@@ -63,6 +67,7 @@ export interface LedgerView {
 }
 
 export const emptyLedger: LedgerView = {
+  quietUntilMs: 0,
   inProgress: new Map(),
   begunSince: () => [],
   restOf: () => undefined,
@@ -87,6 +92,16 @@ export class EvictionLedger implements LedgerView {
   readonly #rests = new Map<string, Rest>();
   readonly #owners = new Map<string, OwnerRecord>();
   readonly #frozen = new Map<string, number>();
+  #quietUntilMs: number | undefined;
+
+  get quietUntilMs(): number {
+    return this.#quietUntilMs ?? 0;
+  }
+
+  /** Berth sees pods. Only the first call counts. */
+  start(nowMs: number): void {
+    this.#quietUntilMs ??= nowMs + START_MS;
+  }
 
   get inProgress(): ReadonlyMap<string, Eviction> {
     return this.#inProgress;
