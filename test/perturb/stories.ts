@@ -1,6 +1,7 @@
 /** Every story there is. A new one is a line here; `make perturb` tells all of them. */
 import type { PerturbationStory } from "@berth/testcluster";
 import { architectureAffinity, architectureHeld, architectureTaint } from "./architecture.ts";
+import { descheduleMoves, descheduleOlder } from "./deschedule.ts";
 import { footprintClaims, footprintHold, footprintHoldEnds, footprintNeeded } from "./footprint.ts";
 import { footprintPools } from "./footprint-pools.ts";
 import { gatesBackfill, gatesContinuous, gatesHeld, gatesRelease } from "./gates.ts";
@@ -20,6 +21,8 @@ export const stories: readonly PerturbationStory[] = [
   architectureHeld,
   architectureTaint,
   architectureAffinity,
+  descheduleMoves,
+  descheduleOlder,
   footprintNeeded,
   footprintClaims,
   footprintHold,
