@@ -116,6 +116,12 @@ describe("pods that come back to wrong nodes", () => {
     expect(story.ledger.isGivenUp("web")).toBe(false);
   });
 
+  it("D-R2 count once for each eviction, however many pods its owner has made meanwhile", () => {
+    const story = new Story().begin({ isAccepted: true });
+    story.look(["b", "c", "d"].map(starting), 1, always);
+    expect(story.ledger.isGivenUp("web")).toBe(false);
+  });
+
   it.each<[string, (ledger: EvictionLedger) => void]>([
     ["D-D13 begin anew when a policy changes", (ledger) => ledger.forgetPolicies()],
     [

@@ -50,6 +50,8 @@ interface OwnerRecord {
   /** By UID, the pods that came after an eviction. `true`: neither Ready nor on a wrong node so far. */
   readonly replacements: Map<string, boolean>;
   returns: number;
+  /** Each eviction counts for one return at most: other new pods of the owner are not its doing. */
+  evictions: number;
 }
 
 /** What `decideEvictions` reads. */
@@ -132,6 +134,7 @@ export class EvictionLedger implements LedgerView {
     const { owner, rule, atMs, pod } = eviction;
     const uid = pod.metadata?.uid ?? "";
     this.#inProgress.set(owner, eviction);
+    this.#record(owner).evictions += 1;
     this.#begun = [...this.#begun.filter((one) => one.atMs > atMs - BREAKER_WINDOW_MS), { rule, atMs, uid }];
   }
 
@@ -174,7 +177,7 @@ export class EvictionLedger implements LedgerView {
     for (const { pod } of this.#inProgress.values()) this.withdraw(pod.metadata?.uid ?? "");
     this.#frozen.clear();
     this.#owners.clear();
-    for (const { owner } of this.#inProgress.values()) this.#record(owner);
+    for (const { owner } of this.#inProgress.values()) this.#record(owner).evictions = 1;
   }
 
   /**
@@ -210,7 +213,7 @@ export class EvictionLedger implements LedgerView {
         const uid = pod.metadata?.uid ?? "";
         if (!record.replacements.get(uid)) continue;
         // Only a pod that comes to a wrong node counts, not one whose node becomes wrong later.
-        if (isLost(pod)) record.returns += 1;
+        if (isLost(pod)) record.returns = Math.min(record.returns + 1, record.evictions);
         if (isLost(pod) || isReady(pod)) record.replacements.set(uid, false);
       }
       for (const uid of record.replacements.keys()) if (!here.has(uid)) record.replacements.delete(uid);
@@ -231,7 +234,7 @@ export class EvictionLedger implements LedgerView {
   }
 
   #record(owner: string): OwnerRecord {
-    const record = this.#owners.get(owner) ?? { replacements: new Map(), returns: 0 };
+    const record = this.#owners.get(owner) ?? { replacements: new Map(), returns: 0, evictions: 0 };
     this.#owners.set(owner, record);
     return record;
   }
