@@ -47,7 +47,7 @@ describe("berth manifests --config", () => {
       ({ verbs, resources = [], apiGroups = [] }) =>
         `${verbs.join(" ")} ${resources.join(",")}.${apiGroups.join(",")}`,
     );
-  const DEFAULT = ["berth", "berth-architecture", "berth-footprint"];
+  const DEFAULT = ["berth", "berth-architecture", "berth-footprint", "berth-deschedule"];
 
   it("gives no more than usual to documents that take no more, and says nothing", async () => {
     const { roles, said } = await rolesOf(document("NodeFootprint", "gpu", "{preset: gpu}"));
@@ -57,7 +57,7 @@ describe("berth manifests --config", () => {
 
   it("gives footprints that hold exactly what they hold and delete, and says so", async () => {
     const { roles, said } = await rolesOf(`${substrate}${held}`);
-    expect([...roles.keys()]).toEqual([...DEFAULT, "berth-footprint-holds"]);
+    expect(new Set(roles.keys())).toEqual(new Set([...DEFAULT, "berth-footprint-holds"]));
     expect(roles.get("berth-footprint-holds")).toEqual([
       "get list watch patch workerpools.ate.dev",
       "list watch delete deployments.apps",
@@ -68,9 +68,15 @@ describe("berth manifests --config", () => {
     expect(said).toContain("NodeFootprint jobs");
   });
 
+  it("says that a DeschedulePolicy evicts pods", async () => {
+    const { roles, said } = await rolesOf(document("DeschedulePolicy", "default", "{}"));
+    expect([...roles.keys()]).toEqual(DEFAULT);
+    expect(said).toContain("evict pods (DeschedulePolicy)");
+  });
+
   it("gives WorkerPools what their flag gives, and the agent its selector", async () => {
     const { roles, said } = await rolesOf(`${pools}${web}`);
-    expect([...roles.keys()]).toEqual([...DEFAULT, "berth-worker-pools"]);
+    expect(new Set(roles.keys())).toEqual(new Set([...DEFAULT, "berth-worker-pools"]));
     expect(roles.get("berth-footprint")).toContain("patch daemonsets.apps");
     expect(said).toContain("WorkerPools");
     const { roles: asked } = await rolesOf(document("ImageRegistries", "default", "{}"), "--worker-pools");

@@ -131,7 +131,7 @@ async function readBack(line: string, files = {}): Promise<readonly unknown[]> {
 
 describe("berth manifests", () => {
   it("prints one YAML document for each object, which reads back as it is", async () => {
-    expect(await readBack(`${INSTALL} --label-dir labels`, { "labels/a/b": "yes\n" })).toHaveLength(16);
+    expect(await readBack(`${INSTALL} --label-dir labels`, { "labels/a/b": "yes\n" })).toHaveLength(18);
   });
 
   it("puts documents and certificates of a folder into a ConfigMap, and no credentials", async () => {
@@ -271,8 +271,14 @@ describe("the rights of the manifests", () => {
     expect(secrets).not.toContain("get secrets");
     const names = secrets.flatMap((it) => it.split(" ").slice(2));
     expect(new Set(names)).toEqual(new Set([secret]));
-    const others = permissions(objects).filter((it) => /secrets|pods\/eviction/.test(it));
+    const others = permissions(objects).filter((it) => it.includes("secrets"));
     expect([...others, ...on("serviceaccounts", permissions(objects, "Role"))]).toEqual([]);
+  });
+
+  it("let pods be evicted for deschedule policies alone, by a role that can be left out", () => {
+    const evicting = (name?: string) => on("pods/eviction", permissions(installed(), "ClusterRole", name));
+    expect(evicting("berth-deschedule")).toEqual(["create pods/eviction"]);
+    expect(evicting()).toEqual(["create pods/eviction"]);
   });
 
   it("let pods and DaemonSets be written for architecture policies alone, by a role that can be left out", () => {
@@ -298,11 +304,12 @@ describe("the rights of the manifests", () => {
     [["gates"], gates],
     [["labels", "architecture"], architecture],
     [["footprint"], [webhook("footprint")]],
+    [["deschedule"], ["pods/eviction"]],
     [
-      ["labels", "gates", "architecture", "footprint"],
-      [...gates, ...architecture, webhook("footprint")],
+      ["labels", "gates", "architecture", "footprint", "deschedule"],
+      [...gates, ...architecture, webhook("footprint"), "pods/eviction"],
     ],
-  ])("S-8 are narrowed to %j: only those that patch pods and DaemonSets may", (capabilities, more) => {
+  ])("S-8 are narrowed to %j: only those that patch pods and DaemonSets, or evict, may", (capabilities, more) => {
     const written = permissions(installed({ rights: { capabilities } }))
       .filter((it) => /^(?:create|patch|delete) /.test(it))
       .map((it) => it.replace(/^\w+ (\w+)[^/ ]*/, "$1"));
@@ -310,7 +317,7 @@ describe("the rights of the manifests", () => {
   });
 
   it("are those of all capabilities by default", () => {
-    const capabilities = ["labels", "gates", "architecture", "footprint"] as const;
+    const capabilities = ["labels", "gates", "architecture", "footprint", "deschedule"] as const;
     expect(permissions(installed())).toEqual(permissions(installed({ rights: { capabilities } })));
   });
 
@@ -319,7 +326,8 @@ describe("the rights of the manifests", () => {
     const asked = installed({ installation: "blue", rights: { flags: new Set(["pullSecrets"]) } });
     const found = permissions(asked, "ClusterRole", "berth-blue-pull-secrets");
     expect(found).toEqual(["get secrets", "get serviceaccounts"]);
-    const bound = ["", "-architecture", "-pull-secrets", "-footprint"].map((part) => `berth-blue${part}`);
+    const parts = ["", "-architecture", "-pull-secrets", "-footprint", "-deschedule"];
+    const bound = parts.map((part) => `berth-blue${part}`);
     expect(namesOf(asked, "ClusterRoleBinding")).toEqual(bound);
   });
 
