@@ -5,6 +5,7 @@ import { compileDocuments, type DocumentRules, type Documents } from "@berth/hos
 import {
   architecturePolicyKind,
   architectureRules,
+  descheduleRules,
   footprintPresets,
   footprintRules,
   gateRules,
@@ -121,6 +122,26 @@ describe("examples/architecture", () => {
     expect(next?.name).toBe(original?.name);
     expect(next?.spec.taint).toEqual(original?.spec.taint);
     expect(original?.spec.taint).toEqual({ key: "supported-arch", nodes: "Taint", nodeSelector: {} });
+  });
+});
+
+describe("examples/deschedule", () => {
+  const folder = "examples/deschedule";
+  const keys = {
+    "architectures.yaml": [],
+    "careful.yaml": ["nvidia.com/gpu.product", "feature.node.kubernetes.io/pci-10de.present"],
+    "default.yaml": undefined,
+  };
+
+  it("documents every file", async () => {
+    const files = new Set(Object.keys(keys));
+    expect(await listFiles(folder)).toEqual({ files, documented: files });
+  });
+
+  it.each(Object.entries(keys))("%s is in force as it stands", async (file, expected) => {
+    const policies = inForceOf(descheduleRules, await settingsOf(folder, file));
+    expect(policies?.faults).toEqual([]);
+    expect(policies?.policies.map(({ spec }) => spec.keys)).toEqual([expected]);
   });
 });
 

@@ -309,12 +309,15 @@ describe("the rights of the manifests", () => {
       ["labels", "gates", "architecture", "footprint", "deschedule"],
       [...gates, ...architecture, webhook("footprint"), "pods/eviction"],
     ],
-  ])("S-8 are narrowed to %j: only those that patch pods and DaemonSets, or evict, may", (capabilities, more) => {
-    const written = permissions(installed({ rights: { capabilities } }))
-      .filter((it) => /^(?:create|patch|delete) /.test(it))
-      .map((it) => it.replace(/^\w+ (\w+)[^/ ]*/, "$1"));
-    expect(new Set(written)).toEqual(new Set([...always, ...more]));
-  });
+  ])(
+    "S-8 are narrowed to %j: only those that patch pods and DaemonSets, or evict, may",
+    (capabilities, more) => {
+      const written = permissions(installed({ rights: { capabilities } }))
+        .filter((it) => /^(?:create|patch|delete) /.test(it))
+        .map((it) => it.replace(/^\w+ (\w+)[^/ ]*/, "$1"));
+      expect(new Set(written)).toEqual(new Set([...always, ...more]));
+    },
+  );
 
   it("are those of all capabilities by default", () => {
     const capabilities = ["labels", "gates", "architecture", "footprint", "deschedule"] as const;

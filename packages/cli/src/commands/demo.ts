@@ -21,6 +21,7 @@ import {
   listed,
   setTheArchitectureStage,
 } from "../demo/architecture-story.ts";
+import { DESCHEDULE_SCENES } from "../demo/deschedule-story.ts";
 import { FOOTPRINT_SCENES } from "../demo/footprint-story.ts";
 import { GATE, GATE_SCENES, NAMESPACE, setTheGateStage } from "../demo/gate-story.ts";
 import { narrate } from "../demo/narrator.ts";
@@ -77,10 +78,12 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     images,
     policyFile: join(config, "architecture-policy.yaml"),
     footprintFile: join(config, "node-footprint.yaml"),
+    descheduleFile: join(config, "deschedule-policy.yaml"),
     say,
     signal: berth.ended,
   };
-  for (const scene of [...SCENES, ...GATE_SCENES, ...FOOTPRINT_SCENES, ...ARCHITECTURE_SCENES]) {
+  const later = [...GATE_SCENES, ...FOOTPRINT_SCENES, ...ARCHITECTURE_SCENES];
+  for (const scene of [...SCENES, ...DESCHEDULE_SCENES, ...later]) {
     say(style.heading(scene.title));
     await play(scene, world).catch((cause: unknown) => {
       if (signal.aborted) return;

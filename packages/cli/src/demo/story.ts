@@ -15,7 +15,7 @@ export interface Images {
 
 /** The label that the sample rules derive. */
 export const DERIVED = "accelerators/edgetpu";
-const USB_DEVICE = "feature.node.kubernetes.io/usb-fe_1a6e_089a.present";
+export const USB_DEVICE: string = "feature.node.kubernetes.io/usb-fe_1a6e_089a.present";
 const PCI_DEVICE = "feature.node.kubernetes.io/pci-0880_1ac1.present";
 
 export interface World {
@@ -31,6 +31,8 @@ export interface World {
   readonly policyFile: string;
   /** Berth reads this file when it is saved. */
   readonly footprintFile: string;
+  /** Berth reads this file when it is saved. */
+  readonly descheduleFile: string;
   /** Prints a further line. */
   readonly say: (line: string) => void;
   readonly signal: AbortSignal;
@@ -130,7 +132,10 @@ async function saveRule(rules: string, keys: readonly string[]): Promise<void> {
   await rename(draft, path);
 }
 
-function setLabel(key: string, value: string | null): { readonly type: "merge"; readonly body: object } {
+export function setLabel(
+  key: string,
+  value: string | null,
+): { readonly type: "merge"; readonly body: object } {
   return { type: "merge", body: { metadata: { labels: { [key]: value } } } };
 }
 
@@ -139,7 +144,7 @@ export function makePod({ client }: Pick<World, "client">, pod: ReturnType<typeo
   return client.create(pods, pod.build(), { namespace: "default" });
 }
 
-function expectLabel(node: Node | undefined, value: string | undefined): void {
+export function expectLabel(node: Node | undefined, value: string | undefined): void {
   const found = node?.metadata?.labels?.[DERIVED];
   if (found !== value)
     throw new Error(`${node?.metadata?.name ?? "the node"} has ${DERIVED}=${found ?? "(nothing)"}`);
