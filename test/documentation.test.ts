@@ -24,7 +24,7 @@ describe("the tools that are installed by themselves", () => {
   });
 });
 
-const capabilities = ["labels", "startup-gate", "architecture", "footprint", "worker-pool"];
+const capabilities = ["labels", "startup-gate", "architecture", "footprint", "worker-pool", "deschedule"];
 const capabilityReadme = (name: string): string => `packages/placement/src/${name}/README.md`;
 const guides = readGuides();
 const pages = globSync("**/*.md", { cwd: root, exclude: (path) => /node_modules|^docs\/api/.test(path) });
