@@ -102,7 +102,8 @@ function tooManyOf({ inScope, ledger, nowMs }: EvictionView) {
     // A pod that is being evicted may still be on its node.
     const going = new Set([...soon.map(({ pod }) => pod.metadata?.uid), ...begun.map(({ uid }) => uid)]).size;
     const { percent, pods } = spec.breaker;
-    return going >= pods && going * 100 > inScope(policy) * percent ? [rule] : [];
+    // Pods that were evicted before count as well, so more than 100 percent may go.
+    return percent < 100 && going >= pods && going * 100 > inScope(policy) * percent ? [rule] : [];
   };
 }
 
