@@ -95,7 +95,14 @@ describe("the layers", () => {
 });
 
 /** One folder each in placement. */
-const CAPABILITIES = new Set(["architecture", "deschedule", "footprint", "labels", "startup-gate", "worker-pool"]);
+const CAPABILITIES = new Set([
+  "architecture",
+  "deschedule",
+  "footprint",
+  "labels",
+  "startup-gate",
+  "worker-pool",
+]);
 
 /** Of a file: `footprint`; `undefined` in `node/`, `api/` and elsewhere. */
 function capabilityOf(path: string): string | undefined {
