@@ -10,6 +10,7 @@ import {
   type Deployment,
   deployments,
   events,
+  isApiError,
   nodes,
   type Pod,
   podDisruptionBudgets,
@@ -53,7 +54,7 @@ afterEach(async () => {
   await client.deleteCollection(nodes, {});
   await patiently(async () => {
     await client.deleteCollection(pods, { namespace }, { gracePeriodSeconds: 0 });
-    expect((await client.list(pods, { namespace })).items).toEqual([]);
+    if ((await client.list(pods, { namespace })).items.length > 0) throw new Error("there are pods");
   });
 });
 
@@ -280,7 +281,10 @@ describe("a policy that is about everything", () => {
       { metadata: { generateName: "any-" }, spec },
       { dryRun: true },
     );
-    if (isTaken) await expect(made).resolves.toBeDefined();
-    else await expect(made).rejects.toMatchObject({ failure: { kind: "invalid" } });
+    const answer = await made.then(
+      () => "taken",
+      (error: unknown) => (isApiError(error, "invalid") ? "refused" : error),
+    );
+    expect(answer).toBe(isTaken ? "taken" : "refused");
   });
 });
