@@ -113,9 +113,14 @@ export const deschedulePolicySpec: z.ZodType<DeschedulePolicySpec> = withRules<D
       namespace: count(10, "In progress in one namespace."),
       perMinute: count(30, "Begun within a minute."),
     }),
-    breaker: section("Evictions freeze when more pods than both would go within 5 minutes.", {
-      percent: z.int().min(0).max(100).default(10).describe("Of the pods that the policy is about."),
-      pods: z.int().min(0).max(MAX_COUNT).default(10).describe("A smaller number never freezes them."),
+    breaker: section("Evictions freeze when so many pods would go within 5 minutes.", {
+      percent: z
+        .int()
+        .min(0)
+        .max(100)
+        .default(10)
+        .describe("More than this share of the pods that the policy is about. 100 never freezes."),
+      pods: z.int().min(0).max(MAX_COUNT).default(10).describe("And at least so many."),
     }),
     dryRun: flag("Decides, counts and reports, and evicts nothing."),
   }),

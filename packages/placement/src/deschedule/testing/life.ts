@@ -212,7 +212,7 @@ export class Life {
     const counted = lost.filter((uid) => !this.#ledger.isGivenUp(ownerOf(this.pods.get(uid) ?? {})));
     const { percent, pods } = this.policy.spec.breaker;
     const going = new Set([...counted, ...recent]).size;
-    if (going >= pods && going * 100 > this.#inScope().length * percent)
+    if (percent < 100 && going >= pods && going * 100 > this.#inScope().length * percent)
       this.#frozenUntilMs = this.#nowMs + WINDOW_MS;
   }
 
