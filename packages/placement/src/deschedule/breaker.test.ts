@@ -46,7 +46,7 @@ describe("the breaker", () => {
     expect(tooMany(5, 9, { ledger: same })).toBe(false);
   });
 
-  it("D-E14 lets all go at 100 percent, however many were evicted before", () => {
+  it("D-E16 lets all go at 100 percent, however many were evicted before", () => {
     const ledger = { ...emptyLedger, begunSince: begun(HOUR, HOUR, HOUR, HOUR) };
     expect(tooMany(10, 10, { ledger }, { breaker: { percent: 100 } })).toBe(false);
   });
