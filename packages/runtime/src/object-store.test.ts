@@ -54,6 +54,23 @@ describe("an index", () => {
     expect(store.byIndex("zone", "east").map(({ metadata }) => metadata?.name)).toEqual(["a"]);
   });
 
+  it("holds any number of objects with one value, each once, and forgets each one", () => {
+    const store = new ObjectStore({
+      zone: ({ metadata }) => [...byZone({ metadata: metadata ?? {} }), "west"],
+    });
+    const names = Array.from({ length: 40 }, (_, index) => `node-${index}`);
+    const west = (): readonly string[] =>
+      store.byIndex("zone", "west").map(({ metadata }) => metadata?.name ?? "");
+    for (const [index, name] of names.entries()) {
+      store.upsert(object(name, name, "1", "west"));
+      expect(west()).toEqual(names.slice(0, index + 1));
+    }
+    for (const [index, name] of names.entries()) {
+      store.remove(object(name, name, "2"));
+      expect(west()).toEqual(names.slice(index + 1));
+    }
+  });
+
   it("leaves out, and reports, an object whose index function throws", () => {
     const failures: string[] = [];
     const store = new ObjectStore<KubeObject>(

@@ -12,8 +12,11 @@ export function storeKey(object: KubeObject): string {
   return `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;
 }
 
+/** Most values of an index have few objects. An array of their keys takes less than half the memory of a set. */
+const MAX_ARRAY = 16;
+type Keys = readonly string[] | Set<string>;
 /** For each value, the keys of the objects with that value. */
-type Index = Map<string, Set<string>>;
+type Index = Map<string, Keys>;
 type Indexes = ReadonlyMap<string, Index>;
 
 /** A state of the store that is being built. It indexes each object on arrival, so taking it over takes no time. */
@@ -141,9 +144,7 @@ export class ObjectStore<T extends KubeObject> {
   #index(indexes: Indexes, key: string, object: T): void {
     for (const [name, values] of indexes) {
       for (const value of this.#valuesOf(name, object)) {
-        const keys = values.get(value);
-        if (keys === undefined) values.set(value, new Set([key]));
-        else keys.add(key);
+        values.set(value, withKey(values.get(value), key));
       }
     }
   }
@@ -152,9 +153,9 @@ export class ObjectStore<T extends KubeObject> {
     if (object === undefined) return;
     for (const [name, values] of indexes) {
       for (const value of this.#valuesOf(name, object)) {
-        const keys = values.get(value);
-        keys?.delete(key);
-        if (keys?.size === 0) values.delete(value);
+        const keys = withoutKey(values.get(value), key);
+        if (keys === undefined) values.delete(value);
+        else values.set(value, keys);
       }
     }
   }
@@ -168,6 +169,23 @@ export class ObjectStore<T extends KubeObject> {
       return [];
     }
   }
+}
+
+function withKey(keys: Keys = [], key: string): Keys {
+  if (keys instanceof Set) return keys.add(key);
+  if (keys.includes(key)) return keys;
+  // V8 makes the copy of `concat` as long as it has to be, and leaves room behind that of a spread.
+  return keys.length < MAX_ARRAY ? keys.concat(key) : new Set(keys).add(key);
+}
+
+/** `undefined` when no key is left. */
+function withoutKey(keys: Keys = [], key: string): Keys | undefined {
+  if (!(keys instanceof Set)) {
+    const left = keys.filter((one) => one !== key);
+    return left.length === 0 ? undefined : left;
+  }
+  keys.delete(key);
+  return keys.size === 0 ? undefined : keys;
 }
 
 function* differences<T extends KubeObject>(
