@@ -1,7 +1,7 @@
 /** What Berth reads for descheduling, while a policy is in force: pods that have not ended, and labels of namespaces. */
 import { InformerSet, type InformerSetOptions, NamespaceWatch } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
-import type { Change, Component, Informer, ObjectKey } from "@berth/runtime";
+import type { Change, Component, IndexFunction, Informer, ObjectKey } from "@berth/runtime";
 import { nodeOf } from "../node/pod-nodes.ts";
 import { forbidsNeighbours } from "./fit-topology.ts";
 import { ownerOf } from "./ledger.ts";
@@ -20,8 +20,12 @@ interface DescheduleWatchOptions
 const ALL = "all";
 const BY_NODE = "node";
 const BY_OWNER = "owner";
-const BY_NAMESPACE = "namespace";
 const FORBIDDING = "forbidding";
+export const podIndexes: Readonly<Record<string, IndexFunction<Pod>>> = {
+  [BY_NODE]: nodeOf,
+  [BY_OWNER]: (pod) => [ownerOf(pod)],
+  [FORBIDDING]: (pod) => (forbidsNeighbours(pod) ? [FORBIDDING] : []),
+};
 /** Field selector of pods that have not ended. */
 export const RUNNING = "status.phase!=Succeeded,status.phase!=Failed";
 
@@ -46,13 +50,8 @@ export class DescheduleWatches {
   }
 
   want(needed: boolean): void {
-    const indexes = {
-      [BY_NODE]: nodeOf,
-      [BY_OWNER]: (pod: Pod) => [ownerOf(pod)],
-      [BY_NAMESPACE]: ({ metadata }: Pod) => [metadata?.namespace ?? ""],
-      [FORBIDDING]: (pod: Pod) => (forbidsNeighbours(pod) ? [FORBIDDING] : []),
-    };
-    const wanted = { key: ALL, scope: { fieldSelector: RUNNING }, project: podProjection(), indexes };
+    const scope = { fieldSelector: RUNNING };
+    const wanted = { key: ALL, scope, project: podProjection(), indexes: podIndexes };
     this.#pods.want(needed ? [wanted] : []);
     this.#namespaces.want(needed);
   }
@@ -82,8 +81,9 @@ export class DescheduleWatches {
     return this.#informer?.byIndex(FORBIDDING, FORBIDDING) ?? [];
   }
 
+  /** Reads all pods. Labels of namespaces change too rarely for an index. */
   podsIn(namespace: string): readonly Pod[] {
-    return this.#informer?.byIndex(BY_NAMESPACE, namespace) ?? [];
+    return Array.from(this.list()).filter(({ metadata }) => metadata?.namespace === namespace);
   }
 
   /** `null`: no namespace has this name. `undefined`: not known yet. */
