@@ -123,6 +123,13 @@ function askedKeys({ spec }: Pod): readonly string[] {
   return [...keys];
 }
 
+/** Does the pod ask for one of these keys? For all pods of a node that has changed, so it allocates nothing. */
+export function asksForAny({ spec }: Pod, keys: ReadonlySet<string>): boolean {
+  for (const key in spec?.nodeSelector) if (keys.has(key)) return true;
+  const isAsked = ({ key }: { readonly key: string }): boolean => keys.has(key);
+  return requiredTerms(spec)?.some(({ matchExpressions }) => matchExpressions?.some(isAsked)) ?? false;
+}
+
 /** Of these keys, those whose requirements the node does not meet. */
 function failingKeys({ spec }: Pod, node: Node): readonly string[] {
   const { labels } = node.metadata ?? {};

@@ -9,6 +9,7 @@ import type { NodeCapability, NodeHost, Wired, WiredFacts } from "../node/wired.
 import { descheduleRules } from "./compile.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { Evictions } from "./evictions.ts";
+import { asksForAny } from "./judge.ts";
 import { LostPods } from "./lost-pods.ts";
 import { createDescheduleMetrics } from "./metrics.ts";
 import { nodeNotifierKind } from "./notify/document.ts";
@@ -125,9 +126,10 @@ function wire(host: NodeHost): Wired {
   });
   nodes.subscribe({
     onChange(change) {
-      const isSame = change.type === "updated" && hasSameGround(change.old, change.object);
-      if (isSame || !watches.synced) return;
-      evictions.judge(watches.podsOn(change.object.metadata?.name ?? ""));
+      const keys = change.type === "updated" ? changedKeys(change.old, change.object) : undefined;
+      if (keys?.size === 0 || !watches.synced) return;
+      const here = watches.podsOn(change.object.metadata?.name ?? "");
+      evictions.judge(keys === undefined ? here : here.filter((pod) => asksForAny(pod, keys)));
       evictions.nodeChanged();
     },
   });
@@ -162,11 +164,12 @@ function followDerivedKeys({
   };
 }
 
-/** Does the change of the node matter to no pod on it? */
-function hasSameGround(a: Node, b: Node): boolean {
-  return (
-    isSameData(a.metadata?.labels, b.metadata?.labels) &&
-    isSameData(a.spec?.taints, b.spec?.taints) &&
-    a.metadata?.deletionTimestamp === b.metadata?.deletionTimestamp
-  );
+/** The keys of the labels that differ. `undefined` when taints differ, or the node is being deleted. */
+function changedKeys(a: Node, b: Node): ReadonlySet<string> | undefined {
+  const isMore =
+    !isSameData(a.spec?.taints, b.spec?.taints) ||
+    a.metadata?.deletionTimestamp !== b.metadata?.deletionTimestamp;
+  if (isMore) return undefined;
+  const [before, after] = [a.metadata?.labels ?? {}, b.metadata?.labels ?? {}];
+  return new Set(Object.keys({ ...before, ...after }).filter((key) => before[key] !== after[key]));
 }
