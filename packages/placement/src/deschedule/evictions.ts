@@ -157,23 +157,26 @@ export class Evictions {
   }
 
   #pass(): { readonly recheckAfterMs: number } {
-    const { clock, watches, onPass } = this.#options;
-    const nowMs = clock.monotonic();
-    if (nowMs < this.#pausedUntilMs) return { recheckAfterMs: this.#pausedUntilMs - nowMs };
-    const sweepMs = this.#sweep(nowMs);
+    const { clock, watches, lost, inScope, onPass } = this.#options;
+    const atMs = clock.monotonic();
+    if (atMs < this.#pausedUntilMs) return { recheckAfterMs: this.#pausedUntilMs - atMs };
+    const sweepMs = this.#sweep(atMs);
     if (!watches.synced) return { recheckAfterMs: sweepMs };
     // The caches may be old.
     if (watches.problem() !== undefined) {
       onPass();
       return { recheckAfterMs: UNKNOWN_MS };
     }
+    // A count reads all pods, and is made once in ten seconds: no pause follows from it.
+    for (const { policy } of lost.all()) inScope(policy);
+    const nowMs = clock.monotonic();
     this.#observe(nowMs);
     const decision = this.#decideAll(nowMs);
     this.ledger.freeze(decision.tooMany, nowMs);
     this.#begin(decision.standings, nowMs);
-    onPass();
     const endMs = clock.monotonic();
     this.#pausedUntilMs = endMs + (endMs - nowMs) * PAUSES;
+    onPass();
     const decideMs = Math.min(decision.recheckAfterMs ?? sweepMs, this.ledger.endsInMs(nowMs));
     return { recheckAfterMs: Math.min(sweepMs, decideMs) };
   }
