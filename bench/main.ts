@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { benchArchitecture } from "./architecture.ts";
 import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
 import { benchDeadLink } from "./dead-link.ts";
+import { benchDeschedule } from "./deschedule.ts";
 import { benchFootprint } from "./footprint.ts";
 import { startFootprintStage } from "./footprint-stage.ts";
 import { startGateStage } from "./gate-stage.ts";
@@ -31,6 +32,7 @@ const PARTS = [
   "gates",
   "architecture",
   "footprint",
+  "deschedule",
   "hostile",
   "soak",
 ] as const;
@@ -46,7 +48,15 @@ const SOAK_NODES = 200;
 /** The burst of gates is told apart from its limit by much more than it varies. */
 const GATE_ROUNDS = 3;
 /** What brings a cluster of its own, or needs none. */
-const APART: ReadonlySet<Part> = new Set(["start", "gates", "architecture", "footprint", "hostile", "soak"]);
+const APART: ReadonlySet<Part> = new Set([
+  "start",
+  "gates",
+  "architecture",
+  "footprint",
+  "deschedule",
+  "hostile",
+  "soak",
+]);
 
 const { values } = parseArgs({
   options: {
@@ -60,6 +70,7 @@ const { values } = parseArgs({
     created: { type: "string", default: "1000" },
     lives: { type: "string", default: "100" },
     bound: { type: "string", default: "200" },
+    moved: { type: "string", default: "200" },
     pairs: { type: "string", default: "5" },
     rest: { type: "string", default: "30" },
     minutes: { type: "string", default: "60" },
@@ -75,6 +86,7 @@ const gated = readNumber("gated", values.gated);
 const created = readNumber("created", values.created);
 const lives = readNumber("lives", values.lives);
 const bound = readNumber("bound", values.bound);
+const moved = readNumber("moved", values.moved);
 const pairs = readNumber("pairs", values.pairs);
 const restSeconds = readNumber("rest", values.rest);
 const minutes = readNumber("minutes", values.minutes);
@@ -118,6 +130,13 @@ if (parts.has("footprint")) {
   const budgeted = mainSize === BUDGET_SIZE && pods >= BUDGET_PODS;
   const sizesOfParts = { lives, bound, foreign: pods, restSeconds, budgeted };
   figures.push(...(await benchFootprint(stage, { ...sizesOfParts, onProgress })));
+}
+if (parts.has("deschedule")) {
+  const onProgress = progress("deschedule: ");
+  await using stage = await startFootprintStage(mainSize, onProgress);
+  apiserver = JSON.parse(await stage.cluster.client.read("/version")).gitVersion;
+  const budgeted = mainSize === BUDGET_SIZE && pods >= BUDGET_PODS;
+  figures.push(...(await benchDeschedule(stage, { pods, moved, restSeconds, budgeted, onProgress })));
 }
 if (parts.has("soak")) {
   const onProgress = progress("soak: ");

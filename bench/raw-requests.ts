@@ -17,6 +17,8 @@ export interface RawAnswer {
 }
 
 export interface RawSender extends AsyncDisposable {
+  /** The audit log knows its requests by it. */
+  readonly userAgent: string;
   /** @throws when it is refused. */
   send(request: RawRequest, options?: { readonly read?: boolean }): Promise<RawAnswer>;
   /** All of them, as many in flight as there are connections; answers in the order of the requests. */
@@ -47,6 +49,7 @@ export function openRawSender(
     return { sentAt, answeredAt: performance.now(), text: said };
   };
   return {
+    userAgent,
     send,
     async sendAll(requests) {
       const answers: RawAnswer[] = [];

@@ -15,8 +15,8 @@ export interface Figure {
   readonly samples?: readonly number[];
 }
 
-/** `x` is a ratio. */
-export type Unit = "x" | "MB" | "s" | "ms" | "requests" | "sockets";
+/** `x` is a ratio, `us` are microseconds, `B` bytes. */
+export type Unit = "x" | "MB" | "s" | "ms" | "us" | "B" | "requests" | "sockets";
 
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
@@ -64,7 +64,16 @@ export function withUnit(value: number, { unit }: Pick<Figure, "unit">): string 
   return `${value.toFixed(DIGITS[unit])} ${unit}`;
 }
 
-const DIGITS: Readonly<Record<Unit, number>> = { x: 2, MB: 0, s: 2, ms: 1, requests: 0, sockets: 0 };
+const DIGITS: Readonly<Record<Unit, number>> = {
+  x: 2,
+  MB: 0,
+  s: 2,
+  ms: 1,
+  us: 0,
+  B: 0,
+  requests: 0,
+  sockets: 0,
+};
 
 function verdictOf(figure: Figure): string {
   const { budget, aim, value } = figure;
