@@ -8,6 +8,7 @@ import { onceCapability } from "../node/once-capability.ts";
 import type { NodeCapability, NodeHost, Wired, WiredFacts } from "../node/wired.ts";
 import { descheduleRules } from "./compile.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
+import { EVERY } from "./document.ts";
 import { Evictions } from "./evictions.ts";
 import { asksForAny } from "./judge.ts";
 import { LostPods } from "./lost-pods.ts";
@@ -124,12 +125,20 @@ function wire(host: NodeHost): Wired {
     isGood: ({ type, status }) => type === descheduleConditions.ready && status === "True",
     decide: (object: DeschedulePolicy, result, rule) => describePolicy(object, result, countsOf(rule)),
   });
+  /** Checked first, because reading 110 pods takes longer. */
+  const isScoped = (changed: ReadonlySet<string>): boolean =>
+    policies().some(({ spec }) => {
+      const keys = spec.keys === undefined ? derived.keys() : new Set(spec.keys);
+      return keys === undefined || keys.has(EVERY) || !keys.isDisjointFrom(changed);
+    });
   nodes.subscribe({
     onChange(change) {
       const keys = change.type === "updated" ? changedKeys(change.old, change.object) : undefined;
       if (keys?.size === 0 || !watches.synced) return;
-      const here = watches.podsOn(change.object.metadata?.name ?? "");
-      evictions.judge(keys === undefined ? here : here.filter((pod) => asksForAny(pod, keys)));
+      if (keys === undefined || isScoped(keys)) {
+        const here = watches.podsOn(change.object.metadata?.name ?? "");
+        evictions.judge(keys === undefined ? here : here.filter((pod) => asksForAny(pod, keys)));
+      }
       evictions.nodeChanged();
     },
   });
