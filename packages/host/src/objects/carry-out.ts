@@ -2,6 +2,7 @@
 import {
   type ApiError,
   compareResourceVersions,
+  type FailureCause,
   isApiError,
   isRefusalOfObject,
   type KubeClient,
@@ -269,8 +270,10 @@ export class CarryOut<T extends KubeObject = KubeObject> {
       if (place.misses <= MAX_MISSES) return { recheckAfterMs: BEHIND_MS };
     }
     const { what = "it", advice } = intent;
-    const problem = `${what} stays as it is: ${error.message}${advice === undefined ? "" : `; ${advice}`}`;
-    const isBudget = isOfBudget(error);
+    const budget = budgetIn(error);
+    const isBudget = budget !== undefined;
+    const refusal = budget?.message ?? error.message;
+    const problem = `${what} stays as it is: ${refusal}${advice === undefined ? "" : `; ${advice}`}`;
     const why = { reason: isBudget ? "DisruptionBudget" : this.#refusedAs, message: problem };
     if (!isOutdated && !isRefusalOfObject(error) && !isBudget) {
       if (kind !== "forbidden") throw error;
@@ -312,11 +315,10 @@ export class CarryOut<T extends KubeObject = KubeObject> {
 
 const EVICTION = { apiVersion: "policy/v1", kind: "Eviction" };
 
-/** Did a PodDisruptionBudget refuse the eviction? Priority and fairness answers 429 as well, without this cause. */
-function isOfBudget({ failure }: ApiError): boolean {
-  return (
-    failure.kind === "tooManyRequests" && failure.causes.some(({ reason }) => reason === "DisruptionBudget")
-  );
+/** The PodDisruptionBudget that refused the eviction. Priority and fairness answers 429 as well, without this cause. */
+function budgetIn({ failure }: ApiError): FailureCause | undefined {
+  const causes = failure.kind === "tooManyRequests" ? failure.causes : [];
+  return causes.find(({ reason }) => reason === "DisruptionBudget");
 }
 
 function both(a: CarriedOut, b: CarriedOut): CarriedOut {

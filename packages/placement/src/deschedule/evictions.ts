@@ -97,6 +97,15 @@ export class Evictions {
     this.#passes.ask([this.#passKey], "high");
   }
 
+  /** How many lost pods of the policy stay for each reason: `2 NoOtherNode`. Sorted. */
+  waiting(rule: string): readonly string[] {
+    const staying = [...this.#standings.values()]
+      .flat()
+      .filter(({ lost, reason }) => lost.policy.rule === rule && reason !== reasons.PodDescheduled);
+    const byReason = Map.groupBy(staying, ({ reason }) => reason);
+    return Array.from(byReason, ([reason, { length }]) => `${length} ${reason}`).sort();
+  }
+
   /** A node has changed, so it may take a pod now. */
   nodeChanged(): void {
     this.#unfit.clear();
@@ -157,19 +166,16 @@ export class Evictions {
   }
 
   #pass(): { readonly recheckAfterMs: number } {
-    const { clock, watches, lost, inScope, onPass } = this.#options;
-    const atMs = clock.monotonic();
-    if (atMs < this.#pausedUntilMs) return { recheckAfterMs: this.#pausedUntilMs - atMs };
-    const sweepMs = this.#sweep(atMs);
+    const { clock, watches, onPass } = this.#options;
+    const nowMs = clock.monotonic();
+    if (nowMs < this.#pausedUntilMs) return { recheckAfterMs: this.#pausedUntilMs - nowMs };
+    const sweepMs = this.#sweep(nowMs);
     if (!watches.synced) return { recheckAfterMs: sweepMs };
     // The caches may be old.
     if (watches.problem() !== undefined) {
       onPass();
       return { recheckAfterMs: UNKNOWN_MS };
     }
-    // A count reads all pods, and is made once in ten seconds: no pause follows from it.
-    for (const { policy } of lost.all()) inScope(policy);
-    const nowMs = clock.monotonic();
     this.#observe(nowMs);
     const decision = this.#decideAll(nowMs);
     this.ledger.freeze(decision.tooMany, nowMs);

@@ -44,12 +44,12 @@ describe("what would evict a pod", () => {
     [
       "D-F14 that is lost",
       explained(gpuPod("a"), bare),
-      [`Lost PodDescheduled: ${LACKS}; Berth evicts it after 5m; node n9 is right for it`],
+      [`Lost EvictionDelayed: ${LACKS}; Berth evicts it after 5m; node n9 is right for it`],
     ],
     [
       "D-F15 that is lost, and may go anywhere",
       explained(gpuPod("a"), bare, { requireFit: "False" }),
-      [`Lost PodDescheduled: ${LACKS}; Berth evicts it after 5m`],
+      [`Lost EvictionDelayed: ${LACKS}; Berth evicts it after 5m`],
     ],
     [
       "D-F16 that is lost, and has no other node",

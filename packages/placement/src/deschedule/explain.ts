@@ -40,7 +40,7 @@ export function explainDescheduling(
       ];
     const where = found === undefined ? "" : `; node ${found.node} is right for it`;
     const message = `${verdict.message}; Berth evicts it after ${spec.for}${where}`;
-    return [{ ...of, state: "Lost", reason: reasons.PodDescheduled, message }];
+    return [{ ...of, state: "Lost", reason: reasons.EvictionDelayed, message }];
   });
 }
 

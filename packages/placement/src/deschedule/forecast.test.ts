@@ -40,7 +40,6 @@ describe("the forecast of evictions", () => {
       {},
       "ReplacementAwaited",
     ],
-    ["D-F5 in a dry run", {}, { dryRun: true }, "DryRun"],
     ["D-F6 with too many", { inScope: () => 2 }, { breaker: { pods: 2 } }, "EvictionsFrozen"],
     ["D-F7 too young", {}, { minAge: "2h" }, "PodTooYoung"],
   ])("%s a pod stays, told once", (_, more, spec, reason) => {
@@ -49,6 +48,14 @@ describe("the forecast of evictions", () => {
     expect(forecast(aView(lost, more))).toEqual([
       `- default/a config/default ${reason}`,
       `- default/b config/default ${reason}`,
+    ]);
+  });
+
+  it("D-F5 plays a policy in dry run out as if it were not, and says so", () => {
+    const lost = web("a", "b").map((one) => ({ ...one, policy: aPolicy({ dryRun: true }) }));
+    expect(forecastEvictions(aView(lost))).toMatchObject([
+      { pod: "default/a", step: 1, dryRun: true },
+      { pod: "default/b", step: 2, dryRun: true },
     ]);
   });
 

@@ -3,6 +3,7 @@ import type { Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { decideEvictions, type EvictionView, type LostPod, type Placed, type Standing } from "./decide.ts";
 import { emptyLedger, ownerOf } from "./ledger.ts";
+import type { DeschedulePolicyInForce } from "./policy.ts";
 
 /** What happens to one pod on a wrong node. */
 export interface PodForecast {
@@ -10,6 +11,8 @@ export interface PodForecast {
   readonly pod: string;
   readonly node: string;
   readonly policy: string;
+  /** The policy is in dry run: a running Berth does not do this. */
+  readonly dryRun?: true;
   /** `PodDescheduled`: it is evicted. Otherwise why it stays. */
   readonly reason: string;
   readonly message: string;
@@ -23,8 +26,25 @@ export interface PodForecast {
 
 export type ForecastView = Pick<EvictionView, "lost" | "inScope" | "podsOf" | "fit" | "now">;
 
-/** Assumes that each pod stays lost for long enough, and that each replacement becomes Ready where it fits. */
+/**
+ * Assumes that each pod stays lost for long enough, and that each replacement becomes Ready where it fits. Policies in dry
+ * run are played out after the others, as if they were not, for the pods that stay.
+ */
 export function forecastEvictions(view: ForecastView): readonly PodForecast[] {
+  const [tried, real] = [true, false].map((is) => view.lost.filter((it) => it.policy.spec.dryRun === is));
+  const found = play({ ...view, lost: real ?? [] });
+  const going = new Set(found.flatMap(({ pod, step }) => (step === undefined ? [] : [pod])));
+  const policies = new Map<DeschedulePolicyInForce, DeschedulePolicyInForce>();
+  const asIfReal = ({ policy, ...lost }: LostPod): LostPod => {
+    const acting = policies.get(policy) ?? { ...policy, spec: { ...policy.spec, dryRun: false } };
+    policies.set(policy, acting);
+    return { ...lost, policy: acting };
+  };
+  const left = tried?.filter(({ name }) => !going.has(name)).map(asIfReal) ?? [];
+  return [...found, ...play({ ...view, lost: left }).map((it) => ({ ...it, dryRun: true as const }))];
+}
+
+function play(view: ForecastView): readonly PodForecast[] {
   const found: (readonly [Standing, step: number | undefined])[] = [];
   const gone = new Set<Pod>();
   const owners = new Set<string>();

@@ -123,7 +123,7 @@ describe("pods that come back to wrong nodes", () => {
   });
 
   it.each<[string, (ledger: EvictionLedger) => void]>([
-    ["D-D13 begin anew when a policy changes", (ledger) => ledger.forgetPolicies()],
+    ["D-D13 begin anew when a policy changes", (ledger) => ledger.forgetPolicies(new Set())],
     [
       "D-D14 begin anew when the owner has no pod any more",
       (ledger) => void ledger.observe(() => [], never, 9),
@@ -186,9 +186,9 @@ describe("what the server refuses", () => {
 
   it("D-D19 a changed policy withdraws what was not accepted, and no more", () => {
     const story = new Story().begin();
-    story.ledger.forgetPolicies();
+    story.ledger.forgetPolicies(new Set());
     expect(story.isOpen).toBe(false);
-    story.begin({ isAccepted: true }).ledger.forgetPolicies();
+    story.begin({ isAccepted: true }).ledger.forgetPolicies(new Set());
     expect(story.isOpen).toBe(true);
   });
 });

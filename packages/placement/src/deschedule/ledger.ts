@@ -173,7 +173,8 @@ export class EvictionLedger implements LedgerView {
   }
 
   /** A policy that the user has changed begins anew, and may not want what was not sent yet. */
-  forgetPolicies(): void {
+  forgetPolicies(inForce: ReadonlySet<string>): void {
+    this.#begun = this.#begun.filter(({ rule }) => inForce.has(rule));
     for (const { pod } of this.#inProgress.values()) this.withdraw(pod.metadata?.uid ?? "");
     this.#frozen.clear();
     this.#owners.clear();

@@ -80,7 +80,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
         return {
           data: { evictions },
           blocks: (style) => (evictions.length === 0 ? [] : [formatEvictions(evictions, style)]),
-          isChanging: evictions.some(({ step }) => step !== undefined),
+          isChanging: evictions.some(({ step, dryRun }) => step !== undefined && !dryRun),
         };
       },
     };

@@ -9,8 +9,9 @@ export interface ScopeCountOptions {
   readonly monotonic: () => number;
 }
 
-/** A count may be this old, ms: it reads all pods. */
+/** A count reads all pods, so it may be this old, ms. Freezing needs a newer one: pods may have just come. */
 const MAX_AGE_MS = 10_000;
+export const FRESH_MS = 1_000;
 
 export class ScopeCount {
   readonly #options: ScopeCountOptions;
@@ -26,11 +27,11 @@ export class ScopeCount {
     this.#changes += 1;
   }
 
-  of(policy: DeschedulePolicyInForce): number {
+  of(policy: DeschedulePolicyInForce, maxAgeMs: number = MAX_AGE_MS): number {
     const { pods, isIn, monotonic } = this.#options;
     const atMs = monotonic();
     const known = this.#counts.get(policy);
-    if (known !== undefined && (known.of === this.#changes || atMs - known.atMs < MAX_AGE_MS))
+    if (known !== undefined && (known.of === this.#changes || atMs - known.atMs < maxAgeMs))
       return known.count;
     let count = 0;
     for (const pod of pods()) if (isIn(pod, policy)) count += 1;

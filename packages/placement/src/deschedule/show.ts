@@ -12,13 +12,13 @@ export function formatEvictions(pods: readonly PodForecast[], style: Style): str
     const more = rows.length > MOST_LISTED ? `  and ${rows.length - MOST_LISTED} more\n` : "";
     return `${title}\n${formatColumns(rows.slice(0, MOST_LISTED), "  ")}${more}`;
   };
-  const steps = going.map(({ step, pod, node, to, after, message, policy }) => [
+  const steps = going.map(({ step, pod, node, to, after, message, policy, dryRun }) => [
     `${step}.`,
     pod,
     `${node} -> ${to ?? "any node"}`,
     `after ${after}`,
     message,
-    style.aside(policy),
+    style.aside(dryRun ? `${policy} (dry run)` : policy),
   ]);
   const stays = staying.map(({ pod, node, reason, message, policy }) => [
     pod,

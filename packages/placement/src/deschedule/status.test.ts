@@ -10,6 +10,7 @@ const counts: DescheduleCounts = {
   lost: 12,
   inProgress: 1,
   givenUp: 2,
+  waiting: [],
   first: ["default/a", "default/b"],
   isFrozen: false,
 };
@@ -28,6 +29,12 @@ const newsOf = (...args: Parameters<typeof decide>): readonly string[] =>
   decide(...args).news.map(({ type, status, reason }) => `${type}=${status} ${reason}`);
 
 describe("the status of a policy", () => {
+  it("D-F29 says why lost pods stay", () => {
+    const { status } = decide(fresh, { waiting: ["1 DisruptionBudget", "2 NoOtherNode"] });
+    const message = "in force; lost pods stay: 1 DisruptionBudget, 2 NoOtherNode";
+    expect(status?.conditions).toMatchObject([{ type: "Ready", status: "True", message }]);
+  });
+
   it("D-F20 has the counts, the first pods, and whether the policy is in force", () => {
     const { status, news } = decide(fresh);
     expect(status).toMatchObject({

@@ -18,6 +18,8 @@ export interface DescheduleCounts {
   readonly lost: number;
   readonly inProgress: number;
   readonly givenUp: number;
+  /** How many pods stay for each reason: `2 NoOtherNode`. */
+  readonly waiting: readonly string[];
   /** Sorted, as `namespace/name`. */
   readonly first: readonly string[];
   readonly isFrozen: boolean;
@@ -35,7 +37,9 @@ export function describePolicy(
 ): StatusParts<FullStatus> {
   const problem = result.ready ? counts?.problem : undefined;
   const said =
-    problem === undefined ? result : { ready: false, reason: reasons.PodsUnread, message: problem };
+    problem === undefined
+      ? { ...result, message: `${result.message}${counts === undefined ? "" : waitingText(counts)}` }
+      : { ready: false, reason: reasons.PodsUnread, message: problem };
   const conditions: DesiredCondition[] = [toCondition(descheduleConditions.ready, said)];
   if (counts?.isFrozen) conditions.push(frozen(counts));
   return {
@@ -53,6 +57,10 @@ export function describePolicy(
     },
     isNews,
   };
+}
+
+function waitingText({ waiting }: Pick<DescheduleCounts, "waiting">): string {
+  return waiting.length === 0 ? "" : `; lost pods stay: ${waiting.join(", ")}`;
 }
 
 function frozen({ lost, inScope }: DescheduleCounts): DesiredCondition {

@@ -21,7 +21,7 @@ import { deschedulePermissions } from "./permissions.ts";
 import { podFitFields } from "./pod-fields.ts";
 import { DESCHEDULE, type DeschedulePolicyInForce } from "./policy.ts";
 import { type DeschedulePolicy, deschedulePolicyKind, MAX_FIRST_PODS } from "./resource.ts";
-import { ScopeCount } from "./scope-count.ts";
+import { FRESH_MS, ScopeCount } from "./scope-count.ts";
 import { type DescheduleCounts, descheduleConditions, describePolicy } from "./status.ts";
 import { DescheduleWatches } from "./watches.ts";
 
@@ -72,7 +72,7 @@ function wire(host: NodeHost): Wired {
     watches,
     lost,
     counted,
-    inScope: (policy) => scope.of(policy),
+    inScope: (policy) => scope.of(policy, FRESH_MS),
     onPass: () => askStatuses(),
   });
   const { ledger } = evictions;
@@ -91,6 +91,7 @@ function wire(host: NodeHost): Wired {
       lost: names.length,
       inProgress: [...ledger.inProgress.values()].filter((it) => it.rule === rule).length,
       givenUp: ledger.givenUp.length,
+      waiting: evictions.waiting(rule),
       first: firstOf(new Set(names), MAX_FIRST_PODS),
       isFrozen: ledger.frozenAt(rule) !== undefined,
       problem,
@@ -114,7 +115,7 @@ function wire(host: NodeHost): Wired {
     capability: DESCHEDULE,
     onChange({ policies: inForce }) {
       watches.want(inForce.length > 0);
-      ledger.forgetPolicies();
+      ledger.forgetPolicies(new Set(inForce.map(({ rule }) => rule)));
       if (inForce.length === 0) lost.clear();
       judgeAll();
       evictions.decide();

@@ -100,7 +100,7 @@ export class Life {
 
   setPolicy(policy: DeschedulePolicyInForce): void {
     this.policy = policy;
-    this.#ledger.forgetPolicies();
+    this.#ledger.forgetPolicies(new Set());
     this.#frozenUntilMs = 0;
     this.#gone = this.#gone.filter((it) => this.#isSent(it));
   }
