@@ -1,5 +1,5 @@
 # The image of Berth: `make build`, then `docker build -t IMAGE .`. One folder without dependencies, and Node 24.
-# Whoever builds it pins the base: --build-arg NODE_IMAGE=node:24-slim@sha256:…
+# The build pins the base: --build-arg NODE_IMAGE=node:24-slim@sha256:…
 # The option of Node bounds V8's young generation to 8 MB; see bin/berth.
 ARG NODE_IMAGE=node:24-slim
 FROM ${NODE_IMAGE}

@@ -14,7 +14,7 @@ const out = join(root, "docs/api");
 const ACCEPTED: readonly RegExp[] = [
   // The wire types are generated without comments: their reference is that of Kubernetes.
   /defined in @berth\/kube\/src\/generated\/\S+ does not have any documentation/,
-  // Said in full where it is used, and made by nobody but the package itself.
+  // Said in full where it is used, and made by the package itself alone.
   /^\[warning\] (Environment|ControlPlane), .* is referenced by .* but not included in the documentation/,
 ];
 /** typedoc's exit code when it has written everything and found something to warn about. */

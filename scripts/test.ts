@@ -5,7 +5,7 @@ import { runTool } from "./run-tool.ts";
 /** How often a line tells how far the first build of a binary is. Milliseconds. */
 const TELL_EVERY_MS = 15_000;
 
-/** For one build: whoever waits hears of it now and then. */
+/** For one build: the caller that waits hears of it now and then. */
 function tell(what: string, packagesInAll: number): (progress: BuildProgress) => void {
   let toldAt = Number.NEGATIVE_INFINITY;
   return ({ elapsedMs, packages, current }) => {

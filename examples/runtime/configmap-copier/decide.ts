@@ -2,7 +2,7 @@ import type { ConfigMap, Namespace } from "@berth/kube";
 
 /** On a source: `*`, or namespaces separated by commas. */
 export const TO = "copier.example.com/to";
-/** On a copy: `namespace/name` of its source. Whoever has it is ours to change and to delete; nobody else is. */
+/** On a copy: `namespace/name` of its source. An object with it is ours to change and to delete; no other is. */
 export const FROM = "copier.example.com/from";
 
 export interface Observed {
@@ -19,11 +19,11 @@ export interface Decision {
   /** With the resourceVersion that they were decided on. */
   readonly replace: readonly ConfigMap[];
   readonly remove: readonly ConfigMap[];
-  /** Namespaces where a ConfigMap of somebody else has the name. */
+  /** Namespaces where a ConfigMap of another owner has the name. */
   readonly occupied: readonly string[];
 }
 
-/** What is left to do until every target has its copy and nobody else has one. */
+/** What is left to do until every target has its copy and no other namespace has one. */
 export function decide({ source, object, namespaces, present }: Observed): Decision {
   const targets = targetsOf(object, namespaces);
   const at = new Map(

@@ -56,7 +56,7 @@ function lookAfter<T extends KubeObject>(
 }
 
 lookAfter(jobs, finishedAt);
-// Their content is nobody's business here: only the metadata is asked for.
+// The janitor does not need their content, so it reads only the metadata.
 lookAfter(configMaps, ({ metadata }) => metadata?.creationTimestamp, { metadataOnly: true });
 
 const stop = new AbortController();

@@ -13,7 +13,7 @@ export interface Observed {
   readonly site: Website | undefined;
   /** The pages that name this website as theirs. */
   readonly pages: readonly ConfigMap[];
-  /** Whatever stands at the host of the website now, whoever it belongs to. */
+  /** Whatever stands at the host of the website now, of any owner. */
   readonly atHost: ConfigMap | undefined;
 }
 
@@ -53,7 +53,7 @@ function statusOf(site: Website, taken: boolean, nowMs: number): WebsiteStatus |
         type: "Ready",
         status: taken ? "False" : "True",
         reason: taken ? "HostTaken" : "Published",
-        message: taken ? `${host} belongs to somebody else` : `published at ${host}`,
+        message: taken ? `${host} belongs to another owner` : `published at ${host}`,
         ...(site.metadata?.generation !== undefined && { observedGeneration: site.metadata.generation }),
       },
     ],

@@ -75,7 +75,7 @@ runtime.addController({
   },
 });
 
-/** What a write is bound to: when somebody was faster, the server refuses, and the key is looked at again. */
+/** What a write is bound to: when another writer was faster, the server refuses, and the key is looked at again. */
 function versionOf({ metadata: { uid = "", resourceVersion = "" } = {} }: KubeObject): {
   readonly uid: string;
   readonly resourceVersion: string;

@@ -5,7 +5,7 @@
  * 2. the folder in `KUBEBUILDER_ASSETS`, if it holds every program asked for;
  * 3. the one binary that holds all of them, kept in the user's cache folder;
  * 4. the same binary, built with Go into that cache (minutes, once).
- * The registry is a binary of its own: whoever runs no images need not build it.
+ * The registry is a binary of its own: a test that runs no images need not build it.
  */
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";

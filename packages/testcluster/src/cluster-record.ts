@@ -34,7 +34,7 @@ export async function readRecord(dir: string): Promise<ClusterRecord | undefined
   return record;
 }
 
-/** Claims the folder for a start by this process; `false` when somebody else's record is there. */
+/** Claims the folder for a start by this process; `false` when another process's record is there. */
 export async function claim(dir: string): Promise<boolean> {
   const starter = await identify(process.pid);
   if (starter === undefined) throw new Error("cannot tell when this process was started");

@@ -50,7 +50,7 @@ export interface TestClusterOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Somebody the API server knows, with the proof that it asks for. */
+/** A user that the API server knows, with its credential. */
 export type TestUser = { readonly name: string; readonly groups: readonly string[] } & UserProof;
 
 /** Whom a kubeconfig is for, and where it leads. */
@@ -79,7 +79,7 @@ export interface ClusterSnapshot {
 }
 
 /**
- * A real Kubernetes control plane, owned by whoever started it: `await using` stops it, and it dies with this
+ * A real Kubernetes control plane, owned by its caller: `await using` stops it, and it dies with this
  * process however that ends. It does not keep the process running by itself.
  */
 export class TestCluster implements AsyncDisposable {

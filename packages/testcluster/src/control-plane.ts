@@ -63,7 +63,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     try {
       return await startOnPorts(await choosePorts(options.port), programs, options);
     } catch (error) {
-      // Somebody took a port between our look and the component's; only chosen ports can be chosen again.
+      // Another process took a port between our look and the component's; only chosen ports can be chosen again.
       const taken = error instanceof ComponentFailedError && /address already in use/.test(error.message);
       if (!taken || options.port !== undefined || attempt === PORT_ATTEMPTS) throw error;
     }
@@ -194,7 +194,7 @@ function programOf(programs: Programs, name: ComponentName): Program {
   return program;
 }
 
-/** How our own clients of a cluster connect: named so that nobody takes them for what is being tested. */
+/** How our own clients of a cluster connect: named so that no test takes them for what it tests. */
 export function connectionTo({ url, credentials }: ControlPlane): Pick<
   ConnectOptions,
   "server" | "ca" | "userAgent" | "fieldManager"

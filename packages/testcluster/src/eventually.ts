@@ -51,7 +51,7 @@ interface Deadline extends Disposable {
 function createDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadline {
   const controller = new AbortController();
   const { promise: expired, reject } = Promise.withResolvers<never>();
-  expired.catch(() => undefined); // nobody may be racing against it when it fires
+  expired.catch(() => undefined); // possibly no caller races against it when it fires
   const end = (): void => {
     controller.abort();
     reject(new Error("the deadline has passed"));

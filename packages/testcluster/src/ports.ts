@@ -10,7 +10,7 @@ const ATTEMPTS = 100;
 
 /**
  * A TCP port that nothing listens on at 127.0.0.1 right now. Nothing keeps it: two callers get the same one with a
- * probability of about 1 in 12,000, and whoever starts a server on it must be ready to ask for another.
+ * probability of about 1 in 12,000, and a caller that starts a server on it must be ready to ask for another.
  */
 export async function findFreePort(): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {

@@ -1,4 +1,4 @@
-/** Child processes that never outlive whoever started them, unless that is asked for. */
+/** Child processes that never outlive the process that started them, unless that is asked for. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { open } from "node:fs/promises";
@@ -81,7 +81,7 @@ function superviseChild<Name extends string>(
       resolve(signal ?? `exit ${code}`);
     });
   });
-  // A cluster alone does not keep a program running; whoever waits for an end of a process holds it for that time.
+  // A cluster alone does not keep a program running; a caller that waits for the end of a process holds it for that time.
   letGo(child);
   const stop = async (signal: "SIGTERM" | "SIGKILL"): Promise<void> => {
     if (!running) return;

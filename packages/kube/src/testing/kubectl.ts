@@ -1,7 +1,7 @@
 /** Requests of kubectl that our client has no use for. */
 import { request } from "node:https";
 
-/** Where an API server is, and a token of somebody who may do everything. */
+/** Where an API server is, and a token of a user who may do everything. */
 export interface Server {
   readonly url: string;
   readonly ca: string;

@@ -134,7 +134,7 @@ export async function run(
     end({ do: "answer", which: 0, digit: "b" });
     await look();
   }
-  // Nobody waits for ever, and nobody is refused by an exception.
+  // No caller waits for ever, and no caller is refused by an exception.
   await Promise.all(wanted);
   expect(bounded ? [] : broken).toEqual([]);
   expect(bounded ? [] : answers).not.toContain("unknown");

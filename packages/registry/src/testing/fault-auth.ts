@@ -28,7 +28,7 @@ export type FaultRegistryAuth =
 
 interface Grant {
   readonly scope: string;
-  /** By somebody known, and so good for what is not public. */
+  /** By a known user, and so good for what is not public. */
   readonly known: boolean;
 }
 

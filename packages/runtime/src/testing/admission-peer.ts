@@ -102,7 +102,7 @@ export async function startAdmissionPeer(
     const own = certificate && { cert: certificate.certificate, key: certificate.key };
     const socket = connect({ host: "127.0.0.1", port, ca: authority.ca, ...from, ...own });
     await once(socket, "secureConnect");
-    // Whoever waits for something learns of an error by `close`, which follows it.
+    // A caller that waits for something learns of an error by `close`, which follows it.
     return socket.on("error", () => undefined);
   };
   const stop = async (): Promise<void> => server[Symbol.asyncDispose]();

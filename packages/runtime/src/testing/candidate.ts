@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { createSilentLogger } from "../json-log.ts";
 import { type LeaderElectionOptions, LeaderElector, type TermEnd } from "../leader-election.ts";
 
-/** Longer than a machine stands still: nobody is to lose the lead in a test that is about something else. */
+/** Longer than a machine stands still: no candidate is to lose the lead in a test that is about something else. */
 const LONG = { leaseDurationMs: 120_000, renewDeadlineMs: 90_000, retryPeriodMs: 200 };
 
 export interface Candidate extends AsyncDisposable {
@@ -16,7 +16,7 @@ export interface Candidate extends AsyncDisposable {
   readonly stop: () => Promise<TermEnd>;
 }
 
-/** Somebody who wants to lead, from now until disposed. Times of `performance.now`. */
+/** A candidate for the lead, from now until disposed. Times of `performance.now`. */
 export function candidate(
   identity: string,
   lease: LeaderElectionOptions["lease"],

@@ -24,7 +24,7 @@ export class LeaseRegister {
     return this.#forgotten === this.writes.length ? undefined : this.writes.at(-1);
   }
 
-  /** As when somebody deletes the Lease. */
+  /** As when a user deletes the Lease. */
   forget(): void {
     this.#forgotten = this.writes.length;
   }

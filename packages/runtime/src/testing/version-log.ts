@@ -64,7 +64,7 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     return this.#streams.size;
   }
 
-  /** Events of open watches that nobody has asked for yet. */
+  /** Events of open watches that no client has asked for yet. */
   get undelivered(): number {
     return [...this.#streams].reduce((sum, stream) => sum + stream.undelivered, 0);
   }
@@ -100,7 +100,7 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     this.#oldest = this.#states.length - 1;
   }
 
-  /** Forgets them and says so to every open watch: whoever watches has to take a snapshot. */
+  /** Forgets them and says so to every open watch: a client that watches has to take a snapshot. */
   forget(): void {
     this.expire();
     this.cut({ kind: "expired" });

@@ -135,7 +135,7 @@ function garbageReply(body: "text" | "truncated", { resource }: ObservedRequest)
       };
 }
 
-/** Resolves after `ms`, or as soon as nobody waits any more. */
+/** Resolves after `ms`, or as soon as no caller waits any more. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();

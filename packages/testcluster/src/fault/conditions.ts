@@ -4,7 +4,7 @@ export interface Conditions {
   until(holds: () => boolean): Promise<void>;
   /** Something was observed: ask every waiting condition again. */
   changed(): void;
-  /** Rejects whoever still waits, and whoever comes later with a condition that does not hold. */
+  /** Rejects callers that still wait, and later callers with a condition that does not hold. */
   close(reason: Error): void;
 }
 
@@ -36,7 +36,7 @@ export function createConditions(): Conditions {
   };
 }
 
-/** A condition that throws rejects its own promise and nobody else's. */
+/** A condition that throws rejects its own promise and no other. */
 function settle(waiter: Waiter, waiting: Set<Waiter>): void {
   try {
     if (!waiter.holds()) return;

@@ -85,7 +85,7 @@ const DEFAULT_LOG_LIMIT = 10_000;
 /** Both as kube-apiserver has them by default. */
 const KEEP_ALIVE_MS = 90_000;
 const MOST_STREAMS_PER_CONNECTION = 100;
-/** Node ends a session whose client cancels streams faster than this; a fault nobody asked for. */
+/** Node ends a session whose client cancels streams faster than this; a fault that no test asked for. */
 const STREAM_RESETS = 1_000_000;
 
 class ApiProxy implements HttpProxy {

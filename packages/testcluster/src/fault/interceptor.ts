@@ -13,7 +13,7 @@ export interface ObservedRequest extends RequestTarget {
   readonly userAgent: string;
   /** Monotonic time of arrival, ms (`performance.now`). */
   readonly at: number;
-  /** Aborts when nobody waits for the answer any more: the client is gone, or it was answered. */
+  /** Aborts when no client waits for the answer any more: the client is gone, or it was answered. */
   readonly signal: AbortSignal;
 }
 

@@ -1,4 +1,4 @@
-/** How the server's answer reaches the client: streamed, and for a watch event by event while somebody looks. */
+/** How the server's answer reaches the client: streamed, and for a watch event by event while an interceptor looks. */
 import type { ClientSide } from "./client-side.ts";
 import { EventSplitter } from "./event-splitter.ts";
 import type { EventReply, Reply } from "./interceptor.ts";

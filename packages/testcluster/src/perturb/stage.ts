@@ -21,7 +21,7 @@ export class NotedStage implements Stage {
   readonly cluster: TestCluster;
   readonly #log: VersionLog;
   readonly #prefix: string;
-  /** By version. A patch of the story that changes nothing would claim somebody else's: stories do not send such. */
+  /** By version. A patch of the story that changes nothing would claim one of another writer: stories do not send such. */
   readonly #authors = new Map<string, Author>();
   /** Uids of what the story has removed. */
   readonly #removed = new Set<string>();

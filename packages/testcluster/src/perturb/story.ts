@@ -1,4 +1,4 @@
-/** What somebody who adds a story writes. How it is replayed is in `replay.ts`. */
+/** What the author of a story writes. How it is replayed is in `replay.ts`. */
 import type { KubeObject, Patch, Resource } from "@berth/kube";
 import type { TestCluster } from "../cluster.ts";
 import type { HistoryEntry } from "./history.ts";
@@ -97,7 +97,7 @@ export interface Fence {
   /**
    * The same for the `guides` of the story alone: a change that is seen and answered while all other watches stand
    * still. Needed where a step changes guides, for a watch that stood still and lists anew would otherwise be in a race
-   * with theirs, which nobody promises to be as fast.
+   * with theirs, which may be slower.
    */
   readonly guides?: Pick<Fence, "change" | "answered">;
 }

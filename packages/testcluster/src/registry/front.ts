@@ -1,7 +1,7 @@
 /**
  * Stands before a registry server and notes each request before it passes it on. The access log of the server itself
  * has a request only some time after its answer, which is too late to count by. It also ends TLS, and its port is one
- * that nobody else can take while the server behind it starts.
+ * that no other process can take while the server behind it starts.
  */
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -22,7 +22,7 @@ export interface FrontOptions {
 /** Open from the moment it is there; disposing refuses and breaks off all connections. */
 export type Front = AsyncDisposable;
 
-/** Rejects with EADDRINUSE when somebody else has the port. */
+/** Rejects with EADDRINUSE when another process has the port. */
 export async function openFront(options: FrontOptions): Promise<Front> {
   const { port, socket, log, tls } = options;
   const agent = new Agent({ keepAlive: true });

@@ -55,7 +55,7 @@ export class RegistryLifecycle implements AsyncDisposable {
         this.#port = port;
         return front;
       } catch (error) {
-        // Somebody took a port between our look and our use of it; only a chosen port can be chosen again.
+        // Another process took a port between our look and our use of it; only a chosen port can be chosen again.
         if (this.#port !== undefined || attempt === PORT_ATTEMPTS) throw error;
       }
     }

@@ -55,7 +55,7 @@ export interface RegistryRequests {
   tallySince(mark: RegistryMark, filter?: RegistryRequestFilter): readonly RegistryTally[];
 }
 
-/** Enough for 1,000 pods of 20 images that nobody caches, with room to spare; about 50 MB when full. */
+/** Enough for 1,000 pods of 20 images that no cache has, with room to spare; about 50 MB when full. */
 const KEPT = 100_000;
 
 /** The log, and its writing side. */

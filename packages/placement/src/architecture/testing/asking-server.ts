@@ -1,4 +1,4 @@
-/** An API server whose webhooks nobody answers: what it asks about, it refuses. */
+/** An API server whose webhooks no server answers: what it asks about, it refuses. */
 import { SYSTEM_NAMESPACES } from "@berth/host";
 import {
   daemonSets,
@@ -109,7 +109,7 @@ export function daemonSet(tolerations: readonly Toleration[]): object {
   };
 }
 
-/** @throws what is no refusal because nobody could be asked. */
+/** @throws an error that is not a refusal because no webhook answered. */
 export async function refused(request: Promise<unknown>): Promise<boolean> {
   try {
     await request;

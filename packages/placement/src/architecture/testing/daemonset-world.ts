@@ -107,7 +107,7 @@ export class World {
     return (await this.#look("kube-system", "cni"))?.recheckAfterMs;
   }
 
-  /** Somebody takes off what was put on. */
+  /** Another writer removes what Berth set. */
   revert(): void {
     this.put(daemonSetOf());
   }

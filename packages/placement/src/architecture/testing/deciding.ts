@@ -23,7 +23,7 @@ export function pod(image: string, ...gates: readonly { readonly name: string }[
 }
 
 export interface Case extends Partial<Omit<PodView, "pod" | "policy">> {
-  /** `null`: nobody governs it. */
+  /** `null`: no policy governs it. */
   readonly policy?: PolicyInit | null;
   readonly images?: KnownImages;
   readonly afterMs?: number;

@@ -230,7 +230,7 @@ export function checkSettled(world: World): void {
     if (pod.spec?.nodeName !== undefined) continue;
     const { common, open } = world.known(pod);
     const isClear = open.length === 0 && common !== undefined && common.length > 0;
-    check(!isGated(pod) || (!isClear && world.isNarrowed(pod)), "it is held only for a reason");
+    check(!isGated(pod) || (!isClear && world.isNarrowed(pod)), "it stays heldly for a reason");
     if (!taints || !isClear) continue;
     const tolerated = (pod.spec?.tolerations ?? []).filter(({ key }) => key === KEY);
     const isFree = tolerated.some(({ operator }) => operator === "Exists");

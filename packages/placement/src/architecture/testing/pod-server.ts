@@ -57,7 +57,7 @@ export class PodServer {
     this.#store(name, { ...pod, metadata: { ...pod.metadata, creationTimestamp, uid } });
   }
 
-  /** Somebody else's write. */
+  /** A write of another writer. */
   edit(name: string, change: (pod: Pod) => Pod): void {
     const pod = this.#stored.get(name);
     if (pod !== undefined) this.#store(name, change(pod));

@@ -78,7 +78,7 @@ export class AgentWorld {
     });
   }
 
-  /** As somebody else changes it. */
+  /** As another writer changes it. */
   select(nodeSelector: Readonly<Record<string, string>>): void {
     const before = this.stored;
     const template = before?.spec?.template;

@@ -4,7 +4,7 @@ import { editNode, makeNode } from "../../node/testing/world.ts";
 import { type RulesInit, rulesOf } from "./rule-set.ts";
 
 /**
- * Rules in force, what somebody else has done to the labels before, and the labels once Berth has written. Where
+ * Rules in force, what another writer has done to the labels before, and the labels once Berth has written. Where
  * `effects` are given these are what was planned: `add label/a RuleMatched`, `keep label/b RuleUnreadable`.
  */
 export type Look = readonly [

@@ -22,7 +22,7 @@ export class MarkAudit {
   readonly #options: AuditOptions;
   /** By uid: the places whose value Berth wrote last. */
   readonly #written = new Map<string, Set<MarkId>>();
-  /** The uids of nodes whose record somebody else changed. */
+  /** The uids of nodes whose record another writer changed. */
   readonly #tampered = new Set<string>();
 
   constructor(options: AuditOptions) {

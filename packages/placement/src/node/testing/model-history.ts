@@ -206,7 +206,7 @@ function register({ server }: World, name: string, standing: MarkId | undefined)
   server.register(name, { labels: { in: "1", ...(place && { [place.key]: "1" }) } });
 }
 
-/** The patch by which somebody else sets or removes one of our marks. */
+/** The patch by which another writer sets or removes one of our marks. */
 function meddling(node: Node, id: MarkId, value: string | undefined): object {
   const place = parseMarkId(id);
   if (place?.kind === "label") return { metadata: { labels: { [place.key]: value ?? null } } };
@@ -291,7 +291,7 @@ function stateViolations(world: World, installation: Installation, node: Node): 
   if (!world.audit.isTampered(node))
     for (const id of world.audit.written(node))
       if (ours.has(id) && standingValue(node, id) !== undefined && !entries.has(id))
-        found.push(`${id} was set by Berth, and nobody knows`);
+        found.push(`${id} was set by Berth, without a record`);
   return found;
 }
 

@@ -59,7 +59,7 @@ export class ModelServer {
     if (before !== undefined) this.#store({ name, writer: "", before, after: undefined });
   }
 
-  /** Somebody else's write. Nothing when there is no such node. */
+  /** A write of another writer. Nothing when there is no such node. */
   edit(name: string, patch: (node: Node) => object): void {
     const before = this.#nodes.get(name);
     if (before !== undefined)

@@ -31,7 +31,7 @@ export function patchNode(node: Node, patch: NodePatch | object): Node {
   return withVersion(patched, Number(node.metadata?.resourceVersion ?? 0) + 1);
 }
 
-/** Somebody else's edit: same as a patch. */
+/** An edit of another writer: same as a patch. */
 export function editNode(
   node: Node,
   edit: {

@@ -163,7 +163,7 @@ interface Facts {
   readonly held: Map<GateName, Since>;
   /** The gate has let the node go without its signals, on purpose and in this boot. */
   readonly forced: Set<GateName>;
-  /** Somebody has taken the taint off since the last look. */
+  /** Another writer has removed the taint since the last look. */
   readonly takenOff: Set<GateName>;
 }
 

@@ -19,7 +19,7 @@ export interface World {
   readonly labelsSettled?: boolean | undefined;
 }
 
-/** @throws Error for a query that belongs to no selector of the world: an informer nobody asked for. */
+/** @throws Error for a query that belongs to no selector of the world: an informer that no selector asks for. */
 export function sightOf(world: World): GateSight {
   const { pods = [], daemonSets = [], isUnread = () => false, daemonSetsRead = true } = world;
   const selectors = new Map(

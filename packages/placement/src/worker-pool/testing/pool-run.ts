@@ -72,14 +72,14 @@ export class PoolRun {
     return this.#look("n", "p");
   }
 
-  /** As the server stores what was applied last, with this change of somebody else. */
+  /** As the server stores what was applied last, with this change of another writer. */
   stored(body: Deployment, change: Partial<NonNullable<Deployment["spec"]>> = {}): Deployment {
     const stored = storedOf(body as DeploymentBody);
     const metadata = { ...stored.metadata, resourceVersion: this.#next() };
     return { ...stored, metadata, ...(stored.spec && { spec: { ...stored.spec, ...change } }) };
   }
 
-  /** The cache shows what was applied last, with this change of somebody else. */
+  /** The cache shows what was applied last, with this change of another writer. */
   show(change: Partial<NonNullable<Deployment["spec"]>> = {}): void {
     const last = this.applied.at(-1);
     if (last !== undefined) this.deployment = this.stored(last, change);

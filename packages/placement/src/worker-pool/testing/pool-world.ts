@@ -35,7 +35,7 @@ const allow: WorkerPoolAllowance = {
 
 /** A test cluster, as far as it is used here. */
 export interface PoolCluster {
-  /** As somebody who is not the controller. */
+  /** As a user other than the controller. */
   readonly client: KubeClient;
   connect(choice: { readonly userAgent: string; readonly fieldManager: string }): KubeClient;
 }
@@ -118,7 +118,7 @@ export class PoolUnderTest {
     }, CONTROLLERS);
   }
 
-  /** As somebody else. */
+  /** As another user. */
   editDeployment(body: object): Promise<Deployment> {
     return this.#client.patch(deployments, this.deploymentName, { type: "merge", body });
   }
