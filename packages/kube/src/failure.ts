@@ -145,7 +145,7 @@ export function describeRequest(request: RequestInfo): string {
 const EXPLANATION: Readonly<Record<ApiFailure["kind"], string>> = {
   notFound: "not found",
   alreadyExists: "it exists already",
-  conflict: "it was changed by somebody else meanwhile",
+  conflict: "another writer changed it meanwhile",
   uidMismatch: "it was deleted, or made again under the same name",
   invalid: "the server refused the content",
   unauthorized: "the server did not accept the credential",

@@ -199,7 +199,11 @@ describe("a kubeconfig that cannot be used", () => {
     ["lacks its context", "contexts: [{ name: a }, { name: b }]\ncurrent-context: c", /"c"; it has: a, b$/],
     ["has no contexts", "current-context: c", /has no context "c"; it has: none$/],
     ["has no such cluster", context("cluster: gone"), /refers to cluster "gone", which has no server$/],
-    ["has no such user", context("cluster: k, user: gone", K), /refers to user "gone", who is not there$/],
+    [
+      "has no such user",
+      context("cluster: k, user: gone", K),
+      /refers to user "gone", which does not exist$/,
+    ],
     ["has no URL", config("{ server: 'https://[' }"), /server https:\/\/\[ of .* is no URL$/],
     ["wants a proxy", config("{ server: https://a, proxy-url: socks5://b }"), /wants proxy-url/],
     ["has no CA", config("{ server: https://a, certificate-authority: gone }"), /gone cannot .*: ENOENT$/],

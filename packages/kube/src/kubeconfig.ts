@@ -93,7 +93,7 @@ async function resolveContext(
   const user = merged.users.get(context.user ?? "");
   if (user === undefined && context.user) {
     throw new KubeconfigError(
-      `context "${name}" of ${from} refers to user "${context.user}", who is not there`,
+      `context "${name}" of ${from} refers to user "${context.user}", which does not exist`,
     );
   }
   const url = checkServer(server, from);

@@ -66,7 +66,7 @@ function watchSilence(socket: Socket, silenceMs: number): void {
       seenAt = now;
     } else if (now - seenAt >= silenceMs) {
       socket.destroy(
-        new Error(`the connection was silent for ${Math.round(now - seenAt)} ms and is taken for dead`),
+        new Error(`the connection was silent for ${Math.round(now - seenAt)} ms and counts as dead`),
       );
     }
   }, silenceMs / 6);

@@ -78,7 +78,7 @@ describe("redirects", () => {
     world.registry.index("a/b", "2", ["linux/arm64"]);
     using _fault = world.registry.inject({ does: "redirect", to: "/v2/a/b/manifests/2" }, { times: 1 });
     const error = await failureOf(world.read(named(world.registry.host, "a/b", digest), { credentials: [] }));
-    expect(error.message).toContain("not what its digest says");
+    expect(error.message).toContain("does not match its digest");
   });
 
   it("to a server that wants credentials are no reason to send it any", async () => {

@@ -245,7 +245,7 @@ function checkName(reference: ImageReference): void {
   const tagFits = tag === undefined || /^\w[\w.-]{0,127}$/.test(tag);
   const digestFits = digest === undefined || isCheckable(digest);
   if (!repositoryFits || !tagFits || !digestFits || (tag ?? digest) === undefined)
-    throw new ExchangeError("invalidName", "it is no name of an image");
+    throw new ExchangeError("invalidName", "it is not an image name");
 }
 
 /** The digest takes precedence over the tag. */
@@ -257,7 +257,7 @@ function statedDigest(headers: Answer["headers"], host: string): string | undefi
   const stated = headers["docker-content-digest"];
   if (stated === undefined) return undefined;
   if (typeof stated === "string" && isCheckable(stated)) return stated;
-  throw new ExchangeError("malformed", `${host} names it by a digest that is none`);
+  throw new ExchangeError("malformed", `${host} names it by a digest that is not valid`);
 }
 
 function checked(bytes: Buffer, digest: string, host: string): Buffer {
@@ -266,5 +266,5 @@ function checked(bytes: Buffer, digest: string, host: string): Buffer {
 }
 
 function otherDigest(host: string): ExchangeError {
-  return new ExchangeError("malformed", `what ${host} sends is not what its digest says`);
+  return new ExchangeError("malformed", `the answer of ${host} does not match its digest`);
 }

@@ -60,7 +60,7 @@ describe("where a registry is reached", () => {
     ["a mirror that is no URL", { mirrors: [{ url: "mirror" }] }, /no http\(s\) URL/],
     ["a mirror of plain http", { mirrors: [{ url: "http://m.example" }] }, /set plainHttp/],
     ["a mirror with a password", { mirrors: [{ url: "https://u:secret@m.example" }] }, /more than scheme/],
-    ["what is no certificate", { ca: "hello" }, /no PEM certificate/],
+    ["what is no certificate", { ca: "hello" }, /not a PEM certificate/],
   ])("refuses %s, without showing a secret", (_name, config, message) => {
     const check = (): void => checkEndpoints({ "ghcr.io": config });
     expect(check).toThrow(TypeError);

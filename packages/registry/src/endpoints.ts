@@ -94,7 +94,7 @@ export function checkEndpoints(endpoints: RegistryEndpoints): void {
       throw error;
     }
     if (config.ca !== undefined && !isCertificate(config.ca))
-      throw new TypeError(`what is to be trusted for ${registry} is no PEM certificate`);
+      throw new TypeError(`the authority for ${registry} is not a PEM certificate`);
   }
 }
 

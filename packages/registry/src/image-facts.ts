@@ -323,8 +323,8 @@ export class ImageFactStore implements AsyncDisposable {
       typeof asker === "string" ? this.#breakers.check(asker, now) : this.#breakers.admit(asker, now);
     if (admission.allowed) return undefined;
     const why =
-      admission.why === "failing" ? "the last questions to it failed" : "it limits how often it may be asked";
-    const message = `${registry} is not asked for a while, because ${why}; it is tried again by itself`;
+      admission.why === "failing" ? "the last questions to it failed" : "it limits the rate of requests";
+    const message = `${registry} gets no requests for a while, because ${why}; Berth tries again by itself`;
     this.#options.observer?.asked?.("suspended");
     return new RegistryError("suspended", message, { registry, retryAfterMs: admission.waitMs });
   }

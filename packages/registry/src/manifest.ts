@@ -128,7 +128,7 @@ function kindOf(manifest: object, stated: string): "index" | "image" | { readonl
   if (hasContent) kinds.add("image");
   if (kinds.size > 1) return { why: "its manifest can be read both as an index and as one image" };
   const [kind] = kinds;
-  return kind ?? { why: "what the registry sent is neither an index nor a manifest" };
+  return kind ?? { why: "the answer of the registry is neither an index nor a manifest" };
 }
 
 function parseIndex(entries: unknown): ParsedManifest {
@@ -191,9 +191,10 @@ function parseImage(manifest: object): ParsedManifest {
     const named = typeof artifactType === "string" && artifactType !== "" ? artifactType : mediaType;
     return { kind: "artifact", mediaType: shown(named) };
   }
-  if (typeof digest !== "string" || !isDigest(digest)) return malformed("the digest of its config is none");
+  if (typeof digest !== "string" || !isDigest(digest))
+    return malformed("the digest of its config is not valid");
   if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0) {
-    return malformed("the size of its config is none");
+    return malformed("the size of its config is not valid");
   }
   const platform = toPlatform(fieldOf(config, "platform"));
   return {

@@ -73,8 +73,8 @@ it.each([
   ["upper case on the Hub", "docker/Docker", /"docker\/Docker" has to be in lower case/],
   ["256 characters", `domain/${"a".repeat(256)}:tag`, /longer than 255/],
   ["a tag of 129 characters", `a/b:${"t".repeat(129)}`, /the tag/],
-  ["an empty tag", "nginx:", /the tag "" is none/],
-  ["an empty digest", "nginx@", /the digest "" is none/],
+  ["an empty tag", "nginx:", /the tag "" is not valid/],
+  ["an empty digest", "nginx@", /the digest "" is not valid/],
   ["a URL", "https://github.com/docker/docker", /"https:" is no host name/],
   ["dollars", "aa/asdf$$^/aa", /repository/],
   ["a leading dash", "-docker/docker", /repository/],
@@ -101,7 +101,7 @@ it.each([
   expect(failure.kind).toBe("invalidName");
   expect(failure.registry).toBe("");
   expect(failure.message).toMatch(why);
-  expect(failure.message).toMatch(/^".*" is no name of an image: /);
+  expect(failure.message).toMatch(/^".*" is not an image name: /);
   expect(failure.message.length).toBeLessThan(700);
   // oxlint-disable-next-line no-control-regex
   expect(failure.message).not.toMatch(/[\u0000-\u001f]/);

@@ -50,12 +50,12 @@ export function parseReference(name: string): ImageReference {
   if (!REGISTRY.test(registry)) throw invalid(name, `${quoted(registry)} is no host name of a registry`);
   checkRepository(name, repository);
   if (tag !== undefined && !TAG.test(tag)) {
-    throw invalid(name, `the tag ${quoted(tag)} is none: at most 128 letters, digits, "_", "." and "-"`);
+    throw invalid(name, `the tag ${quoted(tag)} is not valid: at most 128 letters, digits, "_", "." and "-"`);
   }
   if (digest !== undefined && !isDigest(digest)) {
     throw invalid(
       name,
-      `the digest ${quoted(digest)} is none: "sha256:" and 64, or "sha512:" and 128 lower-case hexadecimals`,
+      `the digest ${quoted(digest)} is not valid: "sha256:" and 64, or "sha512:" and 128 lower-case hexadecimals`,
     );
   }
   if (digest !== undefined) return { registry, repository, ...(tag === undefined ? {} : { tag }), digest };
@@ -106,12 +106,12 @@ function checkRepository(name: string, repository: string): void {
   if (repository === "") throw invalid(name, "it names no repository");
   throw invalid(
     name,
-    `its repository ${quoted(repository)} is none: lower-case letters and digits, parted by "/", "." "_", "__" or "-"`,
+    `its repository ${quoted(repository)} is not valid: lower-case letters and digits, separated by "/", "." "_", "__" or "-"`,
   );
 }
 
 function invalid(name: string, why: string): RegistryError {
-  return new RegistryError("invalidName", `${quoted(name)} is no name of an image: ${why}`, { registry: "" });
+  return new RegistryError("invalidName", `${quoted(name)} is not an image name: ${why}`, { registry: "" });
 }
 
 /** Escapes any text for use in one line. */

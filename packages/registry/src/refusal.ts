@@ -30,15 +30,11 @@ export function refusal(
 ): ExchangeError {
   const { status } = answer;
   const retryAfterMs = parseRetryAfter(answer.headers["retry-after"], now);
-  return new ExchangeError(
-    kind,
-    `${host} ${PHRASES.get(kind) ?? "answers what was not expected"} (${status})`,
-    {
-      refused: true,
-      elsewhere: answer.elsewhere,
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    },
-  );
+  return new ExchangeError(kind, `${host} ${PHRASES.get(kind) ?? "gives an unexpected answer"} (${status})`, {
+    refused: true,
+    elsewhere: answer.elsewhere,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
 }
 
 /**

@@ -114,8 +114,8 @@ export class TokenStore {
    */
   #realmOf({ endpoint, realm }: TokenQuestion): URL {
     const refuse = (what: string): ExchangeError =>
-      new ExchangeError("malformed", `${endpoint.host} sends for tokens ${what}`);
-    if (!URL.canParse(realm)) throw refuse("to what is no URL");
+      new ExchangeError("malformed", `${endpoint.host} redirects for tokens ${what}`);
+    if (!URL.canParse(realm)) throw refuse("to a target that is not a URL");
     const url = new URL(realm);
     const why = whyNotFollow(url, endpoint);
     if (why !== undefined) throw refuse(why);

@@ -80,7 +80,7 @@ export class Transport {
     let fromPublic = exchange.byPublic;
     const seen = new Set<string>();
     for (let hops = 0; ; hops++) {
-      if (hops > MAX_REDIRECTS) throw astray(exchange, `sends on more than ${MAX_REDIRECTS} times`);
+      if (hops > MAX_REDIRECTS) throw astray(exchange, `redirects more than ${MAX_REDIRECTS} times`);
       seen.add(url.href);
       const authorization = elsewhere ? undefined : exchange.authorization;
       const server = this.#connections.to(url.origin, exchange.endpoint.ca, fromPublic);
@@ -89,7 +89,7 @@ export class Transport {
       if (!REDIRECTS.has(answer.status) || exchange.method === "POST")
         return { ...answer, elsewhere, fromPublic };
       const next = targetOf(answer, url, exchange);
-      if (seen.has(next.href)) throw astray(exchange, "sends on in a circle");
+      if (seen.has(next.href)) throw astray(exchange, "redirects in a circle");
       elsewhere ||= next.origin !== url.origin;
       url = next;
     }
@@ -178,7 +178,7 @@ export class Transport {
 
 /** Why a server under these rules may not redirect to a URL, as half a sentence; `undefined` when it may. */
 export function whyNotFollow(url: URL, endpoint: Endpoint): string | undefined {
-  if (url.protocol !== "https:" && url.protocol !== "http:") return "to what is no http(s) URL";
+  if (url.protocol !== "https:" && url.protocol !== "http:") return "to a target that is not an http(s) URL";
   if (url.username !== "" || url.password !== "") return "to a URL with a password in it";
   return url.protocol === "http:" && !endpoint.plainHttp ? "from https to plain http" : undefined;
 }
@@ -186,13 +186,13 @@ export function whyNotFollow(url: URL, endpoint: Endpoint): string | undefined {
 function targetOf(answer: Pick<Answer, "headers">, from: URL, exchange: Exchange): URL {
   const location = answer.headers["location"];
   if (typeof location !== "string" || !URL.canParse(location, from.href))
-    throw astray(exchange, "sends on without saying where");
+    throw astray(exchange, "redirects without a target");
   const next = new URL(location, from);
   next.hash = "";
   // After https no request goes back to http, whatever the rules of the registry are.
   const downgraded = from.protocol === "https:" && next.protocol === "http:";
   const why = downgraded ? "from https to plain http" : whyNotFollow(next, exchange.endpoint);
-  if (why !== undefined) throw astray(exchange, `sends on ${why}`);
+  if (why !== undefined) throw astray(exchange, `redirects ${why}`);
   return next;
 }
 

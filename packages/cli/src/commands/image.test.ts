@@ -114,7 +114,7 @@ describe("berth image inspect", () => {
     registry.index("team/app", "1", ["linux/amd64"]);
     using _fault = registry.inject({ does: "garbage" }, { repository: "team/app" });
     const none = "REGISTRY does not have it (404). Check its name, tag and digest";
-    const upper = `"Team/App" is no name of an image: its repository "App" has to be in lower case`;
+    const upper = `"Team/App" is not an image name: its repository "App" has to be in lower case`;
     for (const [args, code, says] of [
       [[`${registry.host}/team/none:1`], 1, `REGISTRY/team/none:1 cannot be read: ${none}`],
       [["Team/App"], 2, upper],
