@@ -125,7 +125,7 @@ export function confinement({
         validations: [
           validate("make this", 'request.operation != "CREATE" || variables.isPool'),
           validate(
-            "delete what no owner that it holds owns",
+            "delete an object that belongs to no owner that it holds",
             `request.operation != "DELETE" || ${list(BEFORE, "metadata.ownerReferences")}.exists(o, ${literal(owners)}.exists(g, o.apiVersion.startsWith(g)))`,
           ),
           validate("change this metadata", same("metadata", METADATA)),
@@ -162,7 +162,7 @@ export function confinement({
             only("deployments", `(variables.isPool || ${same("spec", [])})`),
           ),
           validate(
-            "change this field of what it holds",
+            "change this field of an object that it holds",
             `!(${isOther}) || ${sameMaps(NOW, BEFORE, 'k in ["metadata", "status"]')}`,
           ),
           validate(

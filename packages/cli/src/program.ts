@@ -33,7 +33,7 @@ const DECLARATIONS: readonly Declare[] = [
 export function createProgram(options: ProgramOptions): Command {
   const root = new Command("berth")
     .description(
-      "Keeps true where things may run on a Kubernetes cluster: labels derived on nodes, nodes held until they are ready, pods kept where their images run.",
+      "Controls where pods run on a Kubernetes cluster: derives labels on nodes, holds nodes until they are ready, keeps pods where their images run.",
     )
     .usage("[command] [options]")
     .helpCommand("help [command]", "Show what a command does")

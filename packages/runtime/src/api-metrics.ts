@@ -10,7 +10,7 @@ export function declareApiMetrics(
 ): (request: RequestInfo, outcome: RequestOutcome, tookMs: number) => void {
   const requests = metrics.counter<"verb" | "resource" | "outcome">({
     name: "berth_api_requests_total",
-    help: "Requests to the API server by what became of them; `ok`, or the kind of failure.",
+    help: "Requests to the API server by outcome; `ok`, or the kind of failure.",
     labels: ["verb", "resource", "outcome"],
   });
   const duration = metrics.histogram<"verb">({

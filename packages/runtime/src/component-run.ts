@@ -84,7 +84,7 @@ export class ComponentRun {
       this.#state = "running";
       started(true);
       await this.#running.ended;
-      if (!this.#stopping) this.#options.onFailure(new Error("it ended without being told to"));
+      if (!this.#stopping) this.#options.onFailure(new Error("it ended unexpectedly"));
     } catch (error) {
       if (this.#stopping) this.#reportLate(error);
       else this.#options.onFailure(error);

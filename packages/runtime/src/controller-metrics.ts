@@ -28,7 +28,11 @@ export function declareControllerMetrics(
     });
   gauge("active_workers", "Reconciles running now, stuck ones included.", () => state.active);
   gauge("max_concurrent", "Reconciles that may run at one time.", () => state.concurrency);
-  gauge("stuck_workers", "Reconciles that go on past their deadline though told to stop.", () => state.stuck);
+  gauge(
+    "stuck_workers",
+    "Reconciles that still run after their deadline and their abort.",
+    () => state.stuck,
+  );
   const total = registry.counter({
     name: "berth_reconcile_total",
     help: "Reconciles that returned, by result.",

@@ -63,7 +63,7 @@ export class EventRecorder implements Component {
     });
     this.#counter = options.metrics?.counter<"result">({
       name: "berth_events_total",
-      help: "Kubernetes Events by what became of them: created, updated (series), limited, overflow, invalid, failed.",
+      help: "Kubernetes Events by outcome: created, updated (series), limited, overflow, invalid, failed.",
       labels: ["result"],
     });
   }

@@ -273,8 +273,8 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     const { message } = error;
     if (isShared(error)) return;
     if (error.failure.kind === "forbidden")
-      this.#log.warn("the resource may not be read; it is tried again", { error: message });
-    else this.#log.info("the resource is not there; it is looked for again", { error: message });
+      this.#log.warn("the server does not allow reads of the resource; trying again", { error: message });
+    else this.#log.info("the server does not have the resource; trying again", { error: message });
   }
 
   #arrive(object: T, gone: boolean): void {

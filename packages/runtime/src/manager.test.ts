@@ -147,7 +147,7 @@ describe("Manager", () => {
   it.each<[string, Partial<Component> & { endsAfter?: Promise<void> }, string]>([
     ["cannot start", { start: () => Promise.reject(new Error("address in use")) }, "address in use"],
     ["throws on start", { start: () => fail("no such file") }, "no such file"],
-    ["ends by itself", { endsAfter: Promise.resolve() }, "it ended without being told to"],
+    ["ends by itself", { endsAfter: Promise.resolve() }, "it ended unexpectedly"],
     ["fails later", { start: async () => ({ ended: Promise.reject(new Error("lost")) }) }, "lost"],
   ])("ends with the component named when one %s, and stops the others", async (_how, behaviour, text) => {
     const story: string[] = [];

@@ -226,11 +226,11 @@ describe("berth explain", () => {
     await using on = await stage();
     const before = await on.command("explain", "node", "arm", "--config", "taint.yaml");
     expect(before.stdout).toMatch(
-      /architecture config\/all\n +taint +supported-arch=arm64:NoSchedule: does not/,
+      /architecture config\/all\n +taint +supported-arch=arm64:NoSchedule: not set/,
     );
     await tainted(on);
     const { stdout } = await on.command("explain", "node", "arm", "--config", "taint.yaml");
-    expect(stdout).toMatch(/supported-arch=arm64:NoSchedule: stands, by berth/);
+    expect(stdout).toMatch(/supported-arch=arm64:NoSchedule: set, by berth/);
     expect(stdout).toMatch(/taint\/supported-arch:NoSchedule=arm64/);
   });
 });
@@ -271,7 +271,7 @@ describe("berth clean --capability architecture", () => {
     const held = await on.create(gated);
     const { code, stdout } = await on.clean();
     expect(code).toBe(exitCodes.done);
-    expect(stdout).toBe(`1 pod will be let go, that an architecture policy holds: ${nameOf(held)}\n`);
+    expect(stdout).toBe(`1 pod will be released from an architecture policy: ${nameOf(held)}\n`);
     expect((await cluster.client.get(pods, ofPod(held))).spec?.schedulingGates).toEqual([theirs]);
   });
 
@@ -304,8 +304,8 @@ describe("berth clean --capability architecture", () => {
     const { code, stdout } = await on.clean("--restart-pods");
     expect(code).toBe(exitCodes.done);
     expect(stdout).toBe(
-      `1 pod will be evicted, to come back without the tolerations: ${nameOf(owned)}\n` +
-        `pod ${nameOf(bare)} stays: no controller would make it anew\n`,
+      `1 pod will be evicted, so that new ones come without the tolerations: ${nameOf(owned)}\n` +
+        `pod ${nameOf(bare)} stays: no controller would create it again\n`,
     );
     await expect(client.get(pods, ofPod(owned))).rejects.toMatchObject({ failure: { kind: "notFound" } });
     await client.get(pods, ofPod(bare));

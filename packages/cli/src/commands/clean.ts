@@ -117,7 +117,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   if (undeclared > 0) {
     stderr.write(
       `${undeclared} ${undeclared === 1 ? "node has" : "nodes have"} a record of taints or cordons that no rule of this installation ` +
-        "has declared, above with PlaceNotDeclared. A kubelet can forge it: --recorded takes them off.\n",
+        "has declared, above with PlaceNotDeclared. A kubelet can forge it: --recorded removes them.\n",
     );
   }
   // Objects that the user may not read may still have marks.
@@ -145,7 +145,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   // The API server uses its caches for another second.
   if (admission.length > 0)
     stderr.write(
-      "Nodes and pods made just now may have got a taint or a gate still: run it once more in a moment.\n",
+      "Nodes and pods created just now may still have a taint or a gate: run it once more in a moment.\n",
     );
   if (failures.length > 0) throw new CommandError(`${failures.join("\n")}\nRun it once more.`);
   return end;

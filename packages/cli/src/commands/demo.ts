@@ -93,7 +93,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     if (signal.aborted) return exitCodes.done;
     say(`  seen: ${scene.expected}`);
   }
-  say(style.heading("All of it was seen to happen"));
+  say(style.heading("The demo saw all of it happen"));
   stdout.write(lookAround(style, { self: surroundings.self, kubeconfig, rules, config, image: images.web }));
   if (!options.exit) {
     stdout.write("The cluster stays up until Ctrl-C.\n");

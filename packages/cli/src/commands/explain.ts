@@ -108,7 +108,7 @@ function hintOf(rules: readonly string[], node: string, installation: string): s
   ].join(" ");
   const pod = `kubectl -n berth-system exec deploy/${baseName(installation)} -- node /berth/berth.js`;
   return (
-    "\nThe running Berth set what is SourceNotGiven by rules from files, which this command was not given. Give it the same\n" +
+    "\nThe running Berth set the marks with SourceNotGiven by rules from files, which this command did not get. Give it the same\n" +
     "--label-dir (rules folder/…) and --config (rules config/…) to see whether the rules still want it and from which\n" +
     `inputs. As installed by \`berth manifests\`:\n\n  ${pod} explain node ${node} ${flags}\n`
   );
@@ -129,9 +129,9 @@ function formatMark(mark: MarkExplanation, style: Style): string {
     ["rule", mark.rule || "none"],
     ["inputs", inputs.length > 0 ? inputs.join(", ") : isNotGiven(mark) ? "not known" : "none"],
     ["since", since ?? "not recorded as ours"],
-    ["held by", standing === undefined ? "nobody" : alsoHeldBy.map(holder).join(", ") || "berth alone"],
+    ["held by", standing === undefined ? "no writer" : alsoHeldBy.map(holder).join(", ") || "berth alone"],
   ];
-  const state = standing === undefined ? style.aside("  (does not stand)") : "";
+  const state = standing === undefined ? style.aside("  (not set)") : "";
   return `${style.heading(value === undefined ? id : `${id}=${value}`)}${state}\n${formatColumns(rows, "  ")}`;
 }
 
@@ -139,8 +139,7 @@ const isNotGiven = ({ reason }: MarkExplanation): boolean => reason === reasons.
 
 function whyText(mark: MarkExplanation): string {
   const { next, delayMs } = mark;
-  if (isNotGiven(mark))
-    return ": the node records it, and the source of its rule was not given to this command";
+  if (isNotGiven(mark)) return ": the node records it, and this command did not get the source of its rule";
   return next === undefined ? "" : ` (${whatNext(next, delayMs)})`;
 }
 

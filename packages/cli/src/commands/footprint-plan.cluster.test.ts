@@ -84,7 +84,7 @@ describe("plan --try", () => {
     const { code, stdout, stderr } = await plan(documentOf("", "tried"), line);
     expect(stderr).toContain("nodefootprint/tried: error: ");
     expect(stdout).toContain(
-      "cluster/running: 0 of 2 nodes need its agent.\n  Its document has a fault: it goes on as it was before.\n",
+      "cluster/running: 0 of 2 nodes need its agent.\n  Its document has a fault: it stays in force as it was before.\n",
     );
     expect(stdout).not.toContain("cluster/tried");
     expect(code).toBe(exitCodes.faults);

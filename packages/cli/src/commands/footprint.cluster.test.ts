@@ -64,7 +64,7 @@ describe("berth plan", () => {
     const { code, stdout } = await berth("plan");
     expect(code).toBe(0);
     expect(stdout).toContain("config/agent: 1 of 3 nodes needs its agent");
-    expect(stdout).toContain("the label would come to 1 (n1) and would leave 1 (n2)");
+    expect(stdout).toContain("the label would be set on 1 (n1) and would be removed from 1 (n2)");
     expect(stdout).toContain("default/agent saves its pod on 2 nodes (n2, n3)");
     expect(stdout).toContain("AgentPriority");
     expect([await labelOf("n1"), await labelOf("n2")]).toEqual([undefined, "true"]);
@@ -113,9 +113,7 @@ describe("berth explain pod", () => {
     const { code, stdout } = await berth("explain", "pod", "default/web");
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      new RegExp(
-        `config/agent +needs the agent, for ${uid}; on n1, ${LABEL}=true: does not stand \\(Pending\\)`,
-      ),
+      new RegExp(`config/agent +needs the agent, for ${uid}; on n1, ${LABEL}=true: not set \\(Pending\\)`),
     );
     const stray = await berth("explain", "pod", "default/stray");
     expect(stray.stdout).toMatch(/config\/agent +does not count: it has no /);
@@ -151,7 +149,7 @@ describe("berth clean --capability footprint", () => {
     const shown = await berth("clean", "--capability", "footprint");
     expect(shown.stdout).toContain(`label/${LABEL}`);
     expect(shown.stdout).toContain(
-      `workerpools.ate.dev default/pool: finalizer ${FINALIZER}: would be taken off`,
+      `workerpools.ate.dev default/pool: finalizer ${FINALIZER}: would be removed`,
     );
     expect(await finalizers()).toEqual([FINALIZER]);
     const { code } = await berth("clean", "--capability", "footprint", "--yes");

@@ -68,14 +68,14 @@ describe("berth gate list and explain", () => {
       /gate config\/network\n {2}phase +Held: Gated\n {2}held since +\d{4}-.* ago\)\n/,
     );
     expect(explained.stdout).toMatch(/signal missing +pods .*: PodNotReady: gate-cli\/init-1 is not ready/);
-    expect(explained.stdout).toMatch(/timeout notReady of 1h in 59m\d*s?: the node is let go/);
+    expect(explained.stdout).toMatch(/timeout notReady of 1h in 59m\d*s?: the node is released/);
   });
 
   it("tell apart that there are no gates and that none holds a node", async () => {
     await using on = await gateStage(cluster);
     await cluster.client.delete(nodes, { name: "held" });
     const none = await on.command("gate", "list");
-    expect([none.code, none.stdout]).toEqual([exitCodes.done, "No node is held by a startup gate.\n"]);
+    expect([none.code, none.stdout]).toEqual([exitCodes.done, "No startup gate holds a node.\n"]);
     const without = await on.bare("gate", "list");
     expect([without.code, without.stderr]).toEqual([exitCodes.usage, expect.stringContaining("--config")]);
   });
@@ -122,7 +122,7 @@ describe("berth plan", () => {
     const { stdout } = await on.command("plan");
     expect(stdout).toMatch(/- taint\/startup\.k8s\.io\/initializing:NoSchedule=wait +Released/);
     expect(stdout).toContain(
-      "config/network selects 2 nodes and holds 1; its taint would be taken off 1 (held). It would hold 1 young one as well, if idle.\n",
+      "config/network selects 2 nodes and holds 1; its taint would be removed from 1 (held). It would hold 1 young one as well, if idle.\n",
     );
     expect(await on.taintsOf("held")).toContain("startup.k8s.io/initializing");
   });
@@ -151,7 +151,7 @@ describe("berth plan", () => {
   it("looks up for named nodes only whether pods run there already", async () => {
     await using on = await gateStage(cluster);
     const all = await on.command("plan");
-    expect(all.stdout).toContain("was not looked up: `berth plan open` does.");
+    expect(all.stdout).toContain("whether pods run there: `berth plan open` does.");
     const idle = await on.command("plan", "open");
     expect(idle.stdout).toMatch(/\+ taint\/startup\.k8s\.io\/initializing:NoSchedule=wait +Gated/);
     await initPod(cluster, "open");
@@ -175,7 +175,7 @@ describe("berth gate release", () => {
     const { code, stdout, stderr } = await on.command("gate", "release", "held", "--reason", reason);
     expect([code, stdout, stderr]).toEqual([
       exitCodes.done,
-      "config/network lets held go: startup.k8s.io/initializing:NoSchedule is taken off.\n",
+      "config/network releases held: startup.k8s.io/initializing:NoSchedule is removed.\n",
       "",
     ]);
     const { metadata, spec } = await on.node("held");
@@ -241,7 +241,7 @@ describe("berth gate tolerate", () => {
     const shown = await on.command("gate", "tolerate", "--namespace", NAMESPACE);
     expect(shown.stdout).toContain(`${NAMESPACE}/plain`);
     expect(shown.stdout).not.toContain(`${NAMESPACE}/all`);
-    expect(shown.stderr).toContain("rolled out anew");
+    expect(shown.stderr).toContain("rolls out the pods of each");
     expect(await tolerationsOf("plain")).toBeUndefined();
 
     const elsewhere = await on.command("gate", "tolerate", "--namespace", "default", "--yes");

@@ -68,7 +68,7 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
   }
   held.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
   if (output) printData(stdout, { gates: gates.gates.map(({ rule }) => rule), held }, output);
-  else if (held.length === 0) stdout.write("No node is held by a startup gate.\n");
+  else if (held.length === 0) stdout.write("No startup gate holds a node.\n");
   else stdout.write(formatHeld(held, clock.now()));
   if (strangers.size > 0) surroundings.stderr.write(`Other nodes are held by ${unread([...strangers])}.\n`);
   return exitCodes.done;
@@ -128,7 +128,7 @@ export async function release(options: GateReleaseOptions, surroundings: Surroun
   }
   const done = await releaseNode({ gates, options }, session);
   for (const { rule, taintId } of done.released)
-    stdout.write(`${rule} lets ${options.node} go: ${taintId.replace("taint/", "")} is taken off.\n`);
+    stdout.write(`${rule} releases ${options.node}: ${taintId.replace("taint/", "")} is removed.\n`);
   await recordEvents(done, reason, session);
   return exitCodes.done;
 }
@@ -174,7 +174,7 @@ function checked(
     throw new CommandError(`${node} is held by ${unread(strangers)}`);
   const holder = gate === undefined ? "a startup gate" : `the gate ${gate}`;
   if (planned.released.length === 0) throw new CommandError(`${node} is not held by ${holder}`);
-  if (planned.problem !== undefined) throw new CommandError(`${node} cannot be let go: ${planned.problem}`);
+  if (planned.problem !== undefined) throw new CommandError(`${node} cannot be released: ${planned.problem}`);
   return planned;
 }
 
@@ -196,7 +196,7 @@ async function recordEvents(
     });
   }
   await recorder.run(AbortSignal.abort());
-  if (recorder.dropped > 0) stderr.write("The Event that says so could not be written.\n");
+  if (recorder.dropped > 0) stderr.write("The Event about it could not be written.\n");
 }
 
 export interface GateTolerateOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
@@ -225,15 +225,15 @@ export async function tolerate(options: GateTolerateOptions, surroundings: Surro
   stdout.write(formatColumns([["DAEMONSET", "LACKS"], ...rows]));
   if (!options.yes) {
     stderr.write(
-      `Nothing was written: add --yes to act on ${lacking.length} of ${looked}. The pods of each are rolled out anew. ` +
-        "What deploys them may take it back: then it belongs into their manifests.\n",
+      `Nothing was written: add --yes to act on ${lacking.length} of ${looked}. This rolls out the pods of each. ` +
+        "The tool that deploys them may undo it: then add it to their manifests.\n",
     );
     return exitCodes.done;
   }
   let written = 0;
   for (const daemonSet of lacking) if (await addTolerations(daemonSet, work)) written += 1;
   stderr.write(
-    `${written} ${written === 1 ? "DaemonSet" : "DaemonSets"} written; their pods are rolled out anew.\n`,
+    `${written} ${written === 1 ? "DaemonSet" : "DaemonSets"} written, which rolls out their pods.\n`,
   );
   return exitCodes.done;
 }

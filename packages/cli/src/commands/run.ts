@@ -148,7 +148,7 @@ async function meetCluster(
     if (!inCluster) {
       throw new CommandError(`${describeApiError(error)} (${client.server}, ${origin})`, exitCodes.cluster);
     }
-    log.warn("the API server does not answer yet; trying on", { error: error.message });
+    log.warn("the API server does not answer yet; trying again", { error: error.message });
   }
 }
 
@@ -156,7 +156,7 @@ async function meetCluster(
 function sayWhatIsMissing(options: RunOptions, { name, exists }: StateNamespace, log: Logger): void {
   if (!options.labelDir && (options.config ?? []).length === 0) {
     log.info(
-      "there are no rules in files (--label-dir, --config): those of the cluster count, where it has the CRDs",
+      "there are no rules in files (--label-dir, --config): Berth uses those of the cluster, where it has the CRDs",
     );
   }
   if (exists) return;

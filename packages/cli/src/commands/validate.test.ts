@@ -75,7 +75,7 @@ describe("berth validate", () => {
       (await berthWith({ "a.yaml": document(spec) }, "validate a.yaml")).stdout;
     expect(await said("{preset: none}")).toContain(": spec.preset: ");
     const beyond = await said("{preset: log, workloads: [{podSelector: {}}]}");
-    expect(beyond).toContain(": spec.workloads.0: it takes every pod");
+    expect(beyond).toContain(": spec.workloads.0: it selects every pod");
   });
 
   it("tells what is not there", async () => {

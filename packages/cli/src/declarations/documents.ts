@@ -47,7 +47,7 @@ export function declareManifests(root: Command, program: ProgramOptions): void {
     .addArgument(
       new Argument(
         "[what]",
-        "what runs Berth, the kinds that it adds to the API (who deletes these deletes all their objects), or RuntimeClasses",
+        "Berth itself, the kinds that it adds to the API (their deletion deletes all their objects), or RuntimeClasses",
       )
         .choices(["install", "crds", "runtime-class"])
         .default("install"),
@@ -75,15 +75,15 @@ export function declareManifests(root: Command, program: ProgramOptions): void {
     )
     .option(
       "--pull-secrets",
-      "let it read pull secrets of pods, which is any Secret, to look up private images",
+      "let it read pull secrets of pods, which means any Secret, to look up private images",
     )
     .option(
       "--worker-pool, --worker-pools",
-      "with crds: print that of WorkerPool too, which belongs to agent-substrate (deleting it deletes all WorkerPools); else let it delete the Deployments of WorkerPools and hold WorkerPools, as footprints with a preset of agent-substrate do; which Deployments it may make, a document WorkerPools says, given by --config",
+      "with crds: print that of WorkerPool too, which belongs to agent-substrate (deleting it deletes all WorkerPools); else let it delete the Deployments of WorkerPools and hold WorkerPools, as footprints with a preset of agent-substrate do; a document WorkerPools, given by --config, says which Deployments it may make",
     )
     .option(
       "--api-server-cidr <cidr>",
-      "print a NetworkPolicy too, by which only these addresses reach the webhook; repeatable. Never by default: those of the API servers are not known",
+      "print a NetworkPolicy too, by which only these addresses reach the webhook; repeatable. None by default: the addresses of the API servers are not known",
       collect,
     )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")

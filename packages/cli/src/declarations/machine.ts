@@ -11,7 +11,7 @@ export function declareCluster(root: Command, program: ProgramOptions): void {
     .requiredOption("--dir <folder>", "where its data, logs and kubeconfig are kept")
     .option("--port <number>", "port of the API server on 127.0.0.1; default a free one")
     .option("--nodes <number>", "nodes played by kwok", "0")
-    .option("--with <list>", "what runs beside the API server: scheduler,controller-manager,kwok");
+    .option("--with <list>", "components beside the API server: scheduler,controller-manager,kwok");
   does(start, program, async () => (await import("../commands/cluster.ts")).start);
   const stop = cluster
     .command("stop")
@@ -27,8 +27,8 @@ export function declareCluster(root: Command, program: ProgramOptions): void {
 export function declareDemo(root: Command, program: ProgramOptions): void {
   const demo = root
     .command("demo")
-    .description("Start a real cluster, run Berth on it, make changes happen and tell what it does")
-    .option("--exit", "end once all was seen to converge, instead of staying up");
+    .description("Start a real cluster, run Berth on it, make changes and show what it does")
+    .option("--exit", "end once everything has converged, instead of staying up");
   does(demo, program, async () => (await import("../commands/demo.ts")).demo);
 }
 

@@ -15,7 +15,7 @@ import {
 
 export function declareRun(root: Command, program: ProgramOptions): void {
   const command = takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run")))))
-    .description("Watch the cluster and the rules, and keep the marks on nodes true until stopped")
+    .description("Watch the cluster and the rules, and keep the marks on nodes correct until stopped")
     .option("--metrics-bind-address <address>", "where /metrics is served; 0 is off", ":8080")
     .option(
       "--health-probe-bind-address <address>",
@@ -53,14 +53,14 @@ function refuseConfirm(rule: string): never {
 export function declareConfirm(root: Command, program: ProgramOptions): void {
   const confirm = takesConfig(takesCluster(root.command("confirm")))
     .description("Let a LabelRule act that waits because it would change many nodes; berth plan shows which")
-    .argument("<rule>", "its name; of a rule in a file, what to write there is printed");
+    .argument("<rule>", "its name; for a rule in a file the command prints what to write there");
   does(confirm, program, async () => (await import("../commands/confirm.ts")).confirm);
 }
 
 export function declareClean(root: Command, program: ProgramOptions): void {
   const clean = prints(takesInstallation(takesNamespace(takesConfig(takesCluster(root.command("clean"))))))
     .description(
-      "Remove every mark that Berth has set, and what holds new nodes, pods and owners for it; shows what it would do unless --yes is given",
+      "Remove every mark that Berth has set, and everything that holds new nodes, pods and owners for it; shows what it would do unless --yes is given",
     )
     .option("--yes", "act")
     .addOption(
@@ -74,7 +74,7 @@ export function declareClean(root: Command, program: ProgramOptions): void {
     )
     .option(
       "--restart-pods",
-      "evict pods that carry a toleration of an architecture policy and are made anew by a controller",
+      "evict pods with a toleration of an architecture policy, if a controller creates them again",
     )
     .option(
       "--key <key>",

@@ -48,7 +48,7 @@ export function takesCluster(command: Command): Command {
 export function takesInstallation(command: Command): Command {
   return command.option(
     "--installation <name>",
-    "whose marks are ours; two on one cluster need different names",
+    "name of this installation of Berth; two on one cluster need different names",
     "berth",
   );
 }

@@ -16,10 +16,10 @@ import {
 export function declareExplain(root: Command, program: ProgramOptions): void {
   const explain = prints(takesNamespace(takesInstallation(takesRules(takesCluster(root.command("explain"))))))
     .description(
-      "Explain each mark on a node: rule, inputs, since when, who else holds the key; what each startup gate waits for, and which pods need which agents. Of a pod: which image excludes which architecture, which nodes are left, what holds it",
+      "Explain each mark on a node: rule, inputs, since when, which other writers hold the key; what each startup gate waits for, and which pods need which agents. For a pod: which image excludes which architecture, which nodes are left, what holds it",
     )
     .addArgument(new Argument("<kind>", "kind of the object").choices(["node", "pod"]))
-    .argument("<name>", "its name; of a pod NAMESPACE/NAME");
+    .argument("<name>", "its name; for a pod NAMESPACE/NAME");
   does(explain, program, async ({ kind }: ExplainOptions & { readonly kind: string }) =>
     kind === "pod"
       ? (await import("../commands/explain-pod.ts")).explainOnePod
@@ -30,23 +30,23 @@ export function declareExplain(root: Command, program: ProgramOptions): void {
 export function declareGate(root: Command, program: ProgramOptions): void {
   const gate = root
     .command("gate")
-    .description("See which nodes startup gates hold, and let them go by hand");
+    .description("See which nodes startup gates hold, and release them by hand");
   const list = prints(takesInstallation(takesRules(takesCluster(gate.command("list"))))).description(
     "List the nodes that startup gates hold, and the first thing that each waits for",
   );
   does(list, program, async () => (await import("../commands/gate.ts")).list);
   const release = takesInstallation(takesConfig(takesCluster(gate.command("release"))))
-    .description("Let a node go now, whatever its signals say; a running Berth keeps to it")
+    .description("Release a node now, whatever its signals report; a running Berth respects it")
     .argument("<node>", "its name")
-    .option("--gate <name>", "the gate that lets go; default all that hold the node")
-    .requiredOption("--reason <text>", "why, for those who come later; is written on the node");
+    .option("--gate <name>", "the gate that releases the node; default all that hold it")
+    .requiredOption("--reason <text>", "why, as a note for other users; Berth writes it on the node");
   does(release, program, async () => (await import("../commands/gate.ts")).release);
   const tolerate = takesConfig(takesCluster(gate.command("tolerate")))
     .description(
       "Let the pods of DaemonSets tolerate all startup gates; shows what it would do unless --yes is given",
     )
     .option("-n, --namespace <name>", "only DaemonSets of this namespace; repeatable", collect)
-    .option("--yes", "act: the pods of each changed DaemonSet are rolled out anew");
+    .option("--yes", "act: this rolls out the pods of each changed DaemonSet");
   does(tolerate, program, async () => (await import("../commands/gate.ts")).tolerate);
 }
 

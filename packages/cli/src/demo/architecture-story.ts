@@ -64,7 +64,7 @@ export const ARCHITECTURE_SCENES: readonly Scene[] = [
     seen: async ({ client, images }) => {
       const pod = aPod("trial").image(images.web).build();
       const answer = await client.create(pods, pod, { namespace: "default", dryRun: true });
-      if (!isGated(answer)) throw new Error("nobody is asked yet");
+      if (!isGated(answer)) throw new Error("the API server does not ask Berth yet");
     },
   },
   {

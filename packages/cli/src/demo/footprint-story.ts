@@ -32,7 +32,7 @@ spec:
 
 export const FOOTPRINT_SCENES: readonly Scene[] = [
   {
-    title: "A vendor's agent is installed, as a DaemonSet: on every node, and each is paid for",
+    title: "A vendor's agent is installed, as a DaemonSet: it runs on every node, and every node pays for it",
     act: async ({ client }) => {
       await client.create(daemonSets, agent(), { namespace: NAMESPACE });
       return undefined;

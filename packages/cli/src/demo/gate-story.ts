@@ -82,7 +82,7 @@ export const GATE_SCENES: readonly Scene[] = [
   {
     title: "It warms up: its images are there",
     act: ({ client }) => client.patch(nodes, { name: "fresh-1" }, cached),
-    expected: "fresh-1 is let go a second later, and the pod tenant runs there",
+    expected: "fresh-1 is released a second later, and the pod tenant runs there",
     seen: async ({ client, node }) => {
       expectHeld(node("fresh-1"), false);
       const tenant = await client.get(pods, { namespace: "default", name: "tenant" });
@@ -92,7 +92,7 @@ export const GATE_SCENES: readonly Scene[] = [
   {
     title: "Another node joins, and its images never come",
     act: ({ client }) => join("fresh-2", client),
-    expected: "after four seconds Berth says that fresh-2 takes too long, and holds it on",
+    expected: "after four seconds Berth says that fresh-2 takes too long, and keeps holding it",
     seen: async ({ client, node }) => {
       expectHeld(node("fresh-2"), true);
       const { items } = await client.list(events, { namespace: "default" });
@@ -101,10 +101,10 @@ export const GATE_SCENES: readonly Scene[] = [
     },
   },
   {
-    title: "A person lets it go: berth gate release fresh-2 --reason 'images come from the local mirror'",
+    title: "A user releases it: berth gate release fresh-2 --reason 'images come from the local mirror'",
     act: ({ berth }) =>
       berth(["gate", "release", "fresh-2", "--reason", "images come from the local mirror"]),
-    expected: "fresh-2 is let go, and stays so",
+    expected: "fresh-2 is released, and stays so",
     seen: ({ node }) => expectHeld(node("fresh-2"), false),
   },
 ];

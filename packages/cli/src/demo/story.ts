@@ -90,7 +90,7 @@ export const SCENES: readonly Scene[] = [
     seen: ({ node }) => expectLabel(node("core-1"), "true"),
   },
   {
-    title: "Somebody sets the derived label to another value by hand",
+    title: "A user sets the derived label to another value by hand",
     act: ({ client }) => client.patch(nodes, { name: "core-1" }, setLabel(DERIVED, "maybe")),
     expected: `core-1 has ${DERIVED}=true again`,
     seen: ({ node }) => expectLabel(node("core-1"), "true"),

@@ -79,7 +79,7 @@ describe("finalizers of owners", () => {
     await using stage = await aStage(documentOf(HELD));
     await aHeldFleet("f1", stage);
     const { code, stdout } = await stage.clean("--yes");
-    expect(stdout).toContain(`fleets.test.berth.dev f1: finalizer ${FINALIZER}: will be taken off\n`);
+    expect(stdout).toContain(`fleets.test.berth.dev f1: finalizer ${FINALIZER}: will be removed\n`);
     expect([code, await finalizersOf("f1")]).toEqual([0, ["example.com/other"]]);
   });
 
@@ -171,7 +171,7 @@ describe("footprints that are not known", () => {
     await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
     const clean = (...more: readonly string[]): Promise<CliResult> =>
       cli(["clean", "--kubeconfig", "kubeconfig", ...more], { folder: folder.path });
-    const limit = "Finalizers of footprints that are deleted are not found";
+    const limit = "This command does not find finalizers of deleted footprints";
     expect((await clean()).stderr).toContain(limit);
     expect((await clean("--capability", "footprint")).stderr).toContain(limit);
     expect((await clean("--capability", "labels")).stderr).not.toContain(limit);

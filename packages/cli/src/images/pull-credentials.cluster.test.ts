@@ -139,7 +139,7 @@ describe("credentials of a pod", () => {
       `the pull secret ${namespace}/missing does not exist`,
       `the pull secret ${namespace}/opaque is of the type Opaque, which holds no docker config`,
       `the pull secret ${namespace}/broken: the entry for registry.example of the docker config has an auth that is not the base64 of user:password: it is not used`,
-      "a name of a pull secret is none",
+      "a name of a pull secret is not valid",
     ]);
     expect(JSON.stringify(found.problems)).not.toContain(PASSWORD);
     expect(JSON.stringify(found.problems)).not.toContain(base64(PASSWORD));
@@ -152,7 +152,7 @@ describe("credentials of a pod", () => {
     const { namespace } = world;
     await putDockerConfig(namespace, "one", { "registry.example": "pod" });
     const forbidden = await world.credentialsWith().find(world.access(["one"]), IMAGE);
-    const problem = `the pull secret ${namespace}/one may not be read: Berth lacks the right to get secrets there`;
+    const problem = `the pull secret ${namespace}/one cannot be read: Berth lacks the permission to get secrets there`;
     expect(forbidden).toMatchObject({ credentials: [], problems: [problem] });
     const metadata = { name: "puller", namespace };
     const rules = [{ apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] }];

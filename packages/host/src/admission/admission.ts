@@ -139,7 +139,8 @@ export function createAdmission(
     try {
       return await hasOlder(client, { namespace, installation, podName }, signal);
     } catch (error) {
-      if (!signal.aborted) log.debug("other replicas could not be looked at", { error: String(error) });
+      if (!signal.aborted)
+        log.debug("the state of other replicas could not be read", { error: String(error) });
       return true;
     }
   };

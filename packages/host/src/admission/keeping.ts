@@ -65,7 +65,7 @@ async function whenNeeded<T>(
     return { prepared };
   } catch (error) {
     if (signal.aborted) return undefined;
-    log.debug("what is left in admission could not be looked at", { error: String(error) });
+    log.debug("objects left in admission could not be read", { error: String(error) });
     // Berth may lack the right to read leftovers. While no document needs admission, it tries again only at times.
     if (demand.isThere) await sleep(clock, RETRY_MS, signal);
     else await Promise.race([demand.first, sleep(clock, LEFTOVERS_MS, signal)]);

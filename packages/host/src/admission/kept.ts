@@ -173,7 +173,7 @@ export class KeptRules {
     const unserved = byWebhook && isAsked ? webhook.problem() : undefined;
     if (unserved !== undefined || !isNeeded) return unserved;
     if (byWebhook && webhook.caBundle() === undefined)
-      return "nobody says which authority the API server has to trust: put ca.crt beside the certificate";
+      return "no file says which authority the API server has to trust: put ca.crt beside the certificate";
     return this.#objects?.problem();
   }
 

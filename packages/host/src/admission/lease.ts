@@ -45,7 +45,7 @@ export function createLeaseGuard(options: LeaseGuardOptions): Component {
         await (isStale ? options.onStale(signal) : options.onLed(signal));
       } catch (error) {
         if (!signal.aborted && !isApiError(error, "notFound"))
-          log.debug("the lease could not be looked at", { error: String(error) });
+          log.debug("the lease could not be read", { error: String(error) });
       }
     }
   };

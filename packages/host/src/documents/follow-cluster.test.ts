@@ -78,7 +78,7 @@ describe("documents of the cluster", () => {
     expect(it.last()).toBe("b");
     await it.remove("b");
     expect(it.last()).toBe("b");
-    expect(it.messages.at(-1)).toContain("may not be read");
+    expect(it.messages.at(-1)).toContain("Berth may not read it");
     await it.clock.advance(CRD_GRACE_MS + LOOK_MS);
     expect(it.last()).toBe("");
   });
@@ -129,7 +129,7 @@ describe("I-3 a CRD that is away", () => {
         expect(it.last()).toBe("a,b");
         await it.clock.advance(2 * LOOK_MS);
         expect([it.last(), it.told.length]).toEqual([whenAway === "keep" ? undefined : "", 3]);
-        expect(it.messages.at(-1)).toContain("is not served, and that for 10 min");
+        expect(it.messages.at(-1)).toContain("is not served, for 10 min now");
       }
     },
   );

@@ -308,14 +308,14 @@ class DocumentFollower<T extends DocumentObject> {
     const { resource, whenAway } = this.#followed.kind;
     const after =
       whenAway === "keep"
-        ? "marks stay as they stand, and no others are set"
-        : "all objects count as deleted, and what they hold is let go";
+        ? "existing marks stay, and Berth sets no others"
+        : "all objects count as deleted, and Berth releases what they hold";
     const minutes = `${this.#deps.graceMs / 60_000} min`;
     const crd = `The CRD ${nameOfResource(resource)}`;
-    const why = this.#isHidden ? "lost all its objects, and may not be read" : "is not served";
+    const why = this.#isHidden ? "lost all its objects, and Berth may not read it" : "is not served";
     return this.#isOver()
-      ? `${crd} ${why}, and that for ${minutes}: ${after}. ${ADVICE}`
-      : `${crd} ${why}: all stays as it was for ${minutes}, then ${after}. ${ADVICE}`;
+      ? `${crd} ${why}, for ${minutes} now: ${after}. ${ADVICE}`
+      : `${crd} ${why}: nothing changes for ${minutes}, then ${after}. ${ADVICE}`;
   }
 }
 

@@ -185,8 +185,10 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     }
     const contest = isForAll(intent) ? contestOf(place, given, now) : undefined;
     if (contest !== undefined) {
-      const { what = "it", contested = `somebody keeps changing ${what}: it is left alone for a while` } =
-        intent;
+      const {
+        what = "it",
+        contested = `another writer keeps changing ${what}: Berth leaves it alone for a while`,
+      } = intent;
       this.#withhold(sending, { reason: "Contested", message: contested }, contest.leftMs);
       return { recheckAfterMs: contest.leftMs, problem: contested };
     }

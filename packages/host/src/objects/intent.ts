@@ -34,7 +34,7 @@ export interface About {
   readonly what?: string;
   /** Advice to the user when the server refuses the change: `allow Berth to patch it`. */
   readonly advice?: string;
-  /** Message for a contest. Default `somebody keeps changing it: it is left alone for a while`. */
+  /** Message for a contest. Default `another writer keeps changing it: Berth leaves it alone for a while`. */
   readonly contested?: string;
   /** Called right before the request. Returns a reason not to send it now. */
   readonly unless?: (signal: AbortSignal) => Promise<string | undefined>;

@@ -50,7 +50,7 @@ export function describeUndos(work: readonly Undo[]): readonly object[] {
 /** As text for people, one line each. */
 export function formatUndos(work: readonly Undo[], verb: "will" | "would"): string {
   return work
-    .map((one) => `${textOf(one)}: ${one.what}: ${verb} be ${isWhole(one) ? "deleted" : "taken off"}\n`)
+    .map((one) => `${textOf(one)}: ${one.what}: ${verb} be ${isWhole(one) ? "deleted" : "removed"}\n`)
     .join("");
 }
 

@@ -5,104 +5,108 @@
 const MEANINGS = {
   // Why a mark is set or recorded.
   RuleMatched: "A rule matches the node, so its label is set.",
-  MarkRestored: "A mark of ours was removed by somebody else and is set again.",
+  MarkRestored: "Another writer removed a mark that Berth had set; Berth sets it again.",
   ValueRestored:
-    "A mark of ours stands with another value than is wanted: somebody changed it, or its rule or inputs did.",
-  ForeignValueReplaced: "The key stood with another value, and the rule that wants it overwrites.",
-  Adopted: "A wanted mark stood already with that value; it is recorded as ours and nothing else changes.",
+    "A mark of Berth has another value than wanted: another writer changed it, or its rule or inputs changed.",
+  ForeignValueReplaced: "The key had another value, and the rule that wants it overwrites other values.",
+  Adopted:
+    "The node already had the wanted mark with that value; Berth records it as its own and changes nothing else.",
   OwnerChanged: "The mark stays; another capability or rule wants it now.",
-  RecordRestored: "The ownership annotation had vanished and is written again from the last one seen.",
+  RecordRestored: "The ownership annotation had vanished; Berth writes the last one that it read.",
   // Why a mark is removed or no longer recorded.
   InputGone: "The rule is still there but no longer matches the node, so its mark is removed.",
   RuleGone: "The rule was deleted, so its mark is removed.",
-  ExclusiveKeyPruned: "The key belongs to a capability alone and is not wanted on this node.",
-  AlreadyGone: "A recorded mark is neither wanted nor on the node; only its record is dropped.",
+  ExclusiveKeyPruned: "Only one capability uses the key, and it does not want the key on this node.",
+  AlreadyGone: "A recorded mark is neither wanted nor on the node; Berth drops only its record.",
   Cleaned: "`berth clean` removes what Berth has set.",
   CleanedByKey: "`berth clean --key` removes a leftover that is not recorded.",
   // Why a mark that would be changed stays as it is.
   SourceNotRead:
-    "The rules that set this mark have not been read by this process, or their CRD is not served, so it stays.",
+    "This process has not read the rules of this mark, or the API server does not serve their CRD, so the mark stays.",
   KindAway:
-    "The CRD of a kind is not served: all stays as it was for `--crd-grace`. After it labels and footprints stay as they stand, and gates and architecture policies let go.",
+    "The API server does not serve the CRD of a kind: nothing changes for `--crd-grace`. Then labels and footprints stay, and gates and architecture policies release what they hold.",
   SourceNotGiven:
-    "The node records the mark, and this command was not given the source of its rule: it cannot tell whether the rule still wants it.",
+    "The node records the mark. This command did not get the source of its rule, so it cannot tell whether the rule still wants the mark.",
   RuleUnreadable:
-    "The rule of this mark, or of a label that it depends on, cannot be read at present: neither set nor removed.",
-  OtherInstallation: "The mark is recorded by another installation of Berth, so it stays.",
+    "Berth cannot read the rule of this mark, or of a label that it depends on, and neither sets nor removes the mark.",
+  OtherInstallation: "Another installation of Berth has recorded the mark, so it stays.",
   ProtectedKey:
     "The key is under kubernetes.io or k8s.io and the current policy does not declare and allow it.",
   PlaceNotDeclared:
-    "The node says that Berth has set this taint or cordon, but no rule of this installation has declared it, so it stays.",
-  RuleConflict: "Two rules match and want one label with different values; what stands stays.",
-  RulesOverlap: "Several rules set one label; they merge where they agree.",
+    "The node's record says that Berth set this taint or cordon, but no rule of this installation has declared it, so it stays.",
+  RuleConflict: "Two rules match and want one label with different values; Berth does not change it.",
+  RulesOverlap: "Several rules set one label; equal values merge.",
   RuleInForce: "The rule is in force.",
-  DryRun: "The rule is on trial: it decides and counts, and changes nothing.",
-  ConfirmationRequired: "The rule would change more nodes than it may unasked, and waits to be confirmed.",
+  DryRun: "The rule is in dry run: Berth evaluates it and counts nodes, and changes nothing.",
+  ConfirmationRequired:
+    "The rule would change more nodes than it may without confirmation, and waits for `berth confirm`.",
   RuleInvalid: "The rule has a fault and is not in force; its marks stay.",
   RemovalDelayed: "The rule no longer holds, and its mark stays for the delay that the rule sets.",
-  RemovalsFrozen: "Too many nodes would lose marks of the rule at once, so none does until it is confirmed.",
+  RemovalsFrozen:
+    "Too many nodes would lose marks of the rule at once, so Berth removes none until a user confirms the rule.",
   MarkConflict: "Two capabilities want one key with different values; neither writes it.",
-  MarkInvalid: "The API server would refuse this mark, so it is not sent.",
-  ForeignValueKept: "The key stands with another value that is not ours, and the rule does not overwrite.",
+  MarkInvalid: "The API server would refuse this mark, so Berth does not send it.",
+  ForeignValueKept: "The key has another value that Berth did not set, and the rule does not overwrite it.",
   Contested: "Another writer keeps reverting the key; Berth waits before it tries again.",
   WriteRefused:
-    "The API server refused the change as invalid or forbidden; the other changes were sent without it.",
-  AnnotationsFull: "The node's annotations would exceed 256 KiB, so nothing new is set.",
-  RecordUnreadable: "The ownership annotation cannot be read or is of a newer version; nothing is removed.",
-  Unrecorded: "A key that a rule could have set stands without a record; it is left alone.",
+    "The API server refused the change as invalid or forbidden; Berth sent the other changes without it.",
+  AnnotationsFull: "The node's annotations would exceed 256 KiB, so Berth sets nothing new.",
+  RecordUnreadable:
+    "Berth cannot read the ownership annotation, or a newer version wrote it; Berth removes nothing.",
+  Unrecorded: "The node has a key that a rule could have set, but no record of it; Berth leaves it alone.",
   // Why a write waits.
-  NodeDeleting: "The node is being deleted and is left alone.",
-  NewerVersionAwaited: "The cache has not caught up with a version that is known to exist.",
+  NodeDeleting: "The node is being deleted, so Berth leaves it alone.",
+  NewerVersionAwaited: "The cache does not have the newest known version of the object yet.",
   // Actions of a startup gate on a node.
   Gated: "A startup gate holds the node: pods that do not tolerate its taint wait.",
   HeldAgain:
-    "A startup gate holds a node again that it had let go: a signal was lost, or the node was rebooted.",
-  Released: "All signals of the startup gate have held long enough, so its taint is taken off.",
-  TimedOut: "A signal of the startup gate did not come in time; what happens then is the gate's own choice.",
-  ReleasedByHand: "A person let the node go, by `berth gate release` or by taking the taint off.",
+    "A startup gate holds a node again that it had released: a signal was lost, or the node rebooted.",
+  Released: "All signals of the startup gate have held long enough, so Berth removes its taint.",
+  TimedOut: "A signal of the startup gate did not come in time; the gate's `timeouts` say what happens then.",
+  ReleasedByHand: "A user released the node, by `berth gate release` or by removing the taint.",
   GateNotSelected: "The startup gate does not select the node.",
   GateMissed:
-    "The node came without the taint of a startup gate and runs pods already, so it is left as it is.",
-  GateCapReached: "The startup gate would hold the node again, but holds as many again as it may.",
-  BackfillPending: "It is being looked up whether the node, which came without the taint, runs pods already.",
+    "The node joined without the taint of a startup gate and already runs pods, so Berth leaves it as it is.",
+  GateCapReached: "The startup gate would hold the node again, but its limit of nodes held again is reached.",
+  BackfillPending: "The node joined without the taint, and Berth checks whether it already runs pods.",
   WouldHold: "The startup gate is in dry run; without it the gate would hold the node.",
-  WouldRelease: "The startup gate is in dry run; without it the gate would let the node go.",
+  WouldRelease: "The startup gate is in dry run; without it the gate would release the node.",
   // Why a startup gate holds a node: the results of its signals.
-  SignalHolds: "What the signal asks for is there.",
-  SignalUnknown: "What the signal is read from has not been read yet.",
-  PodMissing: "No pod that counts is on the node.",
+  SignalHolds: "The node has what the signal requires.",
+  SignalUnknown: "Berth has not read the objects of the signal yet.",
+  PodMissing: "The node has no pod that counts.",
   PodNotReady: "A pod on the node is not ready.",
-  DaemonSetMissing: "There is no DaemonSet of this name.",
+  DaemonSetMissing: "No DaemonSet has this name.",
   DaemonSetBlocked:
-    "The DaemonSet is expected on the node but does not tolerate the gate, so its pod can never come.",
-  DaemonSetNotExpected: "The DaemonSet is not meant for the node, so it is not waited for.",
-  ConditionMissing: "The node does not have the condition with the status that is wanted.",
-  AnnotationMissing: "The node does not have the annotation with the value that is wanted.",
+    "The DaemonSet is expected on the node but does not tolerate the gate, so its pod can never run there.",
+  DaemonSetNotExpected: "The DaemonSet is not meant for the node, so the gate does not wait for it.",
+  ConditionMissing: "The node does not have the condition with the required status.",
+  AnnotationMissing: "The node does not have the annotation with the required value.",
   ResourceMissing: "The node does not offer the resource.",
   NoAlternative: "None of the alternatives in signals.anyOf holds.",
-  LabelsUnsettled: "The derived labels of the node do not stand yet as the rules want them.",
-  GateBefore: "Another startup gate has to let go of the node first.",
-  NotStable: "All signals hold, and have yet to do so for the time that is wanted.",
-  MinimumHold: "All signals hold, and the node has yet to be held for the least time.",
+  LabelsUnsettled: "The derived labels of the node are not yet as the rules want them.",
+  GateBefore: "Another startup gate must release the node first.",
+  NotStable: "All signals hold, but not yet for the required time.",
+  MinimumHold: "All signals hold, but the gate has not yet held the node for the minimum time.",
   // About a startup gate itself.
   GateInForce: "The startup gate is in force.",
   GateInvalid: "The startup gate has a fault and is not in force; nodes that it holds stay held.",
   GateOverlap: "Two startup gates want one taint or one annotation; the later one is not in force.",
   AdmissionByPolicy: "The API server itself puts the taint on new nodes, by a MutatingAdmissionPolicy.",
   AdmissionByWebhook:
-    "Berth is asked by the API server: about new nodes, to put the taint on them, or about new pods.",
+    "The API server asks Berth about new nodes, to put the taint on them, or about new pods.",
   AdmissionOff:
-    "The API server asks nobody: new nodes are gated after their creation, when idle, and new pods are not narrowed.",
+    "The API server does not ask Berth: Berth gates new nodes after their creation, when idle, and does not narrow new pods.",
   AdmissionFailed:
-    "What has new nodes tainted or Berth asked about new pods could not be set up, or does not act.",
+    "Berth could not set up the policy or webhook for new nodes or new pods, or it does not act.",
   // About the architecture of pods and nodes.
   ArchitectureTainted:
     "The node is tainted with its architecture; pods whose images run on it tolerate that.",
-  ArchitectureUnknown: "The node does not say which architecture it has, so it is not tainted with it.",
+  ArchitectureUnknown: "The node does not report its architecture, so Berth does not taint it.",
   ArchitectureBootstrapping:
-    "Nodes are not tainted yet: some pods or DaemonSets would not tolerate it, or a person has yet to say so.",
+    "Berth does not taint nodes yet: some pods or DaemonSets would not tolerate it, or a user has not confirmed it yet.",
   ArchitecturesResolved:
-    "All images of the pod are known, and it is kept to the architectures they have in common.",
+    "All images of the pod are known, and Berth keeps the pod to the architectures that they have in common.",
   ArchitecturesGiven: "The pod names its architectures itself, by the annotation berth.dev/architectures.",
   ArchitectureOptedOut: "No architecture policy governs the pod, so it may run on every architecture.",
   ArchitectureUnrestricted: "No image of the pod restricts where it runs.",
@@ -111,69 +115,77 @@ const MEANINGS = {
     "The pod requires architectures itself, and the preset of the policy leaves such pods alone.",
   RequiredArchitectureConflict:
     "The pod requires an architecture that not all of its images run on, so it can run nowhere.",
-  ImagesPending: "The images of the pod are being looked up.",
-  HoldExpired: "The images of the pod were not known in time; what happens then is the policy's own choice.",
-  DaemonSetPod: "The DaemonSet controller has chosen the node of the pod, so its affinity is left alone.",
-  PodScheduled: "The pod has its node already and is left alone.",
-  PodPatchRefused: "The API server refused to change the pod; it is let go unchanged where that is possible.",
+  ImagesPending: "Berth is looking up the images of the pod.",
+  HoldExpired:
+    "The images of the pod were not known in time; the policy's `afterMaxHold` says what happens then.",
+  DaemonSetPod:
+    "The DaemonSet controller has chosen the node of the pod, so Berth leaves its affinity alone.",
+  PodScheduled: "The pod already has its node, so Berth leaves it alone.",
+  PodPatchRefused:
+    "The API server refused to change the pod; Berth releases it unchanged where that is possible.",
   DaemonSetTolerated: "The pod template of the DaemonSet tolerates the architectures that its images run on.",
   // Why the platforms of an image are unknown.
   TooManyImages: "The pod names more different images than Berth looks up for one pod.",
-  ImageNameInvalid: "The name of the image cannot be read.",
-  ImageNotFound: "The registry does not know the image, or does not show it to whoever may not see it.",
-  ImageWithoutPlatform: "What the name stands for is no image that runs: it names no platform.",
-  ImageMalformed: "What the registry says of the image cannot be read or is not what was asked for.",
-  RegistryNotAllowed: "The configuration does not let images of this registry be looked up.",
-  RegistryUnauthorized: "The registry wants other credentials than there are for the image.",
+  ImageNameInvalid: "The name of the image is not valid.",
+  ImageNotFound: "The registry does not have the image, or hides it from users without access.",
+  ImageWithoutPlatform:
+    "The name refers to something that names no platform, so it is not an image that can run.",
+  ImageMalformed:
+    "Berth cannot read the registry's answer about the image, or the answer does not match the request.",
+  RegistryNotAllowed: "The configuration does not allow lookups at this registry.",
+  RegistryUnauthorized: "The registry does not accept the credentials that Berth has for the image.",
   RegistryForbidden: "The registry does not allow these credentials to read the image.",
-  RegistryRateLimited: "The registry wants to be asked less often.",
+  RegistryRateLimited: "The registry limits the rate of requests.",
   RegistryUnreachable: "The registry does not answer.",
-  RegistryFailed: "The registry answers that it cannot answer.",
-  RegistrySuspended: "The registry failed so often lately that it is left alone for a while.",
-  PullSecretUnreadable: "A pull secret of the pod is missing, may not be read, or is none.",
+  RegistryFailed: "The registry reports a failure of its own.",
+  RegistrySuspended: "The registry failed so often lately that Berth does not ask it for a while.",
+  PullSecretUnreadable:
+    "A pull secret of the pod is missing, is not a pull secret, or Berth may not read it.",
   // About an architecture policy itself.
   ArchitecturePolicyInForce: "The architecture policy is in force.",
   ArchitecturePolicyInvalid: "The architecture policy has a fault and is not in force.",
   // Actions of a footprint.
   FootprintNeeded: "A pod on the node needs the agent of a footprint, so the node carries its marks.",
   FootprintUnknown:
-    "It is not known yet which pods on the node need the agent of a footprint, so what stands stays.",
+    "Berth does not know yet which pods on the node need the agent of a footprint, so it changes nothing there.",
   FootprintOwnerless:
-    "A pod that needs the agent of a footprint has lost its owner, and counts for it until it ends.",
+    "A pod that needs the agent of a footprint has lost its owner, and still counts for that owner until the pod ends.",
   FootprintHindered:
-    "Something that a footprint needs cannot be read or written, mostly for want of a right; the message names it.",
+    "Berth cannot read or write objects that a footprint needs, mostly because a permission is missing; the message names it.",
   FootprintNodeExcluded: "The footprint leaves the node alone.",
   FootprintGroupRefused:
     "A pod names a group that it does not belong to, or that cannot be one, so it does not bring an agent.",
   FootprintClaimsCapped:
-    "Pods of more groups need the agent on a node than can claim it; the label stands all the same.",
+    "Pods of more groups need the agent on a node than can claim it; the node has the label all the same.",
   ForeignFootprintMark:
-    "A mark of a footprint stands where nobody needs the agent, and Berth has not set it; it is left alone.",
+    "A node has a mark of a footprint that Berth did not set, and no pod there needs the agent; Berth leaves the mark alone.",
   FootprintInForce: "The footprint is in force.",
   FootprintInvalid: "The footprint has a fault and is not in force, or in force as it was before.",
   FootprintOverlap:
-    "Two footprints want one label, or claims that cannot be told apart; neither of the documents is taken up.",
+    "Two footprints want one label, or claims that Berth cannot tell apart; Berth uses neither document.",
   OwnerGuarded: "The owner has the finalizer of a footprint, so that its deletion waits for its pods.",
-  OwnerHeld: "The owner is being deleted, and something of it is still there: it waits for that.",
+  OwnerHeld: "The owner is being deleted, and its deletion waits for objects of the owner that still exist.",
   OwnerReleased: "Nothing of the owner is left, so its deletion goes on.",
-  HoldTimedOut: "The owner has waited as long as it may, and is let go although something of it is left.",
-  HoldDropped: "No footprint holds such owners any more, so the finalizer is taken off.",
+  HoldTimedOut: "The owner has waited as long as it may; Berth releases it although objects of it are left.",
+  HoldDropped: "No footprint holds such owners any more, so Berth removes the finalizer.",
   NoOwnerHeld: "No deletion of an owner waits.",
-  NoForeignMarks: "No mark of the footprint stands that somebody else has set.",
+  NoForeignMarks: "No node has a mark of the footprint that another writer set.",
   AgentPlaced: "Nothing keeps the agent of a footprint from the nodes that need it.",
-  WorkerPoolDeploymentMissing: "The Deployment of a WorkerPool is not there, so it is created.",
+  WorkerPoolDeploymentMissing: "The Deployment of a WorkerPool does not exist, so Berth creates it.",
   WorkerPoolDeploymentDiffers:
-    "The Deployment of a WorkerPool is not as the pool asks for, so it is applied again.",
+    "The Deployment of a WorkerPool is not as the pool asks for, so Berth applies it again.",
   WorkerPoolNotAllowed:
-    "The lists of the document WorkerPools do not allow the pool, so nothing is made of it; what stands stays.",
-  WorkerPoolInvalid: "The WorkerPool has a fault, so nothing is made of it; what stands stays.",
+    "The lists of the document WorkerPools do not allow the pool; Berth creates nothing for it and leaves an existing Deployment alone.",
+  WorkerPoolInvalid:
+    "The WorkerPool has a fault; Berth creates nothing for it and leaves an existing Deployment alone.",
   AgentUnschedulable:
-    "The DaemonSet of the agent cannot run on a node that needs it: a taint, or what it asks of nodes, keeps it away.",
+    "The DaemonSet of the agent cannot run on a node that needs it: a taint or its own node requirements keep it away.",
   AgentEverywhere:
-    "The DaemonSet of the agent does not ask for the footprint's label, so it runs where it is not needed.",
+    "The DaemonSet of the agent does not ask for the footprint's label, so it also runs on nodes that do not need it.",
   AgentPriority:
-    "The DaemonSet of the agent has no system priority class: it may find no room, and autoscalers leave none.",
-  AgentFollows: "The DaemonSet of the agent asks for the footprint's label from now on, which rolls it out.",
+    "The DaemonSet of the agent has no system priority class: it may find no room, and autoscalers reserve none.",
+  AgentFollows:
+    "The DaemonSet of the agent asks for the footprint's label from now on, which rolls out its pods.",
   // About pods whose node does not match them any more.
   PodDescheduled: "Berth evicts the pod, because its node lacks what the pod asks for.",
   EvictionOptedOut: "The pod or its namespace asks not to be evicted.",
@@ -194,15 +206,15 @@ const MEANINGS = {
   DeschedulePolicyInForce: "The policy is in force.",
   DeschedulePolicyInvalid: "The policy has a fault and is not in force; its pods stay.",
   // Faults of a folder of label rules.
-  InvalidLabelKey: "The path of the file is not a valid label key; the file is no rule.",
-  ReservedLabelKey: "The label key is under kubernetes.io or k8s.io and is not allowed by option.",
-  FileUnreadable: "The file cannot be read; its label is neither set nor removed.",
-  FolderIncomplete: "The folder could not be read completely; labels of files that are not seen stay.",
-  EditorLeftover: "The file looks like a leftover of an editor; it is a rule all the same.",
-  EmptyRule: "The file names no label key, so its label is removed from every node.",
+  InvalidLabelKey: "The path of the file is not a valid label key, so Berth ignores the file.",
+  ReservedLabelKey: "The label key is under kubernetes.io or k8s.io, and no option allows it.",
+  FileUnreadable: "Berth cannot read the file, and neither sets nor removes its label.",
+  FolderIncomplete: "Berth could not read the whole folder; labels of files that it did not see stay.",
+  EditorLeftover: "The file looks like a leftover of an editor; Berth uses it as a rule all the same.",
+  EmptyRule: "The file names no label key, so Berth removes its label from every node.",
   NeverMatches: "The line is not a valid label key, so no node can carry it.",
   CyclicRule:
-    "The rule depends on its own label, which never supports itself; a document is not in force then.",
+    "The rule depends on its own label, and a label never supports itself; such a document is not in force.",
 } as const;
 
 /** The name of a reason, PascalCase as in Kubernetes. */

@@ -77,17 +77,17 @@ export function architectureAdmission(answers: ArchitectureAnswers): AdmissionRu
       },
     ],
     texts: {
-      asked: "Berth is asked about new pods",
+      asked: "the API server asks Berth about new pods",
       off: (why) =>
-        `${why === "homeless" ? "Berth's namespace does not exist: " : ""}the API server does not ask about new pods, so none is narrowed; those that wait for a node get tolerations`,
+        `${why === "homeless" ? "Berth's namespace does not exist: " : ""}the API server does not ask Berth about new pods, so Berth does not narrow them; pods that wait for a node get tolerations`,
     },
     passed(pod: Pod, { policies }) {
       const trace = traceOfAdmission({ ...known, policies, now: now() }, pod);
       if (trace !== "missed") return trace && true;
       const { namespace, name } = pod.metadata ?? {};
       return (
-        `pod ${namespace}/${name} came without Berth being asked: the log of the API server says why it could not call the ` +
-        "webhook. To a Berth outside of the cluster it finds by the url of AdmissionServer"
+        `pod ${namespace}/${name} was created, and the API server did not ask Berth: its log says why it could not call the ` +
+        "webhook. It finds a Berth outside of the cluster by the url of AdmissionServer"
       );
     },
   };

@@ -25,7 +25,7 @@ describe("the bootstrap of a policy", () => {
   const unconfirmed = { bootstrap: "Confirm" } as const;
   const confirmed = { ...unconfirmed, confirmed: true };
   const one = { ...none, pods: 1, first: ["Pod d/a"] };
-  const byOthers = "nodes are tainted by somebody else, and pods are made to tolerate that";
+  const byOthers = "another writer taints the nodes, and Berth makes pods tolerate that";
   const untainted = "the node affinity of new pods is narrowed, and nodes are not tainted";
   const once = "nodes are tainted once the annotation berth.dev/bootstrap-confirmed is true";
 
@@ -34,7 +34,7 @@ describe("the bootstrap of a policy", () => {
       "A-B7 waits until everything has been looked at",
       {},
       { uncovered: undefined },
-      `${waits} until all unscheduled pods and all DaemonSets have been looked at`,
+      `${waits} until Berth has checked all unscheduled pods and all DaemonSets`,
     ],
     [
       "A-B7 waits for those that would not tolerate it, and names them",
@@ -52,7 +52,7 @@ describe("the bootstrap of a policy", () => {
       "waits until it is known whether a node is tainted already",
       {},
       { standing: undefined },
-      `${waits} until all nodes have been looked at`,
+      `${waits} until Berth has checked all nodes`,
     ],
     ["A-B7 ends when everything is covered", {}, {}, ended],
     [

@@ -42,13 +42,13 @@ export function phaseOf({ policy, uncovered, standing }: BootstrapInput): Bootst
     return { phase: "Bootstrapping", reason, message };
   };
   if (placeOf(policy) === undefined) {
-    return tainting("nodes are tainted by somebody else, and pods are made to tolerate that");
+    return tainting("another writer taints the nodes, and Berth makes pods tolerate that");
   }
   if (standing === true) return tainting("nodes are tainted with their architecture");
   if (uncovered === undefined)
-    return waits("waits until all unscheduled pods and all DaemonSets have been looked at");
+    return waits("waits until Berth has checked all unscheduled pods and all DaemonSets");
   if (uncovered.pods + uncovered.daemonSets > 0) return waits(`waits for ${uncoveredText(uncovered)}`);
-  if (standing === undefined) return waits("waits until all nodes have been looked at");
+  if (standing === undefined) return waits("waits until Berth has checked all nodes");
   const known = "everything tolerates it or has a verdict";
   if (policy.spec.bootstrap === "Automatic" || policy.confirmed)
     return tainting(`${known}, so nodes are tainted with their architecture`);

@@ -119,7 +119,7 @@ function keptWhile(
 function findingOf(id: MarkId, rule: string, reason: Reason): Finding {
   const message =
     reason === reasons.ArchitectureUnknown
-      ? `the node does not say its architecture yet, so ${rule} does not taint it`
+      ? `the node does not report its architecture yet, so ${rule} does not taint it`
       : `${rule} does not taint nodes yet: its status says what it waits for`;
   return { reason, severity: "info", subject: id, message };
 }

@@ -32,7 +32,7 @@ const tell = (pods: readonly Pod[], keys: readonly string[] = ["supported-arch"]
 };
 
 describe("pods that are restarted when Berth is cleaned up", () => {
-  const lost = "p: no controller would make it anew";
+  const lost = "p: no controller would create it again";
   const ofDaemonSet = "p: its DaemonSet has the toleration in its pod template";
   const fixed = "p: it is a static pod of its node, which the API cannot restart";
 

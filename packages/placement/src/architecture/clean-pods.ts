@@ -44,7 +44,7 @@ function whyLeft({ metadata, status }: Pod): string | undefined {
   if (status?.phase === "Succeeded" || status?.phase === "Failed") return "it has ended";
   if (metadata?.deletionTimestamp !== undefined) return "it is being deleted already";
   if (owner?.kind === "DaemonSet") return "its DaemonSet has the toleration in its pod template";
-  return owner === undefined ? "no controller would make it anew" : undefined;
+  return owner === undefined ? "no controller would create it again" : undefined;
 }
 
 function byName(a: Pod, b: Pod): number {

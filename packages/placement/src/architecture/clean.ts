@@ -67,7 +67,7 @@ async function findPodWork(
 ): Promise<PodWork> {
   if (!isWanted) return { letGo: [], evict: [], left: [] };
   const scope = restartPods ? {} : { fieldSelector: UNSCHEDULED };
-  const consequence = "those that wait for an architecture policy go on waiting";
+  const consequence = "pods that an architecture policy holds keep waiting";
   const found = (await listObjects({ resource: pods, ...scope, project: slimPod, consequence }, run)) ?? [];
   const letGo = found.filter(isKeptPending);
   if (!restartPods) return { letGo, evict: [], left: [] };
@@ -90,14 +90,14 @@ const slimPod = keepFields<Pod>([
 function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "would"): string {
   const lines: string[] = [];
   for (const [found, what] of [
-    [letGo, "let go, that an architecture policy holds"],
-    [evict, "evicted, to come back without the tolerations"],
+    [letGo, "released from an architecture policy"],
+    [evict, "evicted, so that new ones come without the tolerations"],
   ] as const) {
     if (found.length > 0)
       lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
   }
   for (const { pod, why } of left.slice(0, MOST_NAMED)) lines.push(`pod ${pathOf(pod)} stays: ${why}\n`);
-  if (left.length > MOST_NAMED) lines.push(`and ${left.length - MOST_NAMED} pods more stay\n`);
+  if (left.length > MOST_NAMED) lines.push(`and ${left.length - MOST_NAMED} more pods stay\n`);
   return lines.join("");
 }
 
@@ -122,7 +122,7 @@ async function carryOut({ letGo, evict }: PodWork, run: OneShotRun): Promise<rea
   await Promise.all(Array.from({ length: PARALLEL }, worker));
   if (signal.aborted) return [];
   if (failures.length > 0)
-    return [`${failures.length} pods could not be seen to:`, ...failures.map((line) => `  ${line}`)];
+    return [`${failures.length} pods could not be cleaned:`, ...failures.map((line) => `  ${line}`)];
   if (letGo.length > 0) stderr.write(`${counted(letGo.length, "pod")} let go.\n`);
   if (evict.length > 0) stderr.write(`${counted(evict.length, "pod")} evicted.\n`);
   return [];

@@ -38,8 +38,8 @@ describe("architecture policies in force", () => {
 });
 
 describe("faults of architecture policies", () => {
-  const ofKubernetes = "taint.key: Kubernetes itself sets and takes off taints of this domain";
-  const ofStartup = "taint.key: taints of this domain are taken off once a node has started";
+  const ofKubernetes = "taint.key: Kubernetes itself sets and removes taints of this domain";
+  const ofStartup = "taint.key: other controllers remove taints of this domain once a node has started";
 
   it.each<[string, PolicyInit, readonly string[]]>([
     ["the key of GKE is none", { taint: { key: GKE } }, []],
@@ -89,7 +89,7 @@ describe("faults of architecture policies", () => {
     expect(compiled.policies).toEqual(before.policies);
     expect(compiled.faults.map(({ name, message }) => `${name}: ${message}`)).toEqual([
       "q: spec.mode: is not valid",
-      "p: taints of this domain are taken off once a node has started",
+      "p: other controllers remove taints of this domain once a node has started",
     ]);
     expect(compiled.policy.rules).toEqual(new Set(["cluster/p", "cluster/q"]));
     expect(compileArchitecture({ sources: [source] }).policies).toEqual([]);

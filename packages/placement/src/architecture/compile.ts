@@ -72,9 +72,9 @@ function checkSpec(spec: ArchitecturePolicySpec): readonly Found[] {
   const domain = domainOf(spec.taint.key);
   const path = ["taint", "key"];
   if (DOMAINS_OF_KUBERNETES.has(domain))
-    found.push({ path, message: "Kubernetes itself sets and takes off taints of this domain" });
+    found.push({ path, message: "Kubernetes itself sets and removes taints of this domain" });
   else if (STARTUP_DOMAINS.has(domain))
-    found.push({ path, message: "taints of this domain are taken off once a node has started" });
+    found.push({ path, message: "other controllers remove taints of this domain once a node has started" });
   return found;
 }
 

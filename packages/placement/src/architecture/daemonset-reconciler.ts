@@ -129,11 +129,11 @@ function intentsOf({ patch, missing, verdict }: DaemonSetDecision): readonly Int
       do: "patch",
       patch: { type: "json", body: patch },
       reason: reasons.DaemonSetTolerated,
-      message: `${what} tolerates ${given} from now on, which rolls its pods out: ${verdict.message}`,
+      message: `${what} tolerates ${given} from now on, which rolls out its pods: ${verdict.message}`,
       announce: "Normal",
       gives,
       what,
-      contested: `somebody keeps taking ${given} off ${what}: it is left alone for a while; nodes with these taints get no pod of it`,
+      contested: `another writer keeps removing ${given} from ${what}: Berth leaves it alone for a while; nodes with these taints get no pod of it`,
     },
   ];
 }

@@ -29,7 +29,7 @@ describe("the pod template of a DaemonSet", () => {
     expect(world.tolerations).toEqual([other, ...tolerate("amd64", "arm64")]);
     expect(world.events.map(({ note }) => note)).toEqual([
       "its pod template tolerates supported-arch=amd64, supported-arch=arm64 from now on, " +
-        "which rolls its pods out: all of its images run on amd64, arm64",
+        "which rolls out its pods: all of its images run on amd64, arm64",
     ]);
     expect(world.told).toEqual(["Normal DaemonSetTolerated"]);
     await world.look();
@@ -213,7 +213,7 @@ describe("a DaemonSet that others change", () => {
     expect(await world.look()).toBe(5 * MINUTE);
     expect([world.writes, world.events.at(-1)?.note]).toEqual([
       3,
-      "somebody keeps taking supported-arch=amd64, supported-arch=arm64 off its pod template: it is left alone for a while; nodes with these taints get no pod of it",
+      "another writer keeps removing supported-arch=amd64, supported-arch=arm64 from its pod template: Berth leaves it alone for a while; nodes with these taints get no pod of it",
     ]);
     expect(world.told.at(-1)).toBe("Warning Contested");
   });

@@ -74,40 +74,42 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
     mode: z
       .enum(["Taint", "Affinity", "Both"])
       .describe(
-        "Taint: nodes are tainted with their architecture, and pods tolerate those that their images run on. Affinity: the node affinity of new pods is narrowed. Both: to change from one to the other.",
+        "Taint: Berth taints nodes with their architecture, and pods tolerate those that their images run on. Affinity: Berth narrows the node affinity of new pods. Both: for a change from one to the other.",
       ),
     preset: z
       .enum(["multiarch-tuning-operator"])
       .optional()
       .describe(
-        "Does as that operator does: a pod that requires architectures itself, by its node selector or in every term of its required node affinity, is left alone.",
+        "Behaves as that operator: Berth leaves a pod alone that itself requires architectures, by its node selector or in every term of its required node affinity.",
       ),
     priority: z
       .int()
       .min(-1000)
       .max(1000)
       .default(0)
-      .describe("Of several policies that select a pod the highest governs it, then the first by name."),
-    namespaceSelector: selector.prefault({}).describe("Namespaces by their labels. {} is every one."),
+      .describe("If several policies select a pod, the highest priority governs it, then the first by name."),
+    namespaceSelector: selector
+      .prefault({})
+      .describe("Selects namespaces by their labels. {} selects every one."),
     excludedNamespaces: z
       .array(z.string().regex(NAMESPACE, "must be the name of a namespace"))
       .max(MAX_NAMESPACES)
       .readonly()
       .default([])
       .describe(
-        "Pods of these are opted out, as are those of namespaces labelled berth.dev/architecture=ignore.",
+        "The policy ignores pods of these namespaces, and of namespaces with the label berth.dev/architecture=ignore.",
       ),
-    podSelector: selector.prefault({}).describe("Pods by their labels. {} is every one."),
+    podSelector: selector.prefault({}).describe("Selects pods by their labels. {} selects every one."),
     taint: z
       .strictObject({
         key: labelKey
           .default(ORIGINAL_ARCHITECTURE_KEY)
-          .describe("Its value is the architecture of the node, its effect NoSchedule."),
+          .describe("Key of the taint. Its value is the architecture of the node, its effect NoSchedule."),
         nodes: z
           .enum(["Taint", "Leave"])
           .default("Taint")
-          .describe("Leave: somebody else taints them, and only pods are made to tolerate it."),
-        nodeSelector: selector.prefault({}).describe("Which nodes are tainted. {} is every node."),
+          .describe("Leave: another writer taints the nodes, and Berth only makes pods tolerate that."),
+        nodeSelector: selector.prefault({}).describe("The nodes that get the taint. {} selects every node."),
       })
       .readonly()
       .prefault({})
@@ -116,50 +118,56 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       .enum(["Automatic", "Confirm"])
       .default("Automatic")
       .describe(
-        "Nodes are tainted once all waiting pods and all DaemonSets tolerate it; with Confirm not before the annotation berth.dev/bootstrap-confirmed is true.",
+        "Berth taints nodes once all waiting pods and all DaemonSets tolerate it; with Confirm, not before the annotation berth.dev/bootstrap-confirmed is true.",
       ),
     maxHold: duration
       .default("30s")
-      .describe("A pod is held no longer than this until its images are known."),
+      .describe("The longest time that Berth holds a pod whose images are not known."),
     afterMaxHold: z
       .enum(["Fallback", "Release", "Keep"])
       .default("Release")
-      .describe("What then: run on the fallback architectures, run anywhere, or be held on."),
+      .describe(
+        "What happens to the pod after maxHold: it runs on the fallback architectures, runs anywhere, or stays held.",
+      ),
     fallbackArchitectures: architectures(0)
       .default([])
-      .describe("Where pods run whose images cannot be resolved, unless Closed. None is everywhere."),
+      .describe(
+        "The architectures for pods whose images cannot be resolved, unless Closed. An empty list means every architecture.",
+      ),
     unresolvable: z
       .enum(["Open", "Closed"])
       .default("Open")
-      .describe("Whether a pod may run whose images cannot be resolved."),
+      .describe("Whether a pod may run if Berth cannot resolve its images."),
     impossible: z
       .enum(["Refuse", "Hold"])
       .optional()
       .describe(
-        "A pod that can run nowhere, because its images have no architecture in common or none that the pod requires, is refused when it is made, or stays pending. Default Refuse; with mode Taint or a preset Hold.",
+        "For a pod whose images have no architecture in common, or none that the pod requires. Refuse: its creation fails. Hold: it stays pending. Default Refuse; with mode Taint or a preset Hold.",
       ),
     preferences: z
       .array(
         z.strictObject({
           architecture: architecture().describe("Such as arm64."),
-          weight: z.int().min(1).max(100).describe("As of preferred node affinity."),
+          weight: z.int().min(1).max(100).describe("As in preferred node affinity."),
         }),
       )
       .max(MAX_ARCHITECTURES)
       .readonly()
       .default([])
-      .describe("Which of several architectures a pod rather runs on, for the modes Affinity and Both."),
+      .describe("The architectures that a pod prefers, for the modes Affinity and Both."),
     images: z
       .array(
         z.strictObject({
           image: z.string().min(1).max(512).describe("A whole name, or one that ends with *."),
-          architectures: architectures(1).describe("What it runs on."),
+          architectures: architectures(1).describe("The architectures that it runs on."),
         }),
       )
       .max(MAX_IMAGES)
       .readonly()
       .default([])
-      .describe("What images run on, without asking a registry. The longest name that fits counts."),
+      .describe(
+        "The architectures of images, without a request to a registry. The longest name that matches counts.",
+      ),
   }),
   [
     {
@@ -170,7 +178,7 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       field: "fallbackArchitectures",
     },
   ],
-).describe("Which pods, and how they come to nodes that all their images run on.");
+).describe("Which pods the policy governs, and how it keeps them on nodes that run all their images.");
 
 /** What Berth reports about a policy: counts and a few names, never all pods. `resource.ts` describes the fields. */
 export interface ArchitecturePolicyStatus {

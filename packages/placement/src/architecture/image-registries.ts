@@ -66,7 +66,7 @@ function isNamed(text: string): boolean {
 }
 
 const NOT_NAMED =
-  "is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port";
+  "never names a registry in an image name: use docker.io for the Hub, and for a name with neither dot nor port";
 
 const registry: z.ZodType<RegistrySpec> = z.strictObject({
   registry: z
@@ -111,7 +111,7 @@ const spec: z.ZodType<ImageRegistriesSpec> = z
     for (const [at, name] of names.entries()) {
       const path = ["registries", at, "registry"];
       if (names.indexOf(name) < at)
-        context.addIssue({ code: "custom", message: `${name} is there already`, path });
+        context.addIssue({ code: "custom", message: `${name} is listed twice`, path });
     }
   });
 

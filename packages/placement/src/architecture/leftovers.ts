@@ -88,7 +88,7 @@ async function hasGated(
       if (signal.aborted) return false;
       if (isApiError(error, "forbidden") && clock.monotonic() >= deniedAt) return false;
       const fields = { gate: ARCHITECTURE_GATE, error: String(error) };
-      log.debug("pods with a gate of ours could not be looked for", fields);
+      log.debug("pods with a scheduling gate of Berth could not be listed", fields);
       await sleep(clock, (isApiError(error) ? error.retryAfterMs : undefined) ?? RETRY_MS, signal);
     }
   }

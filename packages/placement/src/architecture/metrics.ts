@@ -29,7 +29,7 @@ export function createArchitectureMetrics(registry: MetricsRegistry): Architectu
   });
   const admissions = registry.counter<"result">({
     name: "berth_architecture_admissions_total",
-    help: "Pods asked about at their creation: unchanged, placed, held until their images are known, refused.",
+    help: "Pods reviewed at their creation, by result: unchanged, placed, held until their images are known, refused.",
     labels: ["result"],
   });
   const changes = registry.counter<"reason">({

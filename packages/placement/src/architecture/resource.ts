@@ -54,7 +54,7 @@ const status: z.ZodType = z
     impossiblePods: count("Pods that can run nowhere."),
     conditions,
   })
-  .describe("What Berth found when it last looked. Written by Berth alone.");
+  .describe("What Berth observed last. Only Berth writes it.");
 
 function column(name: string, type: string, jsonPath: string, description: string) {
   return { name, type, jsonPath, description };
@@ -68,8 +68,8 @@ export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
   singular: "architecturepolicy",
   shortNames: ["ap"],
   description:
-    "An ArchitecturePolicy keeps pods where their images run: nodes are tainted with their architecture and pods tolerate " +
-    "what all their images have in common, or the node affinity of pods is narrowed to it when they are made, or both.",
+    "An ArchitecturePolicy keeps pods on nodes that run their images. Berth taints nodes with their architecture and makes pods tolerate " +
+    "what all their images have in common, or narrows the node affinity of new pods to it, or both.",
   spec: architecturePolicySpec,
   status,
   columns: [
@@ -93,7 +93,7 @@ export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
       "Admission",
       "string",
       '.status.conditions[?(@.type=="Admission")].reason',
-      "Whether Berth is asked about new pods; without it only pods that wait for a node are seen to.",
+      "Whether the API server asks Berth about new pods. Otherwise Berth handles only pods that wait for a node.",
     ),
     {
       ...column("Impossible", "integer", ".status.impossiblePods", "Pods that can run nowhere."),

@@ -26,7 +26,7 @@ export function formatArchitecturePlan(forecast: ArchitectureForecast, style: St
   if (pods.length > 0) lines.push(`${counted(pods.length, "pod")} would be changed: ${firstOf(pods)}`);
   if (daemonSets.length > 0) {
     lines.push(
-      `${counted(daemonSets.length, "DaemonSet")} would get tolerations, which rolls its pods out anew: ${firstOf(daemonSets)}`,
+      `${counted(daemonSets.length, "DaemonSet")} would get tolerations, which rolls out its pods: ${firstOf(daemonSets)}`,
     );
   }
   const listed = (title: string, remarks: readonly WorkloadRemark[]): void => {
@@ -42,9 +42,9 @@ export function formatArchitecturePlan(forecast: ArchitectureForecast, style: St
 }
 
 const STANDS: Readonly<Record<NodeArchitecture["node"], string>> = {
-  Tainted: "stands, by berth",
-  TaintedByOthers: "stands, by somebody else",
-  Untainted: "does not stand",
+  Tainted: "set, by berth",
+  TaintedByOthers: "set, by another writer",
+  Untainted: "not set",
 };
 
 /** The section of `explain node` about one policy. */
@@ -64,14 +64,14 @@ export function formatPod(it: PodExplanation, style: Style): string {
   ];
   if (it.node !== undefined) {
     const where = it.misplaced === undefined ? it.node : `${it.node}, though ${it.misplaced}`;
-    rows.push(["node", `${where}: it is not changed any more`]);
+    rows.push(["node", `${where}: berth does not change it any more`]);
   }
   if (it.held !== undefined) rows.push(["held", heldText(it.held)]);
   if (it.otherGates.length > 0) rows.push(["other gates", `${it.otherGates.join(", ")}: not of berth`]);
   if (it.missingTolerations.length > 0)
     rows.push(["lacks", it.missingTolerations.map(tolerationText).join(", ")]);
   if (it.next !== undefined) {
-    const what = it.next === "release" ? "berth is about to let it go" : "berth is about to change it";
+    const what = it.next === "release" ? "berth is about to release it" : "berth is about to change it";
     const retry = `while that is refused, it tries again within ${formatAge(it.retryMs ?? 0)}`;
     rows.push(["next", `${what}; ${retry}`]);
   }

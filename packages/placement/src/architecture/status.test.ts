@@ -90,7 +90,7 @@ describe("the status of an architecture policy", () => {
     ]);
   });
 
-  it("says only why it is not in force, and all of it while it goes on as it was before", () => {
+  it("says only why it is not in force, and all of it while it stays in force as it was before", () => {
     const policyBefore = after({ progress: progress(tainting) });
     expect(typesOf({ policy: policyBefore, result: faulty, progress: undefined })).toEqual(["Ready"]);
     expect(typesOf({ policy: policyBefore, result: faulty })).toEqual(["Admission", "Ready", "Tainting"]);

@@ -23,7 +23,7 @@ const SOON_MS = 1000;
 export function decideUnknownNamespace(view: UnknownNamespaceView): PodDecision {
   const { pod, keys, now } = view;
   const { namespace = "", resourceVersion } = pod.metadata ?? {};
-  const message = `who governs it is not known, for the labels of the namespace ${namespace} could not be read in time`;
+  const message = `its policy is not known, because the labels of the namespace ${namespace} could not be read in time`;
   const verdict = { kind: "waiting", reason: reasons.HoldExpired, message, images: [] } as const;
   const lift = now >= heldUntil(view) ? liftGate(pod.spec) : [];
   const isLifted = lift.length > 0 && resourceVersion !== undefined;
@@ -33,7 +33,12 @@ export function decideUnknownNamespace(view: UnknownNamespaceView): PodDecision 
     isLifted,
     ...(isLifted && {
       patch: [...guards(resourceVersion, pod.spec), ...lift],
-      finding: { reason: verdict.reason, severity: "warning", subject, message: `${message}; it is let go` },
+      finding: {
+        reason: verdict.reason,
+        severity: "warning",
+        subject,
+        message: `${message}; Berth releases it`,
+      },
     }),
     wants: [],
     outcome: { rule: undefined, uncovered: keys, phase: "waiting" },

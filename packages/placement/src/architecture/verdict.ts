@@ -282,7 +282,7 @@ function judgeMissing(
   const reason = reasonOf(failed);
   const after = isPending ? `after ${policy.spec.maxHold} ` : "";
   if (isPending && policy.spec.afterMaxHold === "Keep") {
-    return { kind: "waiting", reason, message: `${unknownText(missing)}; ${after}it is held on`, images };
+    return { kind: "waiting", reason, message: `${unknownText(missing)}; ${after}it stays held`, images };
   }
   const hasExpired = isPending && policy.spec.afterMaxHold === "Fallback";
   const text = `${unknownText(missing)}; ${after}it`;

@@ -218,10 +218,10 @@ describe("F-E1 F-E12 pods that have lost their owner", () => {
     expect(marked(after(node, [], OWNER_UID))).toBe("");
     expect(after(n1, [bare("A")], OWNER_UID)).toBe(n1);
     expect(findings(node, OWNER_UID, { pods: [bare("A")] })).toEqual([
-      "info FootprintOwnerless: default/a: without the owner that it had, and counts for it until it ends",
+      "info FootprintOwnerless: default/a: lost its owner, and counts for that owner until the pod ends",
     ]);
     expect(findings(n1, OWNER_UID, { pods: [bare("A")] })).toEqual([
-      "info FootprintGroupRefused: default/a: no group that counts, and no agent for it; it has no owner of the kind that groups",
+      "info FootprintGroupRefused: default/a: no group that counts, and no agent for it; it has no owner of the kind that forms groups",
     ]);
   });
 });
@@ -356,7 +356,7 @@ describe("marks of others", () => {
   it("F-B3 are left and told of where they are reported, while they are not needed", () => {
     expect(after(byHand, [], set("Report"))).toBe(byHand);
     expect(findings(byHand, set("Report"), { pods: [] })).toEqual([
-      "warning ForeignFootprintMark: nobody on the node needs annotation/ate.dev/claim.X, label/ate.dev/atelet, and Berth has not set it",
+      "warning ForeignFootprintMark: no pod on the node needs annotation/ate.dev/claim.X, label/ate.dev/atelet, and Berth did not set it",
     ]);
     expect(phases(byHand, set("Report"), { pods: [] })).toEqual([
       ["Foreign", false],
@@ -365,7 +365,7 @@ describe("marks of others", () => {
     const node = after(n1, [makeAteom("A", "a")], set("Report"));
     expect(findings(node, set("Report"), { pods: [makeAteom("A", "a")] })).toEqual([]);
     expect(findings(byHand, set("Report"), { pods: undefined })).toEqual([
-      "info FootprintUnknown: it is not known yet who needs the agent, so what stands stays",
+      "info FootprintUnknown: Berth does not know yet which pods need the agent, so it changes nothing",
     ]);
   });
 

@@ -147,7 +147,7 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   for (const id of use.left) draft.keep.set(id, reasons.FootprintOwnerless);
   if (use.unknown !== undefined) {
     keepStanding(draft, footprint, view, use.unknown);
-    const message = "it is not known yet who needs the agent, so what stands stays";
+    const message = "Berth does not know yet which pods need the agent, so it changes nothing";
     draft.findings.push({ reason: use.unknown, severity: "info", subject: rule, message });
   } else if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
   if (use.refused.length > 0) {
@@ -220,7 +220,7 @@ function reportForeign(draft: Draft, footprint: Footprint, { node, owned }: Node
   );
   if (foreign.length === 0) return;
   const { rule: subject } = footprint;
-  const message = `nobody on the node needs ${some(foreign)}, and Berth has not set it`;
+  const message = `no pod on the node needs ${some(foreign)}, and Berth did not set it`;
   draft.findings.push({ reason: reasons.ForeignFootprintMark, severity: "warning", subject, message });
   draft.outcomes.push({ rule: subject, phase: "Foreign" });
 }
@@ -243,7 +243,7 @@ function some(names: readonly string[]): string {
 
 function ownerlessFinding(rule: string, ownerless: readonly PodUse[]): Finding {
   const names = some(ownerless.map(({ pod }) => podName(pod)));
-  const message = `${names}: without the owner that it had, and counts for it until it ends`;
+  const message = `${names}: lost its owner, and counts for that owner until the pod ends`;
   return { reason: reasons.FootprintOwnerless, severity: "info", subject: rule, message };
 }
 

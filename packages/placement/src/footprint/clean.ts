@@ -14,7 +14,7 @@ import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import { distinctHolds, eachOwner } from "./held-once.ts";
 
 const FILES_LIMIT =
-  "Finalizers of footprints that are deleted are not found: give their documents by --config FILE.\n";
+  "This command does not find finalizers of deleted footprints: give their documents by --config FILE.\n";
 
 export const footprintClean: CleanOnce<Footprints> = {
   async clean(footprints, { run, isWanted, isOnly, hasConfig }) {
@@ -96,7 +96,7 @@ export async function findFootprintWork(
     const other = keepers.otherOf(footprint);
     if (other !== undefined)
       run.stderr.write(
-        `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
+        `${footprint.rule} is of the installation ${other}, by its marks on nodes: its other changes stay.\n`,
       );
     return other === undefined;
   });

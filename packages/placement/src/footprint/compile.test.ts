@@ -69,16 +69,16 @@ describe("faults of footprints", () => {
       "one label",
       { a: A, b: spec("a.dev/label") },
       [
-        "cluster/a node.label.key: cluster/b wants the label a.dev/label as well: none of them is taken up",
-        "cluster/b node.label.key: cluster/a wants the label a.dev/label as well: none of them is taken up",
+        "cluster/a node.label.key: cluster/b wants the label a.dev/label as well: Berth uses none of them",
+        "cluster/b node.label.key: cluster/a wants the label a.dev/label as well: Berth uses none of them",
       ],
     ],
     [
       "one prefix inside the other",
       { a: A, b: spec("b.dev/label", "a.dev/claim.x.") },
       [
-        "cluster/a node.claims.annotationPrefix: cluster/b claims by a prefix that cannot be told from a.dev/claim.: none of them is taken up",
-        "cluster/b node.claims.annotationPrefix: cluster/a claims by a prefix that cannot be told from a.dev/claim.x.: none of them is taken up",
+        "cluster/a node.claims.annotationPrefix: cluster/b claims by a prefix that Berth cannot tell from a.dev/claim.: Berth uses none of them",
+        "cluster/b node.claims.annotationPrefix: cluster/a claims by a prefix that Berth cannot tell from a.dev/claim.x.: Berth uses none of them",
       ],
     ],
   ])("are two that want %s: both, each with the name of the other", (_, specs, expected) => {
@@ -90,11 +90,11 @@ describe("faults of footprints", () => {
 
   it("are three that want one label: each with the name of another, and how many more there are", () => {
     const wanting = { c: spec("a.dev/label"), a: A, b: spec("a.dev/label", "a.dev/claim.x.") };
-    const label = "wants the label a.dev/label as well, and so of 1 more: none of them is taken up";
+    const label = "wants the label a.dev/label as well, and so of 1 more: Berth uses none of them";
     expect(faultsOf(footprintsOf(wanting)).toSorted()).toEqual([
-      "cluster/a node.claims.annotationPrefix: cluster/b claims by a prefix that cannot be told from a.dev/claim.: none of them is taken up",
+      "cluster/a node.claims.annotationPrefix: cluster/b claims by a prefix that Berth cannot tell from a.dev/claim.: Berth uses none of them",
       `cluster/a node.label.key: cluster/c ${label}`,
-      "cluster/b node.claims.annotationPrefix: cluster/a claims by a prefix that cannot be told from a.dev/claim.x.: none of them is taken up",
+      "cluster/b node.claims.annotationPrefix: cluster/a claims by a prefix that Berth cannot tell from a.dev/claim.x.: Berth uses none of them",
       `cluster/b node.label.key: cluster/c ${label}`,
       `cluster/c node.label.key: cluster/a ${label}`,
     ]);
@@ -104,8 +104,8 @@ describe("faults of footprints", () => {
     const agent = { daemonSet: { namespace: "x", name: "agent" }, nodeSelector: "Manage" } as const;
     const verified = { ...agent, nodeSelector: "Verify" } as const;
     expect(faultsOf(footprintsOf({ a: { ...A, agent }, b: { ...B, agent } }))).toEqual([
-      "cluster/a agent.daemonSet: cluster/b manages this DaemonSet as well: none of them is taken up",
-      "cluster/b agent.daemonSet: cluster/a manages this DaemonSet as well: none of them is taken up",
+      "cluster/a agent.daemonSet: cluster/b manages this DaemonSet as well: Berth uses none of them",
+      "cluster/b agent.daemonSet: cluster/a manages this DaemonSet as well: Berth uses none of them",
     ]);
     expect(footprintsOf({ a: { ...A, agent }, b: { ...B, agent: verified } }).faults).toEqual([]);
   });
@@ -140,7 +140,7 @@ describe("faults of footprints", () => {
     [
       "claims without a domain",
       spec("a.dev/a", "c"),
-      "node.claims.annotationPrefix: has to begin with a domain",
+      "node.claims.annotationPrefix: must begin with a domain",
     ],
     [
       "claims over the record",

@@ -79,7 +79,7 @@ function relabelFault(footprint: Footprint | undefined, last: Footprint | undefi
   if (footprint === undefined || last === undefined || !isAgentChecked(last)) return [];
   const [now, before] = [footprint, last].map(({ label: { key, value } }) => `${key}=${value}`);
   if (now === before) return [];
-  const message = `${before} cannot become ${now} while the agent goes by it: give another footprint the new label, have the DaemonSet ask for it, and delete this one`;
+  const message = `${before} cannot become ${now} while the agent selects it: give another footprint the new label, have the DaemonSet ask for it, and delete this one`;
   return [{ path: ["node", "label"], reason: reasons.FootprintInvalid, message }];
 }
 
@@ -141,7 +141,7 @@ function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readon
       if (other === undefined) return [];
       // Names only the first: the message about each other would be the same.
       const others = more.length === 0 ? "" : `, and so of ${more.length} more`;
-      const message = `${other.rule} ${say(one)}${others}: none of them is taken up`;
+      const message = `${other.rule} ${say(one)}${others}: Berth uses none of them`;
       return [{ path, reason: reasons.FootprintOverlap, message }];
     });
     if (found.length > 0) clashes.set(one.rule, found);
@@ -167,7 +167,7 @@ const SHARED: readonly Shared[] = [
     isShared({ claims: { annotationPrefix: mine } = {} }, { claims: { annotationPrefix: its } = {} }) {
       return mine !== undefined && its !== undefined && (its.startsWith(mine) || mine.startsWith(its));
     },
-    say: ({ claims }) => `claims by a prefix that cannot be told from ${claims?.annotationPrefix}`,
+    say: ({ claims }) => `claims by a prefix that Berth cannot tell from ${claims?.annotationPrefix}`,
   },
   {
     // A node selector can follow one label.
@@ -191,7 +191,8 @@ function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonl
 function placeFaults({ label, claims, hold }: Footprint): readonly SpecFault[] {
   const faults: SpecFault[] = [];
   if (hold !== undefined && isProtectedKey(hold.finalizer)) {
-    const message = "the domain is reserved for Kubernetes: what its own controllers protect would be let go";
+    const message =
+      "the domain is reserved for Kubernetes: Berth would release objects that its controllers protect";
     faults.push({ path: ["hold", "finalizer"], message });
   }
   if (isProtectedKey(label.key) && !isRestricted(label.key)) {
@@ -203,7 +204,7 @@ function placeFaults({ label, claims, hold }: Footprint): readonly SpecFault[] {
   const report = (message: string): void => {
     faults.push({ path: ["node", "claims", "annotationPrefix"], message });
   };
-  if (!prefix.includes("/")) report("has to begin with a domain: without one it is how keys of others begin");
+  if (!prefix.includes("/")) report("must begin with a domain: keys of other writers begin without one");
   else if (isProtectedKey(prefix)) report("the domain is reserved for Kubernetes");
   else if (OWN_ANNOTATIONS.some((own) => own.startsWith(prefix) || prefix.startsWith(own)))
     report("Berth keeps its own state there");

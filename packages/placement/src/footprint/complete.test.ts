@@ -81,7 +81,7 @@ describe("a document without a preset", () => {
     [
       "every pod",
       { ...plain, workloads: [{}] },
-      ["workloads.0: it takes every pod: name labels, resources or drivers"],
+      ["workloads.0: it selects every pod: name labels, resources or drivers"],
     ],
     [
       "a hold of groups that are no owners",
@@ -97,7 +97,7 @@ describe("a document without a preset", () => {
       },
       [
         "hold.finalizer: the API server wants a domain before the name",
-        "hold.ownedResources: DeleteOwned has to know what owners own",
+        "hold.ownedResources: DeleteOwned needs the resources that owners own",
       ],
     ],
     [
@@ -114,7 +114,7 @@ describe("a document without a preset", () => {
     [
       "the agent to manage",
       { ...plain, agent: { nodeSelector: "Manage" } },
-      ["agent.daemonSet: Manage has to know which"],
+      ["agent.daemonSet: Manage needs the DaemonSet"],
     ],
   ])("has a fault: %s", (_, spec, expected) => {
     expect(complete(spec).footprint).toBeUndefined();
@@ -304,8 +304,8 @@ describe("presets", () => {
     [
       { preset: "image-warmer", workloads: selected, hold: { onDelete: "Wait", timeout: "30s" } },
       [
-        "hold.resource: is required: the preset image-warmer holds nobody",
-        "hold.finalizer: is required: the preset image-warmer holds nobody",
+        "hold.resource: is required: the preset image-warmer holds no owner",
+        "hold.finalizer: is required: the preset image-warmer holds no owner",
       ],
     ],
     [
@@ -318,7 +318,7 @@ describe("presets", () => {
     ],
     [
       { preset: "log", workloads: [{ podSelector: {} }] },
-      ["workloads.0: it takes every pod: name labels, resources or drivers"],
+      ["workloads.0: it selects every pod: name labels, resources or drivers"],
     ],
   ])("%j lacks what its preset does not say", (spec, expected) => {
     expect(faultsOf(spec)).toEqual(expected);

@@ -98,7 +98,7 @@ function faultsOf({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecF
   for (const [at, workload] of (workloads ?? []).entries()) {
     // A workload that selects every pod gets only this fault, not also the one about the preset.
     if (!selectsAnything(workload))
-      report("it takes every pod: name labels, resources or drivers", "workloads", at);
+      report("it selects every pod: name labels, resources or drivers", "workloads", at);
     else if (needs !== undefined && !given(workload, needs)) report(needsText(needs), "workloads", at, needs);
   }
   const field = group?.by === "PodLabel" ? "label" : group?.by === "OwnerUID" ? "owner" : undefined;
@@ -109,7 +109,7 @@ function faultsOf({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecF
   for (const required of hold === undefined ? [] : (["resource", "finalizer"] as const))
     if (hold?.[required] === undefined)
       report(
-        `is required${preset === undefined ? "" : `: the preset ${preset} holds nobody`}`,
+        `is required${preset === undefined ? "" : `: the preset ${preset} holds no owner`}`,
         "hold",
         required,
       );
@@ -118,11 +118,11 @@ function faultsOf({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecF
   if (hold?.finalizer !== undefined && !hold.finalizer.includes("/"))
     report("the API server wants a domain before the name", "hold", "finalizer");
   if (hold !== undefined && hold.onDelete !== "Wait" && (hold.ownedResources ?? []).length === 0)
-    report("DeleteOwned has to know what owners own", "hold", "ownedResources");
+    report("DeleteOwned needs the resources that owners own", "hold", "ownedResources");
   if (wait?.inject !== undefined && wait.inject !== "None" && wait.port === undefined)
     report("has to be given: pods wait for it", "wait", "port");
   if (agent?.nodeSelector === "Manage" && agent.daemonSet === undefined)
-    report("Manage has to know which", "agent", "daemonSet");
+    report("Manage needs the DaemonSet", "agent", "daemonSet");
   return faults;
 }
 

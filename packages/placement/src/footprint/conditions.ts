@@ -152,8 +152,8 @@ function heldCondition(progress: FootprintProgress): DesiredCondition | undefine
 function foreignCondition({ foreign }: FootprintCounts): DesiredCondition {
   const { foreignMarks: type } = footprintConditions;
   if (foreign === 0)
-    return toCondition(type, false, { reason: reasons.NoForeignMarks, message: "none stands" });
-  const message = `they stand on ${nodesText(foreign)}; an Event on each tells which`;
+    return toCondition(type, false, { reason: reasons.NoForeignMarks, message: "Berth found none" });
+  const message = `they are on ${nodesText(foreign)}; an Event on each node names them`;
   return toCondition(type, true, { reason: reasons.ForeignFootprintMark, message });
 }
 

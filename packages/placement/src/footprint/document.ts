@@ -111,8 +111,10 @@ const list = <T extends z.ZodType>(of: T, most = MAX_ITEMS) => z.array(of).max(m
 const workload: z.ZodType<FootprintWorkload> = z.strictObject({
   podSelector: selector
     .optional()
-    .describe("Which pods. The API server sends no others, where labels can say it."),
-  namespaceSelector: selector.optional().describe("Namespaces by their labels. Default every one."),
+    .describe(
+      "Selects pods by their labels. Where labels decide alone, the API server sends only these pods.",
+    ),
+  namespaceSelector: selector.optional().describe("Selects namespaces by their labels. Default every one."),
   requests: list(labelKey).describe("Pods that request at least one of these resources."),
   csiDrivers: list(name()).describe(
     "Pods with a volume of at least one of these drivers, inline or through their claims.",
@@ -123,14 +125,14 @@ const workload: z.ZodType<FootprintWorkload> = z.strictObject({
   terminating: z
     .enum(["Hold", "Release"])
     .optional()
-    .describe("Whether a pod that ends counts until it is gone. Default Hold."),
+    .describe("Whether a terminating pod counts until it is gone. Default Hold."),
 });
 
 const groupSchema: z.ZodType<FootprintGroup> = z.strictObject({
   by: z
     .enum(["PodLabel", "OwnerUID", "Namespace", "Pod", "None"])
     .optional()
-    .describe("What counts as one owner: a claim on the node for each. Default None."),
+    .describe("How pods form groups: each group has a claim on the node. Default None."),
   label: labelKey.optional().describe("Of the pod, for PodLabel."),
   owner: z
     .strictObject({
@@ -138,12 +140,12 @@ const groupSchema: z.ZodType<FootprintGroup> = z.strictObject({
       kind: z.string().min(1).max(63).describe("Such as Deployment."),
     })
     .optional()
-    .describe("The kind up to which controllers of a pod are followed."),
+    .describe("Berth follows the controllers of a pod up to this kind."),
   verifyOwner: z
     .boolean()
     .optional()
     .describe(
-      "A label counts only as the uid of an owner that the pod really has. Default true with an owner.",
+      "A label counts only if it is the uid of an owner that the pod really has. Default true with an owner.",
     ),
 });
 
@@ -156,12 +158,14 @@ const node: z.ZodType<FootprintNode> = z.strictObject({
       value: labelValue.optional().describe('Default "true".'),
     })
     .optional()
-    .describe("What the node selector of the agent's DaemonSet asks for."),
+    .describe("The value that the node selector of the agent's DaemonSet asks for."),
   claims: z
     .strictObject({
       annotationPrefix: claimPrefix()
         .optional()
-        .describe("A group is put behind it. Default footprint.berth.dev/, the name of the document and _."),
+        .describe(
+          "The name of a group follows it. Default footprint.berth.dev/, the name of the document and _.",
+        ),
       value: text({ max: 253 }).optional().describe("Default the empty text."),
     })
     .optional()
@@ -170,9 +174,9 @@ const node: z.ZodType<FootprintNode> = z.strictObject({
     .enum(["Reclaim", "Preserve", "Report"])
     .optional()
     .describe(
-      "What becomes of such marks where nobody needs the agent and Berth has not set them. Default Reclaim.",
+      "What Berth does with such marks that it did not set, on nodes where no pod needs the agent. Default Reclaim.",
     ),
-  excludeSelector: selector.optional().describe("Nodes that are never touched. Default none."),
+  excludeSelector: selector.optional().describe("Nodes that Berth never changes. Default none."),
 });
 
 /**
@@ -181,16 +185,16 @@ const node: z.ZodType<FootprintNode> = z.strictObject({
  */
 export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFootprintSpec>(
   z.strictObject({
-    preset: z.enum(footprintPresets).optional().describe("Fills in what is not given here."),
+    preset: z.enum(footprintPresets).optional().describe("Sets the fields that are not given here."),
     workloads: z
       .array(workload)
       .min(1)
       .max(MAX_ITEMS)
       .readonly()
       .optional()
-      .describe("Pods that need the agent; each entry is enough."),
-    group: groupSchema.optional().describe("What belongs together. Default all pods that need the agent."),
-    node: node.optional().describe("What stands on nodes that need the agent."),
+      .describe("Pods that need the agent. One entry that matches is enough."),
+    group: groupSchema.optional().describe("Which pods form a group. Default: all pods that need the agent."),
+    node: node.optional().describe("The marks of nodes that need the agent."),
     release: z
       .strictObject({
         delay: duration
@@ -198,15 +202,17 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
           .describe("How long a node keeps its marks after the last pod. Default 0s."),
       })
       .optional()
-      .describe("When marks go."),
+      .describe("When Berth removes the marks."),
     hold: z
       .strictObject({
         resource: groupResource()
           .optional()
-          .describe("The kind of the owners. Required where no preset says it."),
+          .describe("The kind of the owners. Required unless the preset sets it."),
         finalizer: labelKey
           .optional()
-          .describe("Keeps an owner until its pods are gone. Required where no preset says it."),
+          .describe(
+            "The finalizer that keeps an owner until its pods are gone. Required unless the preset sets it.",
+          ),
         onDelete: z
           .enum(["DeleteOwned", "Wait"])
           .optional()
@@ -214,12 +220,14 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
             "Whether Berth deletes what the owner owns, as the garbage collector waits for the owner. Default DeleteOwned.",
           ),
         ownedResources: list(groupResource()).describe(
-          "What DeleteOwned deletes, and what an owner is kept for.",
+          "The resources that DeleteOwned deletes, and that an owner waits for.",
         ),
-        timeout: duration.optional().describe("Then it is let go all the same. Default 0s: never."),
+        timeout: duration
+          .optional()
+          .describe("After this time Berth releases the owner all the same. Default 0s: never."),
       })
       .optional()
-      .describe("The deletion of an owner waits for its pods. Default it does not."),
+      .describe("Makes the deletion of an owner wait for its pods. By default it does not wait."),
     wait: footprintWait.optional().describe("Workloads start once the agent of their node listens."),
     agent: z
       .strictObject({
@@ -229,7 +237,7 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
             name: name().describe("Its name."),
           })
           .optional()
-          .describe("The agent itself. Default none is known, and nothing of it is checked."),
+          .describe("The agent itself. By default Berth knows no agent and checks nothing of it."),
         nodeSelector: z
           .enum(["Off", "Verify", "Manage"])
           .optional()

@@ -69,7 +69,7 @@ describe("the group of a pod", () => {
     expect(group(verified, makeAteom("A", "p"), sight)).toEqual({ is: "unknown" });
     expect(group({ by: "OwnerUID", owner: POOL }, makeAteom("A", "p"), sight)).toEqual({ is: "unknown" });
     const bare = makeAteom("A", "p", { owners: ["apps/ReplicaSet rs"] });
-    const why = "it has no owner of the kind that groups";
+    const why = "it has no owner of the kind that forms groups";
     expect(group(verified, bare)).toEqual({ is: "ownerless", name: "A", why });
     expect(group({ by: "OwnerUID", owner: POOL }, bare)).toEqual({ is: "ownerless", why });
   });

@@ -76,7 +76,7 @@ function labelGroup(pod: Pod, grouping: LabelGrouping, sight: Pick<FootprintSigh
   return { is: "ownerless", name, why: `${label} names another ${verify.kind} than its own, ${owner.name}` };
 }
 
-const NO_OWNER = "it has no owner of the kind that groups";
+const NO_OWNER = "it has no owner of the kind that forms groups";
 
 function named(name: string | undefined): PodGroup {
   return name === undefined || name === "" ? { is: "none" } : { is: "group", name };

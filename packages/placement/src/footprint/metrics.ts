@@ -43,11 +43,15 @@ const gauges: readonly (readonly [string, string, keyof FootprintCounts])[] = [
   ["berth_footprint_labelled_nodes", "Nodes with the label, counted for each footprint.", "labelled"],
   [
     "berth_footprint_needed_nodes",
-    "Nodes of which a pod needs the agent, counted for each footprint.",
+    "Nodes with a pod that needs the agent, counted for each footprint.",
     "needed",
   ],
   ["berth_footprint_pending_nodes", "Nodes that need an agent and have no label for it yet.", "pending"],
-  ["berth_footprint_unknown_nodes", "Nodes of which it is not known whether they need an agent.", "unknown"],
+  [
+    "berth_footprint_unknown_nodes",
+    "Nodes for which Berth does not know whether they need an agent.",
+    "unknown",
+  ],
   ["berth_footprint_claims", "Claims of groups on nodes.", "claims"],
   ["berth_footprint_foreign_nodes", "Nodes with reported marks of others.", "foreign"],
 ];

@@ -121,7 +121,7 @@ describe.each([
     world.see(makeAteom("A", "a"));
     world.see(bare("A", "a"));
     expect(world.findings).toEqual([
-      "FootprintOwnerless: default/a: without the owner that it had, and counts for it until it ends",
+      "FootprintOwnerless: default/a: lost its owner, and counts for that owner until the pod ends",
     ]);
   });
 

@@ -46,14 +46,14 @@ const status: z.ZodType = z
       .strictObject({
         labelled: count("Nodes with the label."),
         pending: count(
-          "Nodes that need the agent and have no label yet. Not said while it is not known of some node.",
+          "Nodes that need the agent and have no label yet. Absent while this is not known for every node.",
         ),
-        unknown: count("Nodes of which it is not known whether they need the agent."),
+        unknown: count("Nodes for which Berth does not know whether they need the agent."),
         agentReady: count(READY_PODS),
         agentUnschedulable: count("Nodes that need the agent and where its DaemonSet cannot run."),
       })
       .optional()
-      .describe("How many there are; never which."),
+      .describe("How many there are, without their names."),
     claims: count("Groups that claim a node, over all nodes."),
     holds: z
       .array(hold)
@@ -62,7 +62,7 @@ const status: z.ZodType = z
       .describe("The first owners whose deletion waits for their pods."),
     conditions,
   })
-  .describe("What Berth found when it last looked. Written by Berth alone.");
+  .describe("What Berth observed last. Only Berth writes it.");
 
 export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
   kind: "NodeFootprint",
@@ -71,15 +71,20 @@ export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
   singular: "nodefootprint",
   shortNames: ["nf"],
   description:
-    "A NodeFootprint has an agent run only on the nodes whose pods need it: they get the label that the node selector of its " +
-    "DaemonSet asks for, and claims that say for whom. It can hold the deletion of owners until their pods are gone.",
+    "A NodeFootprint makes an agent run only on nodes whose pods need it. They get the label that the node selector of its " +
+    "DaemonSet asks for, and claims of the groups that need it. It can hold the deletion of owners until their pods are gone.",
   spec: nodeFootprintSpec,
   status,
   columns: [
-    { name: "Preset", type: "string", jsonPath: ".spec.preset", description: "What fills in the rest." },
+    {
+      name: "Preset",
+      type: "string",
+      jsonPath: ".spec.preset",
+      description: "Sets the fields that are not given.",
+    },
     counted("Labelled", ".nodes.labelled", "Nodes with the label."),
     counted("Pending", ".nodes.pending", "Nodes that need the agent and have no label yet."),
-    counted("Unknown", ".nodes.unknown", "Nodes of which it is not known whether they need the agent."),
+    counted("Unknown", ".nodes.unknown", "Nodes for which Berth does not know whether they need the agent."),
     counted("Agent", ".nodes.agentReady", READY_PODS),
     counted("Claims", ".claims", "Groups that claim a node."),
     told("Ready", "Ready", "Whether the footprint is in force."),
@@ -92,8 +97,8 @@ export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
       ),
     ),
     wide(told("Held", "OwnersHeld", "Whether the deletion of an owner waits for its pods.")),
-    wide(told("Waits", "PodsWait", "Whether pods are made to wait for the agent.")),
-    wide(told("Foreign", "ForeignMarks", "Whether marks of others stand.")),
+    wide(told("Waits", "PodsWait", "Whether pods wait for the agent.")),
+    wide(told("Foreign", "ForeignMarks", "Whether nodes have marks that Berth did not set.")),
     { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   ],
 };

@@ -39,19 +39,23 @@ describe("the plan of a footprint", () => {
   it("names the nodes that gain the agent and those that lose it, the first five, and when", () => {
     const [line] = planned({ needed: 7, gain: named(7), lose: ["n8", "n9"], delayMs: 120_000 });
     expect(line).toBe(
-      "cluster/atelet: 7 of 48 nodes need its agent; the label would come to 7 (n0, n1, n2, n3, n4, …) " +
-        "and would leave 2 (n8, n9) after 2m.",
+      "cluster/atelet: 7 of 48 nodes need its agent; the label would be set on 7 (n0, n1, n2, n3, n4, …) " +
+        "and would be removed from 2 (n8, n9) after 2m.",
     );
   });
 
   it("speaks of the label, which alone is certain", () => {
     const changes = { gain: ["n1"], lose: ["n2"] };
-    expect(planned(changes)[0]).toContain("; the label would come to 1 (n1) and would leave 1 (n2).");
-    expect(planned({ lose: ["n2"] })[0]).toContain("; the label would leave 1 (n2).");
+    expect(planned(changes)[0]).toContain(
+      "; the label would be set on 1 (n1) and would be removed from 1 (n2).",
+    );
+    expect(planned({ lose: ["n2"] })[0]).toContain("; the label would be removed from 1 (n2).");
   });
 
   it("says that a document has a fault and its footprint goes on", () => {
-    expect(planned({ goesOn: true })[1]).toBe("  Its document has a fault: it goes on as it was before.");
+    expect(planned({ goesOn: true })[1]).toBe(
+      "  Its document has a fault: it stays in force as it was before.",
+    );
   });
 
   it("says on which nodes the pods of a DaemonSet would end that is made to ask for the label", () => {
@@ -63,7 +67,7 @@ describe("the plan of a footprint", () => {
     );
     const none = { ends: [] };
     expect(planned({ agent: { ...agent, saved, selector: none } })[1]).toBe(line);
-    const waits = "it is not known of 1 node whether it is needed there";
+    const waits = "berth does not know yet whether 1 node needs it";
     expect(planned({ agent: { ...agent, saved, selector: { ...selector, waits } } })[1]).toBe(
       `  DaemonSet ate-system/atelet is not made to ask for ate.dev/atelet=true yet: ${waits}`,
     );
@@ -71,7 +75,7 @@ describe("the plan of a footprint", () => {
 
   it("says of how many nodes it is not known, and that what stands there stays", () => {
     expect(planned({ unknown: 3 })[0]).toBe(
-      "cluster/atelet: 1 of 48 nodes needs its agent. Of 3 it is not known: what stands there stays.",
+      "cluster/atelet: 1 of 48 nodes needs its agent. 3 nodes not known yet: berth changes nothing there.",
     );
   });
 
@@ -143,9 +147,9 @@ describe("a footprint on one node", () => {
     expect(explained()).toEqual([
       "footprint cluster/atelet",
       "  phase | Idle: no pod needs the agent",
-      "  label | ate.dev/atelet=true: does not stand",
+      "  label | ate.dev/atelet=true: not set",
     ]);
-    expect(explained({ standing: "" })[2]).toBe('  label | ate.dev/atelet=true: stands as ""');
+    expect(explained({ standing: "" })[2]).toBe('  label | ate.dev/atelet=true: set to ""');
   });
 
   it("tells of each pod what it means, and that they could not be read", () => {
@@ -160,12 +164,12 @@ describe("a footprint on one node", () => {
       "  pod a/counts | needs the agent, for A",
       "  pod b/alone | needs the agent",
       "  pod c/open | not known yet: its owner, namespace or volumes have not been read",
-      "  pod d/orphan | has lost its owner, and counts until it ends",
+      "  pod d/orphan | has lost its owner, and counts until the pod ends",
       "  pod e/forged | does not count: it has no owner",
     ]);
     expect(explained({ phase: "Unknown", pods: undefined }).slice(1)).toEqual([
-      "  phase | Unknown: what stands stays until it is known",
-      "  label | ate.dev/atelet=true: does not stand",
+      "  phase | Unknown: berth changes nothing until it is known",
+      "  label | ate.dev/atelet=true: not set",
       "  pods | not known: they could not be read",
     ]);
   });
@@ -188,7 +192,7 @@ describe("a footprint on one node", () => {
     ];
     expect(explained({ claims }).slice(3)).toEqual([
       "  claim c.A | by a/one, not written yet",
-      "  claim c.B | by nobody that is known",
+      "  claim c.B | by no known pod",
     ]);
   });
 
@@ -214,7 +218,7 @@ describe("the footprints of one pod", () => {
     );
     expect(block.split("\n").map((line) => line.replace(/ {3,}/g, " | "))).toEqual([
       "footprints",
-      "  cluster/a | needs the agent, for A; on n1, x.test/a=true: does not stand (Pending)",
+      "  cluster/a | needs the agent, for A; on n1, x.test/a=true: not set (Pending)",
       "  cluster/b | does not count: no workload takes it",
       "",
     ]);

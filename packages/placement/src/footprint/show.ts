@@ -26,7 +26,7 @@ export function formatFootprintEffects({ owners }: FootprintEffects): string {
 export function formatFootprintPlan(footprints: readonly FootprintChanges[], style: Style): string {
   const lines = footprints.flatMap((it) => [
     changesLine(it),
-    ...(it.goesOn ? [style.warning("  Its document has a fault: it goes on as it was before.")] : []),
+    ...(it.goesOn ? [style.warning("  Its document has a fault: it stays in force as it was before.")] : []),
     ...agentLines(it, style),
     ...unservedLines(it, style),
   ]);
@@ -36,14 +36,15 @@ export function formatFootprintPlan(footprints: readonly FootprintChanges[], sty
 function changesLine(it: FootprintChanges): string {
   const { footprint, nodes, needed, unknown, gain, lose, delayMs } = it;
   const changes = [
-    ...(gain.length > 0 ? [`the label would come to ${countedNames(gain)}`] : []),
+    ...(gain.length > 0 ? [`the label would be set on ${countedNames(gain)}`] : []),
     ...(lose.length > 0
       ? [
-          `${gain.length > 0 ? "" : "the label "}would leave ${countedNames(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
+          `${gain.length > 0 ? "" : "the label "}would be removed from ${countedNames(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
         ]
       : []),
   ];
-  const open = unknown === 0 ? "" : ` Of ${unknown} it is not known: what stands there stays.`;
+  const open =
+    unknown === 0 ? "" : ` ${counted(unknown, "node")} not known yet: berth changes nothing there.`;
   const what = changes.length === 0 ? "" : `; ${changes.join(" and ")}`;
   return `${footprint}: ${needed} of ${counted(nodes, "node")} ${needed === 1 ? "needs" : "need"} its agent${what}.${open}`;
 }
@@ -91,7 +92,7 @@ export function formatFootprint(it: FootprintExplanation, style: Style): string 
   if (pods !== undefined && pods.length > MOST_LISTED)
     rows.push(["pods", `and ${pods.length - MOST_LISTED} more`]);
   for (const { key, stands, pods: by } of claims) {
-    const whose = by.length === 0 ? "nobody that is known" : firstOf(by);
+    const whose = by.length === 0 ? "no known pod" : firstOf(by);
     rows.push([`claim ${key}`, `by ${whose}${stands ? "" : ", not written yet"}`]);
   }
   if (agent !== undefined)
@@ -100,7 +101,7 @@ export function formatFootprint(it: FootprintExplanation, style: Style): string 
 }
 
 function standingText(standing: string | undefined): string {
-  return standing === undefined ? "does not stand" : `stands as ${JSON.stringify(standing)}`;
+  return standing === undefined ? "not set" : `set to ${JSON.stringify(standing)}`;
 }
 
 /** The section of `explain pod`. */
@@ -119,15 +120,15 @@ const PHASES: Readonly<Record<FootprintExplanation["phase"], string>> = {
   Needed: "Needed: a pod needs the agent",
   Pending: "Pending: a pod needs the agent, and the label is not written yet",
   Idle: "Idle: no pod needs the agent",
-  Unknown: "Unknown: what stands stays until it is known",
+  Unknown: "Unknown: berth changes nothing until it is known",
   Excluded: "Excluded: the footprint leaves the node alone",
-  Foreign: "Foreign: marks of others stand",
+  Foreign: "Foreign: it has marks that berth did not set",
 };
 
 function podText({ is, group, why }: Pick<FootprintOfPod, "is" | "group" | "why">): string {
   const whose = group === undefined ? "" : `, for ${group}`;
   if (is === "Counts") return `needs the agent${whose}`;
   if (is === "Unknown") return "not known yet: its owner, namespace or volumes have not been read";
-  if (is === "Ownerless") return `has lost its owner, and counts until it ends${whose}`;
+  if (is === "Ownerless") return `has lost its owner, and counts until the pod ends${whose}`;
   return `does not count${why === undefined ? "" : `: ${why}`}`;
 }

@@ -133,7 +133,7 @@ describe("the status of a footprint", () => {
     const result = { ready: false, reason: reasons.FootprintOverlap, message: "neither is taken up" };
     const readyOf = (more: Partial<FootprintStatusInput>) =>
       decide({ result, ...more }).status?.conditions?.find(({ type }) => type === "Ready")?.message;
-    expect(readyOf({})).toBe("neither is taken up; it goes on as it was before");
+    expect(readyOf({})).toBe("neither is taken up; it stays in force as it was before");
     expect(readyOf({ progress: undefined })).toBe("neither is taken up");
   });
 

@@ -44,7 +44,7 @@ export function describeFootprint({
 /** A faulty footprint may stay in force as it was. Without an agent check, `Ready` reports the unknown nodes. */
 function readyMessage({ ready, message }: DocumentResult, progress: FootprintProgress | undefined): string {
   if (progress === undefined) return message;
-  if (!ready) return `${message}; it goes on as it was before`;
+  if (!ready) return `${message}; it stays in force as it was before`;
   const unknown = isAgentChecked(progress.footprint) ? undefined : unknownNodes(progress);
   return unknown === undefined ? message : `${message}; ${unknown}`;
 }

@@ -50,7 +50,7 @@ export function checkLines(file: string, lines: readonly string[]): readonly Rul
   const kind = { file, severity: "warning", reason: reasons.NeverMatches } as const;
   const found = listLines(kind, faults, "not valid label keys");
   if (lines.some((line) => line !== "")) return found;
-  const message = "the file names no label key: its label is removed from every node";
+  const message = "the file names no label key: Berth removes its label from every node";
   return [...found, { file, severity: "warning", reason: reasons.EmptyRule, message }];
 }
 

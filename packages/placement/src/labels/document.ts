@@ -246,15 +246,22 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
     overwrite: z
       .boolean()
       .default(false)
-      .describe("Replace a value that somebody else has set; otherwise it stays and is reported."),
-    dryRun: z.boolean().default(false).describe("Decide and count, and change nothing."),
+      .describe("Replace a value that another writer has set. Otherwise it stays, and Berth reports it."),
+    dryRun: z.boolean().default(false).describe("Evaluate the rule and count nodes, and change nothing."),
     removalDelay: duration
       .default("60s")
       .describe("How long a label stays after the node stopped matching: 90s, 5m, 1h30m."),
     breaker: z
       .strictObject({
-        percent: percent.default(10).describe("Of the nodes that carry its labels; 100 is off."),
-        nodes: z.int().min(0).max(1_000_000).default(10).describe("Never below so many nodes."),
+        percent: percent
+          .default(10)
+          .describe("Percentage of the nodes that carry its labels; 100 turns the limit off."),
+        nodes: z
+          .int()
+          .min(0)
+          .max(1_000_000)
+          .default(10)
+          .describe("The limit is never below this number of nodes."),
       })
       .readonly()
       .prefault({})

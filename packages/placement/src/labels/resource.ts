@@ -41,7 +41,7 @@ const status: z.ZodType = z
       .describe("The first matching nodes by name; never all of them."),
     conditions,
   })
-  .describe("What Berth found when it last looked. Written by Berth alone.");
+  .describe("What Berth observed last. Only Berth writes it.");
 
 type Column = ServedKind<LabelRuleSpec>["columns"][number];
 
@@ -80,7 +80,7 @@ export const labelRuleKind: ServedKind<LabelRuleSpec> = {
     column("Reason", "string", readyCondition("reason"), "Why it is, or is not."),
     column("Labelled", "integer", ".status.labelledNodes", "Nodes that carry a label set by the rule.", 1),
     column("Pending", "integer", ".status.pendingRemovals", "Nodes whose label waits to be removed.", 1),
-    column("Dry-Run", "boolean", ".spec.dryRun", "The rule decides and counts, and changes nothing.", 1),
+    column("Dry-Run", "boolean", ".spec.dryRun", "The rule is in dry run and changes nothing.", 1),
     { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   ],
 };

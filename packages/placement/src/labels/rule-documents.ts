@@ -60,7 +60,7 @@ export function createLabelRules(context: LabelRuleContext): DocumentRules<Label
         return { ready: false, reason: reasons.ConfirmationRequired, message };
       }
       if (spec.dryRun) {
-        const message = "on trial: it decides and counts, and changes nothing";
+        const message = "in dry run: Berth evaluates it and counts nodes, and changes nothing";
         return { ready: true, reason: reasons.DryRun, message };
       }
       const shared = overlapsOf(rules)

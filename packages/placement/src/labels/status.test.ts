@@ -67,7 +67,8 @@ describe("the status of a rule", () => {
   it("names the other rule and the first nodes of a conflict, and takes that back", () => {
     const counts = { ...none, conflicting: 7, conflictsWith: "config/o", firstConflicting: ["a", "b"] };
     const { status, news } = decide({ counts });
-    const message = "config/o wants another value on 7 nodes (a, b and 5 more); what stands there stays";
+    const message =
+      "config/o wants another value on 7 nodes (a, b and 5 more); Berth does not change it there";
     expect(status?.conditions).toMatchObject([
       { type: "Conflicting", status: "True", message },
       { type: "Ready" },
@@ -81,7 +82,7 @@ describe("the status of a rule", () => {
   it("I-5 a rule in conflict is not Ready, by that reason, until the conflict is over", () => {
     const counts = { ...none, conflicting: 1, conflictsWith: "cluster/o", firstConflicting: ["a"] };
     const ready = { type: "Ready", status: "False", reason: "RuleConflict" };
-    const message = "cluster/o wants another value on 1 node (a); what stands there stays";
+    const message = "cluster/o wants another value on 1 node (a); Berth does not change it there";
     const { status } = decide({ counts });
     expect(status?.conditions?.at(-1)).toMatchObject({ ...ready, message });
     const standing = rule({ status: status ?? {} });

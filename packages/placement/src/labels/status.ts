@@ -102,7 +102,7 @@ function hindranceOf(
 
 function conflictOf(counts: RuleCounts): Required<Hindrance> {
   const other = counts.conflictsWith ?? "another rule";
-  const message = `${other} wants another value on ${naming(counts)}; what stands there stays`;
+  const message = `${other} wants another value on ${naming(counts)}; Berth does not change it there`;
   return { status: "False", reason: reasons.RuleConflict, message };
 }
 

@@ -161,7 +161,7 @@ function whyForeignStays(
     return { reason: reasons.OtherInstallation, why: `it belongs to the installation ${recorded.by}` };
   const policy = draft.merged.policies.get(capability);
   if (mark.foreign === "overwrite" || (policy && holdsMark(policy.exclusive, mark.id))) return undefined;
-  return { reason: reasons.ForeignValueKept, why: "somebody else set it" };
+  return { reason: reasons.ForeignValueKept, why: "another writer set it" };
 }
 
 function planUnwanted(draft: Draft, id: MarkId, recorded: RecordedMark): void {
@@ -255,7 +255,7 @@ const deletingFinding: Finding = {
   reason: reasons.NodeDeleting,
   severity: "info",
   subject: "node",
-  message: "the node is being deleted and is left alone",
+  message: "the node is being deleted, so Berth leaves it alone",
 };
 
 const fullFinding: Finding = {

@@ -29,7 +29,7 @@ export function createNodeReport(
 ): NodeReport {
   const writes = metrics?.counter<"result">({
     name: "berth_node_writes_total",
-    help: "Patches of Nodes by what became of them: written, conflict, refused, gone, failed.",
+    help: "Patches of Nodes by outcome: written, conflict, refused, gone, failed.",
     labels: ["result"],
   });
   const changed = metrics?.counter<"capability" | "action" | "reason">({

@@ -333,7 +333,7 @@ function findingsOf(pass: Pass, memory: NodeMemory): readonly Finding[] {
   const contested = [...pass.fights.held.keys()].map((id): Finding => {
     const rival = memory.fights.get(id)?.rival;
     const who = rival === undefined ? "another writer" : `the field manager ${rival}`;
-    const message = `${who} keeps reverting it; it is left alone for five minutes`;
+    const message = `${who} keeps reverting it; Berth leaves it alone for five minutes`;
     return { reason: reasons.Contested, severity: "warning", subject: id, message };
   });
   return [...pass.plan.findings, ...pass.refusals.findings, ...contested];

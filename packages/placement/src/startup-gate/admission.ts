@@ -150,7 +150,7 @@ export const gateAdmission: AdmissionRules<GateList> = {
   ],
   policies: admissionPolicies,
   texts: {
-    asked: "Berth is asked about new nodes",
+    asked: "the API server asks Berth about new nodes",
     byPolicy: "the API server puts the taint on new nodes",
     off: (why) =>
       `${why === "homeless" ? "Berth's namespace does not exist: " : ""}new nodes are gated after their creation, when they are idle`,
@@ -160,8 +160,8 @@ export const gateAdmission: AdmissionRules<GateList> = {
     const missing = concerned.find(({ taintId }) => standingValue(node, taintId) === undefined);
     if (missing === undefined) return concerned.length > 0 || undefined;
     return (
-      `${node.metadata?.name ?? "a node"} came without the taint of ${missing.name}: is the admission plugin or feature ` +
-      "of the API server switched off, or was the policy or webhook changed by somebody?"
+      `${node.metadata?.name ?? "a node"} joined without the taint of ${missing.name}: is the admission plugin or feature ` +
+      "of the API server switched off, or did another user change the policy or webhook?"
     );
   },
 };

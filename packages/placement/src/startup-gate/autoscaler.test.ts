@@ -12,7 +12,7 @@ describe("hints for autoscalers", () => {
 
   it("name the taint of the contract to both", () => {
     expect(autoscalerHints(gateList({ a: {} }))).toEqual([
-      "cluster-autoscaler: flags, from 1.29 on, so that it takes the taints for temporary",
+      "cluster-autoscaler: flags, from 1.29 on, so that it treats the taints as temporary",
       "  --startup-taint=startup.k8s.io/initializing",
       "  where flags cannot be set (GKE, AKS), use a taint key under startup-taint.cluster-autoscaler.kubernetes.io/",
       "Karpenter: in each NodePool with nodes that the gates select, of those gates",

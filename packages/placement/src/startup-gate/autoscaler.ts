@@ -25,7 +25,7 @@ function clusterAutoscalerHints({ gates }: GateList): readonly string[] {
     return ["cluster-autoscaler: nothing to set, it knows these keys by their prefix"];
   const prefixes = Map.groupBy(unknown, (key) => key.slice(0, key.indexOf("/") + 1));
   return [
-    "cluster-autoscaler: flags, from 1.29 on, so that it takes the taints for temporary",
+    "cluster-autoscaler: flags, from 1.29 on, so that it treats the taints as temporary",
     ...unknown.map((key) => `  --startup-taint=${key}`),
     ...[...prefixes]
       .filter(([prefix, of]) => prefix !== "" && of.length > 1)

@@ -36,7 +36,7 @@ export const gatesClean: CleanOnce<Gates> = {
         unclaimed === 0 || isOnly || !isWanted
           ? ""
           : `${unclaimed} ${unclaimed === 1 ? "node has" : "nodes have"} the taint ${KEY} without a record, and no gate ` +
-            `that is known wants it: unless another controller uses it, --key ${KEY} takes it off.\n`,
+            `that is known wants it: unless another controller uses it, --key ${KEY} removes it.\n`,
     };
   },
 };

@@ -80,7 +80,7 @@ export function compileGates(input: CompileInput): Gates {
   }
   const ordered = inOrder(gates);
   for (const { rule, name } of ordered.cyclic) {
-    const message = "it waits for itself, by way of other gates or alone";
+    const message = "it waits for itself, directly or through other gates";
     const source = rule.slice(0, -name.length - 1);
     faults.push({ name, source, path: ["after"], reason: reasons.GateInvalid, message });
   }
@@ -145,7 +145,7 @@ function* faultsOf({ name, spec }: GateDocument): Generator<Found> {
     selectorFaults(selector, path).map((fault) => invalid(fault.path, fault.message));
   yield* ofSelector(spec.nodeSelector, ["nodeSelector"]);
   if (KUBERNETES_DOMAINS.has(domainOf(taint.key)))
-    yield invalid(["taint", "key"], "Kubernetes itself sets and takes off taints of this domain");
+    yield invalid(["taint", "key"], "Kubernetes itself sets and removes taints of this domain");
   for (const [group, { pods }] of signalGroups(spec).entries()) {
     const of = group === 0 ? ["signals"] : ["signals", "anyOf", group - 1];
     for (const [at, { selector }] of pods.entries()) {

@@ -107,7 +107,7 @@ function decideNotSelected({ gate, owned, standing, isSpared }: GateCase): GateV
   // Admission put the taint on before the node was known to belong to the control plane.
   if (isSpared && standing === spec.taint.value)
     return { ...base, removals: new Map([...ours, [taintId, reason]]) };
-  const message = `${rule} does not select the node, so the taint is not its to take off`;
+  const message = `${rule} does not select the node, so the gate may not remove the taint`;
   const finding: Finding = { reason, severity: "warning", subject: taintId, message };
   return { ...base, keep: new Map([[taintId, reason]]), findings: [finding] };
 }
@@ -116,7 +116,7 @@ function decideOpen(it: GateCase): GateVerdict {
   const { idle } = it;
   const isCandidate = isBackfillCandidate(it);
   if (isCandidate && idle === "unknown") {
-    const message = "the node came without the taint; it is looked up whether pods run there";
+    const message = "the node joined without the taint; Berth checks whether pods run there";
     return stay(it, [say(it, "info", reasons.BackfillPending, message)], SLOW_RECHECK_MS);
   }
   if (isCandidate && idle !== "unknown" && idle.idle) return hold(it, reasons.Gated, pending(it));
@@ -127,11 +127,11 @@ function decideOpen(it: GateCase): GateVerdict {
     return hold(it, reasons.HeldAgain, [say(it, "info", reasons.HeldAgain, again)]);
   if (again !== undefined) {
     const { percent, nodes } = it.gate.spec.heldAgain;
-    const message = `${again}, but as many nodes are held again as may be (${percent} %, at least ${nodes})`;
+    const message = `${again}, but the limit of nodes held again is reached (${percent} %, at least ${nodes})`;
     return stay(it, [say(it, "warning", reasons.GateCapReached, message)], SLOW_RECHECK_MS);
   }
   if (!isCandidate || idle === "unknown" || idle.idle) return decideForced(it);
-  const message = `the node came without the taint and is left alone, because ${idle.pod} runs there`;
+  const message = `the node joined without the taint, and Berth leaves it alone, because ${idle.pod} runs there`;
   return stay(it, [say(it, "warning", reasons.GateMissed, message)]);
 }
 
@@ -230,7 +230,7 @@ function waitOf({
   const stableMs = gate.stableForMs - stableForMs;
   const minimumMs = gate.minimumHoldMs - heldForMs;
   if (stableMs > 0 && stableMs >= minimumMs) {
-    const message = `all signals hold, for ${gate.spec.stableFor} it has to be`;
+    const message = `all signals hold, and must for ${gate.spec.stableFor}`;
     return { reason: reasons.NotStable, message, leftMs: stableMs };
   }
   if (minimumMs <= 0) return undefined;

@@ -121,10 +121,10 @@ export function directBindingAdmission(sight: DirectBindingSight): AdmissionRule
       ),
     ],
     texts: {
-      asked: "Berth is asked about new pods",
+      asked: "the API server asks Berth about new pods",
       off: (why) =>
         `${why === "homeless" ? "Berth's namespace does not exist" : "the mode of AdmissionServer is Off"}: the API server ` +
-        "does not ask about pods that name a node, and none is refused",
+        "does not ask Berth about pods that name a node, so Berth refuses none",
     },
   };
 }

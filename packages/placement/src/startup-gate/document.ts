@@ -121,7 +121,7 @@ const flag = (about: string): z.ZodDefault<z.ZodBoolean> => z.boolean().default(
 const whole = (about: string, given: number, most: number): z.ZodDefault<z.ZodInt> =>
   z.int().min(0).max(most).default(given).describe(about);
 
-const taint = section("What holds the node. Two gates need different keys or effects.", {
+const taint = section("The taint that holds the node. Two gates need different keys or effects.", {
   key: labelKey.default(originalGate.taint.key).describe("Of the taint."),
   value: labelValue.default(originalGate.taint.value).describe("Of the taint."),
   effect: choice("NoExecute also evicts the pods that run there already and do not tolerate it.", [
@@ -138,15 +138,15 @@ const podSignal: z.ZodType<PodSignal> = z.strictObject({
     .max(MAX_ITEMS)
     .readonly()
     .default(["kube-system"])
-    .describe("Who may make pods in these may open the gate. * is any."),
+    .describe("The namespaces of the pods. A user who may create pods there may open the gate. * means any."),
   ownedBy: choice("DaemonSet: only pods whose controlling DaemonSet exists.", ["DaemonSet", "Anything"]),
-  daemonSets: anyNumber("Only pods of DaemonSets with these names; none is any.", objectName()),
+  daemonSets: anyNumber("Only pods of DaemonSets with these names. An empty list means any.", objectName()),
   need: choice("Which of several such pods have to be ready.", ["All", "Any"]),
   readyAnnotation: annotationKey()
     .default(originalGate.ready)
-    .describe("A pod that has it at true is ready whatever its containers say."),
+    .describe("A pod that has this annotation at true is ready, whatever its containers report."),
   fromBefore: choice(
-    "Whether pods count that are older than the node or its last boot, are ending, or have no container status.",
+    "Whether pods count that are older than the node or its last boot, are terminating, or have no container status.",
     ["Ignore", "Count"],
   ),
 });
@@ -166,10 +166,12 @@ const signalFields = {
     "Conditions of the Node.",
     z.strictObject({
       type: z.string().min(1).max(316).describe("Such as Ready."),
-      status: conditionStatus.default("True").describe("What it has to be."),
+      status: conditionStatus.default("True").describe("The required status."),
       defaultStatus: conditionStatus
         .optional()
-        .describe("What a node without the condition counts as having. Default none: the signal is missing."),
+        .describe(
+          "The status that a node without the condition counts as having. Default none: the signal is missing.",
+        ),
     }),
   ),
   annotations: anyNumber(
@@ -180,10 +182,10 @@ const signalFields = {
     }),
   ),
   resources: anyNumber(
-    "Resources of which status.allocatable has to offer some, such as nvidia.com/gpu.",
+    "Resources that status.allocatable must offer, such as nvidia.com/gpu.",
     z.string().min(1).max(317),
   ),
-  labelsSettled: flag("The labels that Berth derives stand as the current rules want them."),
+  labelsSettled: flag("The labels that Berth derives are as the current rules want them."),
 };
 
 const LISTS = ["pods", "daemonSets", "conditions", "annotations", "resources"] as const;
@@ -219,7 +221,7 @@ const signals: z.ZodType<GateSignals> = z
     ),
   })
   .prefault({})
-  .describe("What has to hold, all of it.");
+  .describe("The signals that must all hold.");
 
 /** Schema of `spec`; parsing fills in the defaults. */
 export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGateSpec>(
@@ -232,7 +234,7 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
     admissionExcept: selector
       .optional()
       .describe(
-        "New nodes that are let in without the taint; one that has it all the same is let go like every other.",
+        "New nodes that may join without the taint. A node that has the taint all the same is released like every other.",
       ),
     taint,
     completedAnnotation: annotationKey()
@@ -240,34 +242,35 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
       .describe("Annotation that gets the Unix time of the release, in whole seconds."),
     signals,
     mode: choice("Continuous holds a node again when one of its signals is lost.", ["Once", "Continuous"]),
-    after: anyNumber("Gates that have to let go of a node before this one looks at it.", objectName()),
-    stableFor: duration.default("5s").describe("All signals have to hold for so long without a break."),
+    after: anyNumber("Gates that must release a node before this gate looks at it.", objectName()),
+    stableFor: duration.default("5s").describe("All signals must hold for this time without a break."),
     minimumHold: duration.default("0s").describe("A node is held at least this long."),
     timeouts: section("How long a hold may take.", {
       noPod: duration.optional().describe("While a signal has no pod on the node yet. Default never."),
       notReady: duration.optional().describe("Whatever is missing. Default never."),
-      policy: choice("What becomes of a node that took too long: it is held on, let go, or also cordoned.", [
-        "Keep",
-        "Release",
-        "Cordon",
-      ]),
+      policy: choice(
+        "What happens to a node that took too long: it stays held, is released, or stays held and is cordoned.",
+        ["Keep", "Release", "Cordon"],
+      ),
     }),
-    taintRemoved: choice("What it means when somebody else takes the taint off a held node.", [
+    taintRemoved: choice("What Berth does when another writer removes the taint from a held node.", [
       "Restore",
       "Release",
     ]),
     regateOnReboot: flag("Hold the node again after a reboot."),
     heldAgain: section(
-      "At most so many nodes are held again at once after they were let go; fresh nodes do not count.",
+      "At most this many nodes are held again at once after their release. Fresh nodes do not count.",
       {
-        percent: whole("Of the nodes that the gate selects; 100 is off.", 20, 100),
-        nodes: whole("Never below so many nodes.", 1, 1_000_000),
+        percent: whole("Percentage of the nodes that the gate selects; 100 turns the limit off.", 20, 100),
+        nodes: whole("The limit is never below this number of nodes.", 1, 1_000_000),
       },
     ),
     backfill: section("What happens to nodes that missed admission.", {
       within: duration
         .default("5m")
-        .describe("A node that was not gated at its creation is gated within this time of it, when idle."),
+        .describe(
+          "Berth still gates an idle node that was not gated at its creation, within this time of its creation.",
+        ),
       ignoredNamespaces: list(objectName())
         .default(["kube-system", "kube-public"])
         .describe("Pods of these namespaces do not make a node busy."),
@@ -294,7 +297,7 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
       field: "signals",
     },
   ],
-).describe("Which nodes are held, by what, and until when.");
+).describe("Which nodes the gate holds, and until when.");
 
 /** Status of a gate, as the schema of the status has it: counts and first names, never all nodes. */
 export interface StartupGateStatus {

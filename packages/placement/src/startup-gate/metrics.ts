@@ -19,12 +19,12 @@ export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
   });
   const releases = registry.counter<"reason">({
     name: "berth_gate_releases_total",
-    help: "Nodes that a startup gate has let go, by reason.",
+    help: "Nodes that a startup gate has released, by reason.",
     labels: ["reason"],
   });
   const seconds = registry.histogram({
     name: "berth_gate_held_seconds",
-    help: "How long a startup gate held a node, observed when it let the node go.",
+    help: "How long a startup gate held a node, observed at its release.",
     // Seconds: from a node with a warm image to a node that compiles a driver.
     buckets: [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600],
   });

@@ -141,8 +141,8 @@ function idleNotes({ nodes }: PlanDiff): readonly string[] {
   const [first] = open;
   if (first === undefined) return [];
   return [
-    `${open.length} ${open.length === 1 ? "node" : "nodes"} came without the taint of a startup gate. Whether pods run there, ` +
-      `so that it is left as it is, was not looked up: \`berth plan ${first.node}\` does.`,
+    `${open.length} ${open.length === 1 ? "node" : "nodes"} joined without the taint of a startup gate. This command did not check ` +
+      `whether pods run there: \`berth plan ${first.node}\` does.`,
   ];
 }
 

@@ -36,10 +36,10 @@ const status: z.ZodType = z
       .optional()
       .describe("The first held nodes by name, in a dry run those that would be held; never all of them."),
     wouldHoldNodes: count("Nodes that the gate would hold. Only in a dry run."),
-    wouldReleaseNodes: count("Nodes with the taint that the gate would let go. Only in a dry run."),
+    wouldReleaseNodes: count("Nodes with the taint that the gate would release. Only in a dry run."),
     conditions,
   })
-  .describe("What Berth found when it last looked. Written by Berth alone.");
+  .describe("What Berth observed last. Only Berth writes it.");
 
 export const startupGateKind: ServedKind<StartupGateSpec> = {
   kind: "StartupGate",
@@ -48,12 +48,17 @@ export const startupGateKind: ServedKind<StartupGateSpec> = {
   singular: "startupgate",
   shortNames: ["sg"],
   description:
-    "A StartupGate keeps pods off a fresh node until it is truly ready. A taint is put on the node at its creation and " +
-    "taken off once all signals have held for a while: pods on it, DaemonSets, conditions, annotations, resources, labels.",
+    "A StartupGate keeps pods off a fresh node until it is truly ready. The node gets a taint at its creation, which Berth " +
+    "removes once all signals have held for a while: pods on it, DaemonSets, conditions, annotations, resources, labels.",
   spec: startupGateSpec,
   status,
   columns: [
-    { name: "Taint", type: "string", jsonPath: ".spec.taint.key", description: "What holds a node." },
+    {
+      name: "Taint",
+      type: "string",
+      jsonPath: ".spec.taint.key",
+      description: "The taint that holds a node.",
+    },
     { name: "Held", type: "integer", jsonPath: ".status.heldNodes", description: "Nodes held now." },
     {
       name: "Timed-Out",

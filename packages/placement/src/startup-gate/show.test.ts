@@ -62,8 +62,8 @@ describe("a gate on one node", () => {
         "  signal holds   condition Net: SignalHolds: Net is True",
         "  waits          all signals hold, for 3s of 5s",
         "  waits          held at least: for 1s of 1m",
-        "  waits          timeout noPod of 5m since 5m: the node is held on, with a warning",
-        "  waits          timeout notReady of 15m in 5m: the node is held on and cordoned",
+        "  waits          timeout noPod of 5m since 5m: the node stays held, with a warning",
+        "  waits          timeout notReady of 15m in 5m: the node stays held and is cordoned",
         "",
       ].join("\n"),
     );
@@ -72,9 +72,9 @@ describe("a gate on one node", () => {
   it.each<[string, Partial<GateExplanation>, string]>([
     ["another gate", { after: ["storage"], signals: [missing] }, "gate storage"],
     ["the first signal that is missing", { signals: [...held.signals, missing] }, "pods a: there is none"],
-    ["time", { stable: { ofMs: 5000 } }, "all signals hold, and have to for 5s"],
+    ["time", { stable: { ofMs: 5000 } }, "all signals hold, and must for 5s"],
     ["the least hold", { minimumHold: { passedMs: 0, ofMs: 60_000 } }, "held at least: for 0s of 1m"],
-    ["nothing any more", { next: "release", phase: "Open" }, "nothing: it is about to be let go"],
+    ["nothing any more", { next: "release", phase: "Open" }, "nothing: it is about to be released"],
   ])("waits for %s", (_, part, text) => {
     expect(withWaits({ ...held, ...part }).waitsFor[0]).toContain(text);
   });
@@ -94,7 +94,7 @@ describe("the gates of a plan", () => {
       { gate: "cluster/network", selected: 20, held: 3, hold, release: ["x"], pending: 7, dryRun: false },
     ];
     expect(formatGatePlan({ gates, autoscaler: [] }, style)).toBe(
-      "cluster/network selects 20 nodes and holds 3; its taint would be put on 12 (n0, n1, n2, n3, n4, …) and would be taken off 1 (x). It would hold 7 young ones as well, if idle.\n",
+      "cluster/network selects 20 nodes and holds 3; its taint would be put on 12 (n0, n1, n2, n3, n4, …) and would be removed from 1 (x). It would hold 7 young ones as well, if idle.\n",
     );
   });
 

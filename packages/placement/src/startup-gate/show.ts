@@ -30,7 +30,7 @@ export function formatGate(it: GateExplanation, now: number, style: Style): stri
 }
 
 function phaseOf({ phase, reason, next }: GateExplanation): string {
-  const what = next === "hold" ? "put its taint on" : "take its taint off";
+  const what = next === "hold" ? "set its taint" : "remove its taint";
   return `${phase}${reason === undefined ? "" : `: ${reason}`}${next === undefined ? "" : ` (the next write will ${what})`}`;
 }
 
@@ -43,14 +43,14 @@ function timesOf({ stable, minimumHold }: GateExplanation): readonly string[] {
 
 function passed({ passedMs, ofMs }: TimeExplanation): string {
   return passedMs === undefined
-    ? `and have to for ${formatAge(ofMs)}; since when is not written on every object`
+    ? `and must for ${formatAge(ofMs)}; not every object records since when`
     : `for ${formatAge(Math.min(passedMs, ofMs))} of ${formatAge(ofMs)}`;
 }
 
 const POLICIES: Readonly<Record<TimeoutExplanation["policy"], string>> = {
-  Keep: "the node is held on, with a warning",
-  Release: "the node is let go",
-  Cordon: "the node is held on and cordoned",
+  Keep: "the node stays held, with a warning",
+  Release: "the node is released",
+  Cordon: "the node stays held and is cordoned",
 };
 
 function timeoutText({ timeout, passedMs, ofMs, policy }: TimeoutExplanation): string {
@@ -71,7 +71,7 @@ function waitsFor(it: GateExplanation): readonly string[] {
   if (after.length > 0) return after.map((name) => `gate ${name}`);
   const missing = signals.filter(({ state }) => state !== "holds");
   if (missing.length > 0) return missing.map(({ signal, message }) => `${signal}: ${message}`);
-  return next === "release" ? ["nothing: it is about to be let go"] : timesOf(it);
+  return next === "release" ? ["nothing: it is about to be released"] : timesOf(it);
 }
 
 /** The text of `plan` below the nodes; empty when the plan concerns no gate. */
@@ -96,7 +96,7 @@ export function formatGatePlan({ gates, daemonSets = [], autoscaler }: GatePlan,
 function gateLine({ gate, selected, held, hold, release, pending, dryRun }: GateChanges): string {
   const parts = [
     ...(hold.length > 0 ? [`would be put on ${countedNames(hold)}`] : []),
-    ...(release.length > 0 ? [`would be taken off ${countedNames(release)}`] : []),
+    ...(release.length > 0 ? [`would be removed from ${countedNames(release)}`] : []),
   ];
   const young = pending === 0 ? "" : ` It would hold ${counted(pending, "young one")} as well, if idle.`;
   const what = parts.length === 0 ? "" : `; its taint ${parts.join(" and ")}`;

@@ -123,8 +123,8 @@ function readLabels(node: Node, { sight }: SignalContext): Said {
   const settled = sight.labelsSettled(node);
   if (settled === undefined) return unread("the rules of labels have not been read");
   return settled
-    ? holding("the derived labels stand as the rules want them", "settled")
-    : missing(reasons.LabelsUnsettled, "the derived labels do not stand as the rules want them");
+    ? holding("the derived labels are as the rules want them", "settled")
+    : missing(reasons.LabelsUnsettled, "the derived labels are not as the rules want them");
 }
 
 function quote(text: string): string {

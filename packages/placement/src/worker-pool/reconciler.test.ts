@@ -84,7 +84,7 @@ describe("the reconciler of pools", () => {
     expect([run.applied, run.statuses]).toEqual([[], []]);
   });
 
-  it("leaves a Deployment alone that somebody keeps changing, and says so once", async () => {
+  it("leaves a Deployment alone that another writer keeps changing, and says so once", async () => {
     const run = new PoolRun();
     for (let written = 1; written <= 3; written += 1) {
       await run.reconcile();

@@ -102,7 +102,7 @@ function applyOf(
   if (apply === undefined) return [];
   const { body, reason, message } = apply;
   const what = "its Deployment";
-  const contested = `somebody keeps changing ${what} (${message}): it is left alone for a while`;
+  const contested = `another writer keeps changing ${what} (${message}): Berth leaves it alone for a while`;
   const on = { resource: deployments, seen };
   return [{ do: "apply", on, body, manager, reason, message, what, contested, unless }];
 }

@@ -29,7 +29,7 @@ export function declareAdmissionMetrics(registry: MetricsRegistry, inFlight: () 
   });
   const total = registry.counter({
     name: "berth_admission_requests_total",
-    help: "HTTP requests to the admission server, by status code; `aborted` when the client went first.",
+    help: "HTTP requests to the admission server, by status code; `aborted` when the client disconnected first.",
     labels: ["path", "code"],
   });
   const duration = registry.histogram({

@@ -178,7 +178,7 @@ function planRenewal(
   { content, hosts, lifetimes, nowMs }: PlanInput,
   signer?: X509Certificate,
 ): CertificatePlan {
-  if (signer === undefined) return { step: "addAuthority", why: "the key of the authority is of no use" };
+  if (signer === undefined) return { step: "addAuthority", why: "the key of the authority is not usable" };
   // So early that even the last certificate it signs can live its full time.
   const authorityDueMs = factsOf(signer).notAfterMs - 2 * lifetimes.validMs;
   if (nowMs >= authorityDueMs) return { step: "addAuthority", why: "the authority is about to expire" };

@@ -153,7 +153,7 @@ describe("a certificate keeper", () => {
     const shown = live.keeper.current();
     expect(shown?.certificate).not.toBe(good);
     const spoiled = await spoil();
-    await eventually(() => expect(live.keeper.problem()).toMatch(/somebody keeps undoing/));
+    await eventually(() => expect(live.keeper.problem()).toMatch(/another writer keeps undoing/));
     await live.clock.advance(60_000);
     expect((await read(of)).metadata?.resourceVersion).toBe(spoiled.metadata?.resourceVersion);
     expect(live.keeper.current()).toBe(shown);
@@ -185,7 +185,7 @@ describe("a Secret of somebody else", () => {
     await live.shows(leaf.certificate);
     expect(live.keeper.problem()).toBeUndefined();
     await live.clock.advance(91 * DAY_MS);
-    await eventually(() => expect(live.keeper.problem()).toMatch(/expired at .*; it is not ours to repair$/));
+    await eventually(() => expect(live.keeper.problem()).toMatch(/expired at .*; its owner must repair it$/));
     expect(live.keeper.current()?.certificate).toBe(leaf.certificate);
     expect((await read(of)).metadata?.resourceVersion).toBe(before.metadata?.resourceVersion);
   });

@@ -79,7 +79,7 @@ const WRITES_WINDOW_MS = 10 * 60 * 1000;
  * Keeps an authority and a serving certificate signed by it in one Secret that all replicas share: `tls.crt`,
  * `tls.key`, `ca.crt` (every authority to trust) and `ca.key` (of the one that signs next).
  *
- * - Valid content of the Secret is used without a restart, whoever wrote it. Invalid content (garbage, keys that do not
+ * - Valid content of the Secret is used without a restart, from any writer. Invalid content (garbage, keys that do not
  *   match, wrong hosts, expired) is never used: the last valid one stays in use.
  * - A Secret of ours that is missing, invalid, or near its end is repaired. Every write is bound to the version that
  *   was read. So one replica wins, and the others use its result.
@@ -207,12 +207,12 @@ export class CertificateKeeper implements Component, CertificateSource {
     const ours = secret === undefined || isLabelled(secret, this.#labels);
     const plan = planCertificates({ content, ours, hosts, lifetimes: this.#lifetimes, nowMs });
     this.#foreignFault =
-      plan.step === "leave" ? `${fault ?? "it is of no use"}; it is not ours to repair` : undefined;
+      plan.step === "leave" ? `${fault ?? "it is not usable"}; its owner must repair it` : undefined;
     this.#contested = undefined;
     if (plan.step === "leave") return { recheckAfterMs: LOOK_AGAIN_MS };
     if (plan.step !== "wait") return this.#change(plan, { secret, content, nowMs, signal });
     if (plan.warning !== undefined && plan.warning !== this.#warned) {
-      this.#log.warn("somebody else's certificate has not been renewed", { warning: plan.warning });
+      this.#log.warn("the owner of a certificate has not renewed it", { warning: plan.warning });
     }
     this.#warned = plan.warning;
     return { recheckAfterMs: Math.min(plan.untilMs - nowMs, LOOK_AGAIN_MS) };
@@ -235,8 +235,8 @@ export class CertificateKeeper implements Component, CertificateSource {
     const { secret, content, nowMs, signal } = found;
     const waitMs = this.#mustWaitMs();
     if (waitMs > 0) {
-      this.#log.warn("somebody keeps undoing what is written", { waitMs });
-      this.#contested = `somebody keeps undoing what is written: ${plan.why}`;
+      this.#log.warn("another writer keeps undoing the changes", { waitMs });
+      this.#contested = `another writer keeps undoing the changes: ${plan.why}`;
       return { recheckAfterMs: waitMs };
     }
     const name = authorityName === undefined ? {} : { name: authorityName };

@@ -327,7 +327,9 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
     }
     const at = [...(before?.at ?? []).filter((atMs) => nowMs - atMs < APPLIES_WINDOW_MS), nowMs];
     if (before !== undefined && at.length > MAX_APPLIES) {
-      log.warn("somebody keeps changing an object back; it is left alone for a while", { object: text });
+      log.warn("another writer keeps changing an object back; Berth leaves it alone for a while", {
+        object: text,
+      });
       this.#applied.set(text, { ...before, at: [], contestedUntilMs: nowMs + CONTESTED_MS });
       return { recheckAfterMs: CONTESTED_MS };
     }

@@ -107,7 +107,7 @@ export class FactConfigMaps {
     const { refused } = memory.restore(facts);
     const configMap = `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
     const lines = garbage + refused;
-    if (lines > 0) log.warn("lines that are no facts of images are ignored", { configMap, lines });
+    if (lines > 0) log.warn("lines that are not facts of images are ignored", { configMap, lines });
     log.debug("facts of images read", { configMap, facts: facts.length });
   }
 
@@ -152,7 +152,7 @@ export class FactConfigMaps {
       this.#isUnsaved = true;
       if (signal.aborted) return;
       const problem = String(error);
-      if (problem !== this.#problem) log.warn("what is known of images cannot be kept", { error: problem });
+      if (problem !== this.#problem) log.warn("facts of images cannot be stored", { error: problem });
       this.#problem = problem;
     }
   }
@@ -174,7 +174,7 @@ export class FactConfigMaps {
       const kept = stored?.data?.[IMAGE_FACTS_FIELD] ?? "";
       if (kept === text || (!withDates && isSameButForDates(kept, text))) continue;
       await client.apply(configMaps, object, { force: true, signal });
-      log.debug("facts of images kept", { configMap: `${namespace}/${object.metadata?.name ?? ""}` });
+      log.debug("facts of images stored", { configMap: `${namespace}/${object.metadata?.name ?? ""}` });
     }
   }
 

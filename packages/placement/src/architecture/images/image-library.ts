@@ -125,7 +125,7 @@ export class ImageLibrary implements ImageSight, ImageDemand {
         onRequest(request);
         const { registry, why } = request;
         // For the operator only. Events use one wording, so that tenants cannot probe the network by image names.
-        if (why !== undefined) log.info("a registry was asked in vain", { registry, why });
+        if (why !== undefined) log.info("a request to a registry failed", { registry, why });
       },
     });
     this.#store = new ImageFactStore({
@@ -221,7 +221,7 @@ export class ImageLibrary implements ImageSight, ImageDemand {
       restored.abort();
     } else if (!signal.aborted) {
       this.#options.log.info(
-        "what is known of images is kept in memory only, for Berth's namespace does not exist: a restart asks again",
+        "facts of images are kept in memory only, because Berth's namespace does not exist: after a restart Berth asks registries again",
       );
     }
     this.#ready.resolve();

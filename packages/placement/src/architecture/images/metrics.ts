@@ -17,17 +17,17 @@ export function createImageMetrics(
   });
   const questions = registry.counter<"outcome">({
     name: "berth_image_questions_total",
-    help: "Images asked for at registries by what became of it: read, renewed (the tag has not moved), or the kind of failure.",
+    help: "Images requested from registries, by outcome: read, renewed (the tag has not moved), or the kind of failure.",
     labels: ["outcome"],
   });
   const looks = registry.counter<"state">({
     name: "berth_image_looks_total",
-    help: "Questions about images answered from memory, by what was known.",
+    help: "Lookups of images answered from memory, by result.",
     labels: ["state"],
   });
   registry.gauge<"by">({
     name: "berth_image_facts",
-    help: "Images of which it is known what they run on, by tag or by digest.",
+    help: "Images with known architectures, by tag or by digest.",
     labels: ["by"],
     collect(gauge) {
       const { tags, digests } = countFacts();

@@ -119,7 +119,7 @@ export class PullCredentials {
     if (client === undefined) return Promise.resolve({ problems: [], length: 0 });
     // A name with a slash would address another object.
     if (!NAME.test(name) || !NAME.test(namespace ?? ""))
-      return Promise.resolve({ problems: [`a name of a ${called} is none`], length: 0 });
+      return Promise.resolve({ problems: [`a name of a ${called} is not valid`], length: 0 });
     const key = `${called}/${namespace}/${name}`;
     const known = this.#kept.get(key);
     if (known !== undefined) return Promise.resolve(known);
@@ -159,7 +159,7 @@ function failed(error: unknown, what: string, resource: string): Reading {
   const why = isApiError(error) ? error.failure.kind : "unknown";
   const problem =
     why === "forbidden"
-      ? `${what} may not be read: Berth lacks the right to get ${resource} there`
+      ? `${what} cannot be read: Berth lacks the permission to get ${resource} there`
       : `${what} could not be read (${why})`;
   // Not cached: the refusal may be temporary, and the client limits its requests.
   return { problems: [problem], length: 0, isPassing: true };

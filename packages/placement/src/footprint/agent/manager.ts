@@ -118,6 +118,6 @@ function intentOf({ name, label: { key, value } }: Footprint, body: readonly Jso
     gives: [`${key}=${value}`],
     what: "its pod template",
     advice: `allow Berth to patch it, or have its own manifest ask for ${key}=${value}`,
-    contested: `somebody keeps taking ${key} off its pod template: it is left alone for a while, and runs on nodes that do not need it by the footprint ${name}`,
+    contested: `another writer keeps removing ${key} from its pod template: Berth leaves it alone for a while, and it runs on nodes that do not need it by the footprint ${name}`,
   };
 }

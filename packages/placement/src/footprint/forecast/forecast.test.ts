@@ -189,6 +189,6 @@ describe("the node selector of a DaemonSet", () => {
 
   it("waits while it is not known of every node whether the agent is needed there", () => {
     const world = { nodes: [node("n1")], pods: undefined, specs: MANAGED, daemonSet: everywhere };
-    expect(selectorOf(world)).toMatchObject({ waits: expect.stringContaining("not known of 1 node") });
+    expect(selectorOf(world)).toMatchObject({ waits: expect.stringContaining("whether 1 node needs it") });
   });
 });

@@ -139,7 +139,7 @@ function toForecast(
 ): AgentForecast {
   const { namespace, name, nodeSelector } = footprint.agent;
   const isThere = daemonSet !== null && daemonSet.metadata?.deletionTimestamp === undefined;
-  const waits = `it is not known of ${unknown} ${unknown === 1 ? "node" : "nodes"} whether it is needed there`;
+  const waits = `berth does not know yet whether ${unknown} ${unknown === 1 ? "node needs" : "nodes need"} it`;
   const isChanged = nodeSelector === "Manage" && isThere && selectorPatch(daemonSet, footprint) !== undefined;
   return {
     daemonSet: `${namespace}/${name}`,

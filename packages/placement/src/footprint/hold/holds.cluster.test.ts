@@ -179,7 +179,7 @@ describe("an owner with a hold", () => {
       reason: reasons.HoldTimedOut,
       regarding: { kind: "Pool" },
     });
-    expect(event?.note).toMatch(/^let go after \d+(?:\.\d+)?s; it still waited for a pod: /);
+    expect(event?.note).toMatch(/^released after \d+(?:\.\d+)?s; it still waited for a pod: /);
     expect(event?.note).toContain(`${namespace}/${pod?.metadata?.name} on ${NODE}`);
     await cluster.endPods(name);
   });

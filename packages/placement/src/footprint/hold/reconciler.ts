@@ -175,13 +175,13 @@ function intentsOf(
   const about = { finalizer: guard.finalizer, reason, what: "its finalizer" };
   const seconds = (guard.footprint?.hold?.timeoutMs ?? 0) / 1000;
   if (finalizer === "Remove") {
-    const waited = `let go after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
+    const waited = `released after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
     const message = reason === reasons.HoldTimedOut ? waited : "nothing of it is left to wait for";
     return [...intents, { ...about, do: "removeFinalizer", message }];
   }
   const unless = async (signal: AbortSignal): Promise<string | undefined> => {
     const missing = await watches.missing(guard, owner.namespace, signal);
-    return missing && `no finalizer is put on that could not be taken off: ${missing}`;
+    return missing && `Berth adds no finalizer that it could not remove: ${missing}`;
   };
   return [...intents, { ...about, do: "addFinalizer", message: "its deletion is to wait", unless }];
 }

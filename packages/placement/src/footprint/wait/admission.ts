@@ -58,9 +58,9 @@ export function waitAdmission({ sight, log }: WaitAnswers): AdmissionRules<Waiti
     effect: "mutate",
     reviews: [{ name: "pods", path: "/mutate-pod-footprint", rule: newPods, when, answer }],
     texts: {
-      asked: "Berth is asked about new pods",
+      asked: "the API server asks Berth about new pods",
       off: (why) =>
-        `${why === "homeless" ? "Berth's namespace does not exist" : "admission is off"}: the API server does not ask about new pods, so they do not wait for the agent`,
+        `${why === "homeless" ? "Berth's namespace does not exist" : "admission is off"}: the API server does not ask Berth about new pods, so they do not wait for the agent`,
     },
   };
 }

@@ -25,7 +25,7 @@ const nothing = withRules<Readonly<Record<string, string>>>(z.record(z.string(),
   {
     cel: "size(self) == 0",
     holds: (given) => Object.keys(given).length === 0,
-    message: "takes {} alone, which is none",
+    message: "only {} is allowed, which means none",
   },
 ]);
 
@@ -52,15 +52,19 @@ export const footprintWait: z.ZodType<FootprintWait> = z.strictObject({
         .max(512)
         .optional()
         .describe("With sh and nc, and date for a timeout. Default busybox:1.36."),
-      timeout: duration.optional().describe("The workload starts all the same after it. Default 0s: never."),
+      timeout: duration
+        .optional()
+        .describe("After this time the workload starts all the same. Default 0s: never."),
       resources: nothing
         .optional()
         .describe(
-          "Default 50m and 32Mi, requests as limits. Only empty: none, as where a LimitRange gives them.",
+          "Default 50m and 32Mi, as requests and limits. Only {} is allowed: it sets none, for namespaces with a LimitRange.",
         ),
       securityContext: nothing
         .optional()
-        .describe("Default what Pod Security restricted asks for, as user 65534. Only empty: none."),
+        .describe(
+          "Default what Pod Security restricted asks for, as user 65534. Only {} is allowed: it sets none.",
+        ),
     })
     .optional()
     .describe("The container that waits."),
