@@ -38,9 +38,10 @@ describe("mappers", () => {
     );
   });
 
-  it("maps to owners that do not manage and to cluster-scoped ones when told so", () => {
-    const map = toOwner({ cluster, kind: "Pool", group: "apps", namespaced: false, controllerOnly: false });
-    const keys = [...map({ type: "added", object: pod("p", { kind: "Pool", name: "o" }), initial: true })];
+  it("maps to cluster-scoped owners when told so", () => {
+    const map = toOwner({ cluster, kind: "Pool", group: "apps", namespaced: false });
+    const object = pod("p", { kind: "Pool", name: "o", controller: true });
+    const keys = [...map({ type: "added", object, initial: true })];
     expect(keys).toEqual([{ cluster, namespace: "", name: "o" }]);
   });
 

@@ -10,7 +10,7 @@ export function toSelf(cluster: ClusterName): Mapper<KubeObject> {
   return (change) => [keyOf(cluster, change.object)];
 }
 
-/** Which owners count. */
+/** Which managing owners (`controller: true`) count. */
 export interface OwnerMapping {
   readonly cluster: ClusterName;
   /** Kind of the owner, and its API group (`""` for core); the version does not matter, as an object has many. */
@@ -18,8 +18,6 @@ export interface OwnerMapping {
   readonly group: string;
   /** Whether the owner is namespaced: then it is in the namespace of what it owns. Default true. */
   readonly namespaced?: boolean;
-  /** Only the managing owner (`controller: true`). Default true. */
-  readonly controllerOnly?: boolean;
 }
 
 /**
@@ -63,8 +61,7 @@ function statesOf<T extends KubeObject>(change: Change<T>): readonly T[] {
   return change.type === "updated" ? [change.old, change.object] : [change.object];
 }
 
-function isWanted(owner: OwnerReference, { kind, group, controllerOnly = true }: OwnerMapping): boolean {
-  const slash = owner.apiVersion.indexOf("/");
-  const ownerGroup = slash < 0 ? "" : owner.apiVersion.slice(0, slash);
-  return owner.kind === kind && ownerGroup === group && (!controllerOnly || owner.controller === true);
+function isWanted(owner: OwnerReference, { kind, group }: OwnerMapping): boolean {
+  const ownerGroup = owner.apiVersion.includes("/") ? owner.apiVersion.split("/", 1)[0] : "";
+  return owner.kind === kind && ownerGroup === group && owner.controller === true;
 }

@@ -18,12 +18,6 @@ export function changed<T extends KubeObject>(select: (object: T) => unknown): P
 /** The labels differ. */
 export const labelsChanged: Predicate = changed((object) => object.metadata?.labels);
 
-/** The annotations differ. They also hold what other controllers write for themselves. */
-export const annotationsChanged: Predicate = changed((object) => object.metadata?.annotations);
-
-/** Also false for the replay of an unchanged object after a reconnect. */
-export const resourceVersionChanged: Predicate = changed((object) => object.metadata?.resourceVersion);
-
 /**
  * `metadata.generation` differs: the server increments it for changes of the spec and for the start of a deletion. True
  * for objects without a generation (Nodes, ConfigMaps and others), because their changes are unknown.
@@ -32,19 +26,6 @@ export const generationChanged: Predicate = (change) =>
   change.type !== "updated" ||
   change.object.metadata?.generation === undefined ||
   change.old.metadata?.generation !== change.object.metadata.generation;
-
-/** An object with the usual `spec`. */
-export type WithSpec = KubeObject & { readonly spec?: unknown };
-
-/** The spec differs, or the selected part of it. A missing spec counts as `undefined`. */
-export function specChanged<T extends WithSpec>(
-  select: (spec: NonNullable<T["spec"]>) => unknown = (spec) => spec,
-): Predicate<T> {
-  return changed((object) => {
-    const spec: T["spec"] = object.spec;
-    return spec === undefined || spec === null ? undefined : select(spec);
-  });
-}
 
 /** All of them. With none: every change. */
 export function and<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T> {

@@ -182,7 +182,13 @@ describe("without permissions", () => {
       return done;
     });
     expect(planned.stdout).toContain(`+ label/${LABEL}=true`);
-    const kinds = ["labelrules", "startupgates", "architecturepolicies", "nodefootprints"];
+    const kinds = [
+      "labelrules",
+      "startupgates",
+      "architecturepolicies",
+      "nodefootprints",
+      "deschedulepolicies",
+    ];
     expect(planned.stderr.match(PERMISSION)).toEqual([
       ...kinds.map((plural) => `verb "list" on "${plural}.berth.dev"`),
       'verb "get" on "configmaps"',

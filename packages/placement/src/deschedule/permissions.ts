@@ -3,7 +3,7 @@ import { deschedulePolicyKind } from "./resource.ts";
 
 const role = "deschedule";
 
-/** In a role of its own, so that whoever wants no evictions can leave it out. */
+/** In a role of its own, so that a user who wants no evictions can leave it out. */
 export function deschedulePermissions({ documents }: AskedPermissions): readonly Permission[] {
   const isGiven = documents.documentsOf(deschedulePolicyKind).length > 0;
   return [

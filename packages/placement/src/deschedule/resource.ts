@@ -40,7 +40,7 @@ const status: z.ZodType = z
       .describe("The first of the lost pods, as namespace/name; never all of them."),
     conditions,
   })
-  .describe("What Berth found when it last looked. Written by Berth alone.");
+  .describe("What Berth observed last. Only Berth writes it.");
 
 export const deschedulePolicyKind: ServedKind<DeschedulePolicySpec> = {
   kind: "DeschedulePolicy",
