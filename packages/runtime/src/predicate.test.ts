@@ -25,17 +25,13 @@ const meta = (metadata: Node["metadata"]): Node => ({ metadata: metadata ?? {} }
 const added: Change<Node> = { type: "added", object: {}, initial: false };
 const deleted: Change<Node> = { type: "deleted", object: {} };
 const yes: Predicate = () => true;
+const annotationsChanged = changed((it) => it.metadata?.annotations);
 
 describe("predicates", () => {
   it.each([
     ["labels", labelsChanged, meta({ labels: { a: "1" } }), meta({ labels: { a: "2" } })],
     ["labels", labelsChanged, meta({}), meta({ labels: { a: "1" } })],
-    [
-      "a selected part",
-      changed((it) => it.metadata?.annotations),
-      meta({ annotations: { a: "1" } }),
-      meta({}),
-    ],
+    ["a selected part", annotationsChanged, meta({ annotations: { a: "1" } }), meta({})],
     ["generation", generationChanged, meta({ generation: 1 }), meta({ generation: 2 })],
   ] as const)("sees a change of %s, and none in an equal copy", (_name, predicate, old, object) => {
     expect(predicate(update(old, object))).toBe(true);

@@ -52,7 +52,9 @@ describe("the forecast of evictions", () => {
   });
 
   it("D-F5 plays a policy in dry run out as if it were not, and says so", () => {
-    const lost = web("a", "b").map((one) => ({ ...one, policy: aPolicy({ dryRun: true }) }));
+    const lost = ["a", "b"].map((name) =>
+      lostPod(gpuPod(name).build(), { ...wrong, policy: aPolicy({ dryRun: true }) }),
+    );
     expect(forecastEvictions(aView(lost))).toMatchObject([
       { pod: "default/a", step: 1, dryRun: true },
       { pod: "default/b", step: 2, dryRun: true },

@@ -35,13 +35,17 @@ export function forecastEvictions(view: ForecastView): readonly PodForecast[] {
   const found = play({ ...view, lost: real ?? [] });
   const going = new Set(found.flatMap(({ pod, step }) => (step === undefined ? [] : [pod])));
   const policies = new Map<DeschedulePolicyInForce, DeschedulePolicyInForce>();
-  const asIfReal = ({ policy, ...lost }: LostPod): LostPod => {
+  const asIfReal = (lost: LostPod): LostPod => {
+    const { policy } = lost;
     const acting = policies.get(policy) ?? { ...policy, spec: { ...policy.spec, dryRun: false } };
     policies.set(policy, acting);
-    return { ...lost, policy: acting };
+    return Object.assign({}, lost, { policy: acting });
   };
   const left = tried?.filter(({ name }) => !going.has(name)).map(asIfReal) ?? [];
-  return [...found, ...play({ ...view, lost: left }).map((it) => ({ ...it, dryRun: true as const }))];
+  return [
+    ...found,
+    ...play({ ...view, lost: left }).map((it) => Object.assign(it, { dryRun: true as const })),
+  ];
 }
 
 function play(view: ForecastView): readonly PodForecast[] {
