@@ -218,7 +218,8 @@ export class EvictionLedger implements LedgerView {
         if (isLost(pod) || isReady(pod)) record.replacements.set(uid, false);
       }
       for (const uid of record.replacements.keys()) if (!here.has(uid)) record.replacements.delete(uid);
-      if (pods.length === 0 && !this.#inProgress.has(owner)) this.#owners.delete(owner);
+      const isSettled = record.returns === 0 && ![...record.replacements.values()].includes(true);
+      if ((pods.length === 0 || isSettled) && !this.#inProgress.has(owner)) this.#owners.delete(owner);
     }
     for (const [uid, { untilMs }] of this.#rests) if (nowMs - untilMs >= MAX_REST_MS) this.#rests.delete(uid);
     return missing;
