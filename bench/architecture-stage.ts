@@ -184,7 +184,7 @@ function configurationOf(mode: Mode, address: string, ca: string): ReturnType<ty
     architectureAdmission({
       namespaceLabels: () => undefined,
       ownNamespace: NAMESPACE,
-      sight: { look: ({ image }) => ({ state: "unknown", name: image }) },
+      observations: { look: ({ image }) => ({ state: "unknown", name: image }) },
       now: () => 0,
       onPod: () => undefined,
     }),

@@ -100,10 +100,10 @@ describe("S-1 a review of a pod whose images are not known", () => {
   });
 
   it("A-B1 holds the first pod that can run nowhere, which its condition and Event tell, and refuses the next", async () => {
-    await using stage = await asked("sight", { mode: "Affinity" });
+    await using stage = await asked("observations", { mode: "Affinity" });
     const [amd, arm] = await Promise.all([
-      pushed("sight/amd:1", "linux/amd64"),
-      pushed("sight/arm:1", "linux/arm64"),
+      pushed("observations/amd:1", "linux/amd64"),
+      pushed("observations/arm:1", "linux/arm64"),
     ]);
     const pod = (name: string): PodBuilder => stage.pod(name).image(amd).container("sidecar", arm);
     expect(isHeld(await stage.create(pod("first")))).toBe(true);

@@ -458,7 +458,7 @@ export class FootprintStage implements AsyncDisposable {
     }
   }
 
-  /** What is left of the next stage's sight: no node, no pool, no footprint, no agent. */
+  /** What the next stage sees: no node, no pool, no footprint, no agent. */
   async #clear(): Promise<void> {
     const { client } = this.cluster;
     await client.deleteCollection(nodeFootprints, {});

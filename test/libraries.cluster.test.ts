@@ -16,7 +16,7 @@ import { RECONNECTED } from "./patience.ts";
 import { expectToStop, startProgram } from "./program.ts";
 
 const packages = join(import.meta.dirname, "../packages");
-/** What a reader takes in at one sight. */
+/** What a reader takes in at one glance. */
 const MOST_LINES = 45;
 
 async function exampleOf(name: string): Promise<{ readonly text: string; readonly folder: string }> {

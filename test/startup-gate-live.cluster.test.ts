@@ -134,7 +134,7 @@ interface Installed {
 async function installed(): Promise<Installed> {
   let printed = "";
   const stdout = { isTerminal: false, columns: undefined, write: (text: string) => void (printed += text) };
-  const surroundings = {
+  const deps = {
     environment: {},
     folder: process.cwd(),
     home: undefined,
@@ -144,10 +144,7 @@ async function installed(): Promise<Installed> {
     self: "berth",
   };
   const namespace = "berth-system";
-  await runCli(
-    ["manifests", "--image", "registry.test/berth:1", "-n", namespace, "-o", "json"],
-    surroundings,
-  );
+  await runCli(["manifests", "--image", "registry.test/berth:1", "-n", namespace, "-o", "json"], deps);
   const { items } = JSON.parse(printed) as { readonly items: readonly KubeObject[] };
   const ofKind = (wanted: string): KubeObject => {
     const found = items.find(({ kind }) => kind === wanted);

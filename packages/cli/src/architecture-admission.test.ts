@@ -29,7 +29,9 @@ const policies: ArchitecturePolicies = compileArchitecture({
 const answers = {
   namespaceLabels: () => ({}),
   ownNamespace: undefined,
-  sight: { look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const },
+  observations: {
+    look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const,
+  },
   onPod: () => undefined,
 };
 

@@ -1,9 +1,9 @@
 import { CommanderError } from "commander";
 import { normalizeArguments } from "./arguments.ts";
+import type { Outside } from "./command-deps.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 import { guardOutput } from "./output/guard.ts";
 import { commandLineOf, createProgram } from "./program.ts";
-import type { Outside } from "./surroundings.ts";
 
 /**
  * Runs one command line (without the program's name) and resolves with its exit code. Never rejects: prints a failure

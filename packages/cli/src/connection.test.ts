@@ -1,7 +1,7 @@
 import path from "node:path";
 import { describe, expect, it } from "vitest";
+import type { Environment } from "./command-deps.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
-import type { Environment } from "./surroundings.ts";
 import { testFolder } from "./testing/harness.ts";
 
 const kubeconfig = (server: string): string =>
@@ -25,8 +25,8 @@ async function chooseOfAll(options: ConnectionOptions, environment: Environment)
     "pod/namespace": "pod-namespace\n",
     "pod/token": "t",
   });
-  const surroundings = { environment, folder: folder.path, home: path.join(folder.path, "home") };
-  return await chooseCluster(options, surroundings, path.join(folder.path, "pod"));
+  const deps = { environment, folder: folder.path, home: path.join(folder.path, "home") };
+  return await chooseCluster(options, deps, path.join(folder.path, "pod"));
 }
 
 describe("A-P13 chooseCluster: flag > KUBECONFIG > pod > home", () => {
@@ -52,14 +52,14 @@ describe("A-P13 chooseCluster: flag > KUBECONFIG > pod > home", () => {
 
   it("says what to do when there is none", async () => {
     await using folder = await testFolder();
-    const surroundings = { environment: {}, folder: folder.path, home: folder.path };
-    await expect(chooseCluster({}, surroundings)).rejects.toMatchObject({ exitCode: 4 });
+    const deps = { environment: {}, folder: folder.path, home: folder.path };
+    await expect(chooseCluster({}, deps)).rejects.toMatchObject({ exitCode: 4 });
   });
 
   it("goes without a credential when only --master is given", async () => {
     await using folder = await testFolder();
-    const surroundings = { environment: {}, folder: folder.path, home: folder.path };
-    const { connect } = await chooseCluster({ master: "https://m" }, surroundings);
+    const deps = { environment: {}, folder: folder.path, home: folder.path };
+    const { connect } = await chooseCluster({ master: "https://m" }, deps);
     expect([connect.server, await connect.credential.material()]).toEqual(["https://m", {}]);
   });
 });

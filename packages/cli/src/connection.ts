@@ -1,8 +1,8 @@
 import { access } from "node:fs/promises";
 import path from "node:path";
 import { loadInCluster, loadKubeconfig, type ResolvedConfig, staticCredential } from "@berth/kube";
+import type { CommandDeps } from "./command-deps.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 /** The options with which a command chooses its cluster. */
 export interface ConnectionOptions {
@@ -25,10 +25,10 @@ export interface ClusterChoice extends ResolvedConfig {
  */
 export async function chooseCluster(
   options: ConnectionOptions,
-  surroundings: Pick<Surroundings, "environment" | "folder" | "home">,
+  deps: Pick<CommandDeps, "environment" | "folder" | "home">,
   serviceAccountFolder?: string,
 ): Promise<ClusterChoice> {
-  const { environment, folder, home } = surroundings;
+  const { environment, folder, home } = deps;
   const load = async (files: readonly string[]): Promise<ClusterChoice> => {
     const choice = {
       environment,

@@ -3,9 +3,9 @@
 import { enableCompileCache } from "node:module";
 import { homedir } from "node:os";
 import { runCli } from "./cli.ts";
+import type { Output } from "./command-deps.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { createStopSignals } from "./stop-signals.ts";
-import type { Output } from "./surroundings.ts";
 
 /** Keeps compiled code in the user's temporary folder, which saves about a third of the next start. */
 enableCompileCache();

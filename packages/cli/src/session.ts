@@ -10,11 +10,11 @@ import {
   type Resource,
 } from "@berth/kube";
 import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
+import type { CommandDeps } from "./command-deps.ts";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { findStateNamespace, type StateNamespace } from "./state-namespace.ts";
-import type { Surroundings } from "./surroundings.ts";
 import { VERSION } from "./version.ts";
 
 /** A connection for one command. At its end it reports what it could not read. */
@@ -32,9 +32,9 @@ export interface SessionOptions extends ConnectionOptions {
 }
 
 /** Chooses the cluster and creates a client. Sends no request yet. */
-export async function openSession(options: SessionOptions, surroundings: Surroundings): Promise<Session> {
-  const cluster = await chooseCluster(options, surroundings);
-  const { clock, signal, stderr } = surroundings;
+export async function openSession(options: SessionOptions, deps: CommandDeps): Promise<Session> {
+  const cluster = await chooseCluster(options, deps);
+  const { clock, signal, stderr } = deps;
   const client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}` });
   const leftOut = new LeftOut();
   let found: Promise<StateNamespace> | undefined;
@@ -84,7 +84,7 @@ export interface RuleFiles {
  */
 export async function readRuleFiles(
   options: RuleOptions,
-  { folder }: Pick<Surroundings, "folder">,
+  { folder }: Pick<CommandDeps, "folder">,
 ): Promise<RuleFiles> {
   const settings = await loadSettings(options, folder);
   const common = {

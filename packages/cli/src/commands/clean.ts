@@ -22,6 +22,7 @@ import {
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission, findState } from "../admission-cleanup.ts";
 import { RESTARTS_PODS } from "../capabilities.ts";
+import type { CommandDeps } from "../command-deps.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -30,7 +31,6 @@ import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { readCapabilities } from "../read-capabilities.ts";
 import { openSession, patchAsRead, readNodes, readRuleFiles, type Session } from "../session.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
   readonly installation: string;
@@ -55,13 +55,13 @@ const PARALLEL_WRITES = 16;
  * both, so an interruption leaves every node either unchanged or clean. Admission objects are deleted first: then the
  * API server holds no more new nodes and pods. At the end each capability reverts its changes on other objects.
  */
-export async function clean(options: CleanOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, stderr } = surroundings;
+export async function clean(options: CleanOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr } = deps;
   const { yes = false, output, capability: only, restartPods = false } = options;
   if (restartPods && only !== undefined && !RESTARTS_PODS.includes(only))
     throw new CommandError(`--restart-pods is for --capability ${RESTARTS_PODS.join(", ")}`, exitCodes.usage);
-  const files = await readRuleFiles(options, surroundings);
-  await using session = await openSession(options, surroundings);
+  const files = await readRuleFiles(options, deps);
+  await using session = await openSession(options, deps);
   const admission = await findAdmission(options, session);
   const left = yes ? await deleteAdmission(admission, session) : new Map<never, never>();
   if (!output) {

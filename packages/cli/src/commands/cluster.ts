@@ -7,9 +7,9 @@ import {
   startDetachedCluster,
   stopDetachedCluster,
 } from "@berth/testcluster";
+import type { CommandDeps } from "../command-deps.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface ClusterOptions {
   readonly dir: string;
@@ -26,11 +26,11 @@ export interface StatusOptions extends ClusterOptions {
 }
 
 /** Prints the path of the kubeconfig as the last line on standard output, and everything else on standard error. */
-export async function start(options: StartOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, stderr, clock, signal, environment } = surroundings;
+export async function start(options: StartOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr, clock, signal, environment } = deps;
   using progress = new Progress(stderr, clock, "looking for the control plane");
   const cluster = await startDetachedCluster({
-    dir: path.resolve(surroundings.folder, options.dir),
+    dir: path.resolve(deps.folder, options.dir),
     nodes: toNumber("--nodes", options.nodes, 10_000),
     with: toComponents(options.with ?? ""),
     ...(options.port === undefined ? {} : { port: toNumber("--port", options.port, 65_535) }),
@@ -42,7 +42,7 @@ export async function start(options: StartOptions, surroundings: Surroundings): 
   return exitCodes.done;
 }
 
-export async function stop(options: ClusterOptions, { stdout, folder }: Surroundings): Promise<ExitCode> {
+export async function stop(options: ClusterOptions, { stdout, folder }: CommandDeps): Promise<ExitCode> {
   const dir = path.resolve(folder, options.dir);
   const stopped = await stopDetachedCluster({ dir });
   stdout.write(stopped.length === 0 ? `no cluster runs in ${dir}\n` : `stopped ${stopped.join(", ")}\n`);
@@ -50,7 +50,7 @@ export async function stop(options: ClusterOptions, { stdout, folder }: Surround
 }
 
 /** Ends with 1 unless the cluster runs and is ready, for use in scripts. */
-export async function status(options: StatusOptions, { stdout, folder }: Surroundings): Promise<ExitCode> {
+export async function status(options: StatusOptions, { stdout, folder }: CommandDeps): Promise<ExitCode> {
   const found = await detachedClusterStatus({ dir: path.resolve(folder, options.dir) });
   if (options.output) printData(stdout, found, options.output);
   else {

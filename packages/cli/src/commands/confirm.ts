@@ -6,11 +6,11 @@ import {
   labelRuleSpec,
   labelRules,
 } from "@berth/placement";
+import type { CommandDeps } from "../command-deps.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { openSession, readRuleFiles } from "../session.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface ConfirmOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
   /** Name of the LabelRule. */
@@ -23,11 +23,11 @@ export interface ConfirmOptions extends ConnectionOptions, Pick<RuleOptions, "co
  *
  * @throws CommandError when the rule does not exist, has a fault, or was edited meanwhile.
  */
-export async function confirm(options: ConfirmOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, clock, signal } = surroundings;
+export async function confirm(options: ConfirmOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, clock, signal } = deps;
   const { rule: name } = options;
-  const files = await readRuleFiles(options, surroundings);
-  await using session = await openSession(options, surroundings);
+  const files = await readRuleFiles(options, deps);
+  await using session = await openSession(options, deps);
   const inFile = files.settings.documentsOf(labelRuleKind).find((rule) => rule.name === name);
   try {
     const { metadata, spec: given } = await session.client.get(labelRules, { name }, { signal });

@@ -26,11 +26,11 @@ import {
   toDeviceConfig,
   withDistinctNames,
 } from "@berth/placement";
+import type { CommandDeps } from "../command-deps.ts";
 import { labelFolderAt, unreadable } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { convertRuleFolder } from "./convert-folder.ts";
 
 export interface ConvertOptions extends DeviceOptions {
@@ -54,8 +54,8 @@ const SKIPPABLE: ReadonlySet<string> = new Set([
  * Prints LabelRules that do the same as the given rules. A part without an equivalent is a fault with its place, and
  * nothing is printed. With `skip` it becomes a comment in the output.
  */
-export async function convert(options: ConvertOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, stderr, folder } = surroundings;
+export async function convert(options: ConvertOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr, folder } = deps;
   const devices = devicesOf(options);
   const found = await Promise.all(options.files.map((file) => convertOne(file, options, devices, folder)));
   const { rules, dropped, faults } = joinConversions(found);

@@ -15,6 +15,7 @@ import {
   type TestCluster,
   type TestRegistry,
 } from "@berth/testcluster";
+import type { CommandDeps } from "../command-deps.ts";
 import {
   ARCHITECTURE_SCENES,
   admissionServer,
@@ -27,7 +28,6 @@ import { GATE, GATE_SCENES, NAMESPACE, setTheGateStage } from "../demo/gate-stor
 import { narrate } from "../demo/narrator.ts";
 import { DERIVED, play, SCENES, setTheStage, type World } from "../demo/story.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { describeProgress } from "./cluster.ts";
 
 export interface DemoOptions {
@@ -36,16 +36,16 @@ export interface DemoOptions {
 }
 
 /** Starts a real cluster with Berth as a separate process, and plays scenes on them. */
-export async function demo(options: DemoOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, clock, signal } = surroundings;
+export async function demo(options: DemoOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, clock, signal } = deps;
   const style = styleFor(stdout);
   const startedAt = clock.monotonic();
   const say = (line: string): void =>
     stdout.write(`${style.aside(formatSeconds(clock.monotonic() - startedAt).padStart(6))} ${line}\n`);
 
   say(style.heading("Starting a real cluster: etcd, API server, scheduler, controller manager, kwok"));
-  await using cluster = await startCluster(surroundings);
-  await using registry = await startImages(surroundings);
+  await using cluster = await startCluster(deps);
+  await using registry = await startImages(deps);
   await using folder = await mkdtempDisposable(join(tmpdir(), "berth-demo-"));
   const kubeconfig = join(folder.path, "kubeconfig");
   const rules = join(folder.path, "labels");
@@ -65,8 +65,8 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
   const ending = AbortSignal.any([signal, stop.signal]);
   const narration = await narrate({ client: cluster.client, clock, style, signal: ending, say });
   const args = ["--kubeconfig", kubeconfig, "--label-dir", rules, "--config", config];
-  await using berth = startBerth(surroundings, [...args, "--namespace", NAMESPACE]);
-  say(style.heading(`Berth runs: ${surroundings.self} run ${args.join(" ")}`));
+  await using berth = startBerth(deps, [...args, "--namespace", NAMESPACE]);
+  say(style.heading(`Berth runs: ${deps.self} run ${args.join(" ")}`));
 
   const node = (name: string) =>
     narration.nodes.get({ cluster: narration.nodes.cluster, namespace: "", name });
@@ -74,7 +74,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     client: cluster.client,
     rules,
     node,
-    berth: (command) => runBerth(surroundings, [...command, "--kubeconfig", kubeconfig, "--config", config]),
+    berth: (command) => runBerth(deps, [...command, "--kubeconfig", kubeconfig, "--config", config]),
     images,
     policyFile: join(config, "architecture-policy.yaml"),
     footprintFile: join(config, "node-footprint.yaml"),
@@ -94,7 +94,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     say(`  seen: ${scene.expected}`);
   }
   say(style.heading("The demo saw all of it happen"));
-  stdout.write(lookAround(style, { self: surroundings.self, kubeconfig, rules, config, image: images.web }));
+  stdout.write(lookAround(style, { self: deps.self, kubeconfig, rules, config, image: images.web }));
   if (!options.exit) {
     stdout.write("The cluster stays up until Ctrl-C.\n");
     await whenAborted(signal);
@@ -104,8 +104,8 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
   return exitCodes.done;
 }
 
-async function startCluster(surroundings: Surroundings): Promise<TestCluster> {
-  const { stderr, clock, signal, environment } = surroundings;
+async function startCluster(deps: CommandDeps): Promise<TestCluster> {
+  const { stderr, clock, signal, environment } = deps;
   using progress = new Progress(stderr, clock, "looking for the control plane");
   return await startTestCluster({
     with: ["scheduler", "controller-manager", "kwok"],
@@ -115,7 +115,7 @@ async function startCluster(surroundings: Surroundings): Promise<TestCluster> {
   });
 }
 
-async function startImages({ stderr, clock, signal, environment }: Surroundings): Promise<TestRegistry> {
+async function startImages({ stderr, clock, signal, environment }: CommandDeps): Promise<TestRegistry> {
   using progress = new Progress(stderr, clock, "looking for the image registry");
   return await startRegistry({
     env: environment,
@@ -145,10 +145,10 @@ interface BerthProcess extends AsyncDisposable {
   log(): string;
 }
 
-function startBerth(surroundings: Surroundings, args: readonly string[]): BerthProcess {
+function startBerth(deps: CommandDeps, args: readonly string[]): BerthProcess {
   const off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
-  const child = spawn(surroundings.self, ["run", ...args, ...off], {
-    env: surroundings.environment,
+  const child = spawn(deps.self, ["run", ...args, ...off], {
+    env: deps.environment,
     stdio: ["ignore", "pipe", "pipe"],
     // Ctrl-C then reaches only the demo, which stops this process in order.
     detached: true,
@@ -163,7 +163,7 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
   child.stdout.on("data", keep);
   child.stderr.on("data", keep);
   return {
-    ended: AbortSignal.any([ended.signal, surroundings.signal]),
+    ended: AbortSignal.any([ended.signal, deps.signal]),
     log: () => log,
     async [Symbol.asyncDispose]() {
       child.kill("SIGTERM");
@@ -173,7 +173,7 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
 }
 
 /** @returns the standard output. @throws Error with the output when the command fails. */
-async function runBerth({ self, environment }: Surroundings, args: readonly string[]): Promise<string> {
+async function runBerth({ self, environment }: CommandDeps, args: readonly string[]): Promise<string> {
   const { stdout } = await promisify(execFile)(self, args, { env: environment });
   return stdout;
 }

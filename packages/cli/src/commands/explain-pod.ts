@@ -1,19 +1,19 @@
 import { formatFault, type Section, styleFor } from "@berth/host";
 import { type Node, pods } from "@berth/kube";
 import { factsOf, slimNode } from "@berth/placement";
+import type { CommandDeps } from "../command-deps.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
 import { openSession, readNodes, readOne, readRuleFiles } from "../session.ts";
-import type { Surroundings } from "../surroundings.ts";
 import type { ExplainOptions } from "./explain.ts";
 
 /** Explains where a pod can run, what holds it, and its effect on nodes. */
-export async function explainOnePod(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, stderr } = surroundings;
+export async function explainOnePod(options: ExplainOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr } = deps;
   const [namespace, name] = parseName(options.name);
-  const files = await readRuleFiles(options, surroundings);
-  await using session = await openSession(options, surroundings);
+  const files = await readRuleFiles(options, deps);
+  await using session = await openSession(options, deps);
   await using owned = new AsyncDisposableStack();
   const given = { files, session, waiting: "wait" } as const;
   const read = await readCapabilities(given, "pods");

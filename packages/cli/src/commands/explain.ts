@@ -11,6 +11,7 @@ import {
   reasons,
   recordOf,
 } from "@berth/placement";
+import type { CommandDeps } from "../command-deps.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -18,7 +19,6 @@ import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
 import { openSession, readNode, readRuleFiles } from "../session.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
@@ -29,11 +29,11 @@ export interface ExplainOptions extends ConnectionOptions, RuleOptions {
 }
 
 /** Explains every mark of a node from one live read with `managedFields`, and its state in each capability. */
-export async function explain(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, stderr, clock } = surroundings;
+export async function explain(options: ExplainOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr, clock } = deps;
   const { installation, output, name } = options;
-  const files = await readRuleFiles(options, surroundings);
-  await using session = await openSession(options, surroundings);
+  const files = await readRuleFiles(options, deps);
+  await using session = await openSession(options, deps);
   await using owned = new AsyncDisposableStack();
   const read = await readCapabilities({ files, session, waiting: "wait" }, "nodes");
   const node = await readNode(session, name);

@@ -23,6 +23,7 @@ import {
   withWaits,
 } from "@berth/placement";
 import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
+import type { CommandDeps } from "../command-deps.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";
@@ -38,7 +39,6 @@ import {
   readRuleFiles,
   type Session,
 } from "../session.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface GateListOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
@@ -46,11 +46,11 @@ export interface GateListOptions extends ConnectionOptions, RuleOptions {
 }
 
 /** Lists the held nodes, and the first condition that each gate waits for. */
-export async function list(options: GateListOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, clock } = surroundings;
+export async function list(options: GateListOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, clock } = deps;
   const { installation, output } = options;
-  const files = await readRuleFiles(options, surroundings);
-  await using session = await openSession(options, surroundings);
+  const files = await readRuleFiles(options, deps);
+  await using session = await openSession(options, deps);
   const gates = await readGates(files, session);
   const wantsLabels = gates.gates.some(({ spec }) => signalGroups(spec).some((group) => group.labelsSettled));
   const facts = factsOf(
@@ -70,7 +70,7 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
   if (output) printData(stdout, { gates: gates.gates.map(({ rule }) => rule), held }, output);
   else if (held.length === 0) stdout.write("No startup gate holds a node.\n");
   else stdout.write(formatHeld(held, clock.now()));
-  if (strangers.size > 0) surroundings.stderr.write(`Other nodes are held by ${unread([...strangers])}.\n`);
+  if (strangers.size > 0) deps.stderr.write(`Other nodes are held by ${unread([...strangers])}.\n`);
   return exitCodes.done;
 }
 
@@ -108,8 +108,8 @@ export interface GateReleaseOptions extends ConnectionOptions, Pick<RuleOptions,
 const MAX_TRIES = 20;
 
 /** Releases a node at once, whatever its signals say, as the controller would. A running Berth keeps the release. */
-export async function release(options: GateReleaseOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout } = surroundings;
+export async function release(options: GateReleaseOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout } = deps;
   const { reason } = options;
   if (reason.trim() === "" || reason.length > MAX_NOTE || /\p{Cc}/u.test(reason)) {
     throw new CommandError(
@@ -117,8 +117,8 @@ export async function release(options: GateReleaseOptions, surroundings: Surroun
       exitCodes.usage,
     );
   }
-  const files = await readRuleFiles(options, surroundings);
-  await using session = await openSession(options, surroundings);
+  const files = await readRuleFiles(options, deps);
+  await using session = await openSession(options, deps);
   const gates = await readGates(files, session);
   if (options.gate !== undefined && !gates.gates.some(({ name }) => name === options.gate)) {
     const names = gates.gates.map(({ name }) => name).join(", ");
@@ -206,11 +206,11 @@ export interface GateTolerateOptions extends ConnectionOptions, Pick<RuleOptions
 }
 
 /** Adds tolerations for the taints of all gates to existing DaemonSets. Without `yes` it only shows them. */
-export async function tolerate(options: GateTolerateOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, stderr, signal } = surroundings;
-  const files = await readRuleFiles(options, surroundings);
+export async function tolerate(options: GateTolerateOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr, signal } = deps;
+  const files = await readRuleFiles(options, deps);
   const { namespace: namespaces = [], ...connection } = options;
-  await using session = await openSession(connection, surroundings);
+  await using session = await openSession(connection, deps);
   const gates = await readGates(files, session);
   const work = { client: session.client, gates, signal };
   const { lacking, looked } = await findLacking(namespaces, work);

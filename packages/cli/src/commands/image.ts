@@ -18,13 +18,13 @@ import {
   type RegistryRequest,
   referenceText,
 } from "@berth/registry";
+import type { CommandDeps } from "../command-deps.ts";
 import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { readRegistrySettings } from "../registry-settings.ts";
 import { openSession } from "../session.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { VERSION } from "../version.ts";
 
 export interface ImageInspectOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
@@ -35,18 +35,18 @@ export interface ImageInspectOptions extends ConnectionOptions, Pick<RuleOptions
 }
 
 /** Asks the registry of an image for its platforms, and prints the registry that answered. */
-export async function inspect(options: ImageInspectOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, stderr, folder } = surroundings;
+export async function inspect(options: ImageInspectOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr, folder } = deps;
   const access = accessOf(options.pullSecret ?? []);
   const settings = await loadSettings({ config: options.config ?? [] }, folder);
   const registries = await readRegistrySettings(settings.specOf(imageRegistriesKind));
   const reference = parse(options.image, registries);
   const { credentials, problems, commonProblems } = await findCredentials(
     { options, reference, access, registries },
-    surroundings,
+    deps,
   );
   for (const problem of [...problems, ...commonProblems]) stderr.write(`${problem}\n`);
-  const read = await ask(reference, { registries, credentials }, surroundings);
+  const read = await ask(reference, { registries, credentials }, deps);
   const shown = { name: referenceText(reference), ...read };
   if (options.output) printData(stdout, shown, options.output);
   else stdout.write(format(shown));
@@ -82,12 +82,12 @@ interface Wanted {
 /** Credentials of the Secrets, then those of the docker config for all pods. */
 async function findCredentials(
   { options, reference, access, registries }: Wanted,
-  surroundings: Surroundings,
+  deps: CommandDeps,
 ): Promise<FoundCredentials> {
-  const { clock } = surroundings;
+  const { clock } = deps;
   const found: FoundCredentials[] = [];
   if (access.length > 0) {
-    await using session = await openSession(options, surroundings);
+    await using session = await openSession(options, deps);
     const ofSecrets = new PullCredentials({ client: session.client, clock });
     for (const one of access) found.push(await ofSecrets.find(one, reference));
   }
@@ -116,7 +116,7 @@ async function ask(
     registries,
     credentials,
   }: Pick<FoundCredentials, "credentials"> & { readonly registries: RegistrySettings },
-  { clock, signal }: Surroundings,
+  { clock, signal }: CommandDeps,
 ): Promise<ReadImage> {
   const requests: RegistryRequest[] = [];
   await using client = createRegistryClient({

@@ -4,6 +4,7 @@ import { assembleReadDocuments, type Documents, isConfigFile, toDocuments } from
 import type { KubeObject } from "@berth/kube";
 import { architectureRuntimeClasses, footprintRules, isRuleFile, labelKeyProblem } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
+import type { CommandDeps } from "../command-deps.ts";
 import { refuseFaults } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { crds, documentKinds, foreignKinds } from "../kinds.ts";
@@ -11,7 +12,6 @@ import { installManifests } from "../manifests.ts";
 import { CAPABILITIES, type ExtraRights, permissionsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import { type PodPatch, readPodPatch } from "../pod-patch.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface ManifestsOptions {
   readonly what: "install" | "crds" | "runtime-class";
@@ -41,24 +41,21 @@ export interface ManifestsOptions {
 }
 
 /** Prints input for `kubectl apply -f -`: YAML documents, or a List as JSON. */
-export async function manifests(options: ManifestsOptions, surroundings: Surroundings): Promise<ExitCode> {
+export async function manifests(options: ManifestsOptions, deps: CommandDeps): Promise<ExitCode> {
   const { what, output, architectures } = options;
   if (what !== "runtime-class" && architectures.length > 0) {
     throw new CommandError(`manifests ${what} takes no architectures`, exitCodes.usage);
   }
-  const objects = await objectsOf(options, surroundings);
-  const { stdout } = surroundings;
+  const objects = await objectsOf(options, deps);
+  const { stdout } = deps;
   if (output === "json") printData(stdout, { apiVersion: "v1", kind: "List", items: objects }, output);
   else stdout.write(objects.map(toYaml).join("---\n"));
   return exitCodes.done;
 }
 
-async function objectsOf(
-  options: ManifestsOptions,
-  surroundings: Surroundings,
-): Promise<readonly KubeObject[]> {
+async function objectsOf(options: ManifestsOptions, deps: CommandDeps): Promise<readonly KubeObject[]> {
   if (options.what === "crds") return crds(options.workerPools === true ? foreignKinds : []);
-  return options.what === "install" ? installObjects(options, surroundings) : runtimeClassesOf(options);
+  return options.what === "install" ? installObjects(options, deps) : runtimeClassesOf(options);
 }
 
 /** A value of the node label `kubernetes.io/arch` that is short enough for the name of a class. */
@@ -85,7 +82,7 @@ function runtimeClassesOf({
 
 async function installObjects(
   { image, namespace, installation, labelDir, config, replicas, ...options }: ManifestsOptions,
-  surroundings: Surroundings,
+  deps: CommandDeps,
 ): Promise<readonly KubeObject[]> {
   if (image === undefined) {
     throw new CommandError("--image is required: which container image to run", exitCodes.usage);
@@ -93,7 +90,7 @@ async function installObjects(
   if (!/^[1-9]\d?$/.test(replicas)) {
     throw new CommandError(`--replicas ${replicas}: expected a number from 1 to 99`, exitCodes.usage);
   }
-  const { folder } = surroundings;
+  const { folder } = deps;
   const rules =
     labelDir === undefined
       ? new Map<string, string>()
@@ -109,9 +106,7 @@ async function installObjects(
   };
   const unusual = new Set(permissionsOf(installation, rights).flatMap((it) => it.unusual ?? []));
   if (unusual.size > 0)
-    surroundings.stderr.write(
-      `berth: ${config} takes rights to ${[...unusual].join("; ")}: they are printed too\n`,
-    );
+    deps.stderr.write(`berth: ${config} takes rights to ${[...unusual].join("; ")}: they are printed too\n`);
   const common = {
     image,
     namespace,

@@ -15,6 +15,7 @@ import {
   recordOf,
   toPlanDiff,
 } from "@berth/placement";
+import type { CommandDeps } from "../command-deps.ts";
 import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -22,7 +23,6 @@ import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { readCapabilities } from "../read-capabilities.ts";
 import { nothingToGoBy, openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
@@ -35,12 +35,12 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
 }
 
 /** Shows the writes of `run` without making them. */
-export async function plan(options: PlanOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, stderr } = surroundings;
-  const files = await readRuleFiles(options, surroundings);
-  await using session = await openSession(options, surroundings);
+export async function plan(options: PlanOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr } = deps;
+  const files = await readRuleFiles(options, deps);
+  await using session = await openSession(options, deps);
   await using owned = new AsyncDisposableStack();
-  const tried = options.try && (await loadSettings({ config: options.try }, surroundings.folder));
+  const tried = options.try && (await loadSettings({ config: options.try }, deps.folder));
   const read = await readCapabilities({ files, session, tried, waiting: "act" }, "nodes");
   if (!read.some(({ isGiven }) => isGiven)) {
     const what = "there is nothing to plan from";

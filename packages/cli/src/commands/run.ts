@@ -12,6 +12,7 @@ import {
   type Logger,
   type LogLevel,
 } from "@berth/runtime";
+import type { CommandDeps } from "../command-deps.ts";
 import { startBerth } from "../composition.ts";
 import {
   labelFolderOfFlags,
@@ -24,7 +25,6 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
 import { readAuthorities, readRegistrySettings } from "../registry-settings.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { VERSION } from "../version.ts";
 
 export interface RunOptions extends ConnectionOptions, RuleOptions {
@@ -40,14 +40,14 @@ export interface RunOptions extends ConnectionOptions, RuleOptions {
 }
 
 /** Runs until the user stops it, or until it cannot continue. */
-export async function run(given: RunOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { folder, stdout, signal } = surroundings;
+export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { folder, stdout, signal } = deps;
   const options = await withDefaultFolder(given, folder);
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
   const settings = await loadSettings(options, folder);
-  const { POD_NAME: podName } = surroundings.environment;
-  const cluster = await chooseCluster(options, surroundings);
+  const { POD_NAME: podName } = deps.environment;
+  const cluster = await chooseCluster(options, deps);
   const log = createJsonLogger({
     level: options.logLevel,
     ...(stdout.isTerminal ? { destination: stdout } : {}),
@@ -77,7 +77,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     ruleOptions,
     crdGraceMs: graceMsOf(options),
     config: (options.config ?? []).map((shown) => ({ path: path.resolve(folder, shown), shown })),
-    backfillAtStart: surroundings.environment["STARTUP_BACKFILL"] === "1",
+    backfillAtStart: deps.environment["STARTUP_BACKFILL"] === "1",
     admission: {
       spec: admission,
       ...(clientAuthority && { clientAuthority }),
@@ -87,12 +87,12 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     registries: await readRegistrySettings(settings.specOf(imageRegistriesKind)),
     ...(namespace.exists && { namespace: namespace.name }),
     identity: `${podName || hostname()}_${randomUUID().slice(0, 8)}`,
-    ...(namespace.exists && { self: selfOf(surroundings, namespace) }),
+    ...(namespace.exists && { self: selfOf(deps, namespace) }),
     ...(options.leaderElect && { lease: { namespace: namespace.name, name: baseName(installation) } }),
     metricsBindAddress: options.metricsBindAddress,
     healthProbeBindAddress: options.healthProbeBindAddress,
     metrics,
-    clock: surroundings.clock,
+    clock: deps.clock,
     log,
   }).catch(explainAddress);
   log.info("serving", { metrics: berth.metricsUrl, health: berth.healthUrl });
@@ -172,7 +172,7 @@ function sayWhatIsMissing(options: RunOptions, { name, exists }: StateNamespace,
 }
 
 /** The object of Events about files. The Deployment of `berth manifests` sets `POD_NAME` and `POD_UID`. */
-function selfOf({ environment }: Surroundings, { name: namespace, uid }: StateNamespace): ObjectReference {
+function selfOf({ environment }: CommandDeps, { name: namespace, uid }: StateNamespace): ObjectReference {
   const { POD_NAME: pod, POD_UID: podUid } = environment;
   if (pod) return { apiVersion: "v1", kind: "Pod", name: pod, namespace, ...(podUid ? { uid: podUid } : {}) };
   return { apiVersion: "v1", kind: "Namespace", name: namespace, namespace, ...(uid ? { uid } : {}) };

@@ -18,12 +18,12 @@ import {
   toFolderFault,
 } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
+import type { CommandDeps } from "../command-deps.ts";
 import { labelFolderAt, unreadable } from "../config/settings.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
-import type { Surroundings } from "../surroundings.ts";
 
 export interface ValidateOptions {
   readonly files: readonly string[];
@@ -33,10 +33,7 @@ export interface ValidateOptions {
 }
 
 /** Checks files without a cluster. Lists all faults of all files. */
-export async function validate(
-  options: ValidateOptions,
-  { folder, stdout }: Surroundings,
-): Promise<ExitCode> {
+export async function validate(options: ValidateOptions, { folder, stdout }: CommandDeps): Promise<ExitCode> {
   const found = await Promise.all(
     options.files.map((file) => checkOne(file, labelFolderAt(file, options, folder), folder)),
   );

@@ -1,6 +1,6 @@
+import type { Outside } from "../command-deps.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import type { Outside } from "../surroundings.ts";
 import { VERSION } from "../version.ts";
 
 export interface VersionOptions {

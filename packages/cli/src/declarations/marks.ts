@@ -31,8 +31,8 @@ export function declareRun(root: Command, program: ProgramOptions): void {
     );
   does(command, program, async () => {
     const { run } = await import("../commands/run.ts");
-    return (options: Parameters<typeof run>[0], surroundings) =>
-      run({ ...options, originalForm: program.originalForm }, surroundings);
+    return (options: Parameters<typeof run>[0], deps) =>
+      run({ ...options, originalForm: program.originalForm }, deps);
   });
 }
 

@@ -1,7 +1,7 @@
 /** Options that several commands share, with the same text in each. */
 import { type Command, Option } from "commander";
+import { type CommandDeps, type Outside, withClock } from "../command-deps.ts";
 import type { ExitCode } from "../exit-codes.ts";
-import { type Outside, type Surroundings, withClock } from "../surroundings.ts";
 
 /** Input of all commands. */
 export interface ProgramOptions {
@@ -15,7 +15,7 @@ export interface ProgramOptions {
 /** Adds a command to `parent`. The command loads its implementation when it runs. */
 export type Declare = (parent: Command, program: ProgramOptions) => void;
 
-type Act<O> = (options: O, surroundings: Surroundings) => Promise<ExitCode>;
+type Act<O> = (options: O, deps: CommandDeps) => Promise<ExitCode>;
 
 /** Sets the action of a command. It gets the options, and the arguments by name. The module is loaded on demand. */
 export function does<O>(

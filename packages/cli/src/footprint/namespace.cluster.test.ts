@@ -41,8 +41,8 @@ async function ask(
 ): Promise<AdmissionAnswer | undefined> {
   const object: Pod = aPod("p").labelled({ logs: "yes" }).build();
   const log = createSilentLogger();
-  const sight = { namespaceLabels: () => seen, driverOfClaim: () => null };
-  const rules = bindAdmission(waitAdmission({ sight, log }), () => footprints);
+  const observations = { namespaceLabels: () => seen, driverOfClaim: () => null };
+  const rules = bindAdmission(waitAdmission({ observations, log }), () => footprints);
   const env = { installation: "berth", spec: { failurePolicy: "Ignore" } } as const;
   const handlers = reviewHandlers([rules], { client, env, log });
   const abort = new AbortController();

@@ -1,5 +1,5 @@
 import { Document, visit } from "yaml";
-import type { Output } from "../surroundings.ts";
+import type { Output } from "../command-deps.ts";
 import { isHostile } from "./guard.ts";
 
 export type DataFormat = "json" | "yaml";

@@ -1,6 +1,6 @@
 /** All text for the user passes this guard, so that names from other users cannot control the terminal. */
 import { randomInt } from "node:crypto";
-import type { Output } from "../surroundings.ts";
+import type { Output } from "../command-deps.ts";
 
 /** C0 except line feed and tab, DEL, C1, line separators, and characters that change the text direction (bidi). */
 const HOSTILE = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;

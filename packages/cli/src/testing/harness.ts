@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { KubeObject } from "@berth/kube";
 import { runCli } from "../cli.ts";
+import type { Environment } from "../command-deps.ts";
 import type { ExitCode } from "../exit-codes.ts";
-import type { Environment } from "../surroundings.ts";
 
 export interface CliResult {
   readonly code: ExitCode;

@@ -29,13 +29,15 @@ export function rulesOf(ownNamespace: string): ReturnType<typeof bindAdmission>[
   const answers = {
     namespaceLabels: () => ({}),
     ownNamespace,
-    sight: { look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const },
+    observations: {
+      look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const,
+    },
     now: () => 0,
     onPod: () => undefined,
   };
-  const sight = { namespaceLabels: () => ({}), driverOfClaim: () => null };
+  const observations = { namespaceLabels: () => ({}), driverOfClaim: () => null };
   return [
     bindAdmission(architectureAdmission(answers), () => policies),
-    bindAdmission(waitAdmission({ sight, log: createSilentLogger() }), () => footprints),
+    bindAdmission(waitAdmission({ observations, log: createSilentLogger() }), () => footprints),
   ];
 }

@@ -3,8 +3,8 @@ import { aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { traceOfAdmission } from "./admission-trace.ts";
 import { type ArchitectureAdmission, admitPod } from "./admit.ts";
+import { type KnownImages, sightOf } from "./testing/observations.ts";
 import { policiesOf } from "./testing/policies.ts";
-import { type KnownImages, sightOf } from "./testing/sight.ts";
 import { GATE, gatedBy } from "./testing/specs.ts";
 
 const known: KnownImages = { "team/both": ["amd64", "arm64"], "team/arm": ["arm64"], "team/amd": ["amd64"] };
@@ -20,7 +20,7 @@ function contextOf({ mode = "Affinity", ...given }: Case): ArchitectureAdmission
     policies: policiesOf({ all: { mode } }).policies,
     namespaceLabels: () => namespaceLabels,
     ownNamespace: "berth-system",
-    sight: sightOf(known),
+    observations: sightOf(known),
     now: 0,
   };
 }

@@ -5,7 +5,7 @@ import { narrowedTo } from "./affinity.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, isUnscheduled } from "./decide-pod.ts";
 import { governing, isHeldFor } from "./govern.ts";
-import type { ImageQuestion } from "./image-sight.ts";
+import type { ImageQuestion } from "./image-observations.ts";
 import { namesArchitecture } from "./own-architecture.ts";
 import { gateIndex, narrow } from "./pod-patch.ts";
 import { judge } from "./verdict.ts";
@@ -25,8 +25,8 @@ export function traceOfAdmission(context: ArchitectureAdmission, pod: Pod): "ask
   const policy = governing(context, { namespace, namespaceLabels, labels });
   if (!isHeldFor(policy, { namespace, metadata })) return undefined;
   if (gateIndex(spec) >= 0 || narrowedTo(spec).length > 0) return "asked";
-  const { sight, now } = context;
-  const verdict = judge({ namespace, annotations, spec, policy }, sight, { now });
+  const { observations, now } = context;
+  const verdict = judge({ namespace, annotations, spec, policy }, observations, { now });
   if (verdict.kind === "any") return undefined;
   if (verdict.kind === "fits") return narrow(spec, verdict, []).length === 0 ? "asked" : "missed";
   // Berth may have lost facts that it had when the pod was created.
@@ -42,6 +42,6 @@ export function wantedFor(context: ArchitectureAdmission, pod: Pod): readonly Im
   // Without taint keys and without our gate, Berth needs no facts about the pod.
   if (keys.length === 0 && gateIndex(pod.spec) < 0) return [];
   const policy = governing(context, { namespace, namespaceLabels, labels });
-  const { sight, now } = context;
-  return decidePod({ pod, policy, keys, sight, now }).wants;
+  const { observations, now } = context;
+  return decidePod({ pod, policy, keys, observations, now }).wants;
 }

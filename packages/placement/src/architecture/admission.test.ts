@@ -2,13 +2,13 @@ import type { AdmissionEnv } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { configurationOf, SERVICE } from "../node/testing/configuration.ts";
 import { architectureAdmission } from "./admission.ts";
+import { sightOf } from "./testing/observations.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
-import { sightOf } from "./testing/sight.ts";
 
 const rules = architectureAdmission({
   namespaceLabels: () => undefined,
   ownNamespace: undefined,
-  sight: sightOf({}),
+  observations: sightOf({}),
   now: () => 0,
   onPod: () => undefined,
 });

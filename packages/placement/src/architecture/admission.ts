@@ -25,7 +25,7 @@ import type { ArchitecturePolicies } from "./policy.ts";
 
 /** What Berth needs for an answer, beside the policies. */
 export interface ArchitectureAnswers
-  extends Pick<ArchitectureAdmission, "namespaceLabels" | "ownNamespace" | "sight"> {
+  extends Pick<ArchitectureAdmission, "namespaceLabels" | "ownNamespace" | "observations"> {
   readonly now: () => ArchitectureAdmission["now"];
   /** Called with the result for each pod that the API server asks about. */
   readonly onPod: (result: PodAdmission) => void;

@@ -18,8 +18,8 @@ import {
   type Setting,
   taint,
 } from "./testing/admitting.ts";
+import { sightOf } from "./testing/observations.ts";
 import { type PolicyInit } from "./testing/policies.ts";
-import { sightOf } from "./testing/sight.ts";
 import { arch, GATE, gatedBy, os, requiring, requiringTerms, tolerating } from "./testing/specs.ts";
 
 describe("a pod is created whose images are known", () => {
@@ -85,7 +85,7 @@ describe("a pod is created whose images are known", () => {
   it("is refused only by fresh facts: with tags that may have moved it is held, and these are looked up", () => {
     const pod = aPod("p").image("amd").container("side", "arm").build();
     const known = sightOf(IMAGES);
-    const stale: Context["sight"] = {
+    const stale: Context["observations"] = {
       look: (question) =>
         question.pull === "Always" && question.image === "arm"
           ? { state: "unknown", name: "arm" }
@@ -95,14 +95,14 @@ describe("a pod is created whose images are known", () => {
     const object = { ...pod, spec: { containers: [pulled("amd"), pulled("arm")] } };
     const question = { kind: POD, operation: "CREATE", object, namespace: "default" };
     expect(admitPod(contextOf({}), question)).toMatchObject({ allowed: false });
-    expect(admitPod({ ...contextOf({}), sight: stale }, question)).toMatchObject({
+    expect(admitPod({ ...contextOf({}), observations: stale }, question)).toMatchObject({
       patch: [{ op: "add", path: "/spec/schedulingGates", value: [GATE] }],
     });
     const held = gatedBy(
       aPod("p").with((it) => ({ ...it, spec: object.spec })),
       GATE,
     );
-    expect(wantedFor({ ...contextOf({}), sight: stale }, held.build())).toMatchObject([
+    expect(wantedFor({ ...contextOf({}), observations: stale }, held.build())).toMatchObject([
       { image: "amd", pull: "Always" },
       { image: "arm", pull: "Always" },
     ]);

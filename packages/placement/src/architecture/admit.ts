@@ -14,7 +14,7 @@ import { taintKeys } from "./compile.ts";
 import { TEMPLATE_TOLERATIONS } from "./decide-daemonset.ts";
 import { ARCHITECTURES_ANNOTATION } from "./document.ts";
 import { type GovernContext, governing, isHeldFor, isOrdinary, mayBeHeldFor } from "./govern.ts";
-import type { ImageSight } from "./image-sight.ts";
+import type { ImageObservations } from "./image-observations.ts";
 import { imageUses } from "./images.ts";
 import { addGate, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict } from "./pod-view.ts";
@@ -25,7 +25,7 @@ import { freshly, isSettled, judge, lacksFacts } from "./verdict.ts";
 export interface ArchitectureAdmission extends GovernContext {
   /** Labels of a namespace; `undefined` while they are not known. */
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
-  readonly sight: ImageSight;
+  readonly observations: ImageObservations;
   readonly now: Instant;
 }
 
@@ -66,8 +66,8 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
   let { verdict } = judged;
   if (verdict.kind === "impossible" && policy !== undefined && isOrdinary(pod) && refusesImpossible(policy)) {
     // Berth looks up no images of a refused pod. If facts may be old, it admits the pod and looks them up.
-    const sight: ImageSight = { look: (image) => context.sight.look(freshly(image)) };
-    verdict = (judgeSent({ ...context, sight }, pod) ?? judged).verdict;
+    const observations: ImageObservations = { look: (image) => context.observations.look(freshly(image)) };
+    verdict = (judgeSent({ ...context, observations }, pod) ?? judged).verdict;
     const how = `architecture policy ${policy.name}; the annotation ${ARCHITECTURES_ANNOTATION} of the pod overrides it`;
     if (verdict.kind === "impossible") return { allowed: false, message: `${verdict.message} (${how})` };
   }
@@ -140,7 +140,7 @@ function judgeSent(
   const labels = textMapField(metadata, "labels");
   const policy = governing(context, { namespace, namespaceLabels, labels });
   const annotations = textMapField(metadata, "annotations");
-  const verdict = judge({ namespace, annotations, spec, policy }, context.sight, { now: context.now });
+  const verdict = judge({ namespace, annotations, spec, policy }, context.observations, { now: context.now });
   return { policy, verdict };
 }
 

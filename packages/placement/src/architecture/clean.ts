@@ -11,7 +11,7 @@ import { type PodRestarts, planPodRestarts } from "./clean-pods.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, type PodDecision } from "./decide-pod.ts";
 import { ORIGINAL_ARCHITECTURE_KEY } from "./document.ts";
-import { unreadImages } from "./image-sight.ts";
+import { unreadImages } from "./image-observations.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 import { isKeptPending } from "./watches.ts";
 
@@ -131,7 +131,7 @@ async function carryOut({ letGo, evict }: PodWork, run: OneShotRun): Promise<rea
 /** Decides as a running Berth does for a pod without a policy. The maximum as `now` means: do not wait for a policy. */
 function liftDecision(pod: Pod): PodDecision {
   const now = Number.MAX_SAFE_INTEGER;
-  return decidePod({ pod, policy: undefined, keys: [], sight: unreadImages, now });
+  return decidePod({ pod, policy: undefined, keys: [], observations: unreadImages, now });
 }
 
 async function lift(first: Pod, { client, signal }: OneShotRun): Promise<void> {

@@ -5,7 +5,7 @@ import type { Clock } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import { taintKeys } from "./compile.ts";
 import { type DaemonSetDecision, decideDaemonSet } from "./decide-daemonset.ts";
-import type { ImageDemand, ImageSight } from "./image-sight.ts";
+import type { ImageDemand, ImageObservations } from "./image-observations.ts";
 import { imageUses } from "./images.ts";
 import { nothingOpen, type WorkloadObserver, type WorkloadOutcome } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
@@ -15,7 +15,7 @@ export interface DaemonSetRulesOptions {
   /** `undefined` until Berth has read the namespaces. `null` if it has seen none of this name yet: it is new. */
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | null | undefined;
   readonly policies: () => ArchitecturePolicies | undefined;
-  readonly sight: ImageSight;
+  readonly observations: ImageObservations;
   readonly demand: ImageDemand;
   /** Does Berth taint nodes with any of these keys now? Until then a DaemonSet waits longer for its images. */
   readonly isTainting: (keys: readonly string[]) => boolean;
@@ -81,7 +81,7 @@ function look(
   past: Partial<DaemonSetPast>,
   options: DaemonSetRulesOptions,
 ): DaemonSetDecision | Decision {
-  const { sight, ownNamespace } = options;
+  const { observations, ownNamespace } = options;
   const { namespace = "" } = daemonSet.metadata ?? {};
   const policies = options.policies();
   if (policies === undefined || policies.policy.isUndecided) return { recheckAfterMs: UNREAD_MS };
@@ -100,7 +100,7 @@ function look(
     policies: policies.policies,
     ownNamespace,
     keys,
-    sight,
+    observations,
     now,
     namespaceLabels,
     heldSince: isPatient ? undefined : heldSince,

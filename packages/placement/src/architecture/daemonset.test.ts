@@ -16,8 +16,8 @@ import {
   tolerate,
   World,
 } from "./testing/daemonset-world.ts";
+import { sightOf } from "./testing/observations.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
-import { sightOf } from "./testing/sight.ts";
 
 const MINUTE = 60_000;
 
@@ -232,7 +232,7 @@ describe("a DaemonSet that others change", () => {
 
 describe("the decision about a DaemonSet", () => {
   const garbage = fc.oneof(fc.jsonValue(), fc.constant(undefined));
-  const view = { namespaceLabels: {}, keys: [KEY], sight: sightOf(IMAGES), now: 0 };
+  const view = { namespaceLabels: {}, keys: [KEY], observations: sightOf(IMAGES), now: 0 };
   const { policies } = policiesOf({ p: {} });
 
   it("can be made of anything that was sent", () => {

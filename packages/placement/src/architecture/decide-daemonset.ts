@@ -5,7 +5,7 @@ import { recordTolerations } from "../node/given-tolerations.ts";
 import { field, textMapField } from "../node/untrusted-json.ts";
 import type { PodDecision } from "./decide-pod.ts";
 import { type GovernContext, governing } from "./govern.ts";
-import type { ImageSight } from "./image-sight.ts";
+import type { ImageObservations } from "./image-observations.ts";
 import { ARCHITECTURE } from "./policy.ts";
 import { appendTolerations, coverOf } from "./tolerations.ts";
 import { judge, recheckAfter, wantsOf } from "./verdict.ts";
@@ -19,7 +19,7 @@ export interface DaemonSetView extends GovernContext {
   readonly namespaceLabels: Readonly<Record<string, string>> | undefined;
   /** The keys in force: `taintKeys`. */
   readonly keys: readonly string[];
-  readonly sight: ImageSight;
+  readonly observations: ImageObservations;
   readonly now: Instant;
   /** Since when Berth waits for its images. Absent: it may wait without end. */
   readonly heldSince?: Instant | undefined;
@@ -40,7 +40,7 @@ export interface DaemonSetDecision
  * tainted nodes would stay without network, storage or logs. Berth leaves the affinity alone.
  */
 export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
-  const { daemonSet, namespaceLabels, keys, sight, now, heldSince } = view;
+  const { daemonSet, namespaceLabels, keys, observations, now, heldSince } = view;
   const { namespace = "", resourceVersion } = daemonSet.metadata ?? {};
   const template: unknown = daemonSet.spec?.template;
   const spec = (field(template, "spec") ?? {}) as PodSpec;
@@ -48,7 +48,7 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
   const labels = textMapField(metadata, "labels");
   const policy = governing(view, { namespace, namespaceLabels, labels });
   const annotations = textMapField(metadata, "annotations");
-  const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
+  const verdict = judge({ namespace, annotations, spec, policy }, observations, { now, heldSince });
   const isConcerned = keys.length > 0;
   const { missing, uncovered, phase } = coverOf(spec.tolerations, keys, verdict);
   const additions = appendTolerations(spec.tolerations, missing, TEMPLATE_TOLERATIONS);

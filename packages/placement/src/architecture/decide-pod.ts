@@ -5,7 +5,7 @@ import type { Finding, Instant } from "../node/capability.ts";
 import { tolerates } from "../node/tolerations.ts";
 import { narrowedTo } from "./affinity.ts";
 import { isHeldFor } from "./govern.ts";
-import type { ImageQuestion, ImageSight } from "./image-sight.ts";
+import type { ImageObservations, ImageQuestion } from "./image-observations.ts";
 import { conditionPatch, type PodStatusPatch, standingCondition } from "./pod-condition.ts";
 import { gateIndex, guards, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
@@ -20,7 +20,7 @@ export interface PodView {
   readonly policy: ArchitecturePolicyInForce | undefined;
   /** Taint keys of all policies in force, from `taintKeys`. They count even if no policy governs the pod. */
   readonly keys: readonly string[];
-  readonly sight: ImageSight;
+  readonly observations: ImageObservations;
   readonly now: Instant;
   /** Since when this process has seen the pod under this policy. */
   readonly seenSince?: Instant | undefined;
@@ -101,14 +101,14 @@ export function isPlaced(pod: Pod, keys: readonly string[]): boolean {
  * allow that.
  */
 export function decidePod(view: PodView): PodDecision {
-  const { pod, policy, keys, sight, now, refusal } = view;
+  const { pod, policy, keys, observations, now, refusal } = view;
   const { metadata = {}, spec = { containers: [] } } = pod;
   const { namespace = "", annotations = {} } = metadata;
   const isHeld = isHeldFor(policy, { namespace, metadata });
   const isGated = gateIndex(spec) >= 0;
   const unexplainedMs = isGated && !isHeld ? ageLeft(view) : 0;
   const heldSince = unexplainedMs > 0 ? undefined : heldFrom(view, isGated);
-  const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
+  const verdict = judge({ namespace, annotations, spec, policy }, observations, { now, heldSince });
   const { missing, uncovered, phase } = coverOf(spec.tolerations, keys, verdict);
   if (unexplainedMs > 0) {
     // Berth adds no tolerations either, because it cannot remove them later.

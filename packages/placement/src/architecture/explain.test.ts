@@ -3,13 +3,13 @@ import { aNode, aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { ARCHITECTURE_GATE } from "./document.ts";
 import { explainPod, type PodExplanation } from "./explain.ts";
-import type { ImageSight } from "./image-sight.ts";
+import type { ImageObservations } from "./image-observations.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
 
 const NOW = Date.parse("2026-01-01T00:01:00Z");
 
 /** `amd,arm:1` runs on both; `none` is not known, `gone` failed. */
-const sight: ImageSight = {
+const observations: ImageObservations = {
   look({ image }) {
     const name = `registry.test/${image}`;
     if (image === "none") return { state: "unknown", name };
@@ -35,7 +35,7 @@ function explain(pod: Pod, policy: PolicyInit | null = { mode: "Both" }): PodExp
     pod: { ...pod, metadata: { ...metadata, resourceVersion: "1" } },
     policies: policiesOf(policy === null ? {} : { p: policy }),
     namespaceLabels: {},
-    sight,
+    observations,
     nodes,
     now: NOW,
   });

@@ -10,7 +10,7 @@ import { tolerates } from "../node/tolerations.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, isUnscheduled } from "./decide-pod.ts";
 import { type GovernContext, governing } from "./govern.ts";
-import type { ImageSight } from "./image-sight.ts";
+import type { ImageObservations } from "./image-observations.ts";
 import { gateIndex } from "./pod-patch.ts";
 import type { ImageAllowance, PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
@@ -81,7 +81,7 @@ interface ExplainPodInput extends Pick<GovernContext, "ownNamespace"> {
   readonly policies: ArchitecturePolicies | undefined;
   /** Of its namespace. */
   readonly namespaceLabels: Readonly<Record<string, string>> | undefined;
-  readonly sight: ImageSight;
+  readonly observations: ImageObservations;
   readonly nodes: Iterable<Node>;
   readonly now: Instant;
 }
@@ -90,7 +90,7 @@ const MAX_FIRST = 5;
 
 /** Pure and total. */
 export function explainPod(input: ExplainPodInput): PodExplanation {
-  const { pod, policies: known, namespaceLabels, sight, now, ownNamespace } = input;
+  const { pod, policies: known, namespaceLabels, observations, now, ownNamespace } = input;
   const { metadata = {}, spec = { containers: [] } } = pod;
   const { namespace = "", name = "", labels, creationTimestamp: since = "" } = metadata;
   const policies = known?.policies ?? [];
@@ -98,7 +98,7 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
   const keys = taintKeys({ policies });
   // Assume that a running Berth has seen the pod since its creation.
   const madeAt = Date.parse(since) || now;
-  const decision = decidePod({ pod, policy, keys, sight, now, seenSince: madeAt });
+  const decision = decidePod({ pod, policy, keys, observations, now, seenSince: madeAt });
   const { verdict } = decision;
   const { kind, reason, message, images } = verdict;
   const missing = missingTolerations(spec.tolerations, keys, verdict);

@@ -7,7 +7,7 @@ import { taintKeys } from "./compile.ts";
 import { decideDaemonSet } from "./decide-daemonset.ts";
 import { decidePod, isUnscheduled, podName } from "./decide-pod.ts";
 import { type GovernContext, governing } from "./govern.ts";
-import type { ImageSight } from "./image-sight.ts";
+import type { ImageObservations } from "./image-observations.ts";
 import type { PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 import { summaryOf } from "./tally.ts";
@@ -46,7 +46,7 @@ interface ArchitectureForecastInput extends Pick<GovernContext, "ownNamespace"> 
   readonly daemonSets: Iterable<DaemonSet>;
   /** `undefined` for a namespace that does not exist. */
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
-  readonly sight: ImageSight;
+  readonly observations: ImageObservations;
   /** Does a node carry the taint of this policy already, as Berth's own or with the right value? */
   readonly standing: (rule: string) => boolean;
   readonly now: Instant;
@@ -54,7 +54,7 @@ interface ArchitectureForecastInput extends Pick<GovernContext, "ownNamespace"> 
 
 /** Pure. A workload with a verdict counts as covered: Berth writes its tolerations before it taints nodes. */
 export function forecastArchitecture(input: ArchitectureForecastInput): ArchitectureForecast {
-  const { policies, namespaceLabels, sight, now, ownNamespace } = input;
+  const { policies, namespaceLabels, observations, now, ownNamespace } = input;
   const context = { policies: policies.policies, ownNamespace };
   const keys = taintKeys(policies);
   const pods: string[] = [];
@@ -74,14 +74,14 @@ export function forecastArchitecture(input: ArchitectureForecastInput): Architec
     if (!isUnscheduled(pod)) continue;
     const { namespace = "", labels } = pod.metadata ?? {};
     const policy = governing(context, { namespace, namespaceLabels: namespaceLabels(namespace), labels });
-    const { patch, verdict, outcome } = decidePod({ pod, policy, keys, sight, now });
+    const { patch, verdict, outcome } = decidePod({ pod, policy, keys, observations, now });
     if (patch !== undefined) pods.push(podName(pod));
     if (policy !== undefined || keys.length > 0) note(podName(pod), verdict, outcome.uncovered);
   }
   for (const daemonSet of keys.length === 0 ? [] : input.daemonSets) {
     const { namespace = "", name = "", deletionTimestamp } = daemonSet.metadata ?? {};
     if (deletionTimestamp !== undefined) continue;
-    const seen = { namespaceLabels: namespaceLabels(namespace), sight, now };
+    const seen = { namespaceLabels: namespaceLabels(namespace), observations, now };
     const { patch, verdict, outcome } = decideDaemonSet({ ...context, ...seen, daemonSet, keys });
     if (patch !== undefined) daemonSets.push(`DaemonSet ${namespace}/${name}`);
     note(`DaemonSet ${namespace}/${name}`, verdict, outcome.uncovered);

@@ -1,7 +1,7 @@
 /** Lists where a pod names images, and how the kubelet would pull them. Total: a client may send any spec. */
 import type { PodSpec } from "@berth/kube";
 import { field, listField, textField } from "../node/untrusted-json.ts";
-import type { ImageAccess, ImageQuestion } from "./image-sight.ts";
+import type { ImageAccess, ImageQuestion } from "./image-observations.ts";
 import type { ImageUse } from "./pod-view.ts";
 
 const CONTAINERS = [

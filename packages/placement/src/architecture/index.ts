@@ -1,13 +1,13 @@
 export { type ArchitectureAnswers, architectureAdmission } from "./admission.ts";
 export { architectureFields } from "./capability.ts";
 export { architectureRules, compileArchitecture, taintKeys } from "./compile.ts";
+export * from "./image-observations.ts";
 export {
   defaultImageRegistries,
   type ImageRegistriesSpec,
   imageRegistriesKind,
   type RegistrySpec,
 } from "./image-registries.ts";
-export * from "./image-sight.ts";
 export { IMAGE_FACTS_FIELD, IMAGE_FACTS_LABEL } from "./images/fact-config-maps.ts";
 export { MAX_SHARDS } from "./images/fact-shards.ts";
 export {

@@ -13,7 +13,7 @@ import { taintKeys } from "./compile.ts";
 import { explainPod } from "./explain.ts";
 import { type ArchitectureForecast, forecastArchitecture } from "./forecast.ts";
 import { governing } from "./govern.ts";
-import { type ImageQuestion, type ImageSight, unreadImages } from "./image-sight.ts";
+import { type ImageObservations, type ImageQuestion, unreadImages } from "./image-observations.ts";
 import { type ImagesOnce, readImages } from "./images/once.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
@@ -59,7 +59,7 @@ export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolic
         pod,
         policies,
         namespaceLabels,
-        sight: await viewImages([pod], governed, { run, owned, images }),
+        observations: await viewImages([pod], governed, { run, owned, images }),
         nodes: all,
         now: run.clock.now(),
         ownNamespace: await run.ownNamespace(),
@@ -82,7 +82,7 @@ async function viewImages(
   specs: readonly Pick<Pod, "metadata" | "spec">[],
   { policies, namespaceLabels }: Governing,
   { run, owned, images }: Looking & { readonly images: ImagesOnce },
-): Promise<ImageSight> {
+): Promise<ImageObservations> {
   const wanted = new Map<string, ImageQuestion>();
   const context = { policies: policies?.policies ?? [], ownNamespace: await run.ownNamespace() };
   for (const { metadata, spec } of specs) {
@@ -150,7 +150,7 @@ async function forecastOf(
     ...governed,
     pods: found,
     daemonSets: sets,
-    sight: await viewImages([...found, ...sets.map(asPod)], governed, { run, owned, images }),
+    observations: await viewImages([...found, ...sets.map(asPod)], governed, { run, owned, images }),
     standing: (rule) => standing.has(rule),
     now: run.clock.now(),
     ownNamespace: await run.ownNamespace(),

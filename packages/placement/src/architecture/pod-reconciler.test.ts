@@ -1,9 +1,9 @@
 import { type Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { type KnownImages } from "./testing/observations.ts";
 import { aWorld, GATE, type World } from "./testing/pod-world.ts";
 import { policiesOf } from "./testing/policies.ts";
-import { type KnownImages } from "./testing/sight.ts";
 
 const held = (image = "amd"): PodBuilder =>
   aPod("p")

@@ -7,7 +7,7 @@ import type { Instant } from "../node/capability.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, isUnscheduled, type PodDecision, podName } from "./decide-pod.ts";
 import { governing } from "./govern.ts";
-import type { ImageDemand, ImageSight } from "./image-sight.ts";
+import type { ImageDemand, ImageObservations } from "./image-observations.ts";
 import { imageUses } from "./images.ts";
 import { nothingOpen, type WorkloadObserver, type WorkloadOutcome } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
@@ -19,7 +19,7 @@ export interface PodRulesOptions {
   /** `undefined` until Berth has read all sources: until then it does nothing. */
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly ownNamespace?: string | undefined;
-  readonly sight: ImageSight;
+  readonly observations: ImageObservations;
   readonly demand: ImageDemand;
   readonly observer?: WorkloadObserver;
   readonly report?: PodReport;
@@ -49,7 +49,7 @@ type Decision = ObjectDecision & { readonly outcome: WorkloadOutcome };
 
 /** If admission refuses a patch, Berth sends one that only lifts the gate, and then nothing for 30 s. */
 export function podRules(options: PodRulesOptions): ObjectRules<Pod, PodPast, Decision> {
-  const { clock, demand, observer, report, ownNamespace, sight } = options;
+  const { clock, demand, observer, report, ownNamespace, observations } = options;
   return {
     resource: pods,
     action: "PlacePod",
@@ -71,7 +71,7 @@ export function podRules(options: PodRulesOptions): ObjectRules<Pod, PodPast, De
       const view = { pod, keys: taintKeys(inForce), now, seenSince };
       const look = (refusal?: string): PodDecision =>
         isKnown
-          ? decidePod({ ...view, policy, sight, imagesSince, refusal })
+          ? decidePod({ ...view, policy, observations, imagesSince, refusal })
           : decideUnknownNamespace({ ...view, policies });
       let decision = look();
       if (decision.wants.length > 0) {

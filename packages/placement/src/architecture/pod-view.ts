@@ -1,6 +1,6 @@
 /** The verdict on the images of one pod. Plain data: `verdict.ts` makes it, all other files use it. */
 import type { Reason } from "../api/reasons.ts";
-import type { ImageKnowledge, ImageQuestion } from "./image-sight.ts";
+import type { ImageKnowledge, ImageQuestion } from "./image-observations.ts";
 
 /** A place in a pod that names an image. */
 export interface ImageUse {

@@ -9,8 +9,8 @@ import { clientOf, lookingAt } from "../node/testing/object-run.ts";
 import { admitPod } from "./admit.ts";
 import { decidePod } from "./decide-pod.ts";
 import { podRules } from "./pod-reconciler.ts";
+import { type KnownImages, sightOf } from "./testing/observations.ts";
 import { type PolicyInit, policiesOf, policyInForce } from "./testing/policies.ts";
-import { type KnownImages, sightOf } from "./testing/sight.ts";
 import { arch, GATE, gatedBy, os, PREFERRED, REQUIRED, requiringTerms, tolerating } from "./testing/specs.ts";
 
 const KNOWN: KnownImages = { multi: ["amd64", "arm64"], amd: ["amd64"] };
@@ -31,7 +31,7 @@ function admitted(pod: PodBuilder, images: KnownImages, policy = both): Pod {
   const object = pod.build();
   const { policies } = policiesOf({ p: policy });
   const answer = admitPod(
-    { policies, namespaceLabels: () => ({}), sight: sightOf(images), now: Date.now() },
+    { policies, namespaceLabels: () => ({}), observations: sightOf(images), now: Date.now() },
     { kind: { kind: "Pod" }, operation: "CREATE", object, namespace },
   );
   if (!answer.allowed) throw new Error(answer.message);
@@ -47,7 +47,7 @@ function patch(pod: Pod, body: readonly JsonPatchOperation[]): Promise<Pod> {
 }
 
 function decisionOf(pod: Pod, policy = both, images = KNOWN): readonly JsonPatchOperation[] {
-  const seen = { policy: policyInForce(policy), keys: ["supported-arch"], sight: sightOf(images) };
+  const seen = { policy: policyInForce(policy), keys: ["supported-arch"], observations: sightOf(images) };
   const { patch: body } = decidePod({ pod, ...seen, now: Date.now() });
   if (body === undefined) throw new Error("there is nothing to change");
   return body;
@@ -138,7 +138,7 @@ describe("the reconciler, with a real API server", () => {
       rules: podRules({
         namespaceLabels: () => ({}),
         policies: () => policiesOf({ p: both }),
-        sight: { look: (question) => sightOf(images).look(question) },
+        observations: { look: (question) => sightOf(images).look(question) },
         demand: { want: () => undefined },
         clock: systemClock,
       }),

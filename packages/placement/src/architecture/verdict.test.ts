@@ -15,8 +15,8 @@ import {
   termOf,
   verdictOf,
 } from "./testing/judging.ts";
+import { type KnownImages } from "./testing/observations.ts";
 import { type PolicyInit } from "./testing/policies.ts";
-import { type KnownImages } from "./testing/sight.ts";
 import { recheckAfter, wantsOf } from "./verdict.ts";
 
 describe("S-2 a pod with more than 64 different images", () => {

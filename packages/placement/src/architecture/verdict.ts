@@ -9,7 +9,7 @@ import { ownValue } from "../node/mark.ts";
 import { field, listField, textField } from "../node/untrusted-json.ts";
 import { ARCHITECTURES_ANNOTATION } from "./document.ts";
 import { overrideOf } from "./govern.ts";
-import type { ImageQuestion, ImageSight } from "./image-sight.ts";
+import type { ImageObservations, ImageQuestion } from "./image-observations.ts";
 import { imageUses } from "./images.ts";
 import {
   allowsArchitecture,
@@ -43,7 +43,11 @@ interface JudgeOptions {
  * The annotation of the pod wins over the image overrides of the policy, and these win over the registry. Known images
  * always restrict the pod, whatever the policy says about unknown ones: Berth never allows a known mismatch.
  */
-export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOptions): PodVerdict {
+export function judge(
+  question: PodQuestion,
+  observations: ImageObservations,
+  options: JudgeOptions,
+): PodVerdict {
   const { policy, namespace, annotations, spec } = question;
   if (policy === undefined) {
     const message = "no architecture policy governs it";
@@ -51,7 +55,8 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
   }
   const uses = imageUses(spec, namespace);
   const count = new Set(uses.map(({ question }) => question.image)).size;
-  const seen = count > MAX_IMAGES ? [] : uses.map((use) => ({ use, knowledge: sight.look(use.question) }));
+  const seen =
+    count > MAX_IMAGES ? [] : uses.map((use) => ({ use, knowledge: observations.look(use.question) }));
   const os = osOf(spec, seen);
   const text = ownValue(annotations, ARCHITECTURES_ANNOTATION);
   const given = readArchitectures(text);

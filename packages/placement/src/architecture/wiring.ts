@@ -79,7 +79,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
   const context = (): ArchitectureAdmission | undefined => {
     const policies = inForce()?.policies;
     const namespaceLabels = (name: string) => watches.namespaceLabels(name) ?? undefined;
-    return policies && { policies, namespaceLabels, ownNamespace, sight: images, now: clock.now() };
+    return policies && { policies, namespaceLabels, ownNamespace, observations: images, now: clock.now() };
   };
   /** Each replica answers reviews from its own memory, so it looks up the images of all pods that it sees. */
   const lookUp = (found: Iterable<Pod>): void => {
@@ -184,7 +184,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
     log,
   });
   const namespaceLabels = (name: string) => watches.namespaceLabels(name);
-  const rules = { policies: inForce, sight: images, demand: images, observer, ownNamespace, clock };
+  const rules = { policies: inForce, observations: images, demand: images, observer, ownNamespace, clock };
   const podController: Controller = createObjectController({
     ...host,
     ...podRules({
@@ -247,7 +247,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
   const answers = {
     namespaceLabels: (name: string) => watches.namespaceLabels(name) ?? undefined,
     ownNamespace,
-    sight: images,
+    observations: images,
     now: () => clock.now(),
     onPod: (result: Parameters<typeof architectureMetrics.admitted>[0]) =>
       architectureMetrics.admitted(result),

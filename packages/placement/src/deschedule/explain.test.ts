@@ -2,7 +2,7 @@ import { aNode, aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { explainDescheduling } from "./explain.ts";
 import type { FitResult } from "./fit.ts";
-import { aPolicy, GPU, gpuPod, sight } from "./testing/lost.ts";
+import { aPolicy, GPU, gpuPod, observations } from "./testing/lost.ts";
 
 const bare = aNode("n1").build();
 const gpuNode = aNode("n1")
@@ -14,7 +14,7 @@ const explained = (
   spec: object = {},
   fit: FitResult = { node: "n9" },
 ) =>
-  explainDescheduling(pod.build(), node, [aPolicy(spec)], { sight, fit: () => fit }).map(
+  explainDescheduling(pod.build(), node, [aPolicy(spec)], { observations, fit: () => fit }).map(
     ({ state, reason, message }) => `${state} ${reason ?? "-"}: ${message}`,
   );
 const zoned = gpuPod("a").selecting({ zone: "a" });

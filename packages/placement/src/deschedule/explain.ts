@@ -2,7 +2,7 @@
 import type { Node, Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import type { FitResult } from "./fit.ts";
-import { type JudgeSight, judge, scopedKeys } from "./judge.ts";
+import { type JudgeObservations, judge, scopedKeys } from "./judge.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
 export interface PodDescheduling {
@@ -20,10 +20,10 @@ export function explainDescheduling(
   pod: Pod,
   node: Node | undefined,
   policies: readonly DeschedulePolicyInForce[],
-  { sight, fit }: { readonly sight: JudgeSight; readonly fit: (pod: Pod) => FitResult },
+  { observations, fit }: { readonly observations: JudgeObservations; readonly fit: (pod: Pod) => FitResult },
 ): readonly PodDescheduling[] {
   return policies.flatMap((policy): readonly PodDescheduling[] => {
-    const verdict = judge(pod, node, policy, sight);
+    const verdict = judge(pod, node, policy, observations);
     const { rule, spec } = policy;
     const of = { policy: rule };
     if (verdict.state === "outside") return [];
@@ -31,7 +31,8 @@ export function explainDescheduling(
       return [{ ...of, state: "Stays", reason: verdict.reason, message: verdict.message }];
     if (verdict.state === "unknown")
       return [{ ...of, state: "Unknown", message: "Berth cannot tell now whether its node is right for it" }];
-    if (verdict.state === "fits") return [{ ...of, state: "Fits", message: wouldEvict(pod, policy, sight) }];
+    if (verdict.state === "fits")
+      return [{ ...of, state: "Fits", message: wouldEvict(pod, policy, observations) }];
     if (spec.dryRun) return [{ ...of, state: "Lost", reason: reasons.DryRun, message: verdict.message }];
     const found = spec.requireFit === "False" ? undefined : fit(pod);
     if (found !== undefined && "reason" in found)
@@ -44,9 +45,9 @@ export function explainDescheduling(
   });
 }
 
-function wouldEvict(pod: Pod, policy: DeschedulePolicyInForce, sight: JudgeSight): string {
+function wouldEvict(pod: Pod, policy: DeschedulePolicyInForce, observations: JudgeObservations): string {
   const { spec } = policy;
-  const keys = scopedKeys(pod, policy, sight) ?? [];
+  const keys = scopedKeys(pod, policy, observations) ?? [];
   const what = [
     ...(keys.length > 0 ? [`its node no longer matches it in ${keys.join(", ")}`] : []),
     ...(spec.taints.length > 0

@@ -5,7 +5,7 @@ import { isEmptySelector, matchesSelector } from "../node/selector.ts";
 import { labelCheck, type NodeCheck, taintCheck } from "./fit-static.ts";
 
 /** The part of the cluster that these criteria read. See `Ground`. */
-interface Surroundings {
+interface CommandDeps {
   readonly nodes: Iterable<Node>;
   podsOn(node: string): readonly Pod[];
   namespaceLabels(name: string): Readonly<Record<string, string>> | undefined;
@@ -33,7 +33,7 @@ export function readsNeighbours(pod: Pod): boolean {
 }
 
 /** Reads the pods of all nodes once, then answers about each node. */
-export function topologyCheck(pod: Pod, around: Surroundings): NodeCheck {
+export function topologyCheck(pod: Pod, around: CommandDeps): NodeCheck {
   const spreads = (pod.spec?.topologySpreadConstraints ?? []).filter(
     ({ whenUnsatisfiable }) => whenUnsatisfiable === "DoNotSchedule",
   );
@@ -56,7 +56,7 @@ export function topologyCheck(pod: Pod, around: Surroundings): NodeCheck {
 }
 
 /** Each term needs a pod in the domain of the node that matches all terms. The first pod of its own kind needs none. */
-function affinityRule(pod: Pod, around: Surroundings): Rule {
+function affinityRule(pod: Pod, around: CommandDeps): Rule {
   const terms = required(pod.spec?.affinity?.podAffinity);
   const near = terms.map(() => new Set<string>());
   const isFor = (other: Pod): boolean => terms.every((term) => selects(term, pod, other, around));
@@ -80,7 +80,7 @@ function affinityRule(pod: Pod, around: Surroundings): Rule {
 }
 
 /** Neither the pod's terms nor those of the other pods allow two of them in one domain. */
-function antiAffinityRule(pod: Pod, around: Surroundings): Rule {
+function antiAffinityRule(pod: Pod, around: CommandDeps): Rule {
   const terms = required(pod.spec?.affinity?.podAntiAffinity);
   const avoided = new Map<string, Set<string>>();
   const avoid = ({ topologyKey }: PodAffinityTerm, { metadata }: Node): void => {
@@ -183,7 +183,7 @@ function selects(
   { namespaces = [], namespaceSelector, labelSelector }: PodAffinityTerm,
   { metadata: of }: Pod,
   { metadata: other }: Pod,
-  around: Surroundings,
+  around: CommandDeps,
 ): boolean {
   const namespace = other?.namespace ?? "";
   const isThere =

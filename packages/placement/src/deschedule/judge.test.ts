@@ -2,16 +2,21 @@ import type { Node, NodeSelectorTerm, Pod } from "@berth/kube";
 import { aNode, aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
-import { type JudgeSight, judge } from "./judge.ts";
-import { aPolicy, GPU, gpuPod, sight } from "./testing/lost.ts";
+import { type JudgeObservations, judge } from "./judge.ts";
+import { aPolicy, GPU, gpuPod, observations } from "./testing/lost.ts";
 
 const bare = aNode("n1").build();
 const gpuNode = aNode("n1")
   .labelled({ [GPU]: "true" })
   .build();
 
-function stateOf(pod: PodBuilder, node: Node | undefined, spec: object = {}, more: Partial<JudgeSight> = {}) {
-  const { state, ...why } = judge(pod.build(), node, aPolicy(spec), { ...sight, ...more });
+function stateOf(
+  pod: PodBuilder,
+  node: Node | undefined,
+  spec: object = {},
+  more: Partial<JudgeObservations> = {},
+) {
+  const { state, ...why } = judge(pod.build(), node, aPolicy(spec), { ...observations, ...more });
   return "reason" in why ? `${state} ${why.reason}` : state;
 }
 const withAffinity = (...nodeSelectorTerms: NodeSelectorTerm[]): PodBuilder =>
@@ -38,7 +43,7 @@ const noOwner = aPod("a")
 
 describe("a pod that asks for a label", () => {
   it("D-A1 is lost while its node lacks the label, and fits while the node has it", () => {
-    expect(judge(gpuPod("a").build(), bare, aPolicy(), sight)).toEqual({
+    expect(judge(gpuPod("a").build(), bare, aPolicy(), observations)).toEqual({
       state: "lost",
       message: "it asks for example.com/gpu=true, and its node has no such label",
     });
@@ -46,7 +51,7 @@ describe("a pod that asks for a label", () => {
     const other = aNode("n1")
       .labelled({ [GPU]: "no" })
       .build();
-    expect(judge(gpuPod("a").build(), other, aPolicy(), sight)).toMatchObject({
+    expect(judge(gpuPod("a").build(), other, aPolicy(), observations)).toMatchObject({
       message: "it asks for example.com/gpu=true, and its node has example.com/gpu=no",
     });
   });
@@ -116,7 +121,7 @@ describe("the scope of a policy", () => {
   it("D-A27 is about a pod that asks for nothing, where the policy names taints", () => {
     const pod = aPod("a").ownedBy("ReplicaSet", "web").on("n1");
     const tainted = aNode("n1").tainted("arch=arm64:NoSchedule").build();
-    expect(judge(pod.build(), tainted, aPolicy({ taints: ["arch"] }), sight)).toEqual({
+    expect(judge(pod.build(), tainted, aPolicy({ taints: ["arch"] }), observations)).toEqual({
       state: "lost",
       message: "it does not tolerate the taint arch=arm64:NoSchedule of its node",
     });
@@ -127,7 +132,7 @@ describe("the scope of a policy", () => {
 });
 
 describe("what Berth does not know", () => {
-  it.each<[string, Node | undefined, Partial<JudgeSight>, string]>([
+  it.each<[string, Node | undefined, Partial<JudgeObservations>, string]>([
     ["D-A28 the node", undefined, {}, "unknown"],
     ["D-A29 the labels of the namespace", bare, { namespaceLabels: () => undefined }, "unknown"],
     ["D-A30 a namespace that is not there has no labels", bare, { namespaceLabels: () => null }, "lost"],
@@ -148,7 +153,7 @@ describe("what Berth does not know", () => {
 describe("pods that stay", () => {
   const ignore = { namespaceLabels: () => ({ "berth.dev/deschedule": "ignore" }) };
   const hostPath = withSpec({ volumes: [{ name: "v", hostPath: { path: "/data" } }] });
-  it.each<[string, PodBuilder, string, object?, Partial<JudgeSight>?]>([
+  it.each<[string, PodBuilder, string, object?, Partial<JudgeObservations>?]>([
     ["D-A35 not bound", aPod("a").selecting({ [GPU]: "true" }), "outside"],
     ["D-A36 ended well", gpuPod("a").phase("Succeeded"), "outside"],
     ["D-A37 ended badly", gpuPod("a").phase("Failed"), "outside"],

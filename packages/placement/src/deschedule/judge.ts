@@ -12,7 +12,7 @@ import type { DeschedulePolicyInForce } from "./policy.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
-export interface JudgeSight {
+export interface JudgeObservations {
   /** `null`: there is no such namespace. `undefined`: not known yet. */
   readonly namespaceLabels: (name: string) => Labels | null | undefined;
   /** The keys that rules for labels write. `undefined`: not known yet. */
@@ -43,13 +43,13 @@ export function judge(
   pod: Pod,
   node: Node | undefined,
   policy: DeschedulePolicyInForce,
-  sight: JudgeSight,
+  observations: JudgeObservations,
 ): Verdict {
   if (isEnding(pod)) return outside;
   const { spec } = policy;
-  const scoped = scopedKeys(pod, policy, sight);
+  const scoped = scopedKeys(pod, policy, observations);
   if (spec.taints.length === 0 && scoped?.length === 0) return outside;
-  const namespace = sight.namespaceLabels(pod.metadata?.namespace ?? "");
+  const namespace = observations.namespaceLabels(pod.metadata?.namespace ?? "");
   if (namespace === undefined || scoped === undefined) return unknown;
   if (!matchesSelector(spec.podSelector, pod.metadata?.labels)) return outside;
   if (!matchesSelector(spec.namespaceSelector, namespace ?? {})) return outside;
@@ -57,7 +57,7 @@ export function judge(
   if (why !== undefined) return { state: "stays", ...why };
   if (node === undefined || node.metadata?.deletionTimestamp !== undefined) return unknown;
   const lacking = failingKeys(pod, node).filter((key) => scoped.includes(key));
-  if (lacking.some((key) => sight.isUnsettled(node, key))) return unknown;
+  if (lacking.some((key) => observations.isUnsettled(node, key))) return unknown;
   const taint = node.spec?.taints?.find((it) => isRefusing(it, spec.taints, pod));
   if (lacking.length === 0 && taint === undefined) return fits;
   return { state: "lost", message: describeLoss(pod, node, lacking, taint) };
@@ -106,7 +106,7 @@ function whyItStays(
 export function scopedKeys(
   pod: Pod,
   { spec }: DeschedulePolicyInForce,
-  { derivedKeys }: Pick<JudgeSight, "derivedKeys">,
+  { derivedKeys }: Pick<JudgeObservations, "derivedKeys">,
 ): readonly string[] | undefined {
   const asked = askedKeys(pod);
   if (asked.length === 0 || spec.keys?.includes(EVERY)) return asked;

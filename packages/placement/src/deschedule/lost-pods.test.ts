@@ -2,7 +2,7 @@ import type { Pod } from "@berth/kube";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { LostPods } from "./lost-pods.ts";
-import { aPolicy, GPU, gpuPod, sight } from "./testing/lost.ts";
+import { aPolicy, GPU, gpuPod, observations } from "./testing/lost.ts";
 
 const bare = aNode("n1").build();
 const gpuNode = aNode("n1")
@@ -15,7 +15,7 @@ class Watch {
   node: typeof bare | undefined = bare;
   policies = [aPolicy()];
   readonly lost = new LostPods({
-    ...sight,
+    ...observations,
     policies: () => this.policies,
     nodeOf: () => this.node,
     monotonic: () => this.nowMs,

@@ -1,10 +1,10 @@
 /** The pods that Berth has found on wrong nodes, by pod and policy. */
 import type { Node, Pod } from "@berth/kube";
 import { type LostPod, nameOf } from "./decide.ts";
-import { type JudgeSight, judge } from "./judge.ts";
+import { type JudgeObservations, judge } from "./judge.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
-export interface LostPodsOptions extends JudgeSight {
+export interface LostPodsOptions extends JudgeObservations {
   readonly policies: () => readonly DeschedulePolicyInForce[];
   readonly nodeOf: (pod: Pod) => Node | undefined;
   /** Monotonic, ms. */

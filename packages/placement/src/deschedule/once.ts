@@ -12,7 +12,7 @@ import { explainDescheduling } from "./explain.ts";
 import { findFit, type Ground } from "./fit.ts";
 import { forbidsNeighbours } from "./fit-topology.ts";
 import { forecastEvictions } from "./forecast.ts";
-import { type JudgeSight, judge } from "./judge.ts";
+import { type JudgeObservations, judge } from "./judge.ts";
 import { ownerOf } from "./ledger.ts";
 import { podFitFields, podProjection } from "./pod-fields.ts";
 import { DESCHEDULE, type DeschedulePolicies, type DeschedulePolicyInForce } from "./policy.ts";
@@ -47,7 +47,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
       add: (plan) => void nodes.set(plan.node.metadata?.name ?? "", afterwards(plan)),
       section({ isWhole, now }) {
         if (!isWhole || found === undefined || labels === undefined) return undefined;
-        const sight = sightOf(facts, labels, run);
+        const observations = sightOf(facts, labels, run);
         const by = (keyOf: (pod: Pod) => string): ((key: string) => readonly Pod[]) => {
           const groups = Map.groupBy(found, keyOf);
           return (key) => groups.get(key) ?? [];
@@ -60,7 +60,8 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
           forbidding: () => forbidding,
         };
         const nodeOf = ({ spec }: Pod): Node | undefined => nodes.get(spec?.nodeName ?? "");
-        const stateOf = (pod: Pod, policy: DeschedulePolicyInForce) => judge(pod, nodeOf(pod), policy, sight);
+        const stateOf = (pod: Pod, policy: DeschedulePolicyInForce) =>
+          judge(pod, nodeOf(pod), policy, observations);
         const lost = policies.flatMap((policy) =>
           found.flatMap((pod): readonly LostPod[] => {
             const verdict = stateOf(pod, policy);
@@ -93,7 +94,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     const ground: Ground = { nodes, podsOn: () => [], namespaceLabels: (name) => labels.get(name) };
     const node = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
     const said = explainDescheduling(pod, node, policies, {
-      sight: sightOf(facts, labels, run),
+      observations: sightOf(facts, labels, run),
       fit: (one) => findFit(one, "PendingOk", ground),
     });
     return { data: { descheduling: said }, blocks: (style) => formatDescheduling(said, style) };
@@ -118,7 +119,7 @@ function sightOf(
   facts: readonly NodeFacts[],
   labels: ReadonlyMap<string, Readonly<Record<string, string>>>,
   { installation, clock }: OneShotRun,
-): JudgeSight {
+): JudgeObservations {
   const now = clock.now();
   const wired = facts.map(
     ({ capability: of, isGiven }): WiredFacts => ({ capability: of, known: () => isGiven }),

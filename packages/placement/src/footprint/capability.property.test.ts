@@ -51,7 +51,7 @@ const pods = tolds.map((all) => all.map(toPod));
 
 function decide(seen: readonly Pod[], node = makeNode()) {
   return decideFootprints({ node, owned: new Map() }, footprints, {
-    sight: sightOf({ pods: seen }),
+    observations: sightOf({ pods: seen }),
   }).decision;
 }
 
@@ -117,7 +117,9 @@ describe("the marks of a node", () => {
           );
         let node = editNode(makeNode(), { labels: keys("label/"), annotations: keys("annotation/") });
         for (const seen of life) {
-          const on = [bindFootprints({ footprints: () => footprints, sight: sightOf({ pods: seen }) })];
+          const on = [
+            bindFootprints({ footprints: () => footprints, observations: sightOf({ pods: seen }) }),
+          ];
           node = settle(node, on);
           expect(planWith(node, on).changes).toEqual([]);
         }
@@ -132,7 +134,7 @@ describe("the marks of a node", () => {
   it("are never refused by the API server's rules", () => {
     fc.assert(
       fc.property(pods, (all) => {
-        const on = [bindFootprints({ footprints: () => footprints, sight: sightOf({ pods: all }) })];
+        const on = [bindFootprints({ footprints: () => footprints, observations: sightOf({ pods: all }) })];
         const reasons = new Set(planWith(makeNode(), on).findings.map(({ reason }) => reason));
         expect(reasons.has("MarkInvalid") || reasons.has("ProtectedKey") || reasons.has("MarkConflict")).toBe(
           false,
@@ -152,7 +154,7 @@ const world = sightOf({
 });
 const boundTo = (specs: Readonly<Record<string, NodeFootprintSpec>>) => {
   const compiled = footprintsOf(specs);
-  return bindFootprints({ footprints: () => compiled, sight: world });
+  return bindFootprints({ footprints: () => compiled, observations: world });
 };
 
 capabilityContract({

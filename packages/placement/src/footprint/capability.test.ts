@@ -234,9 +234,9 @@ describe("what is not known yet", () => {
   });
 
   it("lets new marks be set that are certain", () => {
-    const sight = { ownersUnknown: new Set(["b"]) };
+    const observations = { ownersUnknown: new Set(["b"]) };
     const node = after(n1, [makeAteom("C", "c")]);
-    const next = after(node, [makeAteom("A", "a"), makeAteom("B", "b")], ATELET, sight);
+    const next = after(node, [makeAteom("A", "a"), makeAteom("B", "b")], ATELET, observations);
     expect(marked(next)).toBe("A C");
     expect(marked(after(next, [makeAteom("A", "a"), makeAteom("B", "b")]))).toBe("A B");
   });
@@ -255,7 +255,7 @@ describe("what is not known yet", () => {
   });
 
   it("is nothing while no document has been read", () => {
-    const capability = bindFootprints({ footprints: () => undefined, sight: sightOf({ pods: [] }) });
+    const capability = bindFootprints({ footprints: () => undefined, observations: sightOf({ pods: [] }) });
     const node = after(n1, [makeAteom("A", "a")]);
     expect(settle(node, [capability])).toBe(node);
     expect(
@@ -290,7 +290,7 @@ describe("documents that come and go", () => {
     const footprints = compileFootprints({ sources: [documentsOf(ATELET, "config"), documentsOf(ATELET)] });
     const capability = bindFootprints({
       footprints: () => footprints,
-      sight: sightOf({ pods: [makeAteom("B", "b")] }),
+      observations: sightOf({ pods: [makeAteom("B", "b")] }),
     });
     const next = settle(node, [capability]);
     expect(marked(next)).toBe("B");
@@ -308,7 +308,7 @@ describe("documents that come and go", () => {
     const { footprints: before } = footprintsOf(ATELET);
     const sources = [documentsOf(other, "config"), documentsOf(ATELET)];
     const footprints = compileFootprints({ sources, before });
-    const capability = bindFootprints({ footprints: () => footprints, sight: sightOf({ pods: [] }) });
+    const capability = bindFootprints({ footprints: () => footprints, observations: sightOf({ pods: [] }) });
     expect(marked(settle(node, [capability]))).toBe("");
   });
 });

@@ -25,7 +25,7 @@ import {
 import { MAX_RECORD_BYTES } from "../node/record.ts";
 import { matchesSelector } from "../node/selector.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
-import type { FootprintSight } from "./footprint-sight.ts";
+import type { FootprintObservations } from "./footprint-observations.ts";
 import { claimId, type NodePast, type NodePasts, type PodUse, useOf } from "./use.ts";
 
 /** Fields of a Node that footprints read. The conditions show whether the node is lost. */
@@ -52,7 +52,7 @@ export interface FootprintCapability extends BoundCapability {
 export interface FootprintBinding {
   /** The footprints in force; `undefined` until some source has been read. */
   readonly footprints: () => Footprints | undefined;
-  readonly sight: FootprintSight;
+  readonly observations: FootprintObservations;
 }
 
 /**
@@ -60,7 +60,7 @@ export interface FootprintBinding {
  * annotations that begin with its claim prefix. Berth reads existing marks back only when it first examines a node, to
  * find the group of pods without an owner. It remembers the group for which each pod counted at the last check.
  */
-export function bindFootprints({ footprints: current, sight }: FootprintBinding): FootprintCapability {
+export function bindFootprints({ footprints: current, observations }: FootprintBinding): FootprintCapability {
   // By node name, until the node is gone: some hundred bytes per pod that counts. A recreated node has other pods.
   const memory = new Map<string, { readonly uid: string | undefined; readonly pasts: NodePasts }>();
   const pastsOf = ({ metadata }: Node): NodePasts => {
@@ -76,7 +76,10 @@ export function bindFootprints({ footprints: current, sight }: FootprintBinding)
         return { capability: FOOTPRINT, policy: unreadPolicy, decision: nothingWanted };
       }
       const { name = "", uid } = view.node.metadata ?? {};
-      const { decision, pasts } = decideFootprints(view, footprints, { sight, pasts: pastsOf(view.node) });
+      const { decision, pasts } = decideFootprints(view, footprints, {
+        observations,
+        pasts: pastsOf(view.node),
+      });
       if (pasts.size === 0) memory.delete(name);
       else memory.set(name, { uid, pasts });
       return { capability: FOOTPRINT, policy: footprints.policy, decision };
@@ -87,7 +90,7 @@ export function bindFootprints({ footprints: current, sight }: FootprintBinding)
 }
 
 interface Around {
-  readonly sight: FootprintSight;
+  readonly observations: FootprintObservations;
   /** What earlier checks of the node found. Default: this is the first check. */
   readonly pasts?: NodePasts;
 }
@@ -140,7 +143,7 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
     outcome("Excluded");
     return;
   }
-  const use = useOf(footprint, view, around.sight, draft.pasts.get(rule));
+  const use = useOf(footprint, view, around.observations, draft.pasts.get(rule));
   if (use.past === undefined) draft.pasts.delete(rule);
   else draft.pasts.set(rule, use.past);
   if (use.needed) want(draft, footprint, use.groups);

@@ -32,7 +32,7 @@ function planOf(names: readonly string[], count: number, { value, node = makeNod
   );
   const specs = Object.fromEntries(names.map((name) => [name, claiming(name.slice(0, 1), value)]));
   const footprints = footprintsOf(specs);
-  const capability = bindFootprints({ footprints: () => footprints, sight: sightOf({ pods }) });
+  const capability = bindFootprints({ footprints: () => footprints, observations: sightOf({ pods }) });
   const merged = mergeContributions([capability.contribute({ node, owned: new Map() }, NEW_YEAR)]);
   return planNode({ node, merged, installation: "berth", now: NEW_YEAR });
 }

@@ -7,7 +7,7 @@ import { ownedMarks, recordOf } from "../node/record.ts";
 import { agentProblemOn, isAgentChecked } from "./agent/check.ts";
 import { type FootprintPhase } from "./capability.ts";
 import { type Footprint, type Footprints } from "./footprint.ts";
-import { type FootprintSight } from "./footprint-sight.ts";
+import { type FootprintObservations } from "./footprint-observations.ts";
 import { claimKey } from "./groups.ts";
 import { podNeeds } from "./needs.ts";
 import { type PodUse, podUses } from "./use.ts";
@@ -43,7 +43,7 @@ export interface FootprintExplanation extends FootprintStanding {
 }
 
 export interface ExplanationAround {
-  readonly sight: FootprintSight;
+  readonly observations: FootprintObservations;
   readonly installation: string;
   /** The outcomes of the footprint decision on the node. */
   readonly outcomes: readonly RuleOutcome[];
@@ -52,19 +52,19 @@ export interface ExplanationAround {
 export function explainFootprints(
   node: Node,
   { footprints }: Pick<Footprints, "footprints">,
-  { sight, installation, outcomes }: ExplanationAround,
+  { observations, installation, outcomes }: ExplanationAround,
 ): readonly FootprintExplanation[] {
   const owned = ownedMarks(recordOf(node), installation);
   return footprints.map((footprint) => {
     const { rule, claims, agent } = footprint;
-    const uses = podUses(footprint, { node, owned }, sight);
+    const uses = podUses(footprint, { node, owned }, observations);
     const pods = uses?.map(toPod).sort((a, b) => (a.pod < b.pod ? -1 : 1));
     return {
       footprint: rule,
       ...standingOf(footprint, node, outcomes),
       pods,
       claims: claims === undefined ? [] : claimsOf(node, claims.annotationPrefix, pods ?? []),
-      ...(agent && { agent: agentOn(node, { ...footprint, agent }, sight) }),
+      ...(agent && { agent: agentOn(node, { ...footprint, agent }, observations) }),
     };
   });
 }
@@ -109,10 +109,10 @@ function claimsOf(
 function agentOn(
   node: Node,
   footprint: Parameters<typeof agentProblemOn>[0],
-  sight: FootprintSight,
+  observations: FootprintObservations,
 ): NonNullable<FootprintExplanation["agent"]> {
   const { namespace, name } = footprint.agent;
-  const daemonSet = isAgentChecked(footprint) ? sight.daemonSet(namespace, name) : undefined;
+  const daemonSet = isAgentChecked(footprint) ? observations.daemonSet(namespace, name) : undefined;
   const problem = daemonSet === undefined ? undefined : agentProblemOn(footprint, daemonSet, node);
   return { daemonSet: `${namespace}/${name}`, ...(problem && { problem: problem.message }) };
 }
@@ -129,18 +129,21 @@ export interface FootprintOfPod extends PodExplanation {
 export function explainPodFootprints(
   pod: Pod,
   { footprints }: Pick<Footprints, "footprints">,
-  { node, sight, installation, outcomes }: ExplanationAround & { readonly node: Node | undefined },
+  { node, observations, installation, outcomes }: ExplanationAround & { readonly node: Node | undefined },
 ): readonly FootprintOfPod[] {
   const owned = ownedMarks(node === undefined ? { state: "absent" } : recordOf(node), installation);
   const { uid } = pod.metadata ?? {};
   return footprints.map((footprint): FootprintOfPod => {
     // Include the other pods of the node: a mark that one of them accounts for says nothing about this pod.
-    const beside = (sight.pods(footprint, node?.metadata?.name ?? "") ?? []).filter(
+    const beside = (observations.pods(footprint, node?.metadata?.name ?? "") ?? []).filter(
       ({ metadata }) => metadata?.uid !== uid,
     );
-    const together: FootprintSight = { ...sight, pods: () => [pod, ...beside] };
+    const together: FootprintObservations = { ...observations, pods: () => [pod, ...beside] };
     const use = podUses(footprint, { node: node ?? {}, owned }, together)?.find((one) => one.pod === pod);
-    const { is, group, why } = use ?? { is: "Ignored" as const, why: whyIgnored(pod, footprint, sight) };
+    const { is, group, why } = use ?? {
+      is: "Ignored" as const,
+      why: whyIgnored(pod, footprint, observations),
+    };
     return {
       footprint: footprint.rule,
       is,
@@ -153,8 +156,8 @@ export function explainPodFootprints(
   });
 }
 
-function whyIgnored(pod: Pod, footprint: Footprint, sight: FootprintSight): string {
-  if (podNeeds(pod, footprint, sight) !== "no") {
+function whyIgnored(pod: Pod, footprint: Footprint, observations: FootprintObservations): string {
+  if (podNeeds(pod, footprint, observations) !== "no") {
     const { grouping } = footprint;
     return grouping.by === "PodLabel"
       ? `it does not have the label ${grouping.label}, by which pods are grouped`
@@ -162,5 +165,7 @@ function whyIgnored(pod: Pod, footprint: Footprint, sight: FootprintSight): stri
   }
   const { deletionTimestamp: _, ...metadata } = pod.metadata ?? {};
   const alive: Pod = { ...pod, metadata, status: { phase: "Running" } };
-  return podNeeds(alive, footprint, sight) === "no" ? "no workload takes it" : "it is finished, or ends";
+  return podNeeds(alive, footprint, observations) === "no"
+    ? "no workload takes it"
+    : "it is finished, or ends";
 }

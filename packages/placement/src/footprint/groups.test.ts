@@ -13,7 +13,7 @@ const BY_LABEL: FootprintGroup = { by: "PodLabel", label: "ate.dev/worker-pool-u
 function group(
   by: FootprintGroup,
   pod: Parameters<typeof groupOf>[0],
-  { claims = true, ...sight }: SightInit & { readonly claims?: boolean } = {},
+  { claims = true, ...observations }: SightInit & { readonly claims?: boolean } = {},
 ): PodGroup {
   const footprint = footprintOf({
     workloads: [{ podSelector: { matchLabels: { a: "b" } } }],
@@ -23,7 +23,7 @@ function group(
       ...(claims && { claims: { annotationPrefix: PREFIX } }),
     },
   });
-  return groupOf(pod, footprint, sightOf(sight));
+  return groupOf(pod, footprint, sightOf(observations));
 }
 
 describe("the group of a pod", () => {
@@ -65,9 +65,11 @@ describe("the group of a pod", () => {
 
   it("is not known before its owners are, and left open when there is none of the kind", () => {
     const verified = { ...BY_LABEL, owner: POOL };
-    const sight = { ownersUnknown: new Set(["p"]) };
-    expect(group(verified, makeAteom("A", "p"), sight)).toEqual({ is: "unknown" });
-    expect(group({ by: "OwnerUID", owner: POOL }, makeAteom("A", "p"), sight)).toEqual({ is: "unknown" });
+    const observations = { ownersUnknown: new Set(["p"]) };
+    expect(group(verified, makeAteom("A", "p"), observations)).toEqual({ is: "unknown" });
+    expect(group({ by: "OwnerUID", owner: POOL }, makeAteom("A", "p"), observations)).toEqual({
+      is: "unknown",
+    });
     const bare = makeAteom("A", "p", { owners: ["apps/ReplicaSet rs"] });
     const why = "it has no owner of the kind that forms groups";
     expect(group(verified, bare)).toEqual({ is: "ownerless", name: "A", why });

@@ -4,7 +4,7 @@ import type { Pod } from "@berth/kube";
 import { ownValue } from "../node/mark.ts";
 import { annotationKeyProblem } from "../node/validate.ts";
 import type { Footprint } from "./footprint.ts";
-import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
+import type { FootprintObservations, OwnerIdentity } from "./footprint-observations.ts";
 
 export type PodGroup =
   /** `name` is `""` when all pods form one group. */
@@ -24,12 +24,16 @@ export type PodGroup =
 
 type Kind = Pick<OwnerIdentity, "group" | "kind">;
 
-export function groupOf(pod: Pod, footprint: Footprint, sight: Pick<FootprintSight, "owners">): PodGroup {
+export function groupOf(
+  pod: Pod,
+  footprint: Footprint,
+  observations: Pick<FootprintObservations, "owners">,
+): PodGroup {
   const { grouping } = footprint;
   if (grouping.by === "PodLabel")
-    return labelGroup(pod, { ...grouping, prefix: footprint.claims?.annotationPrefix }, sight);
+    return labelGroup(pod, { ...grouping, prefix: footprint.claims?.annotationPrefix }, observations);
   if (grouping.by === "OwnerUID") {
-    const owners = sight.owners(pod);
+    const owners = observations.owners(pod);
     if (owners === undefined) return { is: "unknown" };
     const owner = owners.find((it) => isOf(it, grouping.owner));
     return owner === undefined ? { is: "ownerless", why: NO_OWNER } : named(owner.uid);
@@ -62,13 +66,17 @@ function labelOf({ metadata }: Pod, { label, prefix }: LabelGrouping): { readonl
   return { is: "refused", why: `${label} cannot name a claim: ${problem}` };
 }
 
-function labelGroup(pod: Pod, grouping: LabelGrouping, sight: Pick<FootprintSight, "owners">): PodGroup {
+function labelGroup(
+  pod: Pod,
+  grouping: LabelGrouping,
+  observations: Pick<FootprintObservations, "owners">,
+): PodGroup {
   const read = labelOf(pod, grouping);
   if ("is" in read) return read;
   const { name } = read;
   const { label, verify } = grouping;
   if (verify === undefined) return { is: "group", name };
-  const owners = sight.owners(pod);
+  const owners = observations.owners(pod);
   if (owners === undefined) return { is: "unknown" };
   const owner = owners.find((it) => isOf(it, verify));
   if (owner === undefined) return { is: "ownerless", name, why: NO_OWNER };

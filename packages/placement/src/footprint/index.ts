@@ -2,7 +2,7 @@ export { waitContainer } from "../api/wait-container.ts";
 export * from "./capability.ts";
 export { compileFootprints, footprintRules } from "./compile.ts";
 export * from "./footprint.ts";
-export * from "./footprint-sight.ts";
+export * from "./footprint-observations.ts";
 export { footprintOnce } from "./once.ts";
 export { holdsOf } from "./permissions.ts";
 export { type WaitAnswers, waitAdmission } from "./wait/admission.ts";

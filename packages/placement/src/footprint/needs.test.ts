@@ -11,9 +11,9 @@ const EFS = "efs.csi.aws.com";
 const LABELLED: FootprintWorkload = { podSelector: { matchLabels: { app: "a" } } };
 const AGENT = { daemonSet: { namespace: "system", name: "agent" } };
 
-function needs(workloads: readonly FootprintWorkload[], pod: Pod, sight: SightInit = {}): string {
+function needs(workloads: readonly FootprintWorkload[], pod: Pod, observations: SightInit = {}): string {
   const footprint = footprintOf({ workloads, node: { label: { key: "example.com/agent" } }, agent: AGENT });
-  return podNeeds(pod, footprint, sightOf(sight));
+  return podNeeds(pod, footprint, sightOf(observations));
 }
 
 const labelled = (init: PodInit = {}): Pod => makePod("p", { labels: { app: "a" }, ...init });

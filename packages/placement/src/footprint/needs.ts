@@ -5,23 +5,23 @@ import { controllerOf, groupOf } from "../node/owner-reference.ts";
 import { isPositiveQuantity } from "../node/quantity.ts";
 import { isEmptySelector, matchesSelector } from "../node/selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
-import type { FootprintSight } from "./footprint-sight.ts";
+import type { FootprintObservations } from "./footprint-observations.ts";
 
 /** `unknown`: Berth has not read data that the answer needs. */
 export type Answer = "yes" | "no" | "unknown";
 
-export type NeedSight = Pick<FootprintSight, "namespaceLabels" | "driverOfClaim">;
+export type NeedObservations = Pick<FootprintObservations, "namespaceLabels" | "driverOfClaim">;
 
 /** Phases of a pod whose containers have all ended, for good. */
 export const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
 
 /** One workload that takes the pod is enough. The agent's own pods never need it, and mirror pods never count. */
-export function podNeeds(pod: Pod, footprint: Footprint, sight: NeedSight): Answer {
+export function podNeeds(pod: Pod, footprint: Footprint, observations: NeedObservations): Answer {
   const controller = controllerOf(pod.metadata ?? {});
   if (controller !== undefined && (isNode(controller) || isAgent(pod, controller, footprint))) return "no";
   let answer: Answer = "no";
   for (const workload of footprint.workloads) {
-    const said = isTaken(pod, workload, sight);
+    const said = isTaken(pod, workload, observations);
     if (said === "yes") return "yes";
     if (said === "unknown") answer = "unknown";
   }
@@ -51,14 +51,14 @@ function isAgent(
 }
 
 /** The pod must match every field. A certain answer wins over an unknown one. */
-function isTaken(pod: Pod, workload: NeedingPods, sight: NeedSight): Answer {
+function isTaken(pod: Pod, workload: NeedingPods, observations: NeedObservations): Answer {
   const { podSelector, namespaceSelector, requests, csiDrivers } = workload;
   if (!isCounted(pod, workload)) return "no";
   if (!matchesSelector(podSelector, pod.metadata?.labels)) return "no";
   if (requests.length > 0 && !requests.some((resource) => isRequested(pod, resource))) return "no";
-  const inNamespace = namespaceAnswer(pod, namespaceSelector, sight);
+  const inNamespace = namespaceAnswer(pod, namespaceSelector, observations);
   if (inNamespace === "no" || csiDrivers.length === 0) return inNamespace;
-  const mounted = driverAnswer(pod, csiDrivers, sight);
+  const mounted = driverAnswer(pod, csiDrivers, observations);
   return mounted === "yes" ? inNamespace : mounted;
 }
 
@@ -73,10 +73,10 @@ function isCounted({ metadata, status }: Pod, { ignorePhases, terminating }: Nee
 function namespaceAnswer(
   { metadata }: Pod,
   selector: NeedingPods["namespaceSelector"],
-  sight: NeedSight,
+  observations: NeedObservations,
 ): Answer {
   if (isEmptySelector(selector)) return "yes";
-  const labels = sight.namespaceLabels(metadata?.namespace ?? "");
+  const labels = observations.namespaceLabels(metadata?.namespace ?? "");
   if (labels === undefined) return "unknown";
   // A forced finalization can leave pods without a namespace forever. A new namespace triggers a check of all nodes.
   return labels !== null && matchesSelector(selector, labels) ? "yes" : "no";
@@ -95,10 +95,14 @@ function isRequested({ spec }: Pod, resource: string): boolean {
   return asks(spec) || [...(spec.containers ?? []), ...(spec.initContainers ?? [])].some(asks);
 }
 
-function driverAnswer({ metadata, spec }: Pod, drivers: readonly string[], sight: NeedSight): Answer {
+function driverAnswer(
+  { metadata, spec }: Pod,
+  drivers: readonly string[],
+  observations: NeedObservations,
+): Answer {
   let answer: Answer = "no";
   for (const volume of spec?.volumes ?? []) {
-    const driver = driverOf(volume, metadata, sight);
+    const driver = driverOf(volume, metadata, observations);
     if (driver === undefined) answer = "unknown";
     else if (driver !== null && drivers.includes(driver)) return "yes";
   }
@@ -113,8 +117,12 @@ export function claimOf({ name, persistentVolumeClaim, ephemeral }: Volume, pod:
   return persistentVolumeClaim?.claimName ?? (ephemeral && `${pod}-${name}`);
 }
 
-function driverOf(volume: Volume, metadata: Pod["metadata"], sight: NeedSight): string | null | undefined {
+function driverOf(
+  volume: Volume,
+  metadata: Pod["metadata"],
+  observations: NeedObservations,
+): string | null | undefined {
   if (volume.csi !== undefined) return volume.csi.driver;
   const claim = claimOf(volume, metadata?.name ?? "");
-  return claim === undefined ? null : sight.driverOfClaim(metadata?.namespace ?? "", claim);
+  return claim === undefined ? null : observations.driverOfClaim(metadata?.namespace ?? "", claim);
 }

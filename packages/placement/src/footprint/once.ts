@@ -10,20 +10,20 @@ import { bindFootprints } from "./capability.ts";
 import { footprintClean } from "./clean.ts";
 import { explainFootprints, explainPodFootprints } from "./explain.ts";
 import { type Footprint, type Footprints } from "./footprint.ts";
-import { type FootprintSight } from "./footprint-sight.ts";
+import { type FootprintObservations } from "./footprint-observations.ts";
 import { type FootprintChanges, FootprintForecast } from "./forecast/forecast.ts";
 import { groupOf } from "./groups.ts";
 import { findFootprintEffects } from "./held-once.ts";
 import { podNeeds } from "./needs.ts";
+import { createFootprintObservations, type FootprintWatches } from "./observations.ts";
 import { formatFootprint, formatFootprintEffects, formatFootprintPlan, formatPodFootprints } from "./show.ts";
-import { createFootprintSight, type FootprintWatches } from "./sight.ts";
 
 export const footprintOnce: NodeOnce<Footprints> = {
   ...footprintClean,
   async plan(footprints, at) {
-    const { capability, sight } = await viewFootprints(footprints, at);
+    const { capability, observations } = await viewFootprints(footprints, at);
     const effects = footprints && (await findFootprintEffects(footprints, at.run));
-    const forecast = new FootprintForecast(footprints ?? { footprints: [], faults: [] }, sight);
+    const forecast = new FootprintForecast(footprints ?? { footprints: [], faults: [] }, observations);
     return {
       capability,
       add: (plan, { decision }) => forecast.add(plan, decision.outcomes ?? []),
@@ -42,13 +42,13 @@ export const footprintOnce: NodeOnce<Footprints> = {
     };
   },
   async explain(footprints, at) {
-    const { capability, sight } = await viewFootprints(footprints, at);
+    const { capability, observations } = await viewFootprints(footprints, at);
     const { installation } = at.run;
     return {
       capability,
       section(view, now) {
         const { outcomes = [] } = capability.contribute(view, now).decision;
-        const around = { sight, installation, outcomes };
+        const around = { observations, installation, outcomes };
         const said = footprints === undefined ? [] : explainFootprints(at.node, footprints, around);
         return {
           data: footprints === undefined ? {} : { footprints: said },
@@ -61,13 +61,13 @@ export const footprintOnce: NodeOnce<Footprints> = {
   async explainPod(footprints, { run, owned, pod, nodes }) {
     if (footprints === undefined) return undefined;
     const { nodeName: only = "" } = pod.spec ?? {};
-    const { capability, sight, settle } = await viewFootprints(footprints, { run, owned, only });
+    const { capability, observations, settle } = await viewFootprints(footprints, { run, owned, only });
     await settle(pod);
     const node = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
     const { installation, clock } = run;
     const view = node && { node, owned: ownedMarks(recordOf(node), installation) };
     const { outcomes = [] } = view ? capability.contribute(view, clock.now()).decision : {};
-    const said = explainPodFootprints(pod, footprints, { node, sight, installation, outcomes });
+    const said = explainPodFootprints(pod, footprints, { node, observations, installation, outcomes });
     return { data: { footprints: said }, blocks: (style) => formatPodFootprints(said, style) };
   },
 };
@@ -81,7 +81,7 @@ function withoutSelector({ agent, ...rest }: FootprintChanges): FootprintChanges
 
 interface FootprintView {
   readonly capability: BoundCapability;
-  readonly sight: FootprintSight;
+  readonly observations: FootprintObservations;
   /** Waits until Berth knows what this pod means for footprints, or cannot know. The pod need not be on the node. */
   readonly settle: (pod: Pod) => Promise<void>;
 }
@@ -103,9 +103,9 @@ async function viewFootprints(
   const isWanted = inForce.some(({ agent }) => agent !== undefined);
   const sets = isWanted ? await listDaemonSets(run, UNKNOWN) : undefined;
   const byName = sets && new Map(sets.map((it) => [pathOf(it), it]));
-  const daemonSet: FootprintSight["daemonSet"] = (namespace, name) =>
+  const daemonSet: FootprintObservations["daemonSet"] = (namespace, name) =>
     byName && (byName.get(`${namespace}/${name}`) ?? null);
-  const watches = createFootprintSight({
+  const watches = createFootprintObservations({
     client: only === undefined ? run.client : onlyOf(run.client, only),
     cluster: clusterName("local"),
     clock: run.clock,
@@ -114,7 +114,7 @@ async function viewFootprints(
     onNode: () => undefined,
     onEverything: () => undefined,
   });
-  const { components, sight } = watches;
+  const { components, observations } = watches;
   const mayRead = inForce.length > 0 && (await mayReadPods(run));
   const stop = new AbortController();
   const signal = AbortSignal.any([run.signal, stop.signal]);
@@ -132,10 +132,10 @@ async function viewFootprints(
     }
   }
   return {
-    capability: bindFootprints({ footprints: () => footprints, sight }),
-    sight,
+    capability: bindFootprints({ footprints: () => footprints, observations }),
+    observations,
     async settle(pod) {
-      if (mayRead) await untilKnown(inForce, { sight, podsOf: () => [pod] }, run);
+      if (mayRead) await untilKnown(inForce, { observations, podsOf: () => [pod] }, run);
     },
   };
 }
@@ -150,7 +150,7 @@ async function mayReadPods(run: OneShotRun): Promise<boolean> {
 /** Waits until no pod is open. Each check also requests the owners of the pods. */
 async function untilKnown(
   footprints: readonly Footprint[],
-  watches: Pick<FootprintWatches, "sight" | "podsOf">,
+  watches: Pick<FootprintWatches, "observations" | "podsOf">,
   { clock, signal }: OneShotRun,
 ): Promise<void> {
   let least = Number.POSITIVE_INFINITY;
@@ -169,22 +169,22 @@ async function untilKnown(
 /** Number of pods whose need or group is still unknown; infinite while the pods of a footprint are unread. */
 function countOpen(
   footprints: readonly Footprint[],
-  { sight, podsOf }: Pick<FootprintWatches, "sight" | "podsOf">,
+  { observations, podsOf }: Pick<FootprintWatches, "observations" | "podsOf">,
 ): number {
   let open = 0;
   for (const footprint of footprints) {
     const found = podsOf(footprint);
     if (found === undefined) return Number.POSITIVE_INFINITY;
     for (const pod of found) {
-      const needs = podNeeds(pod, footprint, sight);
-      if (needs === "unknown" || (needs === "yes" && groupOf(pod, footprint, sight).is === "unknown"))
+      const needs = podNeeds(pod, footprint, observations);
+      if (needs === "unknown" || (needs === "yes" && groupOf(pod, footprint, observations).is === "unknown"))
         open += 1;
     }
   }
   return open;
 }
 
-type SightClient = Parameters<typeof createFootprintSight>[0]["client"];
+type SightClient = Parameters<typeof createFootprintObservations>[0]["client"];
 
 /** Limits reads of pods to one node. Reads of other resources cover the whole cluster. */
 function onlyOf(client: KubeClient, node: string): SightClient {

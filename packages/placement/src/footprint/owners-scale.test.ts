@@ -146,10 +146,10 @@ describe("what is above a pod and may not be read", () => {
     const report = createNodeReport({ record: ({ reason }) => void events.push(reason) }, undefined);
     const node = { metadata: { name: "n1", uid: "u", resourceVersion: "1" } };
     const memory = createMemory("u");
-    const sight = { ...sightOf({ pods: [forged] }), owners: (pod: Pod) => world.resolver.owners(pod) };
+    const observations = { ...sightOf({ pods: [forged] }), owners: (pod: Pod) => world.resolver.owners(pod) };
     const decide = (): void => {
       const { findings } = decideFootprints({ node, owned: new Map() }, footprints, {
-        sight,
+        observations,
       }).decision;
       report.findings(node, memory, findings);
     };

@@ -27,7 +27,7 @@ import {
   WORKLOADS,
 } from "../node/owner-reference.ts";
 import { BoundedMap } from "./bounded-map.ts";
-import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.ts";
+import type { FootprintObservations, OwnerIdentity, Watching } from "./footprint-observations.ts";
 
 export interface OwnerResolverOptions extends Pick<Watching, "clock" | "log" | "metrics"> {
   readonly client: Pick<KubeClient, "get" | "read">;
@@ -85,7 +85,7 @@ interface Question {
  * a footprint asks for it. Berth retries it every half minute, one owner of each kind. Any other such owner counts as
  * gone for a minute.
  */
-export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
+export class OwnerResolver implements Component, Pick<FootprintObservations, "owners"> {
   readonly name = "footprint-owners";
   readonly #options: OwnerResolverOptions;
   readonly #directory: ResourceDirectory;

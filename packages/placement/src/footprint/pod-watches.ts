@@ -4,7 +4,7 @@ import type { Change, Component, Running } from "@berth/runtime";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
 import { selectorText } from "../node/selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
-import type { FootprintSight, Watching } from "./footprint-sight.ts";
+import type { FootprintObservations, Watching } from "./footprint-observations.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
 import { claimOf } from "./needs.ts";
 
@@ -46,7 +46,7 @@ const VOLUMES: FieldMask = ["name", "csi.driver", "persistentVolumeClaim.claimNa
  * without a node, unless the footprint holds owners. Berth keeps amounts and volumes while a workload asks for them.
  * The first such workload makes Berth read all pods again; they are unknown until then.
  */
-export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
+export class FootprintPods implements Component, Pick<FootprintObservations, "pods"> {
   readonly name = "footprint-pods";
   readonly #options: FootprintPodsOptions;
   readonly #informers: InformerSet<Pod>;

@@ -4,7 +4,7 @@ import { type Reason, reasons } from "../api/reasons.ts";
 import type { NodeView } from "../node/capability.ts";
 import { annotationId, labelId, type MarkId, standingValue } from "../node/mark.ts";
 import { FOOTPRINT, type Footprint } from "./footprint.ts";
-import type { FootprintSight } from "./footprint-sight.ts";
+import type { FootprintObservations } from "./footprint-observations.ts";
 import { claimKey, groupOf, isGroupedByOwner } from "./groups.ts";
 import { podNeeds } from "./needs.ts";
 
@@ -60,14 +60,14 @@ type NodeMarks = Pick<NodeView, "node" | "owned">;
 export function podUses(
   footprint: Footprint,
   view: NodeMarks,
-  sight: FootprintSight,
+  observations: FootprintObservations,
   past?: NodePast,
 ): readonly PodUse[] | undefined {
-  return lookAt(footprint, view, { sight, past })?.uses;
+  return lookAt(footprint, view, { observations, past })?.uses;
 }
 
 interface Around {
-  readonly sight: FootprintSight;
+  readonly observations: FootprintObservations;
   readonly past: NodePast | undefined;
 }
 
@@ -79,11 +79,11 @@ interface Look {
 }
 
 function lookAt(footprint: Footprint, { node, owned }: NodeMarks, around: Around): Look | undefined {
-  const { sight } = around;
-  const pods = sight.pods(footprint, node.metadata?.name ?? "");
+  const { observations } = around;
+  const pods = observations.pods(footprint, node.metadata?.name ?? "");
   if (pods === undefined) return undefined;
   const past = isGroupedAs(footprint, around.past) ? around.past : undefined;
-  const read = pods.flatMap((pod) => useOfPod(pod, footprint, sight) ?? []);
+  const read = pods.flatMap((pod) => useOfPod(pod, footprint, observations) ?? []);
   const isComplete = read.every(({ needs, use }) => needs === "yes" && use.is !== "Unknown");
   const open = unaccountedFor(footprint, { node, owned }, read);
   const left = leftOf(read, past, open);
@@ -117,10 +117,10 @@ interface ReadUse {
   readonly use: PodUse;
 }
 
-function useOfPod(pod: Pod, footprint: Footprint, sight: FootprintSight): ReadUse | undefined {
-  const needs = podNeeds(pod, footprint, sight);
+function useOfPod(pod: Pod, footprint: Footprint, observations: FootprintObservations): ReadUse | undefined {
+  const needs = podNeeds(pod, footprint, observations);
   if (needs === "no") return undefined;
-  const group = groupOf(pod, footprint, sight);
+  const group = groupOf(pod, footprint, observations);
   if (group.is === "none") return undefined;
   if (group.is === "group") return { needs, use: { pod, is: "Counts", group: group.name } };
   if (group.is === "unknown") return { needs, use: { pod, is: "Unknown" } };
@@ -202,10 +202,10 @@ export function claimId({ annotationPrefix }: NonNullable<Footprint["claims"]>, 
 export function useOf(
   footprint: Footprint,
   view: NodeMarks,
-  sight: FootprintSight,
+  observations: FootprintObservations,
   past?: NodePast,
 ): NodeUse {
-  const look = lookAt(footprint, view, { sight, past });
+  const look = lookAt(footprint, view, { observations, past });
   if (look === undefined) return unread;
   const { uses } = look;
   const of = (is: PodUse["is"]): readonly PodUse[] => uses.filter((use) => use.is === is);

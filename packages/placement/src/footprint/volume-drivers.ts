@@ -7,7 +7,7 @@ import {
 } from "@berth/kube";
 import type { ClusterName, Component } from "@berth/runtime";
 import { ownValue } from "../node/mark.ts";
-import type { FootprintSight, Watching } from "./footprint-sight.ts";
+import type { FootprintObservations, Watching } from "./footprint-observations.ts";
 
 export interface VolumeDriversOptions extends Watching {
   /** The volume of this claim has changed or become known. Must not throw. */
@@ -27,7 +27,7 @@ const MIGRATED_TO = "pv.kubernetes.io/migrated-to";
 const VOLUME = ["spec.csi.driver", "metadata.annotations"];
 
 /** The CSI drivers behind claims, read while a footprint asks for drivers. */
-export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
+export class VolumeDrivers implements Pick<FootprintObservations, "driverOfClaim"> {
   readonly components: readonly Component[];
   readonly #cluster: ClusterName;
   readonly #claims: InformerSet<PersistentVolumeClaim>;

@@ -11,10 +11,10 @@ import { type FootprintProgress, isGoodCondition, SETTLING_MS } from "./conditio
 import { FOOTPRINT, type Footprint } from "./footprint.ts";
 import { wireHolds } from "./hold/wiring.ts";
 import { createFootprintMetrics } from "./metrics.ts";
+import { createFootprintObservations } from "./observations.ts";
 import { footprintOnce } from "./once.ts";
 import { footprintPermissions } from "./permissions.ts";
 import { type NodeFootprint, nodeFootprintKind } from "./resource.ts";
-import { createFootprintSight } from "./sight.ts";
 import { describeFootprint } from "./status.ts";
 import { type FootprintCounts, FootprintTally } from "./tally.ts";
 import { waitAdmission } from "./wait/admission.ts";
@@ -47,7 +47,7 @@ function wire(host: NodeHost): Wired {
   const beginPass = (): FirstPass => new FirstPass({ nodes, onDone: () => onCounts() });
   let pass = beginPass();
   const counts = (rule: string): FootprintCounts | undefined => (pass.done ? tally.counts(rule) : undefined);
-  const watches = createFootprintSight({
+  const watches = createFootprintObservations({
     ...host,
     daemonSets,
     onNode: host.recheck,
@@ -59,7 +59,7 @@ function wire(host: NodeHost): Wired {
     onOwners: (pod) => holds.watches.ownersKnown(pod),
     onNamespace: () => holds.watches.lookAgain(),
   });
-  const { sight } = watches;
+  const { observations } = watches;
   const holds = wireHolds({ ...host, nodes, watches, onChange });
   const agents = wireAgents({ ...host, nodes, daemonSets, tally, counts, onChange });
   const problemsOf = (footprint: Footprint): readonly string[] =>
@@ -119,7 +119,7 @@ function wire(host: NodeHost): Wired {
       describeFootprint({ object, result, progress: progressOf(rule) }),
   });
   const admission = host.review({
-    rules: bindAdmission(waitAdmission({ sight, log }), () => documents.inForce),
+    rules: bindAdmission(waitAdmission({ observations, log }), () => documents.inForce),
     onChange: () => documents.askAll(),
   });
   daemonSets.subscribe({
@@ -129,7 +129,7 @@ function wire(host: NodeHost): Wired {
   // Berth reads pods and related data only while a footprint is in force.
   host.add(watches.components, "caches");
   host.add([...holds.components, ...agents.components], "elected");
-  const capability = bindFootprints({ footprints: () => documents.inForce, sight });
+  const capability = bindFootprints({ footprints: () => documents.inForce, observations });
   return {
     capability,
     observer: {

@@ -3,7 +3,7 @@ import { aNode, aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import type { SignalReading } from "./gate.ts";
 import { readSignals } from "./signals.ts";
-import { gateWith, sightOf, type World } from "./testing/sight.ts";
+import { gateWith, sightOf, type World } from "./testing/observations.ts";
 
 const gateTaint: Taint = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" };
 
@@ -27,7 +27,7 @@ const aDaemonPod = (name: string, isReady: boolean): Pod => {
 
 function read(world: World, on: Node = node.build()): SignalReading {
   const gate = gateWith({ daemonSets: [{ namespace: "kube-system", name: "cni" }] });
-  const context = { sight: sightOf(world), boot: { id: "" }, gateTaints: [gateTaint] };
+  const context = { observations: sightOf(world), boot: { id: "" }, gateTaints: [gateTaint] };
   const [reading] = readSignals(gate, on, context);
   if (reading === undefined) throw new Error("nothing was read");
   return reading;

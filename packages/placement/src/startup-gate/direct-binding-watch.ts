@@ -3,11 +3,11 @@ import { type Pod, pods } from "@berth/kube";
 import { type Component, keyOf } from "@berth/runtime";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import type { NodeHost } from "../node/wired.ts";
-import { type DirectBindingSight, refusingGates } from "./direct-binding.ts";
+import { type DirectBindingObservations, refusingGates } from "./direct-binding.ts";
 import { type Gates } from "./gate.ts";
 
 export interface DirectBindings {
-  readonly sight: DirectBindingSight;
+  readonly observations: DirectBindingObservations;
   /** Pods without a node, for their tolerations. Watched while a gate refuses, so that a binding costs no request. */
   readonly watch: Component;
   gatesChanged(): void;
@@ -31,12 +31,12 @@ export function createDirectBindings(
     onChange: () => {},
     onSynced: () => {},
   });
-  const sight: DirectBindingSight = {
+  const observations: DirectBindingObservations = {
     node: (name) => nodes.get(keyOf(cluster, { metadata: { name } })),
     pod: (namespace, name) => found.get(ALL)?.get(keyOf(cluster, { metadata: { namespace, name } })),
   };
   return {
-    sight,
+    observations,
     watch: found,
     gatesChanged() {
       const known = gates();

@@ -19,7 +19,7 @@ export interface DirectBindingQuestion extends AdmissionQuestion {
 }
 
 /** Reads memory alone. Returns `undefined` for an unknown object, which is never refused. */
-export interface DirectBindingSight {
+export interface DirectBindingObservations {
   node(name: string): Node | undefined;
   /** A pod that has no node yet. */
   pod(namespace: string, name: string): Pod | undefined;
@@ -32,10 +32,10 @@ export function refusingGates(gates: Gates): readonly Gate[] {
 export function admitDirectBinding(
   gates: Gates,
   question: DirectBindingQuestion,
-  sight: DirectBindingSight,
+  observations: DirectBindingObservations,
 ): { readonly allowed: true } | { readonly allowed: false; readonly message: string } {
-  const bound = boundOf(question, sight);
-  const node = bound && sight.node(bound.node);
+  const bound = boundOf(question, observations);
+  const node = bound && observations.node(bound.node);
   if (bound === undefined || node === undefined) return { allowed: true };
   for (const gate of refusingGates(gates)) {
     const value = standingValue(node, gate.taintId);
@@ -54,7 +54,7 @@ export function admitDirectBinding(
 /** The node that the request names, and the pod; `undefined` if there is nothing to decide. */
 function boundOf(
   { kind, operation, object, namespace = "", name }: DirectBindingQuestion,
-  sight: DirectBindingSight,
+  observations: DirectBindingObservations,
 ): { readonly node: string; readonly pod: unknown } | undefined {
   if (operation !== "CREATE") return undefined;
   if (kind.kind === "Pod") {
@@ -62,7 +62,7 @@ function boundOf(
     return node === "" || isExempt(object) ? undefined : { node, pod: object };
   }
   if (kind.kind !== "Binding") return undefined;
-  const pod = sight.pod(namespace, name ?? textField(field(object, "metadata"), "name"));
+  const pod = observations.pod(namespace, name ?? textField(field(object, "metadata"), "name"));
   const node = textField(field(object, "target"), "name");
   return pod === undefined || isExempt(pod) ? undefined : { node, pod };
 }
@@ -82,7 +82,7 @@ const MIRROR = "kubernetes.io/config.mirror";
  * A validating webhook, so that it sees the tolerations that other webhooks have added. The API server asks only about
  * pods that name a node at creation, and about bindings that the scheduler did not make.
  */
-export function directBindingAdmission(sight: DirectBindingSight): AdmissionRules<Gates> {
+export function directBindingAdmission(observations: DirectBindingObservations): AdmissionRules<Gates> {
   const review = (
     name: string,
     resources: readonly string[],
@@ -97,7 +97,7 @@ export function directBindingAdmission(sight: DirectBindingSight): AdmissionRule
       const asked = { timeoutSeconds: 2, namespaceSelector, matchConditions };
       return refusingGates(gates).length > 0 ? asked : undefined;
     },
-    answer: (gates, request) => admitDirectBinding(gates, request, sight),
+    answer: (gates, request) => admitDirectBinding(gates, request, observations),
   });
   return {
     name: "direct-binding",

@@ -52,7 +52,7 @@ export interface PodQuery {
 }
 
 /** Sources of the signals, besides the Node itself. */
-export interface GateSight {
+export interface GateObservations {
   /** The pods of the query on this node; `undefined` while they have not been read. */
   pods(query: PodQuery, node: string): readonly Pod[] | undefined;
   /** `undefined` while the DaemonSets have not been read; `null` when there is none of this name. */

@@ -7,7 +7,7 @@ import { matchesSelector } from "../node/selector.ts";
 import type { GateClocks, Look } from "./clocks.ts";
 import { ownPlaces } from "./compile.ts";
 import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";
-import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from "./gate.ts";
+import { GATES, type Gate, type GateObservations, type Gates, type SignalReading } from "./gate.ts";
 import { isGatedAtCreation, selects } from "./selection.ts";
 import { readSignals } from "./signals.ts";
 import { type GateState, type Places, parseState, type Trial } from "./state.ts";
@@ -16,7 +16,7 @@ import { beginTrial, MIN_YOUNG_MS, placesOnTrial } from "./trial.ts";
 
 /** Where the facts come from. */
 export interface GateSources {
-  readonly sight: GateSight;
+  readonly observations: GateObservations;
   readonly clocks: GateClocks;
   /** Does the node run pods already? Asked only of nodes that came without the taint. */
   readonly idle: (node: Node, ignoredNamespaces: readonly string[]) => Idleness;
@@ -54,7 +54,7 @@ interface Around extends Pick<NodeView, "node" | "owned"> {
 }
 
 function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holding }: Around): GateCase {
-  const { clocks, sight, idle, mayHoldAgain, backfillAlways } = sources;
+  const { clocks, observations, idle, mayHoldAgain, backfillAlways } = sources;
   const { rule, spec } = gate;
   const selected = selects(gate, node);
   const real = realPlaces(gate, node);
@@ -77,7 +77,7 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   const boot = matters ? clocks.boot(node, state, now) : { id: "" };
   // Also read the signals of a node that the gate is about to hold: its findings name them.
   const isAsked = isLooked || (isFresh && waitsFor.length === 0);
-  const readings = isAsked ? readSignals(gate, node, { sight, boot, gateTaints }) : [];
+  const readings = isAsked ? readSignals(gate, node, { observations, boot, gateTaints }) : [];
   const look = {
     rule,
     held: held && waitsFor.length === 0,
@@ -144,9 +144,9 @@ export function readingsOf(
   node: Node,
   { gates, sources }: { readonly gates: readonly Gate[]; readonly sources: GateSources },
 ): readonly SignalReading[] {
-  const { sight, clocks } = sources;
+  const { observations, clocks } = sources;
   const boot = clocks.bootOf(node, parseState(annotationOf(node, gate.stateId)));
-  return readSignals(gate, node, { sight, boot, gateTaints: taintsBeside(gate, gates) });
+  return readSignals(gate, node, { observations, boot, gateTaints: taintsBeside(gate, gates) });
 }
 
 /** If the gate waits for others, its hold begins when the last of them has released the node. */

@@ -21,7 +21,7 @@ import { gatesClean } from "./clean.ts";
 import { GateClocks } from "./clocks.ts";
 import { explainGates } from "./explain.ts";
 import { GateForecast } from "./forecast.ts";
-import type { GateSight, Gates, PodQuery } from "./gate.ts";
+import type { GateObservations, Gates, PodQuery } from "./gate.ts";
 import { needsDaemonSets, podQueries } from "./pod-signal.ts";
 import { formatGate, formatGatePlan, withWaits } from "./show.ts";
 
@@ -48,7 +48,7 @@ export async function viewGates(
   const wanted = inForce.some(needsDaemonSets) || (allDaemonSets && inForce.length > 0);
   const sets = wanted ? await listDaemonSets(run, UNKNOWN) : undefined;
   const byName = sets && new Map(sets.map((it) => [pathOf(it), it]));
-  const daemonSet: GateSight["daemonSet"] = (namespace, name) =>
+  const daemonSet: GateObservations["daemonSet"] = (namespace, name) =>
     byName && (byName.get(`${namespace}/${name}`) ?? null);
   const found = new Map<string, PodsByNode>();
   for (const query of inForce.flatMap((gate) => podQueries(gate, { daemonSet }))) {
@@ -68,7 +68,7 @@ export async function viewGates(
   const capability = bindGates({
     gates: () => gates,
     sources: {
-      sight: { pods: (query, node) => found.get(keyOf(query))?.(node), daemonSet, labelsSettled },
+      observations: { pods: (query, node) => found.get(keyOf(query))?.(node), daemonSet, labelsSettled },
       clocks: new GateClocks({ monotonic: () => clock.monotonic(), trusting: true }),
       idle({ metadata }, ignored) {
         const name = metadata?.name ?? "";
@@ -151,7 +151,7 @@ export function bindUnseeing(gates: Gates, clock: Pick<Clock, "monotonic">): Gat
   return bindGates({
     gates: () => gates,
     sources: {
-      sight: { pods: () => undefined, daemonSet: () => undefined, labelsSettled: () => undefined },
+      observations: { pods: () => undefined, daemonSet: () => undefined, labelsSettled: () => undefined },
       clocks: new GateClocks({ monotonic: () => clock.monotonic(), trusting: true }),
       idle: () => "unknown",
       mayHoldAgain: () => false,

@@ -17,7 +17,7 @@ import {
   unlabelled,
   unreadyPod,
 } from "./testing/init-pods.ts";
-import type { World } from "./testing/sight.ts";
+import type { World } from "./testing/observations.ts";
 
 /** The gate of the original: any pod of any owner in any namespace, whatever its life. */
 const dropIn: Partial<PodSignal> = {

@@ -4,12 +4,12 @@ import { reasons } from "../api/reasons.ts";
 import { expectation, taintText } from "../node/daemonset-placement.ts";
 import { selectorText } from "../node/selector.ts";
 import { type DaemonSetSignal, type PodSignal, signalGroups } from "./document.ts";
-import type { Boot, Gate, GateSight, PodQuery, SignalReading } from "./gate.ts";
+import type { Boot, Gate, GateObservations, PodQuery, SignalReading } from "./gate.ts";
 import { judgePod, ownedByCheck, ownerCheck, type PodRule, type PodVerdict } from "./pod-verdict.ts";
 
 /** Inputs of a reading, besides the Node. */
 export interface SignalContext {
-  readonly sight: GateSight;
+  readonly observations: GateObservations;
   readonly boot: Boot;
   /** Of all gates in force. */
   readonly gateTaints: readonly Taint[];
@@ -36,12 +36,17 @@ export function unread(message: string): Said {
  * The pods to watch for this gate: those of its pod signals, and those of its DaemonSets once these have been read.
  * Each query once, in stable order.
  */
-export function podQueries(gate: Gate, sight: Pick<GateSight, "daemonSet">): readonly PodQuery[] {
+export function podQueries(
+  gate: Gate,
+  observations: Pick<GateObservations, "daemonSet">,
+): readonly PodQuery[] {
   const groups = signalGroups(gate.spec);
   const pods = groups.flatMap((group) => group.pods);
   const daemonSets = groups.flatMap((group) => group.daemonSets);
   const queries = new Map<string, PodQuery>();
-  const named = daemonSets.flatMap(({ namespace, name }) => daemonSetQuery(sight.daemonSet(namespace, name)));
+  const named = daemonSets.flatMap(({ namespace, name }) =>
+    daemonSetQuery(observations.daemonSet(namespace, name)),
+  );
   for (const query of [...pods.flatMap(queriesOf), ...named]) {
     queries.set(`${query.namespace ?? ""} ${query.labelSelector}`, query);
   }
@@ -69,7 +74,7 @@ export function podSignalName({ namespaces, selector, daemonSets }: PodSignal): 
 }
 
 export function readPodSignal(signal: PodSignal, node: Node, context: SignalContext): Said {
-  const checkOwner = ownerCheck(signal, context.sight);
+  const checkOwner = ownerCheck(signal, context.observations);
   return readPods({ ...signal, queries: queriesOf(signal), checkOwner }, node, context);
 }
 
@@ -83,7 +88,7 @@ export function readDaemonSet(
   context: SignalContext,
 ): Said {
   const id = `${namespace}/${name}`;
-  const daemonSet = context.sight.daemonSet(namespace, name);
+  const daemonSet = context.observations.daemonSet(namespace, name);
   if (daemonSet === undefined) return unread(`the DaemonSet ${id} has not been read`);
   if (daemonSet === null || (daemonSet.metadata?.deletionTimestamp ?? "") !== "") {
     const what = daemonSet === null ? "there is no DaemonSet" : "it is being deleted, the DaemonSet";
@@ -128,10 +133,10 @@ function readPods(need: PodNeed, node: Node, context: SignalContext): Said {
 }
 
 /** In the order of the names, so that neither the cache nor a re-list changes the message. */
-function judgeAll(need: PodNeed, node: Node, { sight, boot }: SignalContext): readonly Judged[] {
+function judgeAll(need: PodNeed, node: Node, { observations, boot }: SignalContext): readonly Judged[] {
   const judged: Judged[] = [];
   for (const query of need.queries) {
-    const pods = sight.pods(query, node.metadata?.name ?? "");
+    const pods = observations.pods(query, node.metadata?.name ?? "");
     if (pods === undefined) {
       const why = `the pods of ${query.namespace ?? "all namespaces"} have not been read`;
       judged.push({ verdict: { is: "unknown", why } });

@@ -3,7 +3,7 @@ import type { ContainerStatus, DaemonSet, Node, OwnerReference, Pod, PodConditio
 import type { Instant } from "../node/capability.ts";
 import { ownValue } from "../node/mark.ts";
 import type { PodSignal } from "./document.ts";
-import type { Boot, GateSight } from "./gate.ts";
+import type { Boot, GateObservations } from "./gate.ts";
 
 export type PodVerdict =
   | { readonly is: "ready"; readonly since?: Instant; readonly evidence: string }
@@ -94,7 +94,7 @@ function nameOf({ name, state }: ContainerStatus): string {
  */
 export function ownerCheck(
   { ownedBy, daemonSets }: Pick<PodSignal, "ownedBy" | "daemonSets">,
-  sight: Pick<GateSight, "daemonSet">,
+  observations: Pick<GateObservations, "daemonSet">,
 ): PodRule["checkOwner"] {
   if (ownedBy === "Anything" && daemonSets.length === 0) return () => undefined;
   return (pod) => {
@@ -105,7 +105,7 @@ export function ownerCheck(
       return { is: "ignored", why: `its DaemonSet ${name} is not one of the signal` };
     }
     if (ownedBy === "Anything") return undefined;
-    const daemonSet = sight.daemonSet(pod.metadata?.namespace ?? "", name);
+    const daemonSet = observations.daemonSet(pod.metadata?.namespace ?? "", name);
     if (daemonSet === undefined) return { is: "unknown", why: `its DaemonSet ${name} has not been read` };
     if (daemonSet === null) return { is: "ignored", why: `its DaemonSet ${name} does not exist` };
     return daemonSet.metadata?.uid === uid

@@ -3,7 +3,7 @@ import { type KubeClient, type Pod, type Projection, pods } from "@berth/kube";
 import type { Component, MetricsRegistry, Running } from "@berth/runtime";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
 import type { NodeHost } from "../node/wired.ts";
-import type { GateSight, PodQuery } from "./gate.ts";
+import type { GateObservations, PodQuery } from "./gate.ts";
 
 export interface PodWatchesOptions extends Pick<NodeHost, "cluster" | "clock" | "log"> {
   readonly client: Pick<KubeClient, "list" | "watch">;
@@ -21,7 +21,7 @@ export interface PodWatchesOptions extends Pick<NodeHost, "cluster" | "clock" | 
  * If signals need another annotation, it reads all pods anew, because the decoder has dropped that annotation. Until
  * then the pods are unknown.
  */
-export class PodWatches implements Component, Pick<GateSight, "pods"> {
+export class PodWatches implements Component, Pick<GateObservations, "pods"> {
   readonly name = "gate-pods";
   readonly #options: PodWatchesOptions;
   readonly #informers: InformerSet<Pod>;

@@ -7,10 +7,10 @@ import type { PodQuery, SignalReading } from "./gate.ts";
 import { podQueries } from "./pod-signal.ts";
 import { readSignals } from "./signals.ts";
 import { replaced, whole } from "./testing/junk.ts";
-import { gateWith, type SignalsInput, sightOf, type World } from "./testing/sight.ts";
+import { gateWith, type SignalsInput, sightOf, type World } from "./testing/observations.ts";
 
 function read(signals: SignalsInput, node: Node, world: World = {}): readonly SignalReading[] {
-  const context = { sight: sightOf(world), boot: { id: "" }, gateTaints: [] };
+  const context = { observations: sightOf(world), boot: { id: "" }, gateTaints: [] };
   return readSignals(gateWith(signals), node, context);
 }
 
@@ -57,7 +57,7 @@ describe("I-14 a condition that the node does not have", () => {
     ["Unknown", "Unknown", "holds", "the node has no condition Bad, which counts as Unknown"],
   ] as const)("%s is wanted, and absent is %s: %s", (status, defaultStatus, state, message) => {
     const condition = { type: "Bad", status, defaultStatus };
-    const context = { sight: sightOf({}), boot: { id: "" }, gateTaints: [] };
+    const context = { observations: sightOf({}), boot: { id: "" }, gateTaints: [] };
     const gate = gateWith({ conditions: [condition] }, { mode: "Continuous" });
     expect(readSignals(gate, node, context)).toMatchObject([{ state, message }]);
   });
@@ -213,7 +213,7 @@ describe("the pods that are watched", () => {
     metadata: { name: "init", namespace: "kube-system", uid: "ds-1" },
     spec: { selector: { matchLabels: { app: "init" } }, template: {} },
   };
-  const sight = sightOf({ daemonSets: [init], selectors: [{ matchLabels: originalGate.podLabels }] });
+  const observations = sightOf({ daemonSets: [init], selectors: [{ matchLabels: originalGate.podLabels }] });
   const labelSelector = "startup.k8s.io/component=init";
   it.each<[string, Partial<PodSignal>[], readonly PodQuery[]]>([
     [
@@ -231,7 +231,7 @@ describe("the pods that are watched", () => {
       [{ namespace: "a", labelSelector }],
     ],
   ])("are %s", (_, pods, queries) => {
-    expect(podQueries(gateWith({ pods }), sight)).toEqual(queries);
+    expect(podQueries(gateWith({ pods }), observations)).toEqual(queries);
   });
 
   it("are those of named DaemonSets by their own selector, once it is known", () => {
@@ -241,7 +241,7 @@ describe("the pods that are watched", () => {
         { namespace: "kube-system", name: "gone" },
       ],
     });
-    expect(podQueries(gate, sight)).toEqual([{ namespace: "kube-system", labelSelector: "app=init" }]);
+    expect(podQueries(gate, observations)).toEqual([{ namespace: "kube-system", labelSelector: "app=init" }]);
     expect(podQueries(gate, sightOf({ daemonSetsRead: false }))).toEqual([]);
   });
 
@@ -250,9 +250,9 @@ describe("the pods that are watched", () => {
       fc.property(fc.subarray(["a", "b", "kube-system", "*"], { minLength: 1 }), (namespaces) => {
         const asked: unknown[] = [];
         const gate = gateWith({ pods: [{ namespaces }] });
-        const watching = { ...sight, pods: (query: unknown) => void asked.push(query) };
-        readSignals(gate, aNode("n1").build(), { sight: watching, boot: { id: "" }, gateTaints: [] });
-        expect(asked).toEqual(podQueries(gate, sight));
+        const watching = { ...observations, pods: (query: unknown) => void asked.push(query) };
+        readSignals(gate, aNode("n1").build(), { observations: watching, boot: { id: "" }, gateTaints: [] });
+        expect(asked).toEqual(podQueries(gate, observations));
       }),
     );
   });
@@ -294,13 +294,13 @@ describe("all signals of a gate", () => {
     fc.assert(
       fc.property(cases, ({ part, path, junk }) => {
         const broken = { ...whole, [part]: replaced(whole[part as "pod"], path, junk) };
-        const sight = {
+        const observations = {
           pods: () => [broken.pod],
           daemonSet: () => broken.daemonSet,
           labelsSettled: () => true,
         };
         const gate = gateWith(everything);
-        const context = { sight, boot: { id: "b", since: 0 }, gateTaints: [] };
+        const context = { observations, boot: { id: "b", since: 0 }, gateTaints: [] };
         expect(readSignals(gate, broken.node, context).map(({ signal }) => signal)).toEqual(names);
       }),
       { numRuns: 2000 },

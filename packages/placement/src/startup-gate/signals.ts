@@ -119,8 +119,8 @@ function readResource(name: string, node: Node): Said {
     : missing(reasons.ResourceMissing, message);
 }
 
-function readLabels(node: Node, { sight }: SignalContext): Said {
-  const settled = sight.labelsSettled(node);
+function readLabels(node: Node, { observations }: SignalContext): Said {
+  const settled = observations.labelsSettled(node);
   if (settled === undefined) return unread("the rules of labels have not been read");
   return settled
     ? holding("the derived labels are as the rules want them", "settled")

@@ -12,7 +12,7 @@ import { enforcedGates, gateRules } from "./compile.ts";
 import { directBindingAdmission } from "./direct-binding.ts";
 import { createDirectBindings } from "./direct-binding-watch.ts";
 import { type StartupGateSpec, signalGroups } from "./document.ts";
-import { GATES, type GateSight, type Gates } from "./gate.ts";
+import { GATES, type GateObservations, type Gates } from "./gate.ts";
 import { createGateRules } from "./gone-gates.ts";
 import { IdleProbe } from "./idle-probe.ts";
 import { createGateMetrics } from "./metrics.ts";
@@ -84,7 +84,7 @@ function wire(host: NodeHost & GateFlags): Wired {
       },
     });
   const startedMs = clock.monotonic();
-  const sight: GateSight = {
+  const observations: GateObservations = {
     pods: (query, node) => pods.pods(query, node),
     daemonSet: (namespace, name) => sets.daemonSet(namespace, name),
     labelsSettled(node) {
@@ -98,7 +98,7 @@ function wire(host: NodeHost & GateFlags): Wired {
   const capability = bindGates({
     gates: () => documents.inForce,
     sources: {
-      sight,
+      observations,
       clocks,
       idle: (node, ignored) => idle.idleOf(node, ignored),
       mayHoldAgain: (gate, node) =>
@@ -147,7 +147,7 @@ function wire(host: NodeHost & GateFlags): Wired {
       arrivals: nodes,
     }),
     host.review({
-      rules: bindAdmission(directBindingAdmission(directBindings.sight), () => documents.inForce),
+      rules: bindAdmission(directBindingAdmission(directBindings.observations), () => documents.inForce),
       onChange,
     }),
   ] as const;

@@ -23,7 +23,7 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
-import type { ImageDemand, ImageKnowledge, ImageQuestion, ImageSight } from "../image-sight.ts";
+import type { ImageDemand, ImageKnowledge, ImageObservations, ImageQuestion } from "../image-observations.ts";
 import { ExpiringCache } from "./expiring-cache.ts";
 import { FactConfigMaps } from "./fact-config-maps.ts";
 import { ofRefusedName, scopeOf, toKnowledge } from "./knowledge.ts";
@@ -90,7 +90,7 @@ export function createImageLibrary(options: ImageLibraryOptions): ImageLibrary {
  * `look` is synchronous and sends no request. `want` asks registries once for each image, however often callers repeat
  * it. Each replica has its own library. ConfigMaps carry facts from the leader to the other replicas.
  */
-export class ImageLibrary implements ImageSight, ImageDemand {
+export class ImageLibrary implements ImageObservations, ImageDemand {
   /** Every replica runs these. They wait for nothing. */
   readonly always: readonly Component[];
   /** Only the leader runs these: they keep the facts in ConfigMaps. */

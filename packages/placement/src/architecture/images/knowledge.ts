@@ -2,7 +2,7 @@
 
 import type { FactAnswer, RegistryError, RegistryFailureKind } from "@berth/registry";
 import { type Reason, reasons } from "../../api/reasons.ts";
-import type { ImageAccess, ImageKnowledge } from "../image-sight.ts";
+import type { ImageAccess, ImageKnowledge } from "../image-observations.ts";
 
 const REASONS: Readonly<Record<Exclude<RegistryFailureKind, "noPlatform" | "aborted">, Reason>> = {
   invalidName: reasons.ImageNameInvalid,

@@ -1,7 +1,7 @@
 /** Reads image facts for a command, which reads once and does not watch. */
 import { clusterName, createMetricsRegistry, createSilentLogger, sleep } from "@berth/runtime";
 import type { LookAt } from "../../node/once.ts";
-import type { ImageQuestion, ImageSight } from "../image-sight.ts";
+import type { ImageObservations, ImageQuestion } from "../image-observations.ts";
 import { createImageLibrary, type ImageLibraryOptions } from "./image-library.ts";
 
 /** How the command reaches registries. */
@@ -23,7 +23,7 @@ export async function readImages(
   wanted: readonly ImageQuestion[],
   { registries, userAgent }: ImagesOnce,
   { run, owned }: Pick<LookAt, "run" | "owned">,
-): Promise<ImageSight> {
+): Promise<ImageObservations> {
   const { client, clock, signal, installation } = run;
   const namespace = await run.ownNamespace();
   const library = createImageLibrary({

@@ -16,7 +16,7 @@ import {
   type RegistryCredential,
 } from "@berth/registry";
 import type { Clock } from "@berth/runtime";
-import type { ImageAccess } from "../image-sight.ts";
+import type { ImageAccess } from "../image-observations.ts";
 import { ExpiringCache } from "./expiring-cache.ts";
 
 export interface PullCredentialsOptions {

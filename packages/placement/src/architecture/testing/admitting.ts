@@ -3,8 +3,8 @@ import { applyPatch } from "@berth/host";
 import type { JsonPatchOperation, Pod } from "@berth/kube";
 import { type PodBuilder } from "@berth/testcluster";
 import { type ArchitectureAnswer, admitPod } from "../admit.ts";
+import { type KnownImages, sightOf } from "./observations.ts";
 import { type PolicyInit, policiesOf } from "./policies.ts";
-import { type KnownImages, sightOf } from "./sight.ts";
 
 export const IMAGES: KnownImages = {
   amd: ["amd64"],
@@ -32,7 +32,7 @@ export function contextOf({
     policies: policiesOf(policies).policies,
     ownNamespace: "berth-system",
     namespaceLabels: () => labels ?? undefined,
-    sight: sightOf(images),
+    observations: sightOf(images),
     now: 0,
   };
 }

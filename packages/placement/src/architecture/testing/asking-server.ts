@@ -14,8 +14,8 @@ import {
 import { aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { configurationOf } from "../../node/testing/configuration.ts";
 import { architectureAdmission } from "../admission.ts";
+import { sightOf } from "./observations.ts";
 import { type PolicyInit, policiesOf } from "./policies.ts";
-import { sightOf } from "./sight.ts";
 
 /** Berth's own namespace. */
 export const OWN = "berth-system";
@@ -58,7 +58,7 @@ export class AskingServer {
     const rules = architectureAdmission({
       namespaceLabels: () => undefined,
       ownNamespace: OWN,
-      sight: sightOf({}),
+      observations: sightOf({}),
       now: () => 0,
       onPod: () => undefined,
     });

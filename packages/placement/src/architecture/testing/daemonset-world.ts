@@ -6,8 +6,8 @@ import { clientOf, lookingAt } from "../../node/testing/object-run.ts";
 import { daemonSetRules } from "../daemonset-reconciler.ts";
 import type { WorkloadOutcome } from "../pod-view.ts";
 import type { ArchitecturePolicies } from "../policy.ts";
+import { type KnownImages, sightOf } from "./observations.ts";
 import { policiesOf } from "./policies.ts";
-import { type KnownImages, sightOf } from "./sight.ts";
 
 export const KEY = "supported-arch";
 export const tolerate = (...values: readonly string[]): readonly Toleration[] =>
@@ -71,7 +71,7 @@ export class World {
     rules: daemonSetRules({
       namespaceLabels: () => this.namespaceLabels,
       policies: () => this.policies,
-      sight: { look: (question) => sightOf(this.images).look(question) },
+      observations: { look: (question) => sightOf(this.images).look(question) },
       demand: { want: ({ image }) => this.wanted.add(image) },
       isTainting: () => this.isTainting,
       observer: {

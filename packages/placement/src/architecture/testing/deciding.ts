@@ -3,8 +3,8 @@ import { applyPatch } from "@berth/host";
 import type { JsonPatchOperation, Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import { decidePod, type PodDecision, type PodView } from "../decide-pod.ts";
+import { type KnownImages, sightOf } from "./observations.ts";
 import { type PolicyInit, policyInForce } from "./policies.ts";
-import { type KnownImages, sightOf } from "./sight.ts";
 import { arch, gatedBy, os, requiring as requiringAll } from "./specs.ts";
 
 export const CREATED: number = Date.parse("2026-01-01T00:00:00Z");
@@ -37,7 +37,7 @@ export function decide(builder: PodBuilder, input: Case = {}): PodDecision {
     pod: builder.build(),
     policy: inForce,
     keys: keys ?? (mode === "Affinity" ? [] : ["supported-arch"]),
-    sight: sightOf(images),
+    observations: sightOf(images),
     now: CREATED + afterMs,
     seenSince: CREATED,
     ...more,

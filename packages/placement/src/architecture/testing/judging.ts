@@ -2,8 +2,8 @@
 import type { PodSpec } from "@berth/kube";
 import type { PodVerdict } from "../pod-view.ts";
 import { judge } from "../verdict.ts";
+import { type KnownImages, sightOf } from "./observations.ts";
 import { type PolicyInit, policyInForce } from "./policies.ts";
-import { type KnownImages, sightOf } from "./sight.ts";
 
 /** The time of every verdict, ms. */
 export const NOW: number = 1_000_000;

@@ -8,9 +8,9 @@ import { matchesNodeSelectorTerms } from "../../node/selector.ts";
 import { clientOf, lookingAt } from "../../node/testing/object-run.ts";
 import { admitPod } from "../admit.ts";
 import { podRules } from "../pod-reconciler.ts";
+import { type Known, sightOf } from "./observations.ts";
 import { PodServer, type PodWrite } from "./pod-server.ts";
 import { type PolicyInit, policiesOf } from "./policies.ts";
-import { type Known, sightOf } from "./sight.ts";
 
 const GATE = "berth.dev/architecture";
 const KEY = "supported-arch";
@@ -83,7 +83,7 @@ export class World {
     rules: podRules({
       namespaceLabels: () => this.labels,
       policies: () => this.policies,
-      sight: { look: (question) => this.sight.look(question) },
+      observations: { look: (question) => this.observations.look(question) },
       demand: { want: () => undefined },
       clock: this.clock,
     }),
@@ -100,7 +100,7 @@ export class World {
     return policiesOf(this.policy === undefined ? {} : { p: this.policy });
   }
 
-  get sight(): ReturnType<typeof sightOf> {
+  get observations(): ReturnType<typeof sightOf> {
     return sightOf(Object.fromEntries(this.facts));
   }
 
@@ -151,7 +151,7 @@ export class World {
     const context = {
       policies: this.policies.policies,
       namespaceLabels: () => this.labels,
-      sight: this.sight,
+      observations: this.observations,
       now: this.clock.now(),
     };
     const answer = admitPod(context, {

@@ -3,13 +3,13 @@ import { ApiError, type ApiFailure, type Pod } from "@berth/kube";
 import { createVirtualClock, type EventInput, type ReconcileResult, type VirtualClock } from "@berth/runtime";
 import { type PodBuilder } from "@berth/testcluster";
 import { clientOf, lookingAt } from "../../node/testing/object-run.ts";
-import type { ImageQuestion } from "../image-sight.ts";
+import type { ImageQuestion } from "../image-observations.ts";
 import { podRules } from "../pod-reconciler.ts";
 import type { WorkloadOutcome } from "../pod-view.ts";
 import type { ArchitecturePolicies } from "../policy.ts";
+import { type KnownImages, sightOf } from "./observations.ts";
 import { PodServer } from "./pod-server.ts";
 import { policiesOf } from "./policies.ts";
-import { type KnownImages, sightOf } from "./sight.ts";
 
 export const GATE = { name: "berth.dev/architecture" };
 
@@ -41,7 +41,7 @@ export function aWorld(pod: PodBuilder, mode: "Taint" | "Affinity" | "Both" = "A
   const rules = podRules({
     namespaceLabels: () => world.labels,
     policies: () => world.policies,
-    sight: { look: (question) => sightOf(world.images).look(question) },
+    observations: { look: (question) => sightOf(world.images).look(question) },
     demand: { want: (question) => void world.wanted.push(question) },
     observer: {
       decided: (workload, outcome) => void world.outcomes.set(workload, outcome),

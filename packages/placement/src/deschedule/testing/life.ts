@@ -8,7 +8,7 @@ import { decideEvictions, type EvictionView, nameOf, type Standing } from "../de
 import { EvictionLedger, isReady, ownerOf } from "../ledger.ts";
 import { LostPods } from "../lost-pods.ts";
 import type { DeschedulePolicyInForce } from "../policy.ts";
-import { aPolicy, BUILT_MS, GPU, sight } from "./lost.ts";
+import { aPolicy, BUILT_MS, GPU, observations } from "./lost.ts";
 
 export const NODES = ["n1", "n2", "n3", "n4"] as const;
 /** Replicas by owner. */
@@ -130,7 +130,7 @@ export class Life {
 
   #newLost(): LostPods {
     return new LostPods({
-      ...sight,
+      ...observations,
       policies: () => [this.policy],
       nodeOf: ({ spec }) => this.#nodes.get(spec?.nodeName ?? ""),
       monotonic: () => this.#nowMs,

@@ -4,7 +4,7 @@ import { aPod, BUILT_AT, type PodBuilder } from "@berth/testcluster";
 import { compileDeschedule } from "../compile.ts";
 import { decideEvictions, type EvictionView, type LostPod, nameOf } from "../decide.ts";
 import { deschedulePolicySpec } from "../document.ts";
-import type { JudgeSight } from "../judge.ts";
+import type { JudgeObservations } from "../judge.ts";
 import { type Eviction, emptyLedger, ownerOf } from "../ledger.ts";
 import type { DeschedulePolicyInForce } from "../policy.ts";
 
@@ -43,7 +43,7 @@ export function singles(count: number, more: Partial<LostPod> = {}): readonly Lo
 }
 
 /** The default: rules write the label `GPU`, and all is known. */
-export const sight: JudgeSight = {
+export const observations: JudgeObservations = {
   namespaceLabels: () => ({}),
   derivedKeys: () => new Set([GPU]),
   isUnsettled: () => false,

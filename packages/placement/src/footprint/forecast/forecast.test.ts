@@ -44,9 +44,9 @@ interface World {
 function forecast({ nodes, pods, specs = ATELET, daemonSet, ownersUnknown }: World): FootprintChanges {
   const footprints = footprintsOf(specs);
   const seen = sightOf({ pods, ...(ownersUnknown && { ownersUnknown }) });
-  const sight = { ...seen, daemonSet: () => daemonSet };
-  const capability = bindFootprints({ footprints: () => footprints, sight });
-  const all = new FootprintForecast(footprints, sight);
+  const observations = { ...seen, daemonSet: () => daemonSet };
+  const capability = bindFootprints({ footprints: () => footprints, observations });
+  const all = new FootprintForecast(footprints, observations);
   for (const node of nodes) {
     const view = { node, owned: ownedMarks(recordOf(node), "berth") };
     const contribution = capability.contribute(view, NEW_YEAR);

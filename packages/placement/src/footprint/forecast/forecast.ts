@@ -12,7 +12,7 @@ import {
 } from "../agent/check.ts";
 import { selectorPatch, staysAway } from "../agent/selector.ts";
 import type { Footprint, Footprints } from "../footprint.ts";
-import type { FootprintSight } from "../footprint-sight.ts";
+import type { FootprintObservations } from "../footprint-observations.ts";
 
 export interface AgentForecast {
   /** `namespace/name`. */
@@ -58,10 +58,12 @@ export class FootprintForecast {
 
   constructor(
     { footprints, faults }: Pick<Footprints, "footprints" | "faults">,
-    sight: Pick<FootprintSight, "daemonSet">,
+    observations: Pick<FootprintObservations, "daemonSet">,
   ) {
     const faulty = new Set(faults.map(({ source, name }) => `${source}/${name}`));
-    this.#counts = footprints.map((footprint) => toCount(footprint, faulty.has(footprint.rule), sight));
+    this.#counts = footprints.map((footprint) =>
+      toCount(footprint, faulty.has(footprint.rule), observations),
+    );
   }
 
   /** The plan must hold the whole node. @param outcomes of the footprint decision on the node. */
@@ -112,11 +114,15 @@ export class FootprintForecast {
 
 type Count = ReturnType<typeof toCount>;
 
-function toCount(footprint: Footprint, goesOn: boolean, sight: Pick<FootprintSight, "daemonSet">) {
+function toCount(
+  footprint: Footprint,
+  goesOn: boolean,
+  observations: Pick<FootprintObservations, "daemonSet">,
+) {
   const names = (): string[] => [];
   const { agent } = footprint;
   // `null`: there is none.
-  const daemonSet = agent && sight.daemonSet(agent.namespace, agent.name);
+  const daemonSet = agent && observations.daemonSet(agent.namespace, agent.name);
   const unserved: UnservedNode[] = [];
   return {
     footprint,

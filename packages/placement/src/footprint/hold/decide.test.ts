@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { reasons } from "../../api/reasons.ts";
-import type { HeldOwner } from "../footprint-sight.ts";
+import type { HeldOwner } from "../footprint-observations.ts";
 import { footprintOf } from "../testing/footprints.ts";
 import { makePod } from "../testing/pods.ts";
 import { decideHold, type HoldView, LOOK_MS, type OwnedObject, STUCK_AFTER_MS } from "./decide.ts";

@@ -5,7 +5,7 @@ import type { Instant } from "../../node/capability.ts";
 import { firstOf } from "../../node/first-names.ts";
 import { nodeOf } from "../../node/pod-nodes.ts";
 import type { Footprint, GroupVersionResource } from "../footprint.ts";
-import type { HeldOwner } from "../footprint-sight.ts";
+import type { HeldOwner } from "../footprint-observations.ts";
 import { MAX_HOLDS } from "../resource.ts";
 
 /** A hold on the owners of one resource, by one finalizer. */

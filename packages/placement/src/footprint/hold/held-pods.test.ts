@@ -1,6 +1,6 @@
 import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import type { OwnerIdentity } from "../footprint-sight.ts";
+import type { OwnerIdentity } from "../footprint-observations.ts";
 import { footprintOf } from "../testing/footprints.ts";
 import { makeAteom, makePod, sightOf } from "../testing/pods.ts";
 import { type DeletedOwner, MAX_UNREAD, type PodsAmong, podsOfOwner } from "./held-pods.ts";
@@ -43,8 +43,8 @@ function found(
   pods: readonly Pod[] | undefined,
   { owner = {}, chain }: { owner?: Partial<DeletedOwner>; chain?: readonly OwnerIdentity[] | undefined } = {},
 ): readonly string[] | undefined {
-  const sight = { ...sightOf({ pods }), podsOf: () => pods, ...(chain && { owners: () => chain }) };
-  return podsOfOwner(footprint, { ...A, known: new Set(), ...owner }, sight).pods?.map(
+  const observations = { ...sightOf({ pods }), podsOf: () => pods, ...(chain && { owners: () => chain }) };
+  return podsOfOwner(footprint, { ...A, known: new Set(), ...owner }, observations).pods?.map(
     ({ metadata }) => metadata?.name ?? "",
   );
 }
@@ -61,9 +61,9 @@ describe("the pods that a deletion waits for", () => {
   it("are not known before pods and owners are", () => {
     expect(found(byOwner, undefined)).toBeUndefined();
     const pods = [makeAteom("a", "p1")];
-    const sight = { ...sightOf({ pods, ownersUnknown: new Set(["p1"]) }), podsOf: () => pods };
-    expect(podsOfOwner(byOwner, A, sight)).toEqual({ pods: undefined, isUnread: true });
-    expect(podsOfOwner(byLabel, { ...A, uid: "b" }, sight)).toEqual({ pods: [], isUnread: false });
+    const observations = { ...sightOf({ pods, ownersUnknown: new Set(["p1"]) }), podsOf: () => pods };
+    expect(podsOfOwner(byOwner, A, observations)).toEqual({ pods: undefined, isUnread: true });
+    expect(podsOfOwner(byLabel, { ...A, uid: "b" }, observations)).toEqual({ pods: [], isUnread: false });
   });
 
   it("are not known while it is not known of one of its own whether it counts, and are though it is not of another's", () => {
@@ -76,9 +76,9 @@ describe("the pods that a deletion waits for", () => {
     ] as const;
     const footprint = footprintOf({ preset: "agent-substrate/owner-uid", workloads });
     const pods = [makeAteom("a", "p1", { namespace: "gone" }), makeAteom("a", "p2")];
-    const sight = { ...sightOf({ namespaces: { default: { team: "x" } } }), podsOf: () => pods };
+    const observations = { ...sightOf({ namespaces: { default: { team: "x" } } }), podsOf: () => pods };
     const podsOf = (uid: string): unknown =>
-      podsOfOwner(footprint, { ...A, known: new Set(), namespace: "", uid }, sight);
+      podsOfOwner(footprint, { ...A, known: new Set(), namespace: "", uid }, observations);
     expect(podsOf("a")).toEqual({ pods: undefined, isUnread: false });
     expect(podsOf("b")).toEqual({ pods: [], isUnread: false });
   });
@@ -86,20 +86,23 @@ describe("the pods that a deletion waits for", () => {
   it("have all their owners asked for at once, up to a bound", () => {
     const pods = Array.from({ length: MAX_UNREAD + 5 }, (_, at) => makeAteom("a", `p${at}`));
     const asked = new Set<Pod>();
-    const sight = {
+    const observations = {
       ...sightOf({ pods }),
       podsOf: () => pods,
       owners: (pod: Pod): undefined => void asked.add(pod),
     };
-    expect(podsOfOwner(byOwner, A, sight).isUnread).toBe(true);
+    expect(podsOfOwner(byOwner, A, observations).isUnread).toBe(true);
     expect(asked.size).toBe(MAX_UNREAD);
   });
 
   it("are looked for in the namespace of the owner, where they can be in no other, and by the label that groups", () => {
     const asked: PodsAmong[] = [];
-    const sight = { ...sightOf({}), podsOf: (_: unknown, among: PodsAmong) => (asked.push(among), []) };
-    for (const footprint of [byLabel, byOwner, believed]) podsOfOwner(footprint, A, sight);
-    podsOfOwner(byOwner, { ...A, namespace: "" }, sight);
+    const observations = {
+      ...sightOf({}),
+      podsOf: (_: unknown, among: PodsAmong) => (asked.push(among), []),
+    };
+    for (const footprint of [byLabel, byOwner, believed]) podsOfOwner(footprint, A, observations);
+    podsOfOwner(byOwner, { ...A, namespace: "" }, observations);
     expect(asked).toEqual([
       { namespace: "default", labelledUid: "a" },
       { namespace: "default" },

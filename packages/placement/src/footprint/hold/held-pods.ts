@@ -3,13 +3,13 @@ import type { Pod } from "@berth/kube";
 import { ownValue } from "../../node/mark.ts";
 import { controllerOf, isWorkload } from "../../node/owner-reference.ts";
 import type { Footprint } from "../footprint.ts";
-import type { FootprintSight, OwnerIdentity } from "../footprint-sight.ts";
+import type { FootprintObservations, OwnerIdentity } from "../footprint-observations.ts";
 import { isGroupedByOwner } from "../groups.ts";
-import { type NeedSight, podNeeds } from "../needs.ts";
+import { type NeedObservations, podNeeds } from "../needs.ts";
 import { isSameResource } from "./held-resource.ts";
 
 /** Data about pods. Read from memory; `undefined` always means "not known yet". */
-export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners"> {
+export interface HeldPodsObservations extends NeedObservations, Pick<FootprintObservations, "owners"> {
   /** All pods that the workloads of the footprint may select, with a node or without. */
   podsOf(footprint: Footprint, among: PodsAmong): Iterable<Pod> | undefined;
 }
@@ -47,8 +47,12 @@ export interface HeldPods {
 export const MAX_UNREAD = 1_000;
 
 /** Includes pods without a node: such a pod needs the agent a moment later. */
-export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: HeldPodsSight): HeldPods {
-  const all = sight.podsOf(footprint, {
+export function podsOfOwner(
+  footprint: Footprint,
+  owner: DeletedOwner,
+  observations: HeldPodsObservations,
+): HeldPods {
+  const all = observations.podsOf(footprint, {
     ...(isGroupedByOwner(footprint) && owner.namespace !== "" && { namespace: owner.namespace }),
     ...(footprint.grouping.by === "PodLabel" && { labelledUid: owner.uid }),
   });
@@ -58,9 +62,9 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
   let isKnown = true;
   for (const pod of all) {
     if (!isOfGroup(footprint, pod, owner)) continue;
-    const needs = podNeeds(pod, footprint, sight);
+    const needs = podNeeds(pod, footprint, observations);
     if (needs === "no") continue;
-    const chain = sight.owners(pod);
+    const chain = observations.owners(pod);
     if (chain === undefined) unread++;
     // The pod belongs to another owner: its need does not matter, and it does not become `known`.
     else if (!isBound(footprint, pod, chain, owner)) continue;

@@ -4,7 +4,7 @@ import { InformerSet, keepFields, type WantedInformer } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { type Change, type Component, type Informer, type Running, whenAborted } from "@berth/runtime";
 import type { GroupVersionResource } from "../footprint.ts";
-import type { Watching } from "../footprint-sight.ts";
+import type { Watching } from "../footprint-observations.ts";
 import { resourceName, resourceOf, versionedName } from "./held-resource.ts";
 
 export interface ObjectWatchesOptions extends Watching {

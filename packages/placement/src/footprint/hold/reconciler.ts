@@ -4,17 +4,17 @@ import { isApiError, type KubeClient, type KubeObject } from "@berth/kube";
 import type { Clock, Reconcile } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../../node/report.ts";
-import type { HeldOwner } from "../footprint-sight.ts";
+import type { HeldOwner } from "../footprint-observations.ts";
 import { decideHold, FOREGROUND, type Guard, type HoldDecision, type NodeLoss, ORPHAN } from "./decide.ts";
 import type { HeldOwners } from "./held-owners.ts";
-import { type HeldPods, type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
+import { type HeldPods, type HeldPodsObservations, podsOfOwner } from "./held-pods.ts";
 import { heldName, resourceOf } from "./held-resource.ts";
 import { type HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
 export interface HoldReconcilerOptions {
   readonly client: Pick<KubeClient, "get" | "create" | "patch" | "apply" | "delete">;
   readonly watches: Pick<HoldWatches, "guards" | "owner" | "owned" | "refsOf" | "looked" | "missing">;
-  readonly sight: HeldPodsSight;
+  readonly observations: HeldPodsObservations;
   readonly held: HeldOwners;
   /** Is the node silent, or gone? Default no node is. */
   readonly lossOf?: (node: string) => NodeLoss | undefined;
@@ -103,7 +103,7 @@ function recall(memories: Map<string, OwnerMemory>, id: string, { uid, finalizer
 }
 
 function look(options: HoldReconcilerOptions, visit: Visit): HoldDecision {
-  const { watches, sight, lossOf, clock } = options;
+  const { watches, observations, lossOf, clock } = options;
   const { key, owner, guard, memory } = visit;
   const isHeld = memory !== undefined && owner.finalizers.includes(guard.finalizer);
   const found = isHeld ? podsOf(options, visit, memory) : undefined;
@@ -117,14 +117,14 @@ function look(options: HoldReconcilerOptions, visit: Visit): HoldDecision {
     pods: found?.pods,
     // No pod has an empty namespace: this call collects nothing, and only shows whether Berth watches the pods.
     arePodsWatched:
-      guard.footprint !== undefined && sight.podsOf(guard.footprint, { namespace: "" }) !== undefined,
+      guard.footprint !== undefined && observations.podsOf(guard.footprint, { namespace: "" }) !== undefined,
     lossOf,
     now: clock.now(),
   });
 }
 
 function podsOf(
-  { watches, sight }: HoldReconcilerOptions,
+  { watches, observations }: HoldReconcilerOptions,
   { owner: { namespace, uid, finalizers }, guard }: Visit,
   { known, isOrphaned }: OwnerMemory,
 ): HeldPods | undefined {
@@ -132,7 +132,7 @@ function podsOf(
   const isForeground = finalizers.includes(FOREGROUND);
   return (
     guard.footprint &&
-    podsOfOwner(guard.footprint, { namespace, uid, refsOf, known, isOrphaned, isForeground }, sight)
+    podsOfOwner(guard.footprint, { namespace, uid, refsOf, known, isOrphaned, isForeground }, observations)
   );
 }
 

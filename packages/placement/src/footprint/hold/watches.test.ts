@@ -23,7 +23,7 @@ function aWatch(on = client, onOwner: (key: OwnerKey) => void = () => undefined)
     cluster: clusterName("c"),
     clock: createVirtualClock(),
     log: createSilentLogger(),
-    sight: { owners: () => undefined },
+    observations: { owners: () => undefined },
     onOwner,
   });
 }

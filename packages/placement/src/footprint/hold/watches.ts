@@ -3,7 +3,7 @@ import type { KubeClient, KubeObject, Pod } from "@berth/kube";
 import type { Change, Component, ObjectKey, Running } from "@berth/runtime";
 import { isRuleKnown } from "../../node/capability.ts";
 import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "../footprint.ts";
-import type { FootprintSight, HeldOwner, Watching } from "../footprint-sight.ts";
+import type { FootprintObservations, HeldOwner, Watching } from "../footprint-observations.ts";
 import type { Guard, OwnedObject } from "./decide.ts";
 import { isAbandoned } from "./held-pods.ts";
 import { guardName, resourceName } from "./held-resource.ts";
@@ -19,7 +19,7 @@ export interface OwnerKey extends ObjectKey {
 export interface HoldWatchesOptions extends Watching {
   readonly client: Pick<KubeClient, "list" | "watch" | "create">;
   /** Reads the owners of pods. */
-  readonly sight: Pick<FootprintSight, "owners">;
+  readonly observations: Pick<FootprintObservations, "owners">;
   /** The owner needs a check. Must not throw. */
   readonly onOwner: (key: OwnerKey) => void;
   /** Berth has read the owners of one more resource. Must not throw. */
@@ -61,7 +61,7 @@ export class HoldWatches implements Component {
   readonly #deleting = new Map<string, Deleting>();
 
   constructor(options: HoldWatchesOptions) {
-    const { onOwner, onRead, sight: _, ...watching } = options;
+    const { onOwner, onRead, observations: _, ...watching } = options;
     this.#options = options;
     this.#objects = new ObjectWatches({
       ...watching,
@@ -209,7 +209,7 @@ export class HoldWatches implements Component {
   #lookFor(pod: Pod, isGone = false): void {
     if (this.#deleting.size === 0) return;
     const { uid: podUid = "", namespace, labels } = pod.metadata ?? {};
-    const chain = this.#options.sight.owners(pod);
+    const chain = this.#options.observations.owners(pod);
     const uids = new Set([...(chain ?? []).map(({ uid }) => uid), ...Object.values(labels ?? {})]);
     const mayBeOfAny = chain === undefined ? isGone : isAbandoned(pod, chain);
     for (const { key, uid, known } of this.#deleting.values()) {

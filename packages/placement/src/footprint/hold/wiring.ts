@@ -4,7 +4,7 @@ import type { NodeHost } from "../../node/wired.ts";
 import { type FootprintProgress } from "../conditions.ts";
 import { type Footprint, type Footprints } from "../footprint.ts";
 import { followLostNodes, lossOf } from "../lost-nodes.ts";
-import { type FootprintWatches } from "../sight.ts";
+import { type FootprintWatches } from "../observations.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { resourceName } from "./held-resource.ts";
 import { createHoldReconciler } from "./reconciler.ts";
@@ -13,7 +13,7 @@ import { HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 type Parts = "client" | "cluster" | "nodes" | "events" | "metrics" | "log" | "clock";
 
 export interface HoldDeps extends Pick<NodeHost, Parts> {
-  readonly watches: Pick<FootprintWatches, "sight" | "podsOf">;
+  readonly watches: Pick<FootprintWatches, "observations" | "podsOf">;
   /** The status of this footprint may have changed; without a rule, of any that holds owners. Must not throw. */
   readonly onChange: (rule?: string) => void;
 }
@@ -37,13 +37,13 @@ const OWNER_COALESCE_MS = 1000;
 
 export function wireHolds(options: HoldDeps): WiredHolds {
   const { client, cluster, nodes, events, onChange, watches: seen, ...common } = options;
-  const { sight } = seen;
+  const { observations } = seen;
   const held = new HeldOwners({ onChange });
   const watches = new HoldWatches({
     ...common,
     client,
     cluster,
-    sight,
+    observations,
     onOwner: (key) => controller.enqueue(key),
     onRead: () => onChange(),
   });
@@ -54,7 +54,7 @@ export function wireHolds(options: HoldDeps): WiredHolds {
     reconcile: createHoldReconciler({
       client,
       watches,
-      sight: { ...sight, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
+      observations: { ...observations, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
       held,
       lossOf: (name) => {
         if (gone.has(name)) return "gone";

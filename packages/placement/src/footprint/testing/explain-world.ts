@@ -67,10 +67,14 @@ export interface ExplainStage {
 export function stageOf(world: ExplainWorld): ExplainStage {
   const { node = aNode(), pods, spec = { preset: "agent-substrate/pr-134" }, daemonSet, open = [] } = world;
   const footprints = footprintsOf({ atelet: spec });
-  const sight = { ...sightOf({ pods, ownersUnknown: new Set(open) }), daemonSet: () => daemonSet };
+  const observations = { ...sightOf({ pods, ownersUnknown: new Set(open) }), daemonSet: () => daemonSet };
   const view = { node, owned: ownedMarks(recordOf(node), "berth") };
-  const { decision } = bindFootprints({ footprints: () => footprints, sight }).contribute(view, 0);
-  return { node, footprints, around: { sight, installation: "berth", outcomes: decision.outcomes ?? [] } };
+  const { decision } = bindFootprints({ footprints: () => footprints, observations }).contribute(view, 0);
+  return {
+    node,
+    footprints,
+    around: { observations, installation: "berth", outcomes: decision.outcomes ?? [] },
+  };
 }
 
 export function explain(world: ExplainWorld): FootprintExplanation {

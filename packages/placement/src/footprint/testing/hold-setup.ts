@@ -2,7 +2,7 @@
 import { ApiError, type KubeObject, type Pod } from "@berth/kube";
 import { clusterName, createSilentLogger, createVirtualClock, type EventInput } from "@berth/runtime";
 import { clientOf } from "../../node/testing/object-run.ts";
-import type { HeldOwner } from "../footprint-sight.ts";
+import type { HeldOwner } from "../footprint-observations.ts";
 import type { Guard, OwnedObject } from "../hold/decide.ts";
 import { HeldOwners } from "../hold/held-owners.ts";
 import { createHoldReconciler } from "../hold/reconciler.ts";
@@ -96,7 +96,7 @@ export function setUp(more: Partial<HeldOwner> = {}): HoldSetup {
       missing: ({ finalizer }) => Promise.resolve(setup.lacking === finalizer ? setup.missing : undefined),
       looked: (_key, look) => void setup.looks.push(look),
     },
-    sight: { ...sightOf({}), podsOf: () => setup.pods },
+    observations: { ...sightOf({}), podsOf: () => setup.pods },
     held,
     events: { record: (event) => events.push(event) },
     clock,

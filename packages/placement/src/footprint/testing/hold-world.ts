@@ -28,7 +28,7 @@ import type { Footprints } from "../footprint.ts";
 import { HeldOwners } from "../hold/held-owners.ts";
 import { createHoldReconciler } from "../hold/reconciler.ts";
 import { HoldWatches, type OwnerKey, toOwnerText } from "../hold/watches.ts";
-import { createFootprintSight } from "../sight.ts";
+import { createFootprintObservations } from "../observations.ts";
 
 export const GROUP = "test.berth.dev";
 export const FINALIZER = "test.berth.dev/hold";
@@ -96,7 +96,7 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
   const common = { client, cluster: clusterName("c"), clock: systemClock, log: createSilentLogger() };
   const events: EventInput[] = [];
   const held = new HeldOwners({ onChange: () => undefined });
-  const seen = createFootprintSight({
+  const seen = createFootprintObservations({
     ...common,
     daemonSets: { daemonSet: () => null, want: () => undefined },
     onNode: () => undefined,
@@ -107,7 +107,7 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
   });
   const watches = new HoldWatches({
     ...common,
-    sight: seen.sight,
+    observations: seen.observations,
     onOwner: (key) => controller.enqueue(key),
   });
   const controller = createController<OwnerKey>({
@@ -117,7 +117,7 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
     reconcile: createHoldReconciler({
       client,
       watches,
-      sight: { ...seen.sight, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
+      observations: { ...seen.observations, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
       held,
       events: { record: (event) => events.push(event) },
       clock: systemClock,

@@ -12,9 +12,9 @@ import { makeAteom, type SightInit, sightOf } from "./pods.ts";
 
 export const ATELET: Specs = { atelet: { preset: "agent-substrate/pr-134" } };
 
-export function bound(specs: Specs, sight: SightInit): BoundCapability {
+export function bound(specs: Specs, observations: SightInit): BoundCapability {
   const footprints = footprintsOf(specs);
-  return bindFootprints({ footprints: () => footprints, sight: sightOf(sight) });
+  return bindFootprints({ footprints: () => footprints, observations: sightOf(observations) });
 }
 
 /** The node once everything is decided and written. */
@@ -38,13 +38,13 @@ export function marked({ metadata }: Node): string {
   return label === "true" ? claims.sort().join(" ") : `${label}, ${claims.sort().join(" ")}`;
 }
 
-export function findings(node: Node, specs: Specs, sight: SightInit): readonly string[] {
-  const plan = planWith(node, [bound(specs, sight)]);
+export function findings(node: Node, specs: Specs, observations: SightInit): readonly string[] {
+  const plan = planWith(node, [bound(specs, observations)]);
   return plan.findings.map(({ severity, reason, message }) => `${severity} ${reason}: ${message}`);
 }
 
-export function phases(node: Node, specs: Specs, sight: SightInit): readonly unknown[] {
-  const { decision } = bound(specs, sight).contribute({ node, owned: owned(node) }, NEW_YEAR);
+export function phases(node: Node, specs: Specs, observations: SightInit): readonly unknown[] {
+  const { decision } = bound(specs, observations).contribute({ node, owned: owned(node) }, NEW_YEAR);
   return (decision.outcomes ?? []).map(({ phase, place }) => [phase, place !== undefined]);
 }
 
@@ -68,12 +68,12 @@ export class NodeWorld {
 
   #start(): BoundCapability {
     const seen = () => sightOf({ pods: this.#pods, ownersUnknown: this.#ownersUnknown });
-    const sight = {
+    const observations = {
       ...seen(),
       pods: (...args: Parameters<ReturnType<typeof seen>["pods"]>) => seen().pods(...args),
       owners: (pod: Pod) => seen().owners(pod),
     };
-    return bindFootprints({ footprints: () => this.#footprints, sight });
+    return bindFootprints({ footprints: () => this.#footprints, observations });
   }
 
   /** The document says this from now on. */

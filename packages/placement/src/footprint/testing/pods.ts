@@ -1,6 +1,6 @@
 /** Pods for tests, and what is seen of them. */
 import type { OwnerReference, Pod, PodSpec } from "@berth/kube";
-import type { FootprintSight, OwnerIdentity } from "../footprint-sight.ts";
+import type { FootprintObservations, OwnerIdentity } from "../footprint-observations.ts";
 
 export interface PodInit {
   readonly node?: string;
@@ -59,7 +59,7 @@ export interface SightInit {
 }
 
 /** Sees these pods, for every footprint; `pods: undefined` has them not read yet. */
-export function sightOf(init: SightInit): FootprintSight {
+export function sightOf(init: SightInit): FootprintObservations {
   const { pods, namespaces = {}, drivers = {}, ownersUnknown } = init;
   return {
     pods: (_footprint, node) => pods?.filter(({ spec }) => spec?.nodeName === node),

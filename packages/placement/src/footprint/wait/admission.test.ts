@@ -7,7 +7,7 @@ import { footprintOf } from "../testing/footprints.ts";
 import { waitAdmission } from "./admission.ts";
 
 const rules = waitAdmission({
-  sight: { namespaceLabels: () => undefined, driverOfClaim: () => undefined },
+  observations: { namespaceLabels: () => undefined, driverOfClaim: () => undefined },
   log: createSilentLogger(),
 });
 const made = (footprints: readonly Footprint[]) => configurationOf(rules, { footprints, policy: {} });

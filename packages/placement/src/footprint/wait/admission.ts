@@ -13,11 +13,11 @@ import {
 import type { AdmissionAnswer, AdmissionRequest, Logger } from "@berth/runtime";
 import { selectedByAny } from "../../node/cel.ts";
 import type { Footprints } from "../footprint.ts";
-import type { NeedSight } from "../needs.ts";
+import type { NeedObservations } from "../needs.ts";
 import { admitWait } from "./admit.ts";
 
 export interface WaitAnswers {
-  readonly sight: NeedSight;
+  readonly observations: NeedObservations;
   readonly log: Logger;
 }
 
@@ -32,18 +32,18 @@ const TIMEOUT_SECONDS = 5;
  * pod in a namespace that Berth has not seen yet. It reads that namespace, because nothing can make the pod wait later.
  * If Berth watches no namespaces, or cannot read them, it sends no request. Berth refuses no pod.
  */
-export function waitAdmission({ sight, log }: WaitAnswers): AdmissionRules<WaitingFor> {
+export function waitAdmission({ observations, log }: WaitAnswers): AdmissionRules<WaitingFor> {
   const answer = async (
     { footprints }: WaitingFor,
     request: AdmissionRequest,
     io: ReviewIo,
   ): Promise<AdmissionAnswer> => {
     const { namespace = "" } = request;
-    let said = admitWait({ footprints, sight: unseenIsUnknown(sight) }, request);
-    if (said.unknown.length > 0 && sight.namespaceLabels(namespace) === null) {
+    let said = admitWait({ footprints, observations: unseenIsUnknown(observations) }, request);
+    if (said.unknown.length > 0 && observations.namespaceLabels(namespace) === null) {
       const labels = await io.namespaceLabels(namespace);
-      const seeing = unseenIsUnknown(sight, labels && { namespace, labels });
-      said = admitWait({ footprints, sight: seeing }, request);
+      const seeing = unseenIsUnknown(observations, labels && { namespace, labels });
+      said = admitWait({ footprints, observations: seeing }, request);
     }
     const { patch, unknown } = said;
     if (unknown.length > 0)
@@ -67,13 +67,13 @@ export function waitAdmission({ sight, log }: WaitAnswers): AdmissionRules<Waiti
 
 /** The namespace of a new pod exists: if Berth has not seen it, its labels are unknown, unless `read` has them. */
 function unseenIsUnknown(
-  sight: NeedSight,
+  observations: NeedObservations,
   read?: { readonly namespace: string; readonly labels: Readonly<Record<string, string>> },
-): NeedSight {
+): NeedObservations {
   return {
-    driverOfClaim: (namespace, claim) => sight.driverOfClaim(namespace, claim),
+    driverOfClaim: (namespace, claim) => observations.driverOfClaim(namespace, claim),
     namespaceLabels: (name) =>
-      name === read?.namespace ? read.labels : (sight.namespaceLabels(name) ?? undefined),
+      name === read?.namespace ? read.labels : (observations.namespaceLabels(name) ?? undefined),
   };
 }
 

@@ -19,10 +19,10 @@ function ask(
   object: unknown,
   more: Partial<WaitQuestion> = {},
   footprints = [footprint],
-  sight = sightOf({}),
+  observations = sightOf({}),
 ) {
   return admitWait(
-    { footprints, sight },
+    { footprints, observations },
     { kind: { kind: "Pod" }, operation: "CREATE", object, namespace: "default", ...more },
   );
 }

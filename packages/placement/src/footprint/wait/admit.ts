@@ -10,11 +10,11 @@ import { isMirrorPod, isPodSpec } from "../../node/pod-kind.ts";
 import { field, isRecord, listField, textField, textMapField } from "../../node/untrusted-json.ts";
 import type { Footprint } from "../footprint.ts";
 import { hasGroupLabel, isGroupedByOwner } from "../groups.ts";
-import { type NeedSight, podNeeds } from "../needs.ts";
+import { type NeedObservations, podNeeds } from "../needs.ts";
 
 export interface WaitAdmission {
   readonly footprints: readonly Footprint[];
-  readonly sight: NeedSight;
+  readonly observations: NeedObservations;
 }
 
 export interface WaitQuestion extends AdmissionQuestion {
@@ -35,7 +35,7 @@ const UNCHANGED: WaitAnswer = Object.freeze({ patch: [], unknown: [] });
  * Only at creation: init containers cannot be added later. Berth does not change static pods, and Windows pods have no
  * shell. A second call for the same pod returns an empty patch.
  */
-export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQuestion): WaitAnswer {
+export function admitWait({ footprints, observations }: WaitAdmission, question: WaitQuestion): WaitAnswer {
   const { kind, operation, object, subResource = "" } = question;
   if (kind.kind !== "Pod" || operation !== "CREATE" || subResource !== "") return UNCHANGED;
   const spec = field(object, "spec");
@@ -46,7 +46,7 @@ export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQu
   const unknown: string[] = [];
   for (const footprint of footprints) {
     if (footprint.wait === undefined || !canBring(pod, footprint)) continue;
-    const answer = podNeeds(pod, footprint, sight);
+    const answer = podNeeds(pod, footprint, observations);
     if (answer === "yes") waiting.push(footprint);
     if (answer === "unknown") unknown.push(footprint.rule);
   }

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { ENV } from "../../node/testing/configuration.ts";
 import { compileFootprints } from "../compile.ts";
 import { nodeFootprintSpec } from "../document.ts";
-import type { NeedSight } from "../needs.ts";
+import type { NeedObservations } from "../needs.ts";
 import { waitAdmission } from "./admission.ts";
 
 const spec = nodeFootprintSpec.parse({
@@ -31,10 +31,13 @@ const MOUNTS: PodSpec = {
   volumes: [{ name: "v", persistentVolumeClaim: { claimName: "c" } }],
 };
 
-async function ask(sight: Partial<NeedSight>, mounts = false): Promise<AdmissionAnswer | undefined> {
+async function ask(
+  observations: Partial<NeedObservations>,
+  mounts = false,
+): Promise<AdmissionAnswer | undefined> {
   const log = createSilentLogger();
-  const seen = { namespaceLabels: () => undefined, driverOfClaim: () => null, ...sight };
-  const rules = bindAdmission(waitAdmission({ sight: seen, log }), () => footprints);
+  const seen = { namespaceLabels: () => undefined, driverOfClaim: () => null, ...observations };
+  const rules = bindAdmission(waitAdmission({ observations: seen, log }), () => footprints);
   const handlers = reviewHandlers([rules], { client, env: ENV, log });
   const request = {
     uid: "u",

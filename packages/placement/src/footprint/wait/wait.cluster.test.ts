@@ -94,7 +94,7 @@ describe.each<[string, PodSpec["securityContext"]]>([
     const object = strictPod(securityContext, labels);
     await cluster.client.create(pods, object, { namespace: strict, dryRun: true });
     const { patch } = admitWait(
-      { footprints: [hooked], sight: sightOf({}) },
+      { footprints: [hooked], observations: sightOf({}) },
       { kind: { kind: "Pod" }, operation: "CREATE", object, namespace: strict },
     );
     const stored = await cluster.client.create(pods, applyPatch(object, patch) as Pod, { namespace: strict });
@@ -122,7 +122,7 @@ describe("a pod that the webhook has wait", () => {
       .initContainer("x", "registry.test/x:1")
       .build();
     const { patch } = admitWait(
-      { footprints: [hooked], sight: sightOf({}) },
+      { footprints: [hooked], observations: sightOf({}) },
       { kind: { kind: "Pod" }, operation: "CREATE", object, namespace },
     );
     const stored = await cluster.client.create(pods, applyPatch(object, patch) as Pod, { namespace });
@@ -131,7 +131,7 @@ describe("a pod that the webhook has wait", () => {
 
   it("is asked for by a configuration that the API server takes", async () => {
     if (hooked === undefined) throw new Error("not in force");
-    const rules = waitAdmission({ sight: sightOf({}), log: createSilentLogger() });
+    const rules = waitAdmission({ observations: sightOf({}), log: createSilentLogger() });
     const at = { client: { url: "https://127.0.0.1:1" }, ca: cluster.ca };
     const made = configurationOf(rules, { footprints: [hooked], policy: {} }, at);
     const stored = await cluster.client.create(mutatingWebhookConfigurations, made, { dryRun: true });

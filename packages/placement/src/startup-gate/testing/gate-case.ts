@@ -6,7 +6,7 @@ import type { GateCase, GateVerdict } from "../decide.ts";
 import { type StartupGateSpec, startupGateSpec } from "../document.ts";
 import type { Gate, SignalReading } from "../gate.ts";
 import { type GateState, parseState, stringifyState } from "../state.ts";
-import type { SignalsInput } from "./sight.ts";
+import type { SignalsInput } from "./observations.ts";
 
 /** A spec as a document has it: what is left out is filled in by the schema. */
 export type SpecInput = Partial<

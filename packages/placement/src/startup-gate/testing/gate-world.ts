@@ -17,7 +17,7 @@ import { startupGateSpec } from "../document.ts";
 import type { Gates } from "../gate.ts";
 import { GateTally } from "../tally.ts";
 import type { SpecInput } from "./gate-case.ts";
-import { sightOf } from "./sight.ts";
+import { sightOf } from "./observations.ts";
 
 export type Documents = Readonly<Record<string, SpecInput>>;
 
@@ -229,8 +229,8 @@ export class GateWorld {
       gates: () => this.#gates,
       sources: {
         clocks,
-        sight: {
-          pods: (query, node) => this.#sight().pods(query, node),
+        observations: {
+          pods: (query, node) => this.#observations().pods(query, node),
           daemonSet: () => null,
           labelsSettled: () => undefined,
         },
@@ -241,7 +241,7 @@ export class GateWorld {
     return { capability, clocks, tally };
   }
 
-  #sight(): ReturnType<typeof sightOf> {
+  #observations(): ReturnType<typeof sightOf> {
     const selectors = (this.#gates?.gates ?? []).flatMap(({ spec }) =>
       spec.signals.pods.map(({ selector }) => selector),
     );

@@ -4,7 +4,7 @@ import { aNode, aPod, type PodBuilder } from "@berth/testcluster";
 import { originalGate, type PodSignal } from "../document.ts";
 import type { Boot, SignalReading } from "../gate.ts";
 import { readSignals } from "../signals.ts";
-import { gateWith, sightOf, type World } from "./sight.ts";
+import { gateWith, sightOf, type World } from "./observations.ts";
 
 const node: Node = aNode("n1").stored({ uid: "node-1", creationTimestamp: "2026-01-01T00:00:00Z" }).build();
 export const later: string = "2026-01-01T00:01:00Z";
@@ -56,8 +56,8 @@ export function read(
 ): SignalReading {
   const gate = gateWith({ pods: [signal] });
   const selectors = gate.spec.signals.pods.map((it) => it.selector);
-  const sight = sightOf({ daemonSets: [init], selectors, ...world, pods });
-  const [reading] = readSignals(gate, node, { sight, boot, gateTaints: [] });
+  const observations = sightOf({ daemonSets: [init], selectors, ...world, pods });
+  const [reading] = readSignals(gate, node, { observations, boot, gateTaints: [] });
   if (reading === undefined) throw new Error("nothing was read");
   return reading;
 }

@@ -29,7 +29,7 @@ export function bind(gates: Gates, now: () => number = () => NEW_YEAR, trusting 
   return bindGates({
     gates: () => gates,
     sources: {
-      sight: { pods: () => [], daemonSet: () => null, labelsSettled: () => undefined },
+      observations: { pods: () => [], daemonSet: () => null, labelsSettled: () => undefined },
       clocks: new GateClocks({ monotonic: now, trusting }),
       idle: () => (trusting ? { idle: true } : "unknown"),
       mayHoldAgain: () => true,

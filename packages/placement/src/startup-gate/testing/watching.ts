@@ -12,7 +12,7 @@ export const READY = "gate.test/ready";
 let namespaceCount = 0;
 
 export async function aNamespace(cluster: TestCluster): Promise<string> {
-  const name = `gate-sight-${++namespaceCount}`;
+  const name = `gate-observations-${++namespaceCount}`;
   await cluster.client.create(namespaces, { metadata: { name } });
   return name;
 }

@@ -1,11 +1,11 @@
-/** The sight of a gate over a list of objects, as the informers would give it. */
+/** The observations of a gate over a list of objects, as the informers would give it. */
 
 import type { Selector } from "@berth/host";
 import type { DaemonSet, Pod } from "@berth/kube";
 import { matchesSelector, selectorText } from "../../node/selector.ts";
 import { compileGates } from "../compile.ts";
 import { type StartupGateSpec, startupGateSpec } from "../document.ts";
-import type { Gate, GateSight, PodQuery } from "../gate.ts";
+import type { Gate, GateObservations, PodQuery } from "../gate.ts";
 
 export interface World {
   readonly pods?: readonly Pod[];
@@ -20,7 +20,7 @@ export interface World {
 }
 
 /** @throws Error for a query that belongs to no selector of the world: an informer that no selector asks for. */
-export function sightOf(world: World): GateSight {
+export function sightOf(world: World): GateObservations {
   const { pods = [], daemonSets = [], isUnread = () => false, daemonSetsRead = true } = world;
   const selectors = new Map(
     [...(world.selectors ?? []), ...daemonSets.flatMap(({ spec }) => spec?.selector ?? [])].map((it) => [

@@ -49,7 +49,7 @@ export type ImageKnowledge =
     };
 
 /** Current facts, from memory and without side effects. `ImageDemand` requests new facts. */
-export interface ImageSight {
+export interface ImageObservations {
   look(question: ImageQuestion): ImageKnowledge;
 }
 
@@ -60,4 +60,4 @@ export interface ImageDemand {
 }
 
 /** Knows no facts. */
-export const unreadImages: ImageSight = { look: ({ image }) => ({ state: "unknown", name: image }) };
+export const unreadImages: ImageObservations = { look: ({ image }) => ({ state: "unknown", name: image }) };

@@ -15,7 +15,7 @@ import {
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import type { Footprint, NeedingPods } from "../footprint.ts";
-import { createFootprintSight, type FootprintWatches } from "../sight.ts";
+import { createFootprintObservations, type FootprintWatches } from "../observations.ts";
 import { plainFootprint } from "./footprints.ts";
 
 let count = 0;
@@ -59,8 +59,8 @@ export interface SightRun extends AsyncDisposable {
 }
 
 /** What is seen by a user, in a namespace of its own. Runs until it is disposed of. */
-export async function startSight(cluster: TestCluster, user?: string): Promise<SightRun> {
-  const id = `sight-${++count}`;
+export async function startObservations(cluster: TestCluster, user?: string): Promise<SightRun> {
+  const id = `observations-${++count}`;
   await cluster.client.create(namespaces, { metadata: { name: id, labels: { team: "a" } } });
   // Until the controller manager has made it, every pod of the namespace is refused.
   await eventually(() => cluster.client.get(serviceAccounts, { namespace: id, name: "default" }));
@@ -71,7 +71,7 @@ export async function startSight(cluster: TestCluster, user?: string): Promise<S
   const told = new Set<string>();
   const near = { namespaces: 0 };
   const known = new Set<string>();
-  const watches = createFootprintSight({
+  const watches = createFootprintObservations({
     client,
     cluster: clusterName("test"),
     clock: systemClock,

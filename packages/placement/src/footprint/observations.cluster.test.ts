@@ -19,9 +19,9 @@ import {
   POOL,
   poolDefinition,
   poolResource,
-  startSight,
+  startObservations,
   webOf,
-} from "./testing/sight-run.ts";
+} from "./testing/observations-run.ts";
 
 let cluster: TestCluster;
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
   for (const name of ["n1", "n2"]) await cluster.client.create(nodes, aNode(name).build());
 });
 
-const setUp = (user?: string): ReturnType<typeof startSight> => startSight(cluster, user);
+const setUp = (user?: string): ReturnType<typeof startObservations> => startObservations(cluster, user);
 
 describe("the owners of a real Deployment's pods", () => {
   it("F-B10 are read once for both, without their labels being touched, up to a kind of one's own", async () => {
@@ -47,18 +47,18 @@ describe("the owners of a real Deployment's pods", () => {
     const footprint = aFootprint(id, {}, { grouping: { by: "OwnerUID", owner: POOL } });
     watches.want([footprint]);
     const seen = await eventually(() => {
-      const found = ["n1", "n2"].flatMap((node) => watches.sight.pods(footprint, node) ?? []);
+      const found = ["n1", "n2"].flatMap((node) => watches.observations.pods(footprint, node) ?? []);
       expect(found).toHaveLength(2);
       return found;
     });
     const mark = await cluster.audit.mark();
-    expect(seen.map((pod) => watches.sight.owners(pod))).toEqual([undefined, undefined]);
+    expect(seen.map((pod) => watches.observations.owners(pod))).toEqual([undefined, undefined]);
     await eventually(() => expect(told).toEqual(new Set(["n1", "n2"])));
     expect(known).toEqual(told);
     const [replicaSet] = (await cluster.client.list(replicaSets, { namespace: id })).items;
     const deployment = await cluster.client.get(deployments, { namespace: id, name: "web" });
     for (const pod of seen)
-      expect(watches.sight.owners(pod)).toEqual([
+      expect(watches.observations.owners(pod)).toEqual([
         {
           group: "apps",
           kind: "ReplicaSet",
@@ -107,8 +107,8 @@ describe("the owners of a real Deployment's pods", () => {
     const footprint = aFootprint(id, {}, { grouping: { by: "OwnerUID", owner } });
     watches.want([footprint]);
     const owners = (): unknown => {
-      const [seen] = watches.sight.pods(footprint, "n1") ?? [];
-      return seen && watches.sight.owners(seen)?.map(({ kind }) => kind);
+      const [seen] = watches.observations.pods(footprint, "n1") ?? [];
+      return seen && watches.observations.owners(seen)?.map(({ kind }) => kind);
     };
     await eventually(() => {
       expect(owners()).toBeUndefined();
@@ -140,11 +140,11 @@ describe("the CSI drivers of claims", () => {
         .build(),
     );
     const footprint = aFootprint(id, { csiDrivers: ["efs.csi.aws.com"] });
-    const driver = (claim: string): unknown => watches.sight.driverOfClaim(id, claim);
+    const driver = (claim: string): unknown => watches.observations.driverOfClaim(id, claim);
     expect(driver("data")).toBeUndefined();
     watches.want([footprint]);
     await eventually(() => expect(driver("data")).toBeNull());
-    await eventually(() => expect(watches.sight.pods(footprint, "n1")).toHaveLength(1));
+    await eventually(() => expect(watches.observations.pods(footprint, "n1")).toHaveLength(1));
     told.clear();
     await cluster.client.create(persistentVolumes, {
       metadata: { name: `${id}-data` },
@@ -164,14 +164,14 @@ describe("the labels of namespaces", () => {
     await using setup = await setUp();
     const { id, watches, told, near } = setup;
     await cluster.client.create(pods, aPod("user").in(id).on("n1").labelled({ app: id }).build());
-    const team = (): unknown => watches.sight.namespaceLabels(id)?.["team"];
+    const team = (): unknown => watches.observations.namespaceLabels(id)?.["team"];
     watches.want([aFootprint(id, {})]);
-    expect(watches.sight.namespaceLabels(id)).toBeUndefined();
+    expect(watches.observations.namespaceLabels(id)).toBeUndefined();
     const footprint = aFootprint(id, { namespaceSelector: { matchLabels: { team: "b" } } });
     watches.want([footprint]);
     await eventually(() => expect(team()).toBe("a"));
-    await eventually(() => expect(watches.sight.pods(footprint, "n1")).toHaveLength(1));
-    expect(watches.sight.namespaceLabels("no-such-namespace")).toBeNull();
+    await eventually(() => expect(watches.observations.pods(footprint, "n1")).toHaveLength(1));
+    expect(watches.observations.namespaceLabels("no-such-namespace")).toBeNull();
     told.clear();
     near.namespaces = 0;
     const body = { metadata: { labels: { team: "b" } } };

@@ -7,7 +7,7 @@ import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import { isAgentChecked } from "./agent/check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
-import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.ts";
+import type { FootprintObservations, OwnerIdentity, Watching } from "./footprint-observations.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
@@ -31,9 +31,9 @@ export interface FootprintSightOptions extends Watching {
 }
 
 export interface FootprintWatches {
-  readonly sight: FootprintSight;
+  readonly observations: FootprintObservations;
   /**
-   * Sets all footprints in force; Berth does not watch data that none of them needs. `sight` knows only the pods of
+   * Sets all footprints in force; Berth does not watch data that none of them needs. `observations` knows only the pods of
    * exactly these objects. Call it at any time, also before the start.
    */
   want(footprints: readonly Footprint[]): void;
@@ -44,7 +44,7 @@ export interface FootprintWatches {
   readonly components: readonly Component[];
 }
 
-export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
+export function createFootprintObservations(options: FootprintSightOptions): FootprintWatches {
   const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
   const changed = (nodes: ReadonlySet<string>): void => {
     nodes.forEach(onNode);
@@ -72,7 +72,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
     onMoved: onEverything,
   });
   return {
-    sight: {
+    observations: {
       pods: (footprint, node) => pods.pods(footprint, node),
       namespaceLabels: (name) => namespaces.namespaceLabels(name),
       owners: (pod) => owners.owners(pod),

@@ -21,7 +21,7 @@ export interface OwnerIdentity {
   readonly isAbandoned?: boolean;
 }
 
-export interface FootprintSight {
+export interface FootprintObservations {
   /**
    * Pods on this node that may need the agent of this footprint, selected only by labels and node name. Includes pods
    * that are ending. May omit pods in a phase that no workload counts. Reads from memory.

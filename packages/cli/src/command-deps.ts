@@ -26,12 +26,12 @@ export interface Outside {
 }
 
 /** With a clock, for commands that need one. `--help` and completion never load it. */
-export interface Surroundings extends Outside {
+export interface CommandDeps extends Outside {
   readonly clock: Clock;
 }
 
 /** @returns the same with the system clock, unless it has a clock. */
-export async function withClock(outside: Outside): Promise<Surroundings> {
+export async function withClock(outside: Outside): Promise<CommandDeps> {
   const { clock } = outside;
   return { ...outside, clock: clock ?? (await import("@berth/runtime")).systemClock };
 }

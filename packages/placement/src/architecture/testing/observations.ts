@@ -1,7 +1,7 @@
 /** What is known of images, for tests without a registry. Names are made whole only as far as tests use short ones. */
 import type { Platform } from "@berth/registry";
 import type { Reason } from "../../api/reasons.ts";
-import type { ImageKnowledge, ImageSight } from "../image-sight.ts";
+import type { ImageKnowledge, ImageObservations } from "../image-observations.ts";
 
 /** Architectures (of linux, or `windows/amd64`), or a failure. What is not listed is unknown. */
 export type Known = readonly string[] | { readonly failed: Reason; readonly retryAt?: number };
@@ -13,7 +13,7 @@ export interface KnownBundle {
 
 export type KnownImages = Readonly<Record<string, Known | KnownBundle>>;
 
-export function sightOf(images: KnownImages): ImageSight {
+export function sightOf(images: KnownImages): ImageObservations {
   return {
     look({ image }) {
       const name = wholeName(image);
