@@ -123,7 +123,10 @@ export function confinement({
           { name: "isPool", expression: isPool(pools) },
         ],
         validations: [
-          validate("make this", 'request.operation != "CREATE" || variables.isPool'),
+          validate(
+            "make this",
+            'request.operation != "CREATE" || variables.isPool || request.?subResource.orValue("") == "eviction"',
+          ),
           validate(
             "delete an object that belongs to no owner that it holds",
             `request.operation != "DELETE" || ${list(BEFORE, "metadata.ownerReferences")}.exists(o, ${literal(owners)}.exists(g, o.apiVersion.startsWith(g)))`,
