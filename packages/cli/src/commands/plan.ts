@@ -57,7 +57,6 @@ export async function plan(options: PlanOptions, deps: CommandDeps): Promise<Exi
   }
   const declared = await readDeclaredPlaces(session);
   const planned = await planNodes(options.nodes, { capabilities, declared, session });
-  for (const { settle } of capabilities) await settle?.();
   const { diff, rules } = planned;
   const sections = capabilities.flatMap(({ section }) => section?.(planned) ?? []);
   const notes = sections.flatMap((it) => it.notes ?? []);

@@ -36,21 +36,16 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
   async plan(inForce, { run, facts, only }) {
     const { policies = [] } = inForce ?? {};
     if (policies.length === 0 || only !== undefined) return { capability };
-    const all = { resource: pods, fieldSelector: RUNNING, project: podProjection(), consequence: UNKNOWN };
-    // The command reads nodes meanwhile. It may fail before it settles this.
-    const read = async () => [await listObjects(all, run), await readNamespaces(run)] as const;
-    const reading = read();
-    reading.catch(() => undefined);
-    let known: Awaited<typeof reading> | undefined;
+    const found = await listObjects(
+      { resource: pods, fieldSelector: RUNNING, project: podProjection(), consequence: UNKNOWN },
+      run,
+    );
+    const labels = await readNamespaces(run);
     const nodes = new Map<string, Node>();
     return {
       capability,
       add: (plan) => void nodes.set(plan.node.metadata?.name ?? "", afterwards(plan)),
-      async settle() {
-        known = await reading;
-      },
       section({ isWhole, now }) {
-        const [found, labels] = known ?? [];
         if (!isWhole || found === undefined || labels === undefined) return undefined;
         const observations = sightOf(facts, labels, run);
         const by = (keyOf: (pod: Pod) => string): ((key: string) => readonly Pod[]) => {

@@ -59,8 +59,6 @@ export interface PlanSection extends Section {
 export interface PlanningCapability extends SeenCapability {
   /** Called for each node, with its plan and the contribution of this capability. */
   readonly add?: (plan: NodePlan, contribution: Contribution) => void;
-  /** Waits for what the capability reads beside the nodes. Called once, before `section`. */
-  readonly settle?: () => Promise<void>;
   readonly section?: (planned: PlannedNodes) => PlanSection | undefined;
 }
 
