@@ -63,6 +63,12 @@ export function judge(
   return { state: "lost", message: describeLoss(pod, node, lacking, taint) };
 }
 
+/** Is the policy about this pod, wherever it is? */
+export function isAbout(pod: Pod, policy: DeschedulePolicyInForce, observations: JudgeObservations): boolean {
+  const { state } = judge(pod, undefined, policy, observations);
+  return state !== "outside" && state !== "stays";
+}
+
 /** True for a pod that Berth never counts: it has no node, or has ended, or is being deleted, or is of its kubelet. */
 function isEnding({ metadata, spec, status }: Pod): boolean {
   return (

@@ -1,7 +1,7 @@
 /** The pods that Berth has found on wrong nodes, by pod and policy. */
 import type { Node, Pod } from "@berth/kube";
 import { type LostPod, nameOf } from "./decide.ts";
-import { type JudgeObservations, judge } from "./judge.ts";
+import { isAbout, type JudgeObservations, judge } from "./judge.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
 export interface LostPodsOptions extends JudgeObservations {
@@ -41,10 +41,8 @@ export class LostPods {
     return isKnown;
   }
 
-  /** Is the policy about this pod, wherever it is? */
   isAbout(pod: Pod, policy: DeschedulePolicyInForce): boolean {
-    const { state } = judge(pod, undefined, policy, this.#options);
-    return state !== "outside" && state !== "stays";
+    return isAbout(pod, policy, this.#options);
   }
 
   /** @param name `namespace/name`. */

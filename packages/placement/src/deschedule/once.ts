@@ -12,10 +12,10 @@ import { explainDescheduling } from "./explain.ts";
 import { findFit, type Ground } from "./fit.ts";
 import { forbidsNeighbours } from "./fit-topology.ts";
 import { forecastEvictions } from "./forecast.ts";
-import { type JudgeObservations, judge } from "./judge.ts";
+import { isAbout, type JudgeObservations, judge } from "./judge.ts";
 import { ownerOf } from "./ledger.ts";
 import { podFitFields, podProjection } from "./pod-fields.ts";
-import { DESCHEDULE, type DeschedulePolicies, type DeschedulePolicyInForce } from "./policy.ts";
+import { DESCHEDULE, type DeschedulePolicies } from "./policy.ts";
 import { formatDescheduling, formatEvictions } from "./show.ts";
 import { RUNNING } from "./watches.ts";
 
@@ -47,7 +47,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
       add: (plan) => void nodes.set(plan.node.metadata?.name ?? "", afterwards(plan)),
       section({ isWhole, now }) {
         if (!isWhole || found === undefined || labels === undefined) return undefined;
-        const observations = sightOf(facts, labels, run);
+        const observations = observationsOf(facts, labels, run);
         const by = (keyOf: (pod: Pod) => string): ((key: string) => readonly Pod[]) => {
           const groups = Map.groupBy(found, keyOf);
           return (key) => groups.get(key) ?? [];
@@ -60,11 +60,9 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
           forbidding: () => forbidding,
         };
         const nodeOf = ({ spec }: Pod): Node | undefined => nodes.get(spec?.nodeName ?? "");
-        const stateOf = (pod: Pod, policy: DeschedulePolicyInForce) =>
-          judge(pod, nodeOf(pod), policy, observations);
         const lost = policies.flatMap((policy) =>
           found.flatMap((pod): readonly LostPod[] => {
-            const verdict = stateOf(pod, policy);
+            const verdict = judge(pod, nodeOf(pod), policy, observations);
             if (verdict.state !== "lost") return [];
             return [
               { pod, name: nameOf(pod), policy, sinceMs: Number.NEGATIVE_INFINITY, message: verdict.message },
@@ -73,7 +71,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
         );
         const evictions = forecastEvictions({
           lost,
-          inScope: (policy) => found.filter((pod) => isAbout(stateOf(pod, policy))).length,
+          inScope: (policy) => found.filter((pod) => isAbout(pod, policy, observations)).length,
           podsOf: by(ownerOf),
           fit: (pod, how, placed) => findFit(pod, how, ground, placed),
           now,
@@ -94,16 +92,12 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     const ground: Ground = { nodes, podsOn: () => [], namespaceLabels: (name) => labels.get(name) };
     const node = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
     const said = explainDescheduling(pod, node, policies, {
-      observations: sightOf(facts, labels, run),
+      observations: observationsOf(facts, labels, run),
       fit: (one) => findFit(one, "PendingOk", ground),
     });
     return { data: { descheduling: said }, blocks: (style) => formatDescheduling(said, style) };
   },
 };
-
-function isAbout({ state }: ReturnType<typeof judge>): boolean {
-  return state !== "outside" && state !== "stays";
-}
 
 async function readNamespaces(
   run: OneShotRun,
@@ -115,7 +109,7 @@ async function readNamespaces(
   return found && new Map(found.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
 }
 
-function sightOf(
+function observationsOf(
   facts: readonly NodeFacts[],
   labels: ReadonlyMap<string, Readonly<Record<string, string>>>,
   { installation, clock }: OneShotRun,

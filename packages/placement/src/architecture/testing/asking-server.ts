@@ -26,7 +26,7 @@ const labelled = {
   selected: { team: "a", zone: "1" },
   excluded: {},
 };
-const NOBODY = "https://127.0.0.1:1";
+const NO_SERVER = "https://127.0.0.1:1";
 
 export class AskingServer {
   readonly #cluster: TestCluster;
@@ -63,7 +63,7 @@ export class AskingServer {
       onPod: () => undefined,
     });
     const made = configurationOf(rules, policiesOf(policies), {
-      client: { url: NOBODY },
+      client: { url: NO_SERVER },
       ca: this.#cluster.ca,
     });
     const name = made.metadata?.name ?? "";

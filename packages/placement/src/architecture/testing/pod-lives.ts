@@ -74,7 +74,7 @@ export class World {
   readonly facts: Map<string, Known> = new Map();
   policy: PolicyInit | undefined = POLICIES[0];
   isOut = false;
-  /** Changes of what decides, but not of the pods: each may cost a pod one more patch. */
+  /** How often policies, namespaces or image facts changed. After each such change a pod may need one more patch. */
   changes = 0;
   readonly #writes = new Map<string, number>();
   /** `changes` when the pod was made. */
