@@ -12,7 +12,7 @@ const STAGES: readonly (readonly string[])[] = [
   ["kube", "registry"],
   ["runtime", "testcluster"],
   ["host"],
-  ["placement"],
+  ["placement", "fleet"],
   ["cli"],
 ];
 
@@ -52,7 +52,7 @@ const installedFiles: Plugin = {
 const zodInParts: Plugin = {
   name: "zod-in-parts",
   setup(bundling) {
-    bundling.onLoad({ filter: /[\\/](?:host|placement)[\\/]src[\\/].+\.ts$/ }, async ({ path }) => ({
+    bundling.onLoad({ filter: /[\\/](?:host|placement|fleet)[\\/]src[\\/].+\.ts$/ }, async ({ path }) => ({
       contents: (await readFile(path, "utf8")).replace('import { z } from "zod"', 'import * as z from "zod"'),
       loader: "ts",
     }));

@@ -12,7 +12,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   host: ["kube", "runtime"],
   placement: ["kube", "runtime", "host", "registry"],
   registry: [],
-  cli: ["kube", "runtime", "host", "placement", "registry", "testcluster"],
+  fleet: ["kube", "runtime", "host"],
+  cli: ["kube", "runtime", "host", "placement", "fleet", "registry", "testcluster"],
 };
 
 interface Source {
@@ -190,16 +191,16 @@ describe("the rules of the house", () => {
   it("keeps every decision pure", () => {
     const pure = (path: string): boolean =>
       /\/(decide[a-z-]*|checks|admit|explain|forecast|merge|plan|rules|verdict|selection)\.ts$/.test(path) &&
-      path.includes("placement");
+      /packages\/(placement|fleet)\//.test(path);
     const impure =
       /from "(node:|undici|pino)|Date\.now\(|Math\.random|process\.|setTimeout|console\.|performance\./;
     expect(places(impure, pure)).toEqual([]);
   });
 
-  it("keeps HTTP, timers and the environment out of placement", () => {
+  it("keeps HTTP, timers and the environment out of placement and fleet", () => {
     const broken = places(
       /from "node:(http|https|net|timers|fs)|setTimeout\(|setInterval\(|process\./,
-      (path) => path.startsWith("packages/placement/"),
+      (path) => /^packages\/(placement|fleet)\//.test(path),
     );
     expect(broken).toEqual([]);
   });
@@ -215,14 +216,14 @@ describe("the rules of the house", () => {
   it("waits by the injected clock in runtime", () => {
     const broken = places(
       /\b(setTimeout|setInterval)\(|Date\.now\(\)/,
-      (path) => /^packages\/(runtime|host|placement)\//.test(path) && !path.endsWith("/clock.ts"),
+      (path) => /^packages\/(runtime|host|placement|fleet)\//.test(path) && !path.endsWith("/clock.ts"),
     );
     expect(broken).toEqual([]);
   });
 
   it("reads no HTTP status number above kube", () => {
     const broken = places(/statusCode|status === (4|5)\d\d/, (path) =>
-      /^packages\/(runtime|host|placement|cli)\/src\/(?!probe-server)/.test(path),
+      /^packages\/(runtime|host|placement|fleet|cli)\/src\/(?!probe-server)/.test(path),
     );
     expect(broken).toEqual([]);
   });

@@ -1,0 +1,7 @@
+/** API groups of the fleet and of the systems that it talks to. */
+export const COMPUTE_GROUP = "compute.datumapis.com";
+export const COMPUTE_VERSION = "v1alpha";
+export const NETWORKING_GROUP = "networking.datumapis.com";
+export const NETWORKING_VERSION = "v1alpha";
+export const QUOTA_GROUP = "quota.miloapis.com";
+export const QUOTA_VERSION = "v1alpha1";

@@ -1,0 +1,116 @@
+/** `Fleet`: what Berth does about Workloads in this process. It comes from files or from `--mode`; at most one. */
+import path from "node:path";
+import { type DocumentKind, onlyOne } from "@berth/host";
+import * as z from "zod";
+
+export interface FleetSpec {
+  /**
+   * `single`: Workloads, deployments and Instances are in one cluster. `cell`: another cluster brings the deployments,
+   * and Berth runs their Instances here.
+   */
+  readonly mode: "single" | "cell";
+  /** The name of this cluster, in the label `source-cluster` of claims and in the Lease. Default `single`. */
+  readonly cell: string;
+  /** The project of all namespaces, in mode `single`. A cell reads it from labels of the namespace. */
+  readonly project?: { readonly id: string } | undefined;
+  /** City codes that Workloads may name while networking is off: no Location says it then. */
+  readonly cities: readonly string[];
+  /** `Auto` (default): on where the API server serves NetworkBindings. */
+  readonly networking: "Auto" | "On" | "Off";
+  /** `pods` (default): Berth runs each Instance as a Pod. `external`: another program runs Instances. */
+  readonly provider: "pods" | "external";
+  /** Where ResourceClaims are. Absent: there is no quota, and every Instance is granted. */
+  readonly quota?: QuotaSpec | undefined;
+  /** Sizes by the name of the instance type. */
+  readonly catalog: Catalog;
+  /** Other programs that may write Instances, beside Berth. */
+  readonly providers: Identities;
+}
+
+export interface QuotaSpec {
+  /**
+   * `Cluster`: claims are in this cluster. `Kubeconfig`: in the cluster of `kubeconfig`. `Projects`: each project is a
+   * control plane of its own, on the host of `kubeconfig`, at the path of Milo.
+   */
+  readonly from: "Cluster" | "Kubeconfig" | "Projects";
+  /** File of the connection, relative to the file with the document. */
+  readonly kubeconfig?: string | undefined;
+}
+
+/** A size: thousandths of a CPU, and MiB. */
+export interface InstanceType {
+  readonly millicores: number;
+  readonly mebibytes: number;
+}
+
+export type Catalog = Readonly<Record<string, InstanceType>>;
+
+/** Users and groups, as the API server knows them. */
+export interface Identities {
+  readonly users: readonly string[];
+  readonly groups: readonly string[];
+}
+
+/** The only type of the original. */
+export const DEFAULT_CATALOG: Catalog = { "datumcloud/d1-standard-2": { millicores: 1000, mebibytes: 2048 } };
+
+const CITY = /^[A-Za-z0-9-]{1,16}$/;
+const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+
+const names = (): z.ZodDefault<z.ZodArray<z.ZodString>> =>
+  z.array(z.string().min(1).max(253)).max(100).default([]);
+
+const fleetSpec: z.ZodType<FleetSpec> = z
+  .strictObject({
+    mode: z.enum(["single", "cell"]),
+    cell: z.string().regex(DNS_LABEL, "must be a DNS label").default("single"),
+    project: z.strictObject({ id: z.string().regex(DNS_LABEL, "must be a DNS label") }).optional(),
+    cities: z
+      .array(z.string().regex(CITY, "must be 1 to 16 letters, digits and dashes"))
+      .max(1000)
+      .default([]),
+    networking: z.enum(["Auto", "On", "Off"]).default("Auto"),
+    provider: z.enum(["pods", "external"]).default("pods"),
+    quota: z
+      .strictObject({
+        from: z.enum(["Cluster", "Kubeconfig", "Projects"]),
+        kubeconfig: z.string().min(1).max(4096).optional(),
+      })
+      .optional(),
+    catalog: z
+      .record(
+        z.string().min(1).max(253),
+        z.strictObject({
+          millicores: z.int().min(1).max(10_000_000),
+          mebibytes: z.int().min(1).max(100_000_000),
+        }),
+      )
+      .default(DEFAULT_CATALOG),
+    providers: z.strictObject({ users: names(), groups: names() }).default({ users: [], groups: [] }),
+  })
+  .superRefine(({ mode, cell, project, quota }, context) => {
+    const fault = (field: string, message: string): void =>
+      context.addIssue({ code: "custom", path: [field], message });
+    if (mode === "cell" && cell === "single") fault("cell", "a cell needs its name");
+    if (mode === "cell" && project !== undefined)
+      fault("project", "a cell reads the project from the labels of each namespace");
+    if (mode === "single" && quota !== undefined && project === undefined)
+      fault("project", "quota needs the project that pays: give project.id");
+    if (quota !== undefined && quota.from !== "Cluster" && quota.kubeconfig === undefined)
+      fault("quota", `from ${quota.from} needs a kubeconfig`);
+  });
+
+export const fleetKind: DocumentKind<FleetSpec> = {
+  kind: "Fleet",
+  spec: fleetSpec,
+  placed: ({ quota, ...spec }, { folder }) => ({
+    ...spec,
+    ...(quota && {
+      quota: {
+        ...quota,
+        ...(quota.kubeconfig !== undefined && { kubeconfig: path.resolve(folder, quota.kubeconfig) }),
+      },
+    }),
+  }),
+  tooMany: onlyOne("Fleet"),
+};

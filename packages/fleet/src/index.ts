@@ -1,0 +1,2 @@
+export * from "./api/workload.ts";
+export * from "./fleet/document.ts";
