@@ -71,7 +71,7 @@ export async function startFootprintStage(
   const target = { url: cluster.url, ca: cluster.ca, token: cluster.adminToken };
   const raw = owned.use(openRawSender(target, { connections: IN_FLIGHT, userAgent: "bench-footprint" }));
   await client.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } });
-  for (const crd of crds(foreignKinds)) await client.create(customResourceDefinitions, crd);
+  for (const crd of crds(foreignKinds(["worker-pools"]))) await client.create(customResourceDefinitions, crd);
   await eventually(() => client.list(workerPools));
   const names = Array.from({ length: count }, (_, index) => `node-${String(index).padStart(5, "0")}`);
   await raw.sendAll(names.map((name) => post("/api/v1/nodes", aNode(name).realistic().build())));

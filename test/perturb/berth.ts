@@ -22,7 +22,7 @@ const hurriedClock: Clock = {
 
 /** Adds the CRDs of Berth; without them it would ask for them again and again. */
 export async function prepareStories(cluster: TestCluster): Promise<TestCluster> {
-  for (const crd of crds(foreignKinds)) await cluster.client.apply(customResourceDefinitions, crd);
+  for (const crd of crds(foreignKinds())) await cluster.client.apply(customResourceDefinitions, crd);
   await eventually(() => Promise.all(servedKinds.map(({ resource }) => cluster.client.list(resource))));
   return cluster;
 }

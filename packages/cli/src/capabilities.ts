@@ -1,4 +1,6 @@
 /** Berth's capabilities, in the order in which commands show them. To add a capability, add a line here. */
+import { type FleetHost, fleet } from "@berth/fleet";
+import type { Capability } from "@berth/host";
 import {
   architecture,
   derivedLabels,
@@ -15,18 +17,24 @@ import {
 } from "@berth/placement";
 
 /** Settings from flags and the environment, for all capabilities. */
-export type CapabilityFlags = LabelFlags & GateFlags & ImageFlags;
+export type CapabilityFlags = LabelFlags & GateFlags & ImageFlags & Pick<FleetHost, "fleet">;
 
 /** Settings that a one-shot command gives to capabilities. */
 export type OnceFlags = GivenRules & ImagesOnce;
 
-export const capabilities: readonly NodeCapability<CapabilityFlags, OnceFlags>[] = [
+/** Those that decide about Nodes, or about what runs on them. */
+export const nodeCapabilities: readonly NodeCapability<CapabilityFlags, OnceFlags>[] = [
   derivedLabels,
   startupGate,
   architecture,
   footprint,
   workerPool,
   deschedule,
+];
+
+export const capabilities: readonly Pick<Capability<never>, "name" | "kinds" | "foreignKinds" | "permissions">[] = [
+  ...nodeCapabilities,
+  fleet,
 ];
 
 /** The capabilities whose pods `clean --restart-pods` restarts. */

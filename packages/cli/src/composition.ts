@@ -38,7 +38,8 @@ import {
   type RunEnd,
   systemClock,
 } from "@berth/runtime";
-import { type CapabilityFlags, capabilities } from "./capabilities.ts";
+import { fleet } from "@berth/fleet";
+import { type CapabilityFlags, nodeCapabilities } from "./capabilities.ts";
 import { documentKinds } from "./kinds.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
 import { declareProblems, nodesReadCheck } from "./probes.ts";
@@ -177,8 +178,8 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   });
   const { runtime, events, metrics } = host;
   const informer = runtime.informer<Node>(nodes, {
-    project: keepFields(...capabilities.map(({ fields = [] }) => fields)),
-    indexes: Object.assign({}, ...capabilities.map(({ indexes }) => indexes)),
+    project: keepFields(...nodeCapabilities.map(({ fields = [] }) => fields)),
+    indexes: Object.assign({}, ...nodeCapabilities.map(({ indexes }) => indexes)),
     // Berth decides each node separately, so writing starts while the snapshot arrives. With a lease, a replica
     // waits for the snapshot, because it must not lead before it can read.
     eager: lease === undefined,
@@ -199,7 +200,8 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
       for (const node of informer.list()) controller.enqueue(keyOf(CLUSTER, node), { priority: "low" });
     },
   };
-  const wired: readonly Wired[] = capabilities.map(({ wire }) => wire(nodeHost));
+  const wired: readonly Wired[] = nodeCapabilities.map(({ wire }) => wire(nodeHost));
+  fleet.wire(nodeHost);
   const bound = wired.flatMap(({ capability }) => capability ?? []);
   const nodeLog = new NodeLog({ clock, log });
   const access = new NodeAccess(host.client);
@@ -223,7 +225,7 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   const controller: Controller = runtime.addController<Node>({
     name: "nodes",
     for: nodes,
-    predicate: or(nodeMarksChanged, ...capabilities.flatMap(({ changed }) => changed ?? [])),
+    predicate: or(nodeMarksChanged, ...nodeCapabilities.flatMap(({ changed }) => changed ?? [])),
     reconcile: writer.reconcile,
     queue: { coalesceMs: COALESCE_MS, quietMs: QUIET_MS },
   });

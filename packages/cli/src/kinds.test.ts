@@ -19,7 +19,7 @@ function undescribed({ properties = {}, items, additionalProperties }: JSONSchem
   return [...fields, ...within];
 }
 
-const all = crds(foreignKinds);
+const all = crds(foreignKinds());
 
 describe("crds", () => {
   it.each(all.map((crd) => ({ crd, plural: crd.spec.names.plural })))(

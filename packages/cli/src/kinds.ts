@@ -20,8 +20,11 @@ export const documentKinds: KindList = kindsOf(`${API_GROUP}/${API_GROUP_VERSION
 /** The kinds that a cluster may also have. */
 export const servedKinds: readonly ServedKind[] = documentKinds.kinds.filter(isServed);
 
-/** Kinds of other projects that Berth serves on request. */
-export const foreignKinds: readonly CustomKind[] = capabilities.flatMap((it) => it.foreignKinds ?? []);
+/** Kinds of other projects that Berth serves on request. @param names of capabilities. Default all. */
+export function foreignKinds(names?: readonly string[]): readonly CustomKind[] {
+  const asked = capabilities.filter(({ name }) => names === undefined || names.includes(name));
+  return asked.flatMap((it) => it.foreignKinds ?? []);
+}
 
 /** The CRDs of all documents. @param more kinds of other projects. The cluster usually has their CRDs already. */
 export function crds(more: readonly CustomKind[] = []): readonly CustomResourceDefinition[] {

@@ -1,6 +1,6 @@
 /** Reads capabilities once, for a command that does not watch. */
 import { imageRegistriesKind, type Purpose, type ReadCapability, type ReadOptions } from "@berth/placement";
-import { capabilities } from "./capabilities.ts";
+import { nodeCapabilities } from "./capabilities.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
 import type { RuleFiles } from "./session.ts";
 import { VERSION } from "./version.ts";
@@ -22,7 +22,7 @@ export async function readCapabilities(
     userAgent: `berth/${VERSION}`,
   };
   const read: NamedCapability[] = [];
-  for (const { name, once } of capabilities) {
+  for (const { name, once } of nodeCapabilities) {
     const one = once(given);
     if (one.does.includes(purpose)) read.push({ ...(await one.read(options)), name });
   }

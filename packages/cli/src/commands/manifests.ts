@@ -24,6 +24,7 @@ export interface ManifestsOptions {
   readonly taintKey?: readonly string[];
   readonly pullSecrets?: boolean;
   readonly workerPools?: boolean;
+  readonly fleet?: boolean;
   readonly apiServerCidr?: readonly string[];
   /** `labels,gates`: default all. */
   readonly capabilities?: string;
@@ -54,7 +55,9 @@ export async function manifests(options: ManifestsOptions, deps: CommandDeps): P
 }
 
 async function objectsOf(options: ManifestsOptions, deps: CommandDeps): Promise<readonly KubeObject[]> {
-  if (options.what === "crds") return crds(options.workerPools === true ? foreignKinds : []);
+  const { workerPools = false, fleet = false } = options;
+  const foreign = [...(workerPools ? ["worker-pools"] : []), ...(fleet ? ["fleet"] : [])];
+  if (options.what === "crds") return crds(foreignKinds(foreign));
   return options.what === "install" ? installObjects(options, deps) : runtimeClassesOf(options);
 }
 

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import path from "node:path";
 import { admissionServerKind, baseName, defaultAdmissionServer, duration, durationMs } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
+import { type FleetFlags, leaseName } from "@berth/fleet";
 import { imageRegistriesKind } from "@berth/placement";
 import {
   createJsonLogger,
@@ -23,11 +24,12 @@ import {
 import { type ClusterChoice, type ConnectionOptions, chooseCluster, exists } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
+import { fleetSpecOf, openFleet } from "../fleet-settings.ts";
 import { readAuthorities, readRegistrySettings } from "../registry-settings.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import { VERSION } from "../version.ts";
 
-export interface RunOptions extends ConnectionOptions, RuleOptions {
+export interface RunOptions extends ConnectionOptions, RuleOptions, FleetFlags {
   readonly installation: string;
   readonly namespace?: string;
   readonly metricsBindAddress: string;
@@ -46,6 +48,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
   const settings = await loadSettings(options, folder);
+  const fleetSpec = fleetSpecOf(options, settings);
   const { POD_NAME: podName } = deps.environment;
   const cluster = await chooseCluster(options, deps);
   const log = createJsonLogger({
@@ -56,6 +59,8 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const onAnswer = declareApiMetrics(metrics);
   await using client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer });
   await meetCluster(client, cluster, { log, signal });
+  await using fleet = fleetSpec && (await openFleet(fleetSpec, deps));
+  const lease = fleetSpec ? leaseName(fleetSpec) : baseName(options.installation);
   const namespace = await findStateNamespace(client, { wanted: options.namespace, cluster, signal });
   const { installation } = options;
   log.info("berth starts", {
@@ -75,6 +80,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
     installation,
     ...(labelFolder && { labelFolder }),
     ruleOptions,
+    ...(fleet && { fleet }),
     crdGraceMs: graceMsOf(options),
     config: (options.config ?? []).map((shown) => ({ path: path.resolve(folder, shown), shown })),
     backfillAtStart: deps.environment["STARTUP_BACKFILL"] === "1",
@@ -88,7 +94,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
     ...(namespace.exists && { namespace: namespace.name }),
     identity: `${podName || hostname()}_${randomUUID().slice(0, 8)}`,
     ...(namespace.exists && { self: selfOf(deps, namespace) }),
-    ...(options.leaderElect && { lease: { namespace: namespace.name, name: baseName(installation) } }),
+    ...(options.leaderElect && { lease: { namespace: namespace.name, name: lease } }),
     metricsBindAddress: options.metricsBindAddress,
     healthProbeBindAddress: options.healthProbeBindAddress,
     metrics,
@@ -99,9 +105,8 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const end = await berth.ended;
   if (end.reason === "stopped") return exitCodes.done;
   if (end.reason !== "lost leadership") throw new CommandError(describeRunEnd(end));
-  const lease = `${namespace.name}/${baseName(installation)}`;
   throw new CommandError(
-    `${describeRunEnd(end)}: another process holds the Lease ${lease}, or it could not be renewed in time; start berth again to stand by`,
+    `${describeRunEnd(end)}: another process holds the Lease ${namespace.name}/${lease}, or it could not be renewed in time; start berth again to stand by`,
     exitCodes.leaseLost,
   );
 }

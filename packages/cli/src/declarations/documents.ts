@@ -82,6 +82,10 @@ export function declareManifests(root: Command, program: ProgramOptions): void {
       "with crds: print that of WorkerPool too, which belongs to agent-substrate (deleting it deletes all WorkerPools); else let it delete the Deployments of WorkerPools and hold WorkerPools, as footprints with a preset of agent-substrate do; a document WorkerPools, given by --config, says which Deployments it may make",
     )
     .option(
+      "--fleet",
+      "with crds: print those of Workload, WorkloadDeployment and Instance too; a document Fleet, given by --config, says which rights they take",
+    )
+    .option(
       "--api-server-cidr <cidr>",
       "print a NetworkPolicy too, by which only these addresses reach the webhook; repeatable. None by default: the addresses of the API servers are not known",
       collect,

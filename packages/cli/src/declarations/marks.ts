@@ -23,6 +23,10 @@ export function declareRun(root: Command, program: ProgramOptions): void {
       ":8081",
     )
     .option("--leader-elect", "only one of several replicas acts, through a Lease in the namespace")
+    .addOption(
+      new Option("--mode <mode>", "run Workloads too; a document Fleet says more").choices(["single", "cell"]),
+    )
+    .option("--cell <name>", "with --mode cell: the name of this cell")
     .option("--crd-grace <duration>", "how long nothing changes while the CRD of a kind is not served", "10m")
     .addOption(
       new Option("--log-level <level>", "lines below it are left out")

@@ -36,8 +36,8 @@ export type QuotaFailure =
 export type NetworkSeen =
   /** The cluster has no networks: a gate `Network` does not hold an Instance. */
   | { readonly is: "off" }
-  /** `failed`: the condition of the NetworkBinding that failed. The deployment decides when the gate goes. */
-  | { readonly is: "on"; readonly failed?: Condition | undefined };
+  /** `isReady`: gate `Network` may go. `failed`: the condition of the NetworkBinding that failed. */
+  | { readonly is: "on"; readonly isReady: boolean; readonly failed?: Condition | undefined };
 
 /** What Berth does about one Instance now. An empty decision means that it is settled. */
 export interface InstanceDecision {

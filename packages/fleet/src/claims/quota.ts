@@ -1,0 +1,152 @@
+/** What is known of the quota of one Instance: from the watch of claims, and from reads at growing intervals. */
+import { compareResourceVersions, type Namespace } from "@berth/kube";
+import type { Clock, ClusterName, Lister } from "@berth/runtime";
+import { claimName, finalizers, gates, labels, projectOf } from "../api/keys.ts";
+import type { ResourceClaim } from "../api/quota.ts";
+import type { Instance } from "../api/workload.ts";
+import type { FleetSpec } from "../fleet/document.ts";
+import { tierMs } from "../instance/tiers.ts";
+import type { QuotaSeen } from "../instance/view.ts";
+import type { Claims } from "./claims.ts";
+import type { ClaimRef } from "./plane.ts";
+
+/** How often the claim of a running Instance is read where claims cannot be watched, ms. */
+const RUNNING_MS = 1_800_000;
+
+export interface QuotaOptions {
+  readonly spec: FleetSpec;
+  /** Absent: there is no quota. */
+  readonly claims: Claims | undefined;
+  readonly cluster: ClusterName;
+  /** Absent in mode `single`: the Fleet names the project. */
+  readonly namespaces: (Pick<Lister<Namespace>, "get"> & { readonly synced: boolean }) | undefined;
+  readonly clock: Clock;
+}
+
+/** The last look past the cache. */
+interface Look {
+  /** Monotonic ms. */
+  readonly atMs: number;
+  readonly answer?: QuotaSeen;
+  /** What the cache had then. */
+  readonly cached: string;
+}
+
+type Owner = { readonly project: string; readonly namespace: string };
+
+export class Quota {
+  readonly #options: QuotaOptions;
+  /** By uid of the Instance. */
+  readonly #looks = new Map<string, Look>();
+
+  constructor(options: QuotaOptions) {
+    this.#options = options;
+  }
+
+  forget(uid: string): void {
+    this.#looks.delete(uid);
+  }
+
+  /** Is the quota service for this namespace known not to work? */
+  isDown(namespace: string): boolean {
+    const owner = this.#ownerOf(namespace);
+    return "project" in owner && this.#options.claims?.isDown(owner.project) === true;
+  }
+
+  /** Reads past the cache only when a look is due: see `tierMs`. */
+  async see(instance: Instance, signal: AbortSignal): Promise<QuotaSeen> {
+    const { claims, clock } = this.#options;
+    if (claims === undefined) return { is: "off" };
+    const { uid = "", namespace = "" } = instance.metadata ?? {};
+    const owner = this.#ownerOf(namespace);
+    if (!("project" in owner)) return owner;
+    const ref = refOf(owner, instance);
+    const cached = claims.seen(ref);
+    const look = this.#looks.get(uid);
+    const nowMs = clock.monotonic();
+    const isWatched = claims.watches(owner.project);
+    const everyMs = isWaiting(instance) ? tierMs(ageMs(instance, clock.now())) : isWatched ? Infinity : RUNNING_MS;
+    const isDue = look === undefined ? !isWatched : nowMs - look.atMs >= everyMs;
+    if (isDue) return this.#ask(instance, () => claims.read(ref, signal));
+    if (look === undefined) this.#looks.set(uid, { atMs: nowMs, cached: versionIn(cached) });
+    return look?.answer !== undefined && isLater(look.answer, look.cached, cached) ? look.answer : cached;
+  }
+
+  async create(instance: Instance, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
+    return this.#ask(instance, (claims, ref) => claims.create(ref, claim, signal));
+  }
+
+  async delete(instance: Instance, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
+    return this.#ask(instance, async (claims, ref) => {
+      const answer = await claims.delete(ref, claim, signal);
+      return claims.watches(ref.project) ? answer : claims.read(ref, signal);
+    });
+  }
+
+  async #ask(
+    instance: Instance,
+    request: (claims: Claims, ref: ClaimRef) => Promise<QuotaSeen>,
+  ): Promise<QuotaSeen> {
+    const { claims, clock } = this.#options;
+    const { uid = "", namespace = "" } = instance.metadata ?? {};
+    const owner = this.#ownerOf(namespace);
+    if (claims === undefined) return { is: "off" };
+    if (!("project" in owner)) return owner;
+    const ref = refOf(owner, instance);
+    const cached = claims.seen(ref);
+    const answer = await request(claims, ref);
+    this.#looks.set(uid, { atMs: clock.monotonic(), answer, cached: versionIn(cached) });
+    return isLater(answer, versionIn(cached), claims.seen(ref)) ? answer : claims.seen(ref);
+  }
+
+  /** The project that pays for a namespace, or why it is not known. */
+  #ownerOf(namespace: string): Owner | QuotaSeen {
+    const { spec, namespaces, cluster } = this.#options;
+    if (namespaces === undefined) return { project: spec.project?.id ?? "", namespace };
+    if (!namespaces.synced)
+      return { is: "read", project: "", claim: { is: "unknown", because: "Berth has not read the namespaces" } };
+    const found = namespaces.get({ cluster, namespace: "", name: namespace })?.metadata?.labels ?? {};
+    const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } = found;
+    const project = projectOf(encoded);
+    if (project !== undefined && upstream !== "") return { project, namespace: upstream };
+    const missing = project === undefined ? labels.upstreamCluster : labels.upstreamNamespace;
+    return {
+      is: "unresolvable",
+      message: `namespace ${namespace} does not say which project pays: its label ${missing} is missing or cannot be read`,
+    };
+  }
+}
+
+function refOf({ project, namespace }: Owner, { metadata }: Instance): ClaimRef {
+  return { project, namespace, name: claimName(metadata?.name ?? "") };
+}
+
+/** Does something wait for the claim: a grant, or its end? */
+function isWaiting({ metadata = {}, spec }: Instance): boolean {
+  if (metadata.deletionTimestamp !== undefined) return metadata.finalizers?.includes(finalizers.claim) === true;
+  return spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota) === true;
+}
+
+/** Since when it waits: its creation, or its deletion. */
+function ageMs({ metadata = {} }: Instance, nowMs: number): number {
+  return nowMs - Date.parse(metadata.deletionTimestamp ?? metadata.creationTimestamp ?? "");
+}
+
+/** Is the answer later than what the cache has now? @param then what the cache had when the answer came. */
+function isLater(answer: QuotaSeen, then: string, cached: QuotaSeen): boolean {
+  const now = versionIn(cached);
+  // No failure takes back a grant that the watch has shown.
+  if (answer.is === "failed") return !isGranted(cached);
+  return now === then || (compareResourceVersions(versionIn(answer), now) ?? -1) > 0;
+}
+
+/** `""`: there is no claim, or it is not known. */
+function versionIn(seen: QuotaSeen): string {
+  const claim = seen.is === "read" && seen.claim.is === "there" ? seen.claim.value : undefined;
+  return claim?.metadata?.resourceVersion ?? "";
+}
+
+function isGranted(seen: QuotaSeen): boolean {
+  const claim = seen.is === "read" && seen.claim.is === "there" ? seen.claim.value : undefined;
+  return claim?.status?.conditions?.some((it) => it.type === "Granted" && it.status === "True") === true;
+}
