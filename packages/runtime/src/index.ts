@@ -24,7 +24,13 @@ export {
   type ObjectKeeper,
   type ObjectKeeperOptions,
 } from "./admission/object-keeper.ts";
-export type { AdmissionAnswer, AdmissionOperation, AdmissionRequest } from "./admission/review.ts";
+export type {
+  AdmissionAnswer,
+  AdmissionCause,
+  AdmissionOperation,
+  AdmissionRequest,
+  AdmissionUser,
+} from "./admission/review.ts";
 export type { AdmissionContext, AdmissionHandler } from "./admission/review-exchange.ts";
 export * from "./admission/server.ts";
 export type { ServingCertificate } from "./admission/serving-context.ts";

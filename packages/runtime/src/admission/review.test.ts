@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun } from "../testing/property.ts";
-import { ALLOWED, parseReview, type Review, renderReview } from "./review.ts";
+import { type AdmissionCause, ALLOWED, parseReview, type Review, renderReview } from "./review.ts";
 
 const bytes = (text: string): Uint8Array => Buffer.from(text);
 
@@ -43,7 +43,7 @@ describe("parseReview", () => {
       name: "web",
       namespace: "shop",
       operation: "UPDATE",
-      userInfo: { username: "ann", groups: ["ops"] },
+      userInfo: { username: "ann", uid: "1", groups: ["ops"], extra: { a: ["b"] } },
       object: { metadata: { name: "web" }, unknown: [1] },
       oldObject: { metadata: { name: "web" } },
       dryRun: true,
@@ -175,5 +175,29 @@ describe("renderReview", () => {
     expect(JSON.parse(renderReview(v1, { allowed: true, message: "m", warnings: ["w"] }))).toMatchObject({
       response: { allowed: true, status: { message: "m" }, warnings: ["w"] },
     });
+  });
+
+  it("denies as invalid with causes, and lists them unless it has a message", () => {
+    const image = { reason: "FieldValueRequired", message: "Required value", field: "spec.image" };
+    const ports = { reason: "FieldValueInvalid", message: 'Invalid value: "x"', field: "spec.ports[0]" };
+    const status = (causes: readonly AdmissionCause[], message?: string): string =>
+      renderReview(v1, { allowed: false, causes, ...(message !== undefined && { message }) });
+    expect(status([image])).toBe(
+      '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"705ab4f5","allowed":false,' +
+        '"status":{"metadata":{},"message":"Deployment.apps \\"web\\" is invalid: spec.image: Required value",' +
+        '"reason":"Invalid","details":{"name":"web","group":"apps","kind":"Deployment",' +
+        '"causes":[{"reason":"FieldValueRequired","message":"Required value","field":"spec.image"}]},"code":422}}}',
+    );
+    expect(JSON.parse(status([image, ports, ports]))).toMatchObject({
+      response: {
+        status: {
+          message:
+            'Deployment.apps "web" is invalid: [spec.image: Required value, spec.ports[0]: Invalid value: "x"]',
+          details: { causes: [image, ports, ports] },
+        },
+      },
+    });
+    expect(JSON.parse(status([image], "no"))).toMatchObject({ response: { status: { message: "no" } } });
+    expect(JSON.parse(status([]))).toMatchObject({ response: { status: { code: 403 } } });
   });
 });

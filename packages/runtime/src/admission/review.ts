@@ -3,7 +3,7 @@
  *
  * Source: k8s.io/api/admission/v1 types.go. The JSON is equal to the byte: field order, omitted fields.
  */
-import type { JsonPatchOperation } from "@berth/kube";
+import type { FailureCause, JsonPatchOperation } from "@berth/kube";
 
 /** The operation on the object. */
 export type AdmissionOperation = "CREATE" | "UPDATE" | "DELETE" | "CONNECT";
@@ -29,7 +29,27 @@ export interface AdmissionRequest {
   /** The stored object, for UPDATE and DELETE. */
   readonly oldObject?: unknown;
   /** The user of the API server who sent the request. */
-  readonly userInfo?: { readonly username?: string; readonly groups?: readonly string[] };
+  readonly userInfo?: AdmissionUser;
+}
+
+/** A user, as the API server authenticated it. */
+export interface AdmissionUser {
+  readonly username?: string;
+  /** Of the user. Not every authenticator gives one. */
+  readonly uid?: string;
+  readonly groups?: readonly string[];
+  /** What else the authenticator says about the user. An authorizer may need it. */
+  readonly extra?: Readonly<Record<string, readonly string[]>>;
+}
+
+/** One fault of an object. kubectl shows `field: message`. */
+export interface AdmissionCause extends Required<FailureCause> {
+  /** `FieldValueRequired`, `FieldValueInvalid`, … (`CauseType` of k8s.io/apimachinery/pkg/apis/meta/v1). */
+  readonly reason: string;
+  /** `Invalid value: 0: must be greater than 0`. */
+  readonly message: string;
+  /** `spec.template.spec.containers[0].image`. */
+  readonly field: string;
 }
 
 /** The decision of a handler. */
@@ -39,6 +59,11 @@ export interface AdmissionAnswer {
   readonly patch?: readonly JsonPatchOperation[];
   /** The reason for the user. The API server shows it after `admission webhook "…" denied the request:`. */
   readonly message?: string;
+  /**
+   * All faults of the object. They make a denial a 422 `Invalid`, like one of the API server itself, and the default
+   * `message` lists them. Without causes a denial is a 403 `Forbidden`.
+   */
+  readonly causes?: readonly AdmissionCause[];
   /** For the user. The API server cuts warnings beyond 256 characters once all together have 4096. */
   readonly warnings?: readonly string[];
 }
@@ -115,10 +140,19 @@ function toRequest(request: Fields): AdmissionRequest {
       dryRun: request.flag("dryRun"),
       object: request.any("object"),
       oldObject: request.any("oldObject"),
-      userInfo:
-        user && without({ username: user.text("username") || undefined, groups: user.texts("groups") }),
+      userInfo: user && toUser(user),
     }),
   };
+}
+
+function toUser(user: Fields): AdmissionUser {
+  const extra = user.record("extra");
+  return without({
+    username: user.text("username") || undefined,
+    uid: user.text("uid") || undefined,
+    groups: user.texts("groups"),
+    extra: extra && Object.fromEntries(extra.names.map((name) => [name, extra.texts(name) ?? []])),
+  });
 }
 
 function isOperation(text: string): text is AdmissionOperation {
@@ -145,6 +179,10 @@ class Fields {
     }
     this.#value = value as Readonly<Record<string, unknown>>;
     this.#path = path;
+  }
+
+  get names(): readonly string[] {
+    return Object.keys(this.#value);
   }
 
   any(name: string): unknown {
@@ -185,7 +223,7 @@ export const ALLOWED: AdmissionAnswer = { allowed: true };
  * @throws TypeError when the patch holds a value that JSON cannot express.
  */
 export function renderReview({ apiVersion, kind, request }: Review, answer: AdmissionAnswer): string {
-  const { allowed, patch = [], message, warnings = [] } = answer;
+  const { allowed, patch = [], warnings = [] } = answer;
   const patched = allowed && patch.length > 0;
   return JSON.stringify({
     ...(patched
@@ -194,7 +232,7 @@ export function renderReview({ apiVersion, kind, request }: Review, answer: Admi
     response: {
       uid: request?.uid ?? "",
       allowed,
-      status: toStatus(answer, message),
+      status: toStatus(answer, request),
       ...(patched && {
         patch: Buffer.from(JSON.stringify(patch)).toString("base64"),
         patchType: "JSONPatch",
@@ -204,8 +242,26 @@ export function renderReview({ apiVersion, kind, request }: Review, answer: Admi
   });
 }
 
-/** A denial is a 403. Without a code the API server sends 400, as if the object were malformed. */
-function toStatus({ allowed }: AdmissionAnswer, message: string | undefined): object | undefined {
+/** A denial has a code. Without one the API server sends 400, as if the object were malformed. */
+function toStatus(
+  { allowed, message, causes = [] }: AdmissionAnswer,
+  request: AdmissionRequest | undefined,
+): object | undefined {
   if (allowed) return message === undefined ? undefined : { metadata: {}, message };
-  return { metadata: {}, message, reason: "Forbidden", code: 403 };
+  if (causes.length === 0) return { metadata: {}, message, reason: "Forbidden", code: 403 };
+  const { group = "", kind = "" } = request?.kind ?? {};
+  const { name } = request ?? {};
+  const details = { name, group: group || undefined, kind: kind || undefined, causes };
+  const said = message ?? listing(causes, { name, of: group === "" ? kind : `${kind}.${group}` });
+  return { metadata: {}, message: said, reason: "Invalid", details, code: 422 };
+}
+
+/** In the words of `NewInvalid` (k8s.io/apimachinery/pkg/api/errors) and `ToAggregate` (…/pkg/util/validation/field). */
+function listing(
+  causes: readonly AdmissionCause[],
+  { name = "", of }: { readonly name: string | undefined; readonly of: string },
+): string {
+  const faults = [...new Set(causes.map(({ field, message }) => `${field}: ${message}`))];
+  const all = faults.length === 1 ? faults[0] : `[${faults.join(", ")}]`;
+  return `${of} ${JSON.stringify(name)} is invalid: ${all}`;
 }

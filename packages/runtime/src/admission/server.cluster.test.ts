@@ -40,6 +40,23 @@ describe("a webhook of the API server", () => {
     expect(webhook.asked.map(({ object }) => object === undefined)).toEqual([false, false, false, true]);
   });
 
+  it("that names faults makes the object invalid, and the client learns each of them", async () => {
+    const causes = [
+      { reason: "FieldValueRequired", message: "Required value", field: "data.city" },
+      {
+        reason: "FieldValueInvalid",
+        message: 'Invalid value: "x": must be a number',
+        field: "data.replicas",
+      },
+    ];
+    await using webhook = await register(cluster, "Fail", () => ({ allowed: false, causes }));
+    const creation = webhook.create("faulty");
+    expect(await failureOf(creation)).toEqual({ kind: "invalid", causes });
+    await expect(creation).rejects.toThrow(
+      'denied the request: ConfigMap "faulty" is invalid: [data.city: Required value, data.replicas: Invalid value',
+    );
+  });
+
   it("that fails or is not there lets objects through with Ignore, and keeps them out with Fail", async () => {
     const fails: AdmissionHandler = ({ name }) => {
       if (name === "broken") throw new Error("no");
