@@ -17,6 +17,7 @@ export {
   type CertificateKeeperOptions,
   type SecretClient,
 } from "./admission/certificate-keeper.ts";
+export { type CertificateMemoryOptions, createCertificateMemory } from "./admission/certificate-memory.ts";
 export type { CertificateSource } from "./admission/certificate-source.ts";
 export {
   createObjectKeeper,

@@ -8,6 +8,8 @@ import {
   belongsTogether,
   type CertificatePair,
   createAuthority,
+  DEFAULT_AUTHORITY_VALID_MS,
+  DEFAULT_SERVING_VALID_MS,
   factsOf,
   isSignedBy,
   isSigningKey,
@@ -44,6 +46,23 @@ export interface Lifetimes {
   readonly renewBeforeMs: number;
   /** Clients learn of a new authority this long before the server shows a certificate that it signed. */
   readonly settleMs: number;
+}
+
+/** Long enough for the writer that copies the bundle to clients, with its restarts and retries. */
+const SETTLE_MS = 60 * 60 * 1000;
+
+/** Default: ten years, 90 days, and renewal a third before the end. @throws RangeError when the times contradict. */
+export function lifetimesOf({
+  caValidMs = DEFAULT_AUTHORITY_VALID_MS,
+  validMs = DEFAULT_SERVING_VALID_MS,
+  renewBeforeMs = validMs / 3,
+}: Partial<Lifetimes> = {}): Lifetimes {
+  if (!(renewBeforeMs > 0 && renewBeforeMs < validMs && caValidMs >= 3 * validMs)) {
+    throw new RangeError(
+      `certificates need 0 < renewBeforeMs < validMs and caValidMs of at least three times that, got ${renewBeforeMs}, ${validMs} and ${caValidMs}`,
+    );
+  }
+  return { caValidMs, validMs, renewBeforeMs, settleMs: Math.min(SETTLE_MS, renewBeforeMs / 2) };
 }
 
 /** The next step. */

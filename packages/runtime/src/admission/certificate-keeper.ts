@@ -6,16 +6,13 @@ import { createInformer, type Informer } from "../informer.ts";
 import { clusterName, type ObjectKey } from "../key.ts";
 import type { Logger } from "../log.ts";
 import type { ReconcileResult } from "../reconcile.ts";
-import {
-  type CertificatePair,
-  DEFAULT_AUTHORITY_VALID_MS,
-  DEFAULT_SERVING_VALID_MS,
-} from "./certificate-authority.ts";
+import type { CertificatePair } from "./certificate-authority.ts";
 import {
   type CertificateContent,
   type CertificatePlan,
   faultOf,
   type Lifetimes,
+  lifetimesOf,
   makeContent,
   NO_CONTENT,
   planCertificates,
@@ -64,8 +61,6 @@ const FILES = {
 } as const;
 const MANAGED_BY = { "app.kubernetes.io/managed-by": "berth" } as const;
 
-/** Long enough for the writer that copies the bundle to clients, with its restarts and retries. */
-const SETTLE_MS = 60 * 60 * 1000;
 /** Timers use monotonic time and certificates wall time; the two diverge while a machine sleeps. */
 const LOOK_AGAIN_MS = 60 * 60 * 1000;
 /**
@@ -116,6 +111,7 @@ export class CertificateKeeper implements Component, CertificateSource {
   /** @throws RangeError without hosts, or when the times contradict each other. */
   constructor(options: CertificateKeeperOptions) {
     const { client, secret, name = "certificates", clock = systemClock } = options;
+    if (options.hosts.length === 0) throw new RangeError("a certificate needs at least one host");
     this.name = name;
     this.#options = options;
     this.#lifetimes = lifetimesOf(options);
@@ -255,18 +251,6 @@ export class CertificateKeeper implements Component, CertificateSource {
     const [oldest] = this.#writes;
     return oldest === undefined || this.#writes.length < MAX_WRITES ? 0 : oldest + WRITES_WINDOW_MS - nowMs;
   }
-}
-
-function lifetimesOf(options: CertificateKeeperOptions): Lifetimes {
-  const { caValidMs = DEFAULT_AUTHORITY_VALID_MS, validMs = DEFAULT_SERVING_VALID_MS } = options;
-  const { renewBeforeMs = validMs / 3 } = options;
-  if (options.hosts.length === 0) throw new RangeError("a certificate needs at least one host");
-  if (!(renewBeforeMs > 0 && renewBeforeMs < validMs && caValidMs >= 3 * validMs)) {
-    throw new RangeError(
-      `certificates need 0 < renewBeforeMs < validMs and caValidMs of at least three times that, got ${renewBeforeMs}, ${validMs} and ${caValidMs}`,
-    );
-  }
-  return { caValidMs, validMs, renewBeforeMs, settleMs: Math.min(SETTLE_MS, renewBeforeMs / 2) };
 }
 
 function contentOf({ data = {} }: Secret): CertificateContent {
