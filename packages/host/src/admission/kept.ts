@@ -87,11 +87,11 @@ export class KeptRules {
     this.#options = options;
     const adopted = policies && spec.configuration?.name;
     this.#keepers = createAdmissionKeepers(rules, { ...env, adopted }, options);
-    // Policies need a namespace too: the last replica finds the other pods there when it ends.
+    // Policies need a namespace: the last replica finds the other pods there when it ends.
     const isAlone = policies !== undefined && spec.mode === "Auto" && namespace === undefined;
-    this.#unasked = isAlone ? "homeless" : whyUnasked(settings);
+    this.#unasked = isAlone && spec.url === undefined ? "homeless" : whyUnasked(settings);
     if (this.#unasked !== undefined) this.#chosen = "Off";
-    else if (policies === undefined) this.#chosen = this.#entered = "Webhook";
+    else if (policies === undefined || isAlone) this.#chosen = this.#entered = "Webhook";
     if (policies && spec.mode === "Webhook") this.#demand.note();
     this.passed = createPassedWatch(rules, { works: () => this.base()?.ready === true, clock });
     this.always =

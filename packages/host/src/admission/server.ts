@@ -6,6 +6,7 @@ import {
   type Clock,
   type Component,
   createCertificateFolder,
+  createCertificateMemory,
   createLoopComponent,
   type Logger,
   type MetricsRegistry,
@@ -84,7 +85,7 @@ export function createWebhookServer(
   };
   const problem = (): string | undefined => {
     if (certificates === undefined)
-      return "a webhook needs Berth's namespace, which does not exist, or a folder of certificates";
+      return "a webhook needs Berth's namespace, which does not exist, or a url, or a folder of certificates";
     return certificates.problem?.() ?? (isServing ? undefined : "the webhook does not listen yet");
   };
   /** Why no rules get an answer. An old certificate still serves while its renewal fails. */
@@ -123,7 +124,10 @@ export function certificateLabels(installation: string): Readonly<Record<string,
   return { ...ownerLabels(installation, CERTIFICATES), "app.kubernetes.io/managed-by": "berth" };
 }
 
-/** From the configured folder, else from a Secret that Berth creates. `undefined`: mode `Off`, or no namespace. */
+/**
+ * From the configured folder, else from a Secret that Berth creates. Without a namespace Berth is a single process, and
+ * needs no Secret to serve at a URL. `undefined`: mode `Off`, or neither a namespace nor a URL.
+ */
 function createCertificates(
   settings: AdmissionSettings,
   { client, env: { installation }, clock, log, onChange }: WebhookServerOptions,
@@ -133,8 +137,12 @@ function createCertificates(
   const name = "admission-certificates";
   if (spec.certificates !== undefined)
     return createCertificateFolder({ name, path: spec.certificates, clock, log, onChange });
-  if (namespace === undefined) return undefined;
+  const hosts = hostsOf(settings, installation);
+  if (namespace === undefined)
+    return spec.url === undefined
+      ? undefined
+      : createCertificateMemory({ hosts, name, clock, log, onChange });
   const secret = { namespace, name: `${baseName(installation)}-webhook-tls` };
-  const [hosts, labels] = [hostsOf(settings, installation), certificateLabels(installation)];
+  const labels = certificateLabels(installation);
   return new CertificateKeeper({ client, secret, hosts, labels, name, clock, log, onChange });
 }

@@ -82,7 +82,7 @@ export const defaultAdmissionServer: AdmissionServerSpec = admissionServerSpec.p
 
 export interface AdmissionSettings {
   readonly spec: AdmissionServerSpec;
-  /** Namespace of the certificates. Absent: it does not exist, and Berth creates no certificates. */
+  /** Namespace of the certificates. Absent: it does not exist, and Berth keeps certificates for a `url` in memory. */
   readonly namespace?: string;
   /** Contents of `spec.clientCertificateAuthority`, PEM. */
   readonly clientAuthority?: string;
@@ -92,10 +92,10 @@ export interface AdmissionSettings {
 
 /**
  * Why the API server does not ask; `undefined` when it may. Without a namespace Berth cannot store certificates: the
- * user runs it from a terminal, and the API server does not call it.
+ * user runs it from a terminal. The API server calls it only at a URL.
  */
 export function whyUnasked({ spec, namespace }: AdmissionSettings): "off" | "homeless" | undefined {
   if (spec.mode === "Off") return "off";
-  const isHomeless = spec.mode === "Auto" && namespace === undefined && spec.certificates === undefined;
-  return isHomeless ? "homeless" : undefined;
+  const isReachable = namespace !== undefined || spec.url !== undefined || spec.certificates !== undefined;
+  return spec.mode === "Auto" && !isReachable ? "homeless" : undefined;
 }
