@@ -4,6 +4,7 @@ export type { AdmissionState } from "./admission/kept.ts";
 export * from "./admission/merge.ts";
 export * from "./admission/objects.ts";
 export * from "./admission/permissions.ts";
+export { ownUsername } from "./admission/questions.ts";
 export * from "./admission/review.ts";
 export * from "./admission/rules.ts";
 export { certificateLabels, WEBHOOK } from "./admission/server.ts";

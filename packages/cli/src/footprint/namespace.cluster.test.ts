@@ -36,7 +36,7 @@ async function aNamespace(labels: Readonly<Record<string, string>>): Promise<str
 /** @param seen what is known of namespaces: by default that there is none of this name yet. */
 async function ask(
   namespace: string,
-  client: Pick<KubeClient, "list"> = cluster.client,
+  client: Pick<KubeClient, "list" | "create"> = cluster.client,
   seen: Readonly<Record<string, string>> | null = null,
 ): Promise<AdmissionAnswer | undefined> {
   const object: Pod = aPod("p").labelled({ logs: "yes" }).build();

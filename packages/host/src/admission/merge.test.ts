@@ -21,18 +21,20 @@ function rulesOf(
     when = {},
     answer = () => ({ allowed: true }),
     isRead = true,
+    name: named = "pods",
+    effect = "mutate",
     ...review
   }: {
     readonly when?: Omit<AskedWhen, "timeoutSeconds"> | "never";
     readonly answer?: Answer;
     readonly isRead?: boolean;
-  } & Partial<Pick<ReviewRules<object>, "alone" | "rule" | "failurePolicy">> = {},
+    readonly effect?: BoundRules["effect"];
+  } & Partial<Pick<ReviewRules<object>, "alone" | "name" | "rule" | "failurePolicy">> = {},
 ): BoundRules {
   const asked = when === "never" ? undefined : { timeoutSeconds: name.length, ...when };
-  const one = { name: "pods", path: `/${name}`, rule: newPods, ...review, when: () => asked, answer };
-  return bindAdmission(
-    { name, effect: "mutate", reviews: [one], texts: { asked: "asked", off: () => "off" } },
-    () => (isRead ? { policy: {} } : undefined),
+  const one = { name: named, path: `/${name}`, rule: newPods, ...review, when: () => asked, answer };
+  return bindAdmission({ name, effect, reviews: [one], texts: { asked: "asked", off: () => "off" } }, () =>
+    isRead ? { policy: {} } : undefined,
   );
 }
 
@@ -52,6 +54,17 @@ describe("reviews of one resource", () => {
   it("cost one call, in the configuration of the first that wants it", () => {
     expect(callsOf(rulesOf("a"), rulesOf("b"))).toEqual(["a: /a"]);
     expect(callsOf(rulesOf("a", { when: "never" }), rulesOf("b"))).toEqual(["b: /b"]);
+  });
+
+  it("have a webhook with the name of the rules, or with a whole name", () => {
+    expect(webhookOf(rulesOf("a"))?.name).toBe("pods.a.berth.dev");
+    expect(webhookOf(rulesOf("a", { name: "mpods.kb.io" }))?.name).toBe("mpods.kb.io");
+  });
+
+  it("are asked again after a patch only if they may patch, and cost a call for each effect", () => {
+    expect(webhookOf(rulesOf("a"))).toHaveProperty("reinvocationPolicy", "IfNeeded");
+    expect(webhookOf(rulesOf("a", { effect: "validate" }))).not.toHaveProperty("reinvocationPolicy");
+    expect(callsOf(rulesOf("a"), rulesOf("b", { effect: "validate" }))).toEqual(["a: /a", "b: /b"]);
   });
 
   it("cost a call each where they fail differently, are alone, or are about another resource", () => {
@@ -102,7 +115,8 @@ describe("the answer of several rules", () => {
       return { allowed: true, patch: [{ op: "add", path: "/list/-", value: text }] };
     };
   const ask = async (path: string, ...all: readonly BoundRules[]) => {
-    const client = { list: () => Promise.reject(new Error("the server is asked")) };
+    const refuse = (): Promise<never> => Promise.reject(new Error("the server is asked"));
+    const client = { list: refuse, create: refuse };
     const handlers = reviewHandlers(all, { client, env, log: createSilentLogger() });
     const request = {
       uid: "u",

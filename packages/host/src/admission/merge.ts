@@ -74,7 +74,7 @@ export function toConfiguration(
   const webhooks = reviews.map(({ review, when, failurePolicy }): MutatingWebhook => {
     const { matchConditions = [], ...asked } = when;
     return {
-      name: `${review.name}.${name}.berth.dev`,
+      name: review.name.includes(".") ? review.name : `${review.name}.${name}.berth.dev`,
       admissionReviewVersions: ["v1"],
       sideEffects: "None",
       matchPolicy: "Equivalent",

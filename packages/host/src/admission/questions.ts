@@ -1,5 +1,12 @@
-/** Questions to the API server: does it serve policies, and which other pods of this installation run? */
-import { isApiError, type KubeClient, mutatingAdmissionPolicies, type Pod, pods } from "@berth/kube";
+/** Questions to the API server: does it serve policies, which other pods of this installation run, and who are we? */
+import {
+  isApiError,
+  type KubeClient,
+  mutatingAdmissionPolicies,
+  type Pod,
+  pods,
+  selfSubjectReviews,
+} from "@berth/kube";
 
 /** Does the API server have MutatingAdmissionPolicies (`v1`, from 1.36)? */
 export async function servesPolicies(client: KubeClient, signal: AbortSignal): Promise<boolean> {
@@ -50,4 +57,21 @@ async function podsOf(
 ): Promise<readonly Pod[]> {
   const labelSelector = `app.kubernetes.io/name=berth,app.kubernetes.io/instance=${installation}`;
   return (await client.list(pods, { namespace, labelSelector, signal, timeoutMs: 800 })).items;
+}
+
+/**
+ * The username under which the API server knows this client, for match conditions: a webhook need not be asked about
+ * Berth's own writes. `undefined`: the API server did not say, so a webhook is asked about them too.
+ */
+export async function ownUsername(
+  client: Pick<KubeClient, "create">,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    const { status } = await client.create(selfSubjectReviews, {}, { signal });
+    return status?.userInfo?.username;
+  } catch (error) {
+    if (!isApiError(error) || signal.aborted) throw error;
+    return undefined;
+  }
 }

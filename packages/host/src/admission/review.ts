@@ -1,5 +1,11 @@
 /** Builds one answer to an admission review from the answers of all rules that it concerns. */
-import { isApiError, type JsonPatchOperation, type KubeClient, namespaces } from "@berth/kube";
+import {
+  isApiError,
+  type JsonPatchOperation,
+  type KubeClient,
+  namespaces,
+  subjectAccessReviews,
+} from "@berth/kube";
 import type {
   AdmissionAnswer,
   AdmissionContext,
@@ -12,13 +18,13 @@ import { areTogether } from "./merge.ts";
 import type { AdmissionEnv, BoundReview, BoundRules, ReviewIo } from "./rules.ts";
 
 export interface ReviewOptions {
-  readonly client: Pick<KubeClient, "list">;
+  readonly client: Pick<KubeClient, "list" | "create">;
   readonly env: AdmissionEnv;
   readonly log: Logger;
 }
 
-/** Timeout of reading a namespace, ms. The API server waits 5 s for the whole answer. */
-const NAMESPACE_MS = 2_000;
+/** Timeout of a request for an answer, ms. The API server waits 5 s for the whole answer. */
+const TIMEOUT_MS = 2_000;
 
 /**
  * Handlers by path. A path answers for all rules that share its resource and want to be asked, except `alone` reviews.
@@ -102,16 +108,22 @@ async function answerAll(
   return { allowed: true, patch };
 }
 
-/** Reads a namespace with a list request: Berth has no permission to `get` one. */
 function createIo({ client, signal }: Answering): ReviewIo {
+  const options = { timeoutMs: TIMEOUT_MS, signal };
   return {
+    async accessReview(spec) {
+      try {
+        const { status } = await client.create(subjectAccessReviews, { spec }, options);
+        const { allowed, reason, evaluationError } = status ?? {};
+        return allowed ? { kind: "allowed" } : { kind: "denied", message: reason || evaluationError || "" };
+      } catch (error) {
+        if (!isApiError(error)) throw error;
+        return { kind: "failed", message: error.message };
+      }
+    },
+    /** With a list request: Berth has no permission to `get` a namespace. */
     async namespaceLabels(name) {
-      const read = {
-        fieldSelector: `metadata.name=${name}`,
-        metadataOnly: true,
-        timeoutMs: NAMESPACE_MS,
-        signal,
-      };
+      const read = { fieldSelector: `metadata.name=${name}`, metadataOnly: true, ...options };
       try {
         const { items } = await client.list(namespaces, read);
         const found = items.find(({ metadata }) => metadata?.name === name);

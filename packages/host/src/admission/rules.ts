@@ -6,6 +6,7 @@ import type {
   MutatingAdmissionPolicy,
   MutatingAdmissionPolicyBinding,
   NamedRuleWithOperations,
+  SubjectAccessReviewSpec,
 } from "@berth/kube";
 import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
 import type { AdmissionServerSpec } from "./settings.ts";
@@ -30,15 +31,29 @@ export interface AskedWhen {
   readonly matchConditions?: readonly MatchCondition[];
 }
 
-/** Read access for an answer. */
+/** Whether a user may do something. */
+export type Access =
+  | { readonly kind: "allowed" }
+  /** `message`: the reason of the authorizer, which may be empty. */
+  | { readonly kind: "denied"; readonly message: string }
+  /** The API server did not answer. */
+  | { readonly kind: "failed"; readonly message: string };
+
+/** What an answer may ask the API server. */
 export interface ReviewIo {
+  /**
+   * May this user do this? Takes up to 2 s, and needs the permission to create `subjectaccessreviews`. To ask about the
+   * user of the review, pass all of its username, groups, uid and extra. The sender of a forged review learns the
+   * answer too.
+   */
+  accessReview(spec: SubjectAccessReviewSpec): Promise<Access>;
   /** Labels of a namespace that no watch has shown yet. Takes up to 2 s. `undefined`: not found or not read. */
   namespaceLabels(name: string): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
 /** One question of the API server. `C` is the compiled form of the documents. */
 export interface ReviewRules<C> {
-  /** Part of the webhook's name: `pods` becomes `pods.<name of the rules>.berth.dev`. */
+  /** The webhook's name. Without a dot it is a part of it: `pods` becomes `pods.<name of the rules>.berth.dev`. */
   readonly name: string;
   readonly path: string;
   /** Berth merges reviews with equal rules and failure policies into one webhook. */
@@ -74,6 +89,7 @@ export interface PolicyPair {
 export interface AdmissionRules<C> {
   /** Name of the configuration, `berth-<name>`, and the `app.kubernetes.io/component` label of all its objects. */
   readonly name: string;
+  /** `validate`: by a ValidatingWebhookConfiguration, after all patches of others. The answers have no patch. */
   readonly effect: "mutate" | "validate";
   readonly reviews: readonly ReviewRules<C>[];
   /**

@@ -24,7 +24,8 @@ const footprints = compileFootprints({
 });
 
 /** Stands for a server that is not to be asked. */
-const client: Pick<KubeClient, "list"> = { list: () => Promise.reject(new Error("the server is asked")) };
+const refuse = (): Promise<never> => Promise.reject(new Error("the server is asked"));
+const client: Pick<KubeClient, "list" | "create"> = { list: refuse, create: refuse };
 
 const MOUNTS: PodSpec = {
   containers: [],
