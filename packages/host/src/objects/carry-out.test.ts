@@ -1,4 +1,4 @@
-import { type ApiFailure, namespaces } from "@berth/kube";
+import { type ApiFailure, type DeleteOptions, namespaces } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import type { Intent } from "./intent.ts";
 import { World } from "./testing/carry-out-world.ts";
@@ -17,11 +17,22 @@ const merge: Intent = {
 const applied: Intent = { ...about, do: "apply", manager: "m", body: { metadata: { name: "child" } } };
 const evict: Intent = { ...about, do: "evict" };
 const child: Intent = { ...applied, on: { resource: namespaces, seen: undefined } };
+const created: Intent = {
+  ...about,
+  do: "create",
+  body: { metadata: { name: "child" } },
+  on: { resource: namespaces, seen: undefined },
+};
 const outdated: ApiFailure = { kind: "invalid", causes: [] };
 const conflict: ApiFailure = { kind: "conflict", causes: [] };
 const invalid: ApiFailure = { kind: "invalid", causes: [{ field: "spec" }] };
 const denied: ApiFailure = { kind: "forbidden", ofObject: true };
 const forbidden: ApiFailure = { kind: "forbidden" };
+
+const isBoundToUidAlone = ({ preconditions, propagationPolicy }: DeleteOptions): boolean =>
+  preconditions?.uid === "u" &&
+  preconditions.resourceVersion === undefined &&
+  propagationPolicy === undefined;
 
 describe("a request", () => {
   const version = { uid: "u", resourceVersion: "1" };
@@ -44,6 +55,12 @@ describe("a request", () => {
       { ...about, do: "delete", propagation: "Background" },
       { of, options: { propagationPolicy: "Background", preconditions: version } },
     ],
+    [
+      "deletes whatever changed meanwhile where it is bound to the uid, as the server's default says",
+      { ...about, do: "delete", bound: "uid" },
+      { of, options: expect.toSatisfy(isBoundToUidAlone) },
+    ],
+    ["creates a whole object", created, { body: { metadata: { name: "child" } } }],
     [
       "evicts only this pod, by its uid, through the Eviction API",
       evict,
@@ -80,6 +97,21 @@ describe("after an answer of the server", () => {
     ["a change that is taken is done with", json, "2", undefined, []],
     ["one that is announced is told", { ...json, announce: "Normal" }, "2", undefined, ["Normal Wanted"]],
     ["one that something undoes before it is stored rests", json, "1", 30_000, []],
+    ["an object that exists already is looked at again soon", created, { kind: "alreadyExists" }, 1_000, []],
+    [
+      "one that cannot be created, since its namespace is missing, is told and rests",
+      created,
+      { kind: "notFound" },
+      30_000,
+      ["Warning WriteRefused"],
+    ],
+    [
+      "one whose namespace is terminating, too",
+      created,
+      { kind: "forbidden", ofObject: true },
+      30_000,
+      ["Warning WriteRefused"],
+    ],
     ["an object that is gone is done with", json, { kind: "notFound" }, undefined, []],
     ["one that was made anew is done with", json, { kind: "uidMismatch" }, undefined, []],
     ["a conflict waits for the newer version", merge, conflict, 1_000, []],
@@ -153,13 +185,42 @@ describe("what was written", () => {
     expect(world.sent).toHaveLength(3);
   });
 
-  it("for the first time is waited for two seconds, since it may be gone again", async () => {
+  it.each([
+    ["applied", child],
+    ["created", created],
+  ])("for the first time, %s, is waited for two seconds, since it may be gone again", async (_, intent) => {
     const world = new World();
-    await world.send("1", child);
-    expect(await world.send("1", child)).toBe(2_000);
+    await world.send("1", intent);
+    expect(await world.send("1", intent)).toBe(2_000);
     await world.clock.advance(2_000);
-    await world.send("1", child);
+    await world.send("1", intent);
     expect(world.sent).toHaveLength(2);
+  });
+
+  it("to a subresource is waited for before the object itself is written", async () => {
+    const world = new World();
+    const status: Intent = { ...json, subresource: "status" };
+    expect(await world.send("1", status, merge)).toBe(30_000);
+    expect(world.sent).toMatchObject([{ options: { subresource: "status" } }]);
+    await world.send("2", merge);
+    expect(world.sent).toHaveLength(2);
+  });
+
+  it("in one cluster is remembered for this cluster alone", async () => {
+    const world = new World();
+    const [here, there] = ["https://here", "https://there"].map((server) => ({
+      ...merge,
+      on: {
+        resource: namespaces,
+        seen: { metadata: { name: "n", uid: server, resourceVersion: "1" } },
+        via: world.clientOf(server),
+      },
+    }));
+    if (here === undefined || there === undefined) throw new Error("two clusters");
+    expect(await world.send("1", merge, here, there)).toBeUndefined();
+    expect(await world.send("1", here)).toBe(30_000);
+    const sent = [{ server: "https://own" }, { server: "https://here" }, { server: "https://there" }];
+    expect(world.sent).toMatchObject(sent);
   });
 
   it("counts from the making of an object: what is deleted again and again is made again", async () => {
@@ -238,6 +299,15 @@ describe("what is refused", () => {
     ] as const)
       expect(await world.send(version, json)).toBe(after);
     expect(world.events).toHaveLength(1);
+  });
+
+  it("since the name stays taken is told after three tries, and rests", async () => {
+    const world = new World();
+    world.answer = { kind: "alreadyExists" };
+    for (const after of [1_000, 1_000, 1_000, 30_000, 30_000])
+      expect(await world.send("1", created)).toBe(after);
+    expect(world.sent).toHaveLength(4);
+    expect(world.told).toEqual([expect.stringMatching(/^Warning WriteRefused: it is not created: .*exists/)]);
   });
 
   it("is followed by what was to be tried else, on each look until it is taken", async () => {

@@ -5,7 +5,6 @@ import {
   type FailureCause,
   isApiError,
   isRefusalOfObject,
-  type KubeClient,
   type KubeObject,
   type Patch,
   type Resource,
@@ -19,7 +18,7 @@ import {
   removeFinalizer,
 } from "@berth/runtime";
 import { type Contest, contestOf, noContest, noteGiven } from "./contest.ts";
-import { givenBy, type Intent } from "./intent.ts";
+import { givenBy, type Intent, type Target, type WriteClient } from "./intent.ts";
 
 /** How long Berth waits for the cache to show its write, ms. The second limit is for a new object. */
 const AWAIT_MS = 30_000;
@@ -35,7 +34,7 @@ const BUDGET_REST_MS = 10_000;
 const TELL_DENIED_MS = 10_000;
 
 export interface CarryOutOptions<T extends KubeObject = KubeObject> {
-  readonly client: Pick<KubeClient, "patch" | "apply" | "delete" | "create">;
+  readonly client: WriteClient;
   readonly clock: Pick<Clock, "monotonic">;
   /** Usually an `EventRecorder`. */
   readonly events?: { record(event: EventInput): void } | undefined;
@@ -103,6 +102,7 @@ interface Sending<T extends KubeObject = KubeObject> {
   readonly intent: Intent;
   readonly resource: Resource;
   readonly seen: KubeObject | undefined;
+  readonly via: Target["via"];
   readonly name: { readonly namespace?: string; readonly name: string };
   readonly context: ReconcileContext;
 }
@@ -111,6 +111,7 @@ interface Sending<T extends KubeObject = KubeObject> {
  * - When the object is gone, there is nothing to do.
  * - After a version conflict, or after its own write, Berth waits until the cache shows the newer version.
  * - When validation or admission refuses a change, Berth reports it once and waits 30 s. Other content is sent at once.
+ *   The same holds for a new object whose namespace is missing, or whose name stays taken.
  * - When others undo a change three times in ten minutes, Berth waits before the next write. Each next wait is longer.
  *   Berth owns statuses and finalizers, so it restores them each time.
  * - Any other failure rejects after all intents were tried. Berth reports a missing permission once, after ten seconds.
@@ -166,10 +167,11 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     { subject, memory, context }: Pick<Sending<T>, "subject" | "memory" | "context">,
     intent: Intent,
   ): Promise<CarriedOut> {
-    const { resource, seen } = intent.on ?? { resource: subject.resource, seen: subject.object };
-    const { namespace, name = "" } = (intent.do === "apply" ? intent.body : seen)?.metadata ?? {};
+    const target: Target = intent.on ?? { resource: subject.resource, seen: subject.object };
+    const { resource, seen, via } = target;
+    const { namespace, name = "" } = ("body" in intent ? intent.body : seen)?.metadata ?? {};
     const of = { name, ...(namespace !== undefined && { namespace }) };
-    const sending: Sending<T> = { subject, memory, context, intent, resource, seen, name: of };
+    const sending: Sending<T> = { subject, memory, context, intent, resource, seen, via, name: of };
     const place = placeOf(sending);
     const now = this.#options.clock.monotonic();
     const behindMs = behindFor(sending, now);
@@ -204,7 +206,7 @@ export class CarryOut<T extends KubeObject = KubeObject> {
 
   async #request(sending: Sending<T>): Promise<KubeObject | undefined> {
     const { intent, resource, seen, name, context } = sending;
-    const { client } = this.#options;
+    const client = sending.via ?? this.#options.client;
     const { signal } = context;
     const { uid, resourceVersion } = seen?.metadata ?? {};
     const version = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
@@ -213,9 +215,15 @@ export class CarryOut<T extends KubeObject = KubeObject> {
       const bound = { ...body, metadata: { ...body.metadata, ...version } };
       return client.apply<KubeObject>(resource, bound, { fieldManager, force: true, signal });
     }
+    if (intent.do === "create") return client.create<KubeObject>(resource, intent.body, { signal });
     if (intent.do === "delete") {
-      const { propagation: propagationPolicy } = intent;
-      await client.delete(resource, name, { propagationPolicy, preconditions: version, signal });
+      const { propagation, bound } = intent;
+      const preconditions = bound === "uid" ? { ...(uid && { uid }) } : version;
+      await client.delete(resource, name, {
+        ...(propagation && { propagationPolicy: propagation }),
+        preconditions,
+        signal,
+      });
       return undefined;
     }
     if (intent.do === "patch") {
@@ -262,7 +270,8 @@ export class CarryOut<T extends KubeObject = KubeObject> {
   async #refused(sending: Sending<T>, place: Place, error: ApiError): Promise<CarriedOut> {
     const { subject, intent, seen, context, name } = sending;
     const { kind } = error.failure;
-    if (kind === "notFound" || kind === "uidMismatch") return {};
+    const isMissing = kind === "notFound" || kind === "uidMismatch";
+    if (isMissing && intent.do !== "create") return {};
     const now = this.#options.clock.monotonic();
     const isOutdated = mayBeOutdated(intent, error);
     const version = seen?.metadata?.resourceVersion;
@@ -275,9 +284,10 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     const budget = budgetIn(error);
     const isBudget = budget !== undefined;
     const refusal = budget?.message ?? error.message;
-    const problem = `${what} stays as it is: ${refusal}${advice === undefined ? "" : `; ${advice}`}`;
+    const outcome = intent.do === "create" ? "is not created" : "stays as it is";
+    const problem = `${what} ${outcome}: ${refusal}${advice === undefined ? "" : `; ${advice}`}`;
     const why = { reason: isBudget ? "DisruptionBudget" : this.#refusedAs, message: problem };
-    if (!isOutdated && !isRefusalOfObject(error) && !isBudget) {
+    if (!isOutdated && !isMissing && !isRefusalOfObject(error) && !isBudget) {
       if (kind !== "forbidden") throw error;
       place.deniedSince ??= now;
       if (now - place.deniedSince >= TELL_DENIED_MS) this.#withhold(sending, why);
@@ -333,8 +343,8 @@ export function earliest(a: number | undefined, b: number | undefined): number |
   return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
-function objectOf({ resource, name: { namespace = "", name } }: Sending): string {
-  return `${resource.group}/${resource.plural}/${namespace}/${name}`;
+function objectOf({ via, resource, name: { namespace = "", name } }: Sending): string {
+  return `${via?.server ?? ""} ${resource.group}/${resource.plural}/${namespace}/${name}`;
 }
 
 function placeOf(sending: Sending): Place {
@@ -366,7 +376,7 @@ function isForAll(intent: Intent): boolean {
 
 /** When a `test` in a JSON patch fails, the server answers `invalid` and names no field. */
 function mayBeOutdated(intent: Intent, { failure }: ApiError): boolean {
-  if (failure.kind !== "invalid") return failure.kind === "conflict";
+  if (failure.kind !== "invalid") return failure.kind === "conflict" || failure.kind === "alreadyExists";
   const isJson = intent.do === "patch" && intent.patch.type === "json";
   return isJson && failure.causes.every(({ field = "" }) => field === "");
 }

@@ -1,5 +1,5 @@
 /** The changes that a decision can ask for on an object. */
-import type { KubeObject, Patch, Resource } from "@berth/kube";
+import type { KubeClient, KubeObject, Patch, Resource } from "@berth/kube";
 
 export type Intent = About & Change;
 
@@ -14,7 +14,18 @@ export type Change =
     }
   /** Server-side apply that takes fields from other managers. Does not create an object again that was deleted. */
   | { readonly do: "apply"; readonly body: KubeObject; readonly manager: string }
-  | { readonly do: "delete"; readonly propagation: "Orphan" | "Background" | "Foreground" }
+  /**
+   * Creates the object that the body names (`generateName` is not supported); `on.seen` is `undefined`. When it exists
+   * already, Berth looks again after a second.
+   */
+  | { readonly do: "create"; readonly body: KubeObject }
+  | {
+      readonly do: "delete";
+      /** Default: the server's default for the resource. */
+      readonly propagation?: "Orphan" | "Background" | "Foreground";
+      /** `uid`: deletes the object whatever changed on it meanwhile. Default: only the observed version. */
+      readonly bound?: "uid";
+    }
   | { readonly do: "addFinalizer" | "removeFinalizer"; readonly finalizer: string }
   /** Evicts the pod by `policy/v1`. Bound to the uid alone: other fields of a pod may change meanwhile. */
   | { readonly do: "evict" };
@@ -42,17 +53,22 @@ export interface About {
   readonly orElse?: Intent;
 }
 
+/** The part of a client that carries out intents. */
+export type WriteClient = Pick<KubeClient, "patch" | "apply" | "delete" | "create">;
+
 /** A target other than the object of the decision. */
 export interface Target {
   readonly resource: Resource;
-  /** The observed object; only its metadata counts. `undefined`: it does not exist, and the applied body names it. */
+  /** The observed object; only its metadata counts. `undefined`: it does not exist, and the body names it. */
   readonly seen: KubeObject | undefined;
+  /** The client of another cluster, which has the target. Berth tells clusters apart by its `server`. */
+  readonly via?: WriteClient & Pick<KubeClient, "server">;
 }
 
 /** The `gives` of the intent, or its body without the object version. */
 export function givenBy(intent: Intent): readonly string[] {
   if (intent.gives !== undefined) return intent.gives;
-  if (intent.do === "apply") return [JSON.stringify(intent.body)];
+  if (intent.do === "apply" || intent.do === "create") return [JSON.stringify(intent.body)];
   if (intent.do !== "patch") return [intent.do];
   const { type, body } = intent.patch;
   return [JSON.stringify(type === "json" ? body.filter(({ op }) => op !== "test") : body)];

@@ -15,18 +15,24 @@ export class World {
   retryAfterMs: number | undefined;
   #uid = "u";
   readonly #carryOut = new CarryOut({
-    client: {
-      patch: (_: unknown, of: object, patch: object, options: object) => this.#take({ of, patch, options }),
-      apply: (_: unknown, body: object, options: object) => this.#take({ body, options }),
-      create: (_: unknown, body: object, options: object) => this.#take({ body, options }),
-      delete: (_: unknown, of: object, options: object) => this.#take({ of, options }),
-    } as unknown as KubeClient,
+    client: this.clientOf("https://own"),
     clock: this.clock,
     events: { record: (event) => this.events.push(event) },
     action: "Test",
     done: (_, { reason }) => this.done.push(reason),
     withheld: (_, { reason }) => this.withheld.push(reason),
   });
+
+  clientOf(server: string): KubeClient {
+    const take = (request: object): Promise<KubeObject> => this.#take({ server, ...request });
+    return {
+      server,
+      patch: (_: unknown, of: object, patch: object, options: object) => take({ of, patch, options }),
+      apply: (_: unknown, body: object, options: object) => take({ body, options }),
+      create: (_: unknown, body: object, options: object) => take({ body, options }),
+      delete: (_: unknown, of: object, options: object) => take({ of, options }),
+    } as unknown as KubeClient;
+  }
 
   async #take(request: object): Promise<KubeObject> {
     this.sent.push(request);
