@@ -107,7 +107,7 @@ export interface DeleteOptions extends RequestOptions {
  * bounded HTTP/1.1 pool (measured faster for small patches) that closes when idle.
  */
 export interface KubeClient extends AsyncDisposable {
-  /** `https://host:port`, for messages. */
+  /** `https://host:port` and the path that all requests begin with, for messages. Tells clusters apart. */
   readonly server: string;
   /** One object, or a subresource of it. `notFound` when there is none. */
   get<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options?: ReadOptions): Promise<T>;
@@ -147,9 +147,17 @@ export interface KubeClient extends AsyncDisposable {
   ): Promise<void>;
   /** Reads a path that is no resource (`/version`, `/readyz`, discovery). Returns the body as text. */
   read(path: string, options?: RequestOptions): Promise<string>;
+  /**
+   * A client for an API that this server has under a path, such as the control plane of one project. It has the same
+   * credential and the same connections. Closing it ends its own requests; closing the client of `connect` ends all.
+   *
+   * @param path as in a URL: `/apis/example.com/v1/projects/web/control-plane`. It follows the path of this client.
+   * @throws TypeError when it is not such a path: it has no `?`, no `#`, and no empty, `.` or `..` segment.
+   */
+  under(path: string): KubeClient;
   /** Open sockets now. Idle: one for each hundred watches, and none without a watch. */
   readonly openSockets: number;
-  /** Ends every present and future request with `aborted`, and every connection. */
+  /** Ends every present and future request with `aborted`, and every connection that no other client uses. */
   close(): Promise<void>;
 }
 

@@ -14,6 +14,7 @@ describe("ApiError", () => {
       'create pods/eviction "p" in "a"',
     ],
     [{ verb: "get", resource: "/version" }, "get /version"],
+    [{ verb: "get", resource: "pods", name: "p", under: "/a/b" }, 'get pods "p" under /a/b'],
   ])("names the request %j", (request, text) => {
     expect(describeRequest(request)).toBe(text);
     expect(new ApiError({ kind: "forbidden" }, request).message.startsWith(`${text}: `)).toBe(true);

@@ -14,6 +14,8 @@ export interface RequestInfo {
   readonly subresource?: string;
   readonly namespace?: string;
   readonly name?: string;
+  /** The path of `KubeClient.under`, for a client that has one. */
+  readonly under?: string;
 }
 
 /** One entry of `Status.details.causes`: which field, which rule, in the server's words. */
@@ -134,12 +136,13 @@ export function isRefusalOfObject(error: unknown): boolean {
   );
 }
 
-/** `patch nodes "n1"`, `list pods in "kube-system"`, `create leases.coordination.k8s.io "berth" in "berth-system"`. */
+/** `patch nodes "n1"`, `list pods in "kube-system"`, `create leases.coordination.k8s.io "a" in "b" under /some/path`. */
 export function describeRequest(request: RequestInfo): string {
   const resource = request.subresource ? `${request.resource}/${request.subresource}` : request.resource;
   const name = request.name === undefined ? "" : ` "${request.name}"`;
   const where = request.namespace ? ` in "${request.namespace}"` : "";
-  return `${request.verb} ${resource}${name}${where}`;
+  const under = request.under === undefined ? "" : ` under ${request.under}`;
+  return `${request.verb} ${resource}${name}${where}${under}`;
 }
 
 const EXPLANATION: Readonly<Record<ApiFailure["kind"], string>> = {

@@ -39,22 +39,37 @@ const PATCH_CONTENT_TYPE: Readonly<Record<Patch["type"], string>> = {
 
 /** Opens no connection before the first request. Dispose or `close` to end every request and connection. */
 export function connect(options: ConnectOptions): KubeClient {
-  return new RestClient(options);
+  const { userAgent = "berth", fieldManager = "berth" } = options;
+  const transport = new Transport({ ...options, userAgent });
+  return new RestClient(transport, fieldManager);
 }
+
+/** Segments as RFC 3986 has them, but none that a URL parser removes. */
+const PATH = /^(?:\/(?!(?:\.|%2e){1,2}(?:\/|$))[\w.~!$&'()*+,;=:@%-]+)+$/i;
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 class RestClient implements KubeClient {
   readonly #transport: Transport;
   readonly #fieldManager: string;
+  /** The path of `under`; `undefined` for the client that owns the transport. */
+  readonly #under: string | undefined;
+  readonly #closing = new AbortController();
 
-  constructor(options: ConnectOptions) {
-    this.#transport = new Transport({ ...options, userAgent: options.userAgent ?? "berth" });
-    this.#fieldManager = options.fieldManager ?? "berth";
+  constructor(transport: Transport, fieldManager: string, under?: string) {
+    this.#transport = transport;
+    this.#fieldManager = fieldManager;
+    this.#under = under;
   }
 
   get server(): string {
-    return this.#transport.origin;
+    const { origin, prefix } = this.#transport;
+    return origin + prefix + (this.#under ?? "");
+  }
+
+  under(path: string): KubeClient {
+    if (!PATH.test(path)) throw new TypeError(`${JSON.stringify(path)} is not a path such as /a/b`);
+    return new RestClient(this.#transport, this.#fieldManager, (this.#under ?? "") + path);
   }
 
   get openSockets(): number {
@@ -129,6 +144,7 @@ class RestClient implements KubeClient {
       accept: options.metadataOnly ? partialMetadata("PartialObjectMetadata") : undefined,
       ...about,
       signal: options.signal,
+      closing: this.#closing.signal,
       timeoutMs: DEFAULT_TIMEOUT_MS,
     });
     return new LineWatchStream<T>(stream, about.info, options.project);
@@ -224,19 +240,19 @@ class RestClient implements KubeClient {
   }
 
   async read(path: string, options: RequestOptions = {}): Promise<string> {
-    const info: RequestInfo = { verb: "get", resource: path };
     const body = await this.#transport.send({
       method: "GET",
-      info,
-      path,
+      ...this.#at(path, { verb: "get", resource: path }),
       signal: options.signal,
+      closing: this.#closing.signal,
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     });
     return body.toString("utf8");
   }
 
-  close(): Promise<void> {
-    return this.#transport.close();
+  async close(): Promise<void> {
+    this.#closing.abort();
+    if (this.#under === undefined) await this.#transport.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -251,6 +267,7 @@ class RestClient implements KubeClient {
     const about: TransportRequest = {
       ...request,
       signal: options.signal,
+      closing: this.#closing.signal,
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
       keepTooManyRequests: request.info.subresource === "eviction",
     };
@@ -284,10 +301,8 @@ class RestClient implements KubeClient {
     const fault = faultOfName(resource, of);
     if (fault) throw new ApiError({ kind: "invalid", causes: [] }, info, { message: fault });
     const tail = subresource === undefined ? "" : `/${subresource}`;
-    return {
-      info,
-      path: `${pathOf(resource, of.namespace)}/${encodeURIComponent(of.name)}${tail}${toQuery(query)}`,
-    };
+    const path = `${pathOf(resource, of.namespace)}/${encodeURIComponent(of.name)}${tail}${toQuery(query)}`;
+    return this.#at(path, info);
   }
 
   #collection(
@@ -302,7 +317,12 @@ class RestClient implements KubeClient {
       ...(scope.namespace ? { namespace: scope.namespace } : {}),
     };
     const selectors = { labelSelector: scope.labelSelector, fieldSelector: scope.fieldSelector };
-    return { info, path: pathOf(resource, scope.namespace) + toQuery({ ...selectors, ...query }) };
+    return this.#at(pathOf(resource, scope.namespace) + toQuery({ ...selectors, ...query }), info);
+  }
+
+  #at(path: string, info: RequestInfo): Pick<TransportRequest, "info" | "path"> {
+    const under = this.#under;
+    return under === undefined ? { info, path } : { info: { ...info, under }, path: under + path };
   }
 }
 

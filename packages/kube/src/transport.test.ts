@@ -181,3 +181,11 @@ it.each(["https://example.com", "http://localhost:1", "http://127.9.9.9", "http:
     expect(isConfidential(new URL(server))).toBe(true);
   },
 );
+
+it.each(["", "a", "/", "/a/", "//a", "/a/../b", "/a/%2E%2e/b", "/a?b", "/a#b", "/a b"])(
+  "under refuses %j, which is not a path",
+  async (path) => {
+    await using client = connectTo("https://127.0.0.1:1");
+    expect(() => client.under(path)).toThrow(TypeError);
+  },
+);

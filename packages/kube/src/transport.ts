@@ -46,6 +46,8 @@ export interface TransportRequest {
   /** The media type wanted; default `application/json`. */
   readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Aborts when the client of the request is closed. */
+  readonly closing: AbortSignal;
   /** For the whole answer; for a stream, until it has begun. Milliseconds. */
   readonly timeoutMs: number;
   /** A 429 is the answer (evictions), not a request to slow down. */
@@ -73,7 +75,8 @@ const MAX_BODY_BYTES = 400 * 1024 * 1024;
 const MAX_RETRY_AFTER = 5;
 export class Transport {
   readonly origin: string;
-  readonly #prefix: string;
+  /** The path of `server`; `""` for none. */
+  readonly prefix: string;
   readonly #options: TransportOptions;
   readonly #closing = new AbortController();
   #connections: ConnectionPools | undefined;
@@ -85,7 +88,7 @@ export class Transport {
     if (!isConfidential(url))
       throw new TypeError(`${url.origin} is not https: credentials would be readable`);
     this.origin = url.origin;
-    this.#prefix = url.pathname.replace(/\/+$/, "");
+    this.prefix = url.pathname.replace(/\/+$/, "");
     this.#options = options;
   }
 
@@ -100,7 +103,7 @@ export class Transport {
    * @throws ApiError for everything else.
    */
   async send(request: TransportRequest, reader: BodyReader = wholeBody()): Promise<Buffer> {
-    using deadline = new Deadline(request.timeoutMs, request.signal, this.#closing.signal);
+    using deadline = this.#deadlineOf(request);
     const body = await this.#accepted(request, deadline);
     try {
       return await read(body, request, reader);
@@ -111,7 +114,7 @@ export class Transport {
 
   /** As `send`, but resolves when the answer has begun, and has no deadline after that. */
   async open(request: TransportRequest): Promise<OpenedStream> {
-    const deadline = new Deadline(request.timeoutMs, request.signal, this.#closing.signal);
+    const deadline = this.#deadlineOf(request);
     try {
       const body = await this.#accepted(request, deadline);
       deadline.disarm();
@@ -120,6 +123,10 @@ export class Transport {
       deadline[Symbol.dispose]();
       throw error;
     }
+  }
+
+  #deadlineOf({ timeoutMs, signal, closing }: TransportRequest): Deadline {
+    return new Deadline(timeoutMs, signal, closing, this.#closing.signal);
   }
 
   async #accepted(request: TransportRequest, deadline: Deadline): Promise<Body> {
@@ -195,7 +202,7 @@ export class Transport {
       deadline.signal.throwIfAborted();
       const response = dispatcher.request({
         method: request.method,
-        path: this.#prefix + request.path,
+        path: this.prefix + request.path,
         headers: this.#headers(request, material),
         body: request.body ?? null,
         signal: deadline.signal,

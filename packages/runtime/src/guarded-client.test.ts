@@ -35,7 +35,10 @@ function setUp() {
       if (failure !== undefined) return Promise.reject(new ApiError(failure, { verb, resource }));
       return Promise.resolve({ items: [], metadata: {} } as never);
     };
-  const raw = Object.fromEntries((["get", "list", "create", "patch"] as const).map((it) => [it, answer(it)]));
+  const verbs = Object.fromEntries(
+    (["get", "list", "create", "patch"] as const).map((it) => [it, answer(it)]),
+  );
+  const raw: object = { ...verbs, under: () => raw };
   const client = guardClient(raw as unknown as KubeClient, {
     clock,
     log,
@@ -124,4 +127,23 @@ describe("I-17 a process that may not write", () => {
     await setup.client.patch(nodes, ofNode("n1"), empty);
     expect(setup.sent).toEqual(["get nodes", "patch nodes"]);
   });
+
+  it("sends none under a path of the server either", async () => {
+    const setup = setUp();
+    setup.mayWrite = false;
+    const write = setup.client.under("/a").under("/b").patch(nodes, ofNode("n1"), empty);
+    await expect(write).rejects.toThrow('patch nodes "n1" under /a/b: stopped');
+    expect(setup.sent).toEqual([]);
+  });
+});
+
+it("what one API of a server refuses is not held back from another", async () => {
+  const setup = setUp();
+  const under = setup.client.under("/a");
+  setup.fails = () => ({ kind: "forbidden" });
+  await expect(under.list(nodes)).rejects.toThrow();
+  setup.fails = () => undefined;
+  await setup.client.list(nodes);
+  await expect(under.list(nodes)).rejects.toMatchObject({ isShared: true });
+  expect(setup.sent).toEqual(["list nodes", "list nodes"]);
 });

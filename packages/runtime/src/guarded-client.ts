@@ -52,6 +52,8 @@ export interface GuardOptions {
  * Give the election a client without a guard.
  */
 export interface GuardedClient extends KubeClient {
+  /** As that of the client. It has the same promises, and a memory of refusals of its own. */
+  under(path: string): GuardedClient;
   /** Why the server last refused requests about one of these resources, such as `workerpools.ate.dev`. */
   whyRefused(resources: readonly string[], verbs?: readonly Verb[]): ApiError | undefined;
 }
@@ -66,15 +68,22 @@ export const WRITES: readonly Verb[] = ["create", "update", "patch", "delete", "
 
 class GuardingClient implements GuardedClient {
   readonly #client: KubeClient;
-  readonly #mayWrite: () => boolean;
+  readonly #options: GuardOptions;
   readonly #gates: RequestGates;
   readonly #outages: OutageLog;
+  /** The part of `RequestInfo` that the client adds. */
+  readonly #place: Pick<RequestInfo, "under">;
 
-  constructor(client: KubeClient, { mayWrite = () => true, ...options }: GuardOptions) {
+  constructor(
+    client: KubeClient,
+    options: GuardOptions,
+    outages: OutageLog = new OutageLog(options),
+    place: Pick<RequestInfo, "under"> = {},
+  ) {
     this.#client = client;
-    this.#mayWrite = mayWrite;
-    const outages = new OutageLog(options);
+    this.#options = options;
     this.#outages = outages;
+    this.#place = place;
     this.#gates = new RequestGates({
       ...options,
       onRefused: (kind) => outages.refused(kind),
@@ -87,6 +96,11 @@ class GuardingClient implements GuardedClient {
       ({ refusal: { request } }) =>
         resources.includes(request.resource) && (verbs?.includes(request.verb) ?? true),
     )?.refusal;
+  }
+
+  under(path: string): GuardedClient {
+    const under = (this.#place.under ?? "") + path;
+    return new GuardingClient(this.#client.under(path), this.#options, this.#outages, { under });
   }
 
   get server(): string {
@@ -186,13 +200,15 @@ class GuardingClient implements GuardedClient {
     return this.close();
   }
 
-  #run<R>(about: RequestInfo, request: () => Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+  #run<R>(asked: RequestInfo, request: () => Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+    const about = { ...asked, ...this.#place };
     return this.#gates.run(about, () => this.#send(about, request), signal);
   }
 
   async #send<R>(about: RequestInfo, request: () => Promise<R>): Promise<R> {
     // Checked here and not before the gate: the process may have been frozen while this request waited there.
-    if (WRITES.includes(about.verb) && !this.#mayWrite()) {
+    const { mayWrite = () => true } = this.#options;
+    if (WRITES.includes(about.verb) && !mayWrite()) {
       const message = "this process no longer holds the lease, or has not renewed it in time";
       throw new SharedFailure(new ApiError({ kind: "aborted" }, about, { message }));
     }

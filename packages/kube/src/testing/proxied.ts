@@ -1,6 +1,7 @@
 /** Clients of a test cluster behind something that can fail. */
 import {
   type HttpProxy,
+  type HttpProxyOptions,
   startHttpProxy,
   startTcpProxy,
   type TcpProxy,
@@ -19,14 +20,15 @@ export interface Linked extends AsyncDisposable {
   readonly client: KubeClient;
 }
 
-/** A client behind a proxy that knows requests. */
+/** A client behind a proxy that knows requests. `under`: see `HttpProxyOptions`. */
 export async function startProxied(
   cluster: TestCluster,
-  options: Partial<ConnectOptions> = {},
+  { under, ...options }: Partial<ConnectOptions> & Pick<HttpProxyOptions, "under"> = {},
 ): Promise<Proxied> {
   await using undo = new AsyncDisposableStack();
   const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
-  const proxy = undo.use(await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate }));
+  const behind = { target: cluster.url, ca: cluster.ca, certificate, ...(under !== undefined && { under }) };
+  const proxy = undo.use(await startHttpProxy(behind));
   const client = undo.use(cluster.connect({ server: proxy.url, ...options }));
   const owned = undo.move();
   return { proxy, client, [Symbol.asyncDispose]: () => owned.disposeAsync() };

@@ -42,6 +42,8 @@ export interface HttpProxyOptions {
   readonly ca: string;
   /** What the proxy serves with: issued for 127.0.0.1 by a CA that the clients trust. */
   readonly certificate: KeyPair;
+  /** A path that stands for the target's root: what is asked under it reaches the target without it. Default none. */
+  readonly under?: string;
   /** Requests kept in `requests`; the oldest go first. Default 10,000. */
   readonly logLimit?: number;
 }
@@ -103,7 +105,7 @@ class ApiProxy implements HttpProxy {
   #mistake: Error | undefined;
 
   constructor(options: HttpProxyOptions) {
-    this.#upstream = new Upstream(new URL(options.target), options.ca);
+    this.#upstream = new Upstream(new URL(options.target), options.ca, options.under);
     this.#log = new RequestLog(options.logLimit ?? DEFAULT_LOG_LIMIT, this.#conditions);
     this.#server = createSecureServer({
       cert: options.certificate.certificate,
@@ -235,7 +237,8 @@ class ApiProxy implements HttpProxy {
     const userAgent = client.headers["user-agent"];
     this.#requestCount += 1;
     return Object.freeze({
-      ...parseRequestTarget(client.method, client.path),
+      ...parseRequestTarget(client.method, this.#upstream.pathOf(client)),
+      path: client.path,
       sequence: this.#requestCount,
       userAgent: typeof userAgent === "string" ? userAgent : "",
       at: performance.now(),

@@ -10,10 +10,17 @@ const IDLE_CONNECTION_MS = 30_000;
 export class Upstream {
   readonly #target: URL;
   readonly #agent: Agent;
+  readonly #under: string;
 
-  constructor(target: URL, ca: string) {
+  constructor(target: URL, ca: string, under = "") {
     this.#target = target;
+    this.#under = under;
     this.#agent = new Agent({ ca, keepAlive: true, timeout: IDLE_CONNECTION_MS });
+  }
+
+  /** The path and query at the target. */
+  pathOf({ path }: ClientSide): string {
+    return path.startsWith(`${this.#under}/`) ? path.slice(this.#under.length) : path;
   }
 
   /**
@@ -31,7 +38,7 @@ export class Upstream {
         host: this.#target.hostname,
         port: this.#target.port || 443,
         method: client.method,
-        path: client.path,
+        path: this.pathOf(client),
         headers: this.#headersFor(client),
       });
       upstream.on("error", cut);
