@@ -11,6 +11,7 @@ import { TerminalError } from "./reconcile.ts";
 import { SharedFailure } from "./shared-failure.ts";
 import { type Subscribable, watchFor } from "./source.ts";
 import { createRecordingMetrics } from "./testing/recording-metrics.ts";
+import type { AddOptions } from "./work-queue.ts";
 
 async function setUp(
   options: Partial<ControllerOptions<string>> & Pick<ControllerOptions<string>, "reconcile">,
@@ -274,6 +275,31 @@ class Changes implements Subscribable<KubeObject> {
   }
 }
 
+it("a burst is waited for neither where a key is wanted at once, nor by the recheck of a reconcile", async () => {
+  const seen: [string, number][] = [];
+  const clock = createVirtualClock();
+  const startedMs = clock.monotonic();
+  await using test = await setUp({
+    clock,
+    queue: { coalesceMs: 1_000 },
+    reconcile: async (key) => {
+      seen.push([key, clock.monotonic() - startedMs]);
+      return seen.length === 1 ? { recheckAfterMs: 10 } : undefined;
+    },
+  });
+  test.controller.enqueue("a", { immediate: true });
+  test.controller.enqueue("b");
+  await clock.advance(500);
+  // It waits already, and is wanted now.
+  test.controller.enqueue("b", { immediate: true });
+  await clock.advance(2_000);
+  expect(seen).toEqual([
+    ["a", 0],
+    ["a", 10],
+    ["b", 500],
+  ]);
+});
+
 describe("watchFor", () => {
   it("asks for the mapped keys of changes that count, live ones before those of a snapshot", async () => {
     const informer = new Changes();
@@ -312,6 +338,21 @@ describe("watchFor", () => {
     stop.abort();
     await running.ended;
     expect(informer.handlers.size).toBe(0);
+  });
+
+  it("asks at once for the changes that a controller names", async () => {
+    const informer = new Changes();
+    const immediate = ({ type }: Change<KubeObject>): boolean => type === "deleted";
+    const options: (AddOptions | undefined)[] = [];
+    using _source = watchFor({ informer, map: () => ["a"], immediate }).start((_, option) =>
+      options.push(option),
+    );
+    informer.emit({ type: "added", object: {}, initial: true });
+    informer.emit({ type: "deleted", object: {} });
+    expect(options).toEqual([
+      { priority: "low", immediate: false },
+      { priority: "high", immediate: true },
+    ]);
   });
 
   it("gives up the sources it had when another cannot be started", async () => {

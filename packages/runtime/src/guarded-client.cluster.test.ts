@@ -1,8 +1,9 @@
 /** What the guard of a client does on a real API server. Its rules are in `request-gates.model.test.ts`. */
-import { configMaps } from "@berth/kube";
+import { configMaps, customResourceDefinitions, defineResource } from "@berth/kube";
 import { eventually, sharedTestCluster } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "./clock.ts";
+import { guardClient } from "./guarded-client.ts";
 import { createSilentLogger } from "./json-log.ts";
 import { keyOf } from "./key.ts";
 import type { Logger } from "./log.ts";
@@ -106,4 +107,27 @@ describe("a leader that stood still for longer than its lease", () => {
     stop.abort();
     await end;
   });
+});
+
+it("a user without any right learns that a custom resource is served", async () => {
+  const group = "guarded.example.com";
+  const late = defineResource({ group, version: "v1", plural: "lates", kind: "Late", namespaced: false });
+  await using own = cluster.connect({ user: await cluster.user("without-rights") });
+  const guarded = guardClient(own, { clock: systemClock, log: silent });
+  const { signal } = new AbortController();
+  const waiting = guarded.whenServed(late, signal);
+  await cluster.client.create(customResourceDefinitions, {
+    metadata: { name: `lates.${group}` },
+    spec: {
+      group,
+      scope: "Cluster",
+      names: { plural: "lates", kind: "Late" },
+      versions: [
+        { name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object" } } },
+      ],
+    },
+  });
+  await waiting;
+  await expect(guarded.list(late)).rejects.toMatchObject({ failure: { kind: "forbidden" } });
+  expect(await cluster.client.list(late)).toMatchObject({ items: [] });
 });

@@ -26,6 +26,7 @@ import type { Clock } from "./clock.ts";
 import type { Logger } from "./log.ts";
 import { OutageLog } from "./outage-log.ts";
 import { RequestGates } from "./request-gates.ts";
+import { ServedApis } from "./served-apis.ts";
 import { SharedFailure } from "./shared-failure.ts";
 
 /** Options of a guard. */
@@ -54,6 +55,11 @@ export interface GuardOptions {
 export interface GuardedClient extends KubeClient {
   /** As that of the client. It has the same promises, and a memory of refusals of its own. */
   under(path: string): GuardedClient;
+  /**
+   * Resolves once the server serves the resource, or when `signal` aborts. It asks discovery every 5 s, once for all who
+   * wait for resources of one group version. Never rejects.
+   */
+  whenServed(resource: Resource, signal: AbortSignal): Promise<void>;
   /** Why the server last refused requests about one of these resources, such as `workerpools.ate.dev`. */
   whyRefused(resources: readonly string[], verbs?: readonly Verb[]): ApiError | undefined;
 }
@@ -71,6 +77,7 @@ class GuardingClient implements GuardedClient {
   readonly #options: GuardOptions;
   readonly #gates: RequestGates;
   readonly #outages: OutageLog;
+  readonly #served: ServedApis;
   /** The part of `RequestInfo` that the client adds. */
   readonly #place: Pick<RequestInfo, "under">;
 
@@ -84,6 +91,7 @@ class GuardingClient implements GuardedClient {
     this.#options = options;
     this.#outages = outages;
     this.#place = place;
+    this.#served = new ServedApis({ client, clock: options.clock });
     this.#gates = new RequestGates({
       ...options,
       onRefused: (kind) => outages.refused(kind),
@@ -101,6 +109,10 @@ class GuardingClient implements GuardedClient {
   under(path: string): GuardedClient {
     const under = (this.#place.under ?? "") + path;
     return new GuardingClient(this.#client.under(path), this.#options, this.#outages, { under });
+  }
+
+  whenServed(resource: Resource, signal: AbortSignal): Promise<void> {
+    return this.#served.whenServed(resource, signal);
   }
 
   get server(): string {

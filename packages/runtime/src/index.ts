@@ -73,6 +73,7 @@ export * from "./probe-server.ts";
 export * from "./prometheus.ts";
 export type { Priority } from "./ready-list.ts";
 export * from "./reconcile.ts";
+export type { ReadingClient } from "./reflector.ts";
 export {
   createRuntime,
   PROBES,

@@ -195,6 +195,28 @@ it.each(["notFound", "forbidden"] as const)(
   },
 );
 
+it("a missing resource is asked for less and less often, and at once when the client says it is served", async () => {
+  await using watched = watchLog({}, { optional: true });
+  const { log, informer, clock } = watched;
+  const served = Promise.withResolvers<void>();
+  Object.assign(log, { whenServed: () => served.promise });
+  log.write("a");
+  log.fail({ kind: "notFound" });
+  watched.start();
+  await clock.advance(0);
+  for (const waitMs of [5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]) {
+    watched.newRequests();
+    await clock.advance(waitMs - 1);
+    expect(watched.newRequests()).toEqual([]);
+    await clock.advance(1);
+    expect(watched.newRequests()).toHaveLength(1);
+  }
+  log.heal();
+  served.resolve();
+  await clock.advance(0);
+  expect(informer.get(keyOf("a"))).toBeDefined();
+});
+
 describe("the lister", () => {
   it("finds by key, only in its own cluster, and by index", async () => {
     const indexes = { colour: ({ colour }: Thing): string[] => (colour === undefined ? [] : [colour]) };

@@ -2,7 +2,6 @@ import {
   type ApiError,
   apiVersionOf,
   type CollectionScope,
-  type KubeClient,
   type KubeObject,
   nameOfResource,
   type Projection,
@@ -17,7 +16,7 @@ import type { Change, Lister } from "./lister.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 import { type IndexFunction, ObjectStore, type Snapshot } from "./object-store.ts";
-import { isAbsence, Reflector } from "./reflector.ts";
+import { isAbsence, type ReadingClient, Reflector } from "./reflector.ts";
 import { isShared } from "./shared-failure.ts";
 import type { Subscribable } from "./source.ts";
 
@@ -25,7 +24,7 @@ import type { Subscribable } from "./source.ts";
 export interface InformerOptions<T extends KubeObject> {
   /** Names the component; default `informer-<resource>`. One manager runs no two components of one name. */
   readonly name?: string;
-  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly client: ReadingClient;
   /** Keys of its lister and of what follows from its changes carry this name. */
   readonly cluster: ClusterName;
   readonly resource: Resource<T>;
@@ -46,7 +45,8 @@ export interface InformerOptions<T extends KubeObject> {
   readonly pageSize?: number;
   /**
    * The resource may be missing, as a custom resource is before its CRD exists. Then `start` does not wait for it, it
-   * is no `problem`, and the informer retries every 5 s. A read permission that never existed counts as missing as
+   * is no `problem`, and the informer follows it within about 5 s once it is served, if `client` is a `GuardedClient`.
+   * With other clients the informer retries after 5 s, then less and less often, up to every 5 min. A read permission that never existed counts as missing as
    * well, and is logged. `start` does not wait beyond the first failure of any kind. Default false.
    */
   readonly optional?: boolean;

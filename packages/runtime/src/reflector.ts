@@ -20,6 +20,7 @@ import {
 } from "@berth/kube";
 import type { Random } from "./backoff.ts";
 import { type Clock, sleep } from "./clock.ts";
+import type { GuardedClient } from "./guarded-client.ts";
 import type { Snapshot } from "./object-store.ts";
 import { ReconnectWait } from "./reconnect.ts";
 import { isShared } from "./shared-failure.ts";
@@ -40,8 +41,11 @@ export interface ReflectorSink<T extends KubeObject> {
   listing(how: "stream" | "pages"): void;
 }
 
+/** The part of a client that follows a resource. A `GuardedClient` also says when a missing one is served. */
+export type ReadingClient = Pick<KubeClient, "list" | "watch"> & Partial<Pick<GuardedClient, "whenServed">>;
+
 export interface ReflectorOptions<T extends KubeObject> {
-  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly client: ReadingClient;
   readonly resource: Resource<T>;
   readonly scope?: CollectionScope;
   /** Only the metadata of each object is asked for. Default false. */
@@ -57,7 +61,10 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly streamStallMs?: number;
   /** Objects a page; default 500: about 30 ms of decoding for large objects. */
   readonly pageSize?: number;
-  /** The resource may be missing; the reflector then tries again every `ABSENT_RETRY_MS`. Default false. */
+  /**
+   * The resource may be missing. The reflector then tries again after 5 s, then less and less often up to every 5 min,
+   * and as soon as the client says that it is served. Default false.
+   */
   readonly optional?: boolean;
   /**
    * Handlers work on the first snapshot while it arrives, so it comes in pages. A server closes a stream when live
@@ -66,8 +73,10 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly eager?: boolean;
 }
 
-/** Time between attempts for a resource that is not served or may not be read. Milliseconds. */
+/** Time between attempts for a resource that may not be read, and the first for one that is missing. Milliseconds. */
 export const ABSENT_RETRY_MS = 5_000;
+/** The longest time between attempts for a missing resource, for clients that cannot read discovery. Milliseconds. */
+export const MAX_ABSENT_RETRY_MS = 300_000;
 
 /** Missing or forbidden: for an unserved resource the server answers either, depending on the user's rights. */
 export function isAbsence(error: ApiError): boolean {
@@ -112,19 +121,36 @@ export class Reflector<T extends KubeObject> {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, optional = false } = this.#options;
     const wait = new ReconnectWait(random);
+    let absentMs = ABSENT_RETRY_MS;
     while (!signal.aborted) {
       this.#steady = false;
       const error = await this.#attempt(signal);
-      if (this.#steady) wait.reset();
+      if (this.#steady) {
+        wait.reset();
+        absentMs = ABSENT_RETRY_MS;
+      }
       // A watch that ended normally, or whose version expired afterwards, is reopened without a wait.
       if (this.#steady && (error === undefined || error.failure.kind === "expired")) continue;
       if (optional && error !== undefined && isAbsence(error)) {
         this.#resourceVersion = undefined;
-        await sleep(clock, isShared(error) ? wait.next(error) : ABSENT_RETRY_MS, signal);
+        if (error.failure.kind === "notFound") {
+          await this.#untilServed(absentMs, signal);
+          absentMs = Math.min(absentMs * 2, MAX_ABSENT_RETRY_MS);
+        } else await sleep(clock, isShared(error) ? wait.next(error) : ABSENT_RETRY_MS, signal);
         continue;
       }
       await sleep(clock, wait.next(error), signal);
     }
+  }
+
+  /** Resolves after `atMostMs`, and before that when the client says that the resource is served. */
+  async #untilServed(atMostMs: number, signal: AbortSignal): Promise<void> {
+    const { client, clock, resource } = this.#options;
+    const over = new AbortController();
+    const either = AbortSignal.any([signal, over.signal]);
+    void client.whenServed?.(resource, either).then(() => over.abort());
+    await sleep(clock, atMostMs, either);
+    over.abort();
   }
 
   /** Runs one connection, from the last version until the connection ends. */

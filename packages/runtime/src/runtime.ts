@@ -17,7 +17,7 @@ import type { MetricsRegistry } from "./metrics.ts";
 import type { Predicate } from "./predicate.ts";
 import { type ProbeServers, startProbeServers } from "./probe-server.ts";
 import { createMetricsRegistry } from "./prometheus.ts";
-import { watchFor } from "./source.ts";
+import { type WatchForOptions, watchFor } from "./source.ts";
 
 /** Options of a `Runtime`. Only the name and the client are required. */
 export interface RuntimeOptions
@@ -73,6 +73,8 @@ export interface RuntimeControllerOptions<T extends KubeObject>
   readonly map?: Mapper<T>;
   /** Which changes of these count. Default all. */
   readonly predicate?: Predicate<T>;
+  /** Which changes of these skip the queue's `coalesceMs`. Default: see `WatchForOptions`. */
+  readonly immediate?: WatchForOptions<T>["immediate"];
   /** A change of one requests the key of its managing owner (`controller: true`) if that is one of `for`. */
   readonly owns?: readonly Resource[];
   /** Whether only the leader runs it. Default true; false for work that each replica must do for itself. */
@@ -202,7 +204,7 @@ class AssembledRuntime implements Runtime {
   }
 
   addController<T extends KubeObject>(options: RuntimeControllerOptions<T>): Controller {
-    const { for: resource, predicate, owns = [], sources = [], elected = true, ...rest } = options;
+    const { for: resource, predicate, immediate, owns = [], sources = [], elected = true, ...rest } = options;
     this.#mustNotRun(`the controller ${options.name}`);
     const { map = toSelf(this.cluster), ...settings } = rest;
     const { kind, group, namespaced } = resource;
@@ -211,7 +213,12 @@ class AssembledRuntime implements Runtime {
       ...settings,
       ...this.#common,
       sources: [
-        watchFor({ informer: this.informer(resource), map, ...(predicate && { predicate }) }),
+        watchFor({
+          informer: this.informer(resource),
+          map,
+          ...(predicate && { predicate }),
+          ...(immediate && { immediate }),
+        }),
         ...owns.map((owned) => watchFor({ informer: this.informer(owned), map: ofOwner })),
         ...sources,
       ],

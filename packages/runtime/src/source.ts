@@ -29,6 +29,11 @@ export interface WatchForOptions<T extends KubeObject, K = ObjectKey> {
   readonly predicate?: Predicate<T>;
   /** The keys to reconcile after such a change; see `mapper.ts`. */
   readonly map: (change: Change<T>) => Iterable<K>;
+  /**
+   * Whether a change skips the `coalesceMs` of the queue. Default: an object of a snapshot does, an update does if its
+   * key was quiet, and an addition or deletion does not.
+   */
+  readonly immediate?: (change: Change<T>) => NonNullable<AddOptions["immediate"]>;
 }
 
 /**
@@ -36,18 +41,25 @@ export interface WatchForOptions<T extends KubeObject, K = ObjectKey> {
  * after a start or a reconnect do not wait behind the whole cluster.
  */
 export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForOptions<T, K>): Source<K> {
-  const { informer, predicate, map } = options;
+  const { informer, predicate, map, immediate: isImmediate = immediateByDefault } = options;
   return {
     start: (enqueue) =>
       informer.subscribe({
         onChange: (change) => {
           if (predicate !== undefined && !predicate(change)) return;
-          // A snapshot delivers each object once, so there is no burst to wait for. A new object soon changes again.
-          const isInitial = change.type === "added" && change.initial;
-          const priority = isInitial ? "low" : "high";
-          const immediate = isInitial || (change.type === "updated" && "ifQuiet");
+          const priority = isInitial(change) ? "low" : "high";
+          const immediate = isImmediate(change);
           for (const key of map(change)) enqueue(key, { priority, immediate });
         },
       }),
   };
+}
+
+function isInitial(change: Change<KubeObject>): boolean {
+  return change.type === "added" && change.initial;
+}
+
+/** A snapshot delivers each object once, so there is no burst to wait for. A new object soon changes again. */
+function immediateByDefault(change: Change<KubeObject>): boolean | "ifQuiet" {
+  return isInitial(change) || (change.type === "updated" && "ifQuiet");
 }

@@ -4,7 +4,6 @@ import {
   type CollectionScope,
   describeRequest,
   isApiError,
-  type KubeClient,
   type KubeObject,
   nameOfResource,
   type Projection,
@@ -21,6 +20,7 @@ import {
   type Informer,
   type Logger,
   type MetricsRegistry,
+  type ReadingClient,
   type Running,
   whenAborted,
 } from "@berth/runtime";
@@ -41,7 +41,7 @@ export interface WantedInformer<T extends KubeObject> {
 export interface InformerSetOptions<T extends KubeObject> {
   /** Purpose of the informers, `gate-pods`: in metrics it separates them from other informers of the resource. */
   readonly name: string;
-  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly client: ReadingClient;
   readonly cluster: ClusterName;
   readonly resource: Resource<T>;
   readonly clock: Clock;
@@ -260,6 +260,7 @@ class Member<T extends KubeObject> {
       }
     };
     return {
+      ...(client.whenServed && { whenServed: client.whenServed.bind(client) }),
       list: (resource, options) => noted(client.list(resource, options), () => this.#refused.delete("list")),
       watch: (resource, options) => noted(client.watch(resource, options), () => this.#refused.clear()),
     };
