@@ -2,6 +2,7 @@
  * Limits the fields of pods, DaemonSets, Deployments and Nodes that Berth's account may write. RBAC cannot limit
  * fields: an account that may patch a pod may also change its image.
  */
+import { instances } from "@berth/fleet";
 import type { Container, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "@berth/kube";
 import {
   ARCHITECTURE_CONDITION,
@@ -20,6 +21,8 @@ export interface ConfinementOptions {
   readonly holds: readonly OwnerHold[];
   /** The worker pools for which Berth creates Deployments. Absent: none. */
   readonly pools?: WorkerPoolConfig | undefined;
+  /** Berth runs Instances as pods. Default false. */
+  readonly runsInstances?: boolean;
 }
 
 /** The object after and before the request. A creation (see `isPool`) and a deletion (see owners) have only one. */
@@ -69,6 +72,7 @@ export function confinement({
   username,
   holds,
   pools,
+  runsInstances = false,
 }: ConfinementOptions): [ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding] {
   const { name = "" } = metadata;
   const apiVersion = "admissionregistration.k8s.io/v1";
@@ -121,15 +125,16 @@ export function confinement({
             expression: `request.operation == "CREATE" ? dyn({}) : ${field("dyn(oldObject)", TEMPLATE)}.orValue({})`,
           },
           { name: "isPool", expression: isPool(pools) },
+          { name: "isInstance", expression: runsInstances ? isInstance() : "false" },
         ],
         validations: [
           validate(
             "make this",
-            'request.operation != "CREATE" || variables.isPool || request.?subResource.orValue("") == "eviction"',
+            'request.operation != "CREATE" || variables.isPool || variables.isInstance || request.?subResource.orValue("") == "eviction"',
           ),
           validate(
             "delete an object that belongs to no owner that it holds",
-            `request.operation != "DELETE" || ${list(BEFORE, "metadata.ownerReferences")}.exists(o, ${literal(owners)}.exists(g, o.apiVersion.startsWith(g)))`,
+            `request.operation != "DELETE" || variables.isInstance || ${list(BEFORE, "metadata.ownerReferences")}.exists(o, ${literal(owners)}.exists(g, o.apiVersion.startsWith(g)))`,
           ),
           validate("change this metadata", same("metadata", METADATA)),
           validate(
@@ -182,6 +187,24 @@ export function confinement({
       spec: { policyName: name, validationActions: ["Deny"] },
     },
   ];
+}
+
+/**
+ * CEL: is it the pod of an Instance, without rights on its node? Other admission may have added containers to it, so the
+ * policy does not compare whole pods.
+ */
+function isInstance(): string {
+  const { group, kind } = instances;
+  const all = (what: string, holds: string): string => `${list(NOW, `spec.${what}`)}.all(c, ${holds})`;
+  const unprivileged = "!c.?securityContext.?privileged.orValue(false)";
+  return [
+    'request.resource.resource == "pods"',
+    `${list(NOW, "metadata.ownerReferences")}.exists(o, o.apiVersion.startsWith("${group}/") && o.kind == "${kind}" && o.?controller.orValue(false))`,
+    ...["hostNetwork", "hostPID", "hostIPC"].map((it) => `!${field(NOW, `spec.${it}`)}.orValue(false)`),
+    all("containers", unprivileged),
+    all("initContainers", unprivileged),
+    all("volumes", "!has(c.hostPath)"),
+  ].join(" && ");
 }
 
 /** CEL: is it the Deployment of an allowed pool? Its pods may contain only what pools need, or what they had before. */

@@ -1,3 +1,4 @@
+import { fleetKind } from "@berth/fleet";
 import type {
   ClusterRole,
   ClusterRoleBinding,
@@ -119,6 +120,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
           username: `system:serviceaccount:${namespace}:${subject.name}`,
           holds: [...(given === undefined ? [] : holdsOf(given)), ...(hasPools ? [poolHold] : [])],
           pools,
+          runsInstances: given?.specOf(fleetKind)?.provider === "pods",
         })),
     ...clusterRoles(name, rights).flatMap(({ suffix, rules }) =>
       clusterWide(suffix === "" ? name : `${name}-${suffix}`, rules),

@@ -90,6 +90,8 @@ export interface Runtime {
   readonly cluster: ClusterName;
   /** The client that reconcilers should use: see `GuardedClient`. It writes nothing once the lease is lost. */
   readonly client: GuardedClient;
+  /** Guards the client of another server in the same way. The caller closes `client`. */
+  guard(client: KubeClient): GuardedClient;
   /** Writes Events while `run` runs. Events recorded earlier wait. */
   readonly events: EventRecorder;
   readonly metrics: MetricsRegistry;
@@ -141,6 +143,7 @@ class AssembledRuntime implements Runtime {
   readonly #options: RuntimeOptions;
   readonly #common: Common;
   readonly #identity: string;
+  readonly #guarding: GuardOptions;
   readonly #election: LeaderElector | undefined;
   readonly #informers = new Map<string, Informer<KubeObject>>();
   readonly #added: { readonly component: Component; readonly stage: StartStage }[] = [];
@@ -160,18 +163,23 @@ class AssembledRuntime implements Runtime {
     this.#identity = options.identity ?? `${name}-${randomUUID()}`;
     const identity = this.#identity;
     this.#election = lease && new LeaderElector({ ...this.#common, client: options.client, lease, identity });
-    this.client = guardClient(options.client, {
+    this.#guarding = {
       clock,
       log,
       mayWrite: () => this.#election?.mayWrite ?? true,
       ...(grantOf && { grantOf }),
-    });
+    };
+    this.client = this.guard(options.client);
     this.events = new EventRecorder({
       ...this.#common,
       client: this.client,
       reportingController: options.reportingController ?? name,
       reportingInstance: identity,
     });
+  }
+
+  guard(client: KubeClient): GuardedClient {
+    return guardClient(client, this.#guarding);
   }
 
   get metricsUrl(): string | undefined {

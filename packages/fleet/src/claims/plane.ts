@@ -37,8 +37,9 @@ export class ClaimPlane {
   }
 
   /** Reads the claim, past every cache. */
-  read({ project, namespace, name }: ClaimRef, signal: AbortSignal): Promise<QuotaSeen> {
-    return this.#ask(project, "read", signal, async (options) => {
+  read(ref: ClaimRef, signal: AbortSignal): Promise<QuotaSeen> {
+    const { namespace, name } = ref;
+    return this.#ask(ref, "read", signal, async (options) => {
       try {
         return await this.#client.get(resourceClaims, { namespace, name }, options);
       } catch (error) {
@@ -50,8 +51,8 @@ export class ClaimPlane {
 
   /** Creates the claim. If there is one of that name, reads it. */
   create(ref: ClaimRef, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
-    const { project, namespace, name } = ref;
-    return this.#ask(project, "create", signal, async (options) => {
+    const { namespace, name } = ref;
+    return this.#ask(ref, "create", signal, async (options) => {
       try {
         return await this.#client.create(resourceClaims, claim, { ...options, namespace });
       } catch (error) {
@@ -63,9 +64,9 @@ export class ClaimPlane {
 
   /** Deletes this very claim, and not another one of the same name. Answers with the claim while it may still exist. */
   delete(ref: ClaimRef, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
-    const { project, namespace, name } = ref;
+    const { namespace, name } = ref;
     const { uid } = claim.metadata ?? {};
-    return this.#ask(project, "delete", signal, async (options) => {
+    return this.#ask(ref, "delete", signal, async (options) => {
       const preconditions = uid === undefined ? {} : { preconditions: { uid } };
       try {
         await this.#client.delete(resourceClaims, { namespace, name }, { ...options, ...preconditions });
@@ -89,7 +90,7 @@ export class ClaimPlane {
   }
 
   async #ask(
-    project: string,
+    { project }: ClaimRef,
     verb: Verb,
     signal: AbortSignal,
     request: (options: Options) => Promise<ResourceClaim | undefined>,

@@ -5,13 +5,10 @@ import { claimName, finalizers, gates, labels, projectOf } from "../api/keys.ts"
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
-import { tierMs } from "../instance/tiers.ts";
+import { lookEveryMs } from "../instance/tiers.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import type { Claims } from "./claims.ts";
 import type { ClaimRef } from "./plane.ts";
-
-/** How often the claim of a running Instance is read where claims cannot be watched, ms. */
-const RUNNING_MS = 1_800_000;
 
 export interface QuotaOptions {
   readonly spec: FleetSpec;
@@ -19,7 +16,7 @@ export interface QuotaOptions {
   readonly claims: Claims | undefined;
   readonly cluster: ClusterName;
   /** Absent in mode `single`: the Fleet names the project. */
-  readonly namespaces: (Pick<Lister<Namespace>, "get"> & { readonly synced: boolean }) | undefined;
+  readonly namespaces: (Pick<Lister<Namespace>, "get">) | undefined;
   readonly clock: Clock;
 }
 
@@ -32,7 +29,6 @@ interface Look {
   readonly cached: string;
 }
 
-type Owner = { readonly project: string; readonly namespace: string };
 
 export class Quota {
   readonly #options: QuotaOptions;
@@ -50,24 +46,24 @@ export class Quota {
   /** Is the quota service for this namespace known not to work? */
   isDown(namespace: string): boolean {
     const owner = this.#ownerOf(namespace);
-    return "project" in owner && this.#options.claims?.isDown(owner.project) === true;
+    return !("is" in owner) && this.#options.claims?.isDown(owner.project) === true;
   }
 
-  /** Reads past the cache only when a look is due: see `tierMs`. */
+  /** Reads past the cache only when a look is due: see `lookEveryMs`. */
   async see(instance: Instance, signal: AbortSignal): Promise<QuotaSeen> {
     const { claims, clock } = this.#options;
     if (claims === undefined) return { is: "off" };
     const { uid = "", namespace = "" } = instance.metadata ?? {};
     const owner = this.#ownerOf(namespace);
-    if (!("project" in owner)) return owner;
+    if ("is" in owner) return owner;
     const ref = refOf(owner, instance);
     const cached = claims.seen(ref);
     const look = this.#looks.get(uid);
     const nowMs = clock.monotonic();
     const isWatched = claims.watches(owner.project);
-    const everyMs = isWaiting(instance) ? tierMs(ageMs(instance, clock.now())) : isWatched ? Infinity : RUNNING_MS;
-    const isDue = look === undefined ? !isWatched : nowMs - look.atMs >= everyMs;
-    if (isDue) return this.#ask(instance, () => claims.read(ref, signal));
+    const mayLook = !isWatched || isWaiting(instance);
+    const isDue = look === undefined ? !isWatched : nowMs - look.atMs >= lookEveryMs(instance, clock.now());
+    if (isDue && mayLook) return this.#ask(instance, () => claims.read(ref, signal));
     if (look === undefined) this.#looks.set(uid, { atMs: nowMs, cached: versionIn(cached) });
     return look?.answer !== undefined && isLater(look.answer, look.cached, cached) ? look.answer : cached;
   }
@@ -91,7 +87,7 @@ export class Quota {
     const { uid = "", namespace = "" } = instance.metadata ?? {};
     const owner = this.#ownerOf(namespace);
     if (claims === undefined) return { is: "off" };
-    if (!("project" in owner)) return owner;
+    if ("is" in owner) return owner;
     const ref = refOf(owner, instance);
     const cached = claims.seen(ref);
     const answer = await request(claims, ref);
@@ -99,14 +95,15 @@ export class Quota {
     return isLater(answer, versionIn(cached), claims.seen(ref)) ? answer : claims.seen(ref);
   }
 
-  /** The project that pays for a namespace, or why it is not known. */
-  #ownerOf(namespace: string): Owner | QuotaSeen {
+  /** Where claims for a namespace are, or why that is not known. */
+  #ownerOf(namespace: string): Omit<ClaimRef, "name"> | QuotaSeen {
     const { spec, namespaces, cluster } = this.#options;
     if (namespaces === undefined) return { project: spec.project?.id ?? "", namespace };
-    if (!namespaces.synced)
-      return { is: "read", project: "", claim: { is: "unknown", because: "Berth has not read the namespaces" } };
-    const found = namespaces.get({ cluster, namespace: "", name: namespace })?.metadata?.labels ?? {};
-    const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } = found;
+    const found = namespaces.get({ cluster, namespace: "", name: namespace });
+    if (found === undefined)
+      return { is: "read", project: "", claim: { is: "unknown", because: `Berth has not read namespace ${namespace}` } };
+    const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } =
+      found.metadata?.labels ?? {};
     const project = projectOf(encoded);
     if (project !== undefined && upstream !== "") return { project, namespace: upstream };
     const missing = project === undefined ? labels.upstreamCluster : labels.upstreamNamespace;
@@ -117,19 +114,14 @@ export class Quota {
   }
 }
 
-function refOf({ project, namespace }: Owner, { metadata }: Instance): ClaimRef {
-  return { project, namespace, name: claimName(metadata?.name ?? "") };
+function refOf(at: Omit<ClaimRef, "name">, { metadata }: Instance): ClaimRef {
+  return { ...at, name: claimName(metadata?.name ?? "") };
 }
 
 /** Does something wait for the claim: a grant, or its end? */
 function isWaiting({ metadata = {}, spec }: Instance): boolean {
   if (metadata.deletionTimestamp !== undefined) return metadata.finalizers?.includes(finalizers.claim) === true;
   return spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota) === true;
-}
-
-/** Since when it waits: its creation, or its deletion. */
-function ageMs({ metadata = {} }: Instance, nowMs: number): number {
-  return nowMs - Date.parse(metadata.deletionTimestamp ?? metadata.creationTimestamp ?? "");
 }
 
 /** Is the answer later than what the cache has now? @param then what the cache had when the answer came. */

@@ -4,23 +4,31 @@ import type { DesiredCondition } from "@berth/runtime";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance, InstanceStatus } from "../api/workload.ts";
+import type { Catalog } from "../fleet/document.ts";
 
 /** Everything that the decision may look at. */
 export interface InstanceView {
   readonly instance: Instance;
   /** Wall time, ms. */
   readonly nowMs: number;
+  /**
+   * Wall time, ms, at which this process first saw the Instance. A creationTimestamp has whole seconds, which is too
+   * coarse for `COALESCE_MS`.
+   */
+  readonly firstSeenMs: number;
+  readonly catalog: Catalog;
+  /** This cluster, in the label `source-cluster` of claims. */
+  readonly source: string;
   readonly quota: QuotaSeen;
   readonly network: NetworkSeen;
-  /** `external`: another program starts the workload and writes `Programmed` and `Available`. */
-  readonly provider: { readonly is: "external" } | { readonly is: "pods"; readonly pod: Seen<Pod> };
+  readonly provider: ProviderSeen;
 }
 
 /** What is known of the quota for one Instance. */
 export type QuotaSeen =
   /** No quota service is configured. */
   | { readonly is: "off" }
-  /** The project of the namespace is not known: its label is missing or unreadable. */
+  /** The namespace was read, and it does not name its project. A namespace that was not read is an unknown claim. */
   | { readonly is: "unresolvable"; readonly message: string }
   /** The last request about the claim failed. */
   | { readonly is: "failed"; readonly reason: QuotaFailure; readonly message: string }
@@ -39,20 +47,32 @@ export type NetworkSeen =
   /** `isReady`: gate `Network` may go. `failed`: the condition of the NetworkBinding that failed. */
   | { readonly is: "on"; readonly isReady: boolean; readonly failed?: Condition | undefined };
 
-/** What Berth does about one Instance now. An empty decision means that it is settled. */
+export type ProviderSeen =
+  /** Another program starts the workload and writes `Programmed` and `Available`. */
+  | { readonly is: "external" }
+  /** `refusal`: why the API server refused the last Pod of this Instance. */
+  | { readonly is: "pods"; readonly pod: Seen<Pod>; readonly refusal?: string | undefined };
+
+/**
+ * What Berth does about one Instance now. A decision with nothing but a recheck means that it is settled.
+ *
+ * Expected flow: after a change of the claim, the caller decides again on its answer, and sends only what that decision
+ * has. It decides again once the Instance has changed. Patches carry the version that the decision saw.
+ */
 export interface InstanceDecision {
   /** The whole status, when it differs from the stored one and is due. */
   readonly status?: InstanceStatus | undefined;
-  /** The gates that remain, when one goes. Sent after the status is stored. */
+  /** The gates that remain, when one goes. Never together with `status`: a grant is stored before its gate goes. */
   readonly gates?: readonly { readonly name: string }[] | undefined;
-  /** The finalizers that remain, when ours go or are missing. One patch, together with `gates`. */
+  /** The finalizers that remain, when ours go or one is missing. One patch, together with `gates`. */
   readonly finalizers?: readonly string[] | undefined;
-  readonly claim?: "create" | "delete" | undefined;
+  /** The claim to create has no namespace: the project has it. `delete` is about this very claim. */
+  readonly claim?: { readonly do: "create" | "delete"; readonly claim: ResourceClaim } | undefined;
   readonly pod?:
     | { readonly do: "create"; readonly pod: Pod }
     | { readonly do: "delete"; readonly pod: Pod; readonly message: string }
     | undefined;
-  /** Recorded as Events on the Instance, once for each change of a condition. */
+  /** Recorded as Events on the Instance, once the status or the finalizers of the decision are stored. */
   readonly news?: readonly News[] | undefined;
   readonly recheckAfterMs?: number | undefined;
   /** Why the next look is then: for the log and for `explain`. */

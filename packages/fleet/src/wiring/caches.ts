@@ -34,7 +34,7 @@ import {
 } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 
-/** Names of indexes: Workloads by network, deployments by Workload, Instances by deployment and by namespace. */
+/** Names of indexes: Workloads by network, deployments by Workload, Instances by deployment; Instances and bindings by namespace. */
 export const by = {
   network: "network",
   workload: "workload",
@@ -125,7 +125,10 @@ export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec
       networking: {
         locations: plain(locations),
         networks: plain(networks),
-        bindings: plain(networkBindings),
+        bindings: runtime.informer<NetworkBinding>(networkBindings, {
+          ...optional,
+          indexes: { [by.namespace]: ({ metadata }) => [metadata?.namespace ?? ""] },
+        }),
         contexts: plain(networkContexts),
         subnetClaims: plain(subnetClaims),
         subnets: plain(subnets),

@@ -1,14 +1,23 @@
 /** The controller of Instances: sees, decides, and carries out. One reconciler writes an Instance. */
 import { CarryOut, earliest, type Host, type Intent } from "@berth/host";
-import { type KubeObject, pods } from "@berth/kube";
-import { type Controller, type ObjectKey, referenceTo, toKeyText, toSelf, watchFor } from "@berth/runtime";
-import { labels } from "../api/keys.ts";
+import { pods } from "@berth/kube";
+import {
+  type Controller,
+  findCondition,
+  keyOf,
+  type ObjectKey,
+  referenceTo,
+  toKeyText,
+  toSelf,
+  watchFor,
+} from "@berth/runtime";
 import { type Instance, instances } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { decideInstance } from "../instance/decide.ts";
-import type { InstanceDecision, InstanceView, NetworkSeen, News, QuotaSeen } from "../instance/view.ts";
+import type { InstanceDecision, InstanceView, NetworkSeen, News, ProviderSeen, QuotaSeen } from "../instance/view.ts";
 import type { Caches } from "./caches.ts";
+import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 
 export interface InstancesOptions {
@@ -24,12 +33,20 @@ export function addInstanceController(options: InstancesOptions): Controller {
   const { host, spec, caches, quota, networkOf, metrics } = options;
   const { runtime, client, cluster, clock, events } = host;
   const news = new WeakMap<Intent, readonly News[]>();
+  const memories = new Map<string, Memory>();
+  const memoryOf = (object: Instance): Memory | undefined => memories.get(toKeyText(keyOf(cluster, object)));
   const carryOut = new CarryOut<Instance>({
     client,
     clock,
     events,
     action: "RunInstance",
+    withheld(object, { message }) {
+      const memory = memoryOf(object);
+      if (memory !== undefined) memory.refusal = message;
+    },
     done(object, intent) {
+      const memory = memoryOf(object);
+      if (memory !== undefined && intent.on?.resource === pods) memory.refusal = undefined;
       for (const { type, reason, message: note } of news.get(intent) ?? [])
         events.record({ regarding: referenceTo(instances, object), type, reason, note, action: "RunInstance" });
     },
@@ -39,17 +56,22 @@ export function addInstanceController(options: InstancesOptions): Controller {
     nowMs: clock.now(),
     catalog: spec.catalog,
     source: spec.cell,
+    firstSeenMs: memoryOf(instance)?.firstSeenMs ?? clock.now(),
     quota: seen,
     network: networkOf(instance),
-    provider: caches.pods === undefined ? { is: "external" } : { is: "pods", pod: podOf(instance) },
+    provider: providerOf(instance),
   });
+  const providerOf = (instance: Instance): ProviderSeen => {
+    if (caches.pods === undefined) return { is: "external" };
+    const { refusal } = memoryOf(instance) ?? {};
+    return { is: "pods", pod: podOf(instance), ...(refusal !== undefined && { refusal }) };
+  };
   const podOf = ({ metadata = {} }: Instance) => {
     const { namespace = "", name = "" } = metadata;
     if (caches.pods?.synced !== true) return { is: "unknown", because: "Berth has not read the pods" } as const;
     const value = caches.pods.get({ cluster, namespace, name });
     return value === undefined ? ({ is: "none" } as const) : ({ is: "there", value } as const);
   };
-  const uids = new Map<string, string>();
   return runtime.addController<Instance>({
     name: "instances",
     for: instances,
@@ -60,11 +82,12 @@ export function addInstanceController(options: InstancesOptions): Controller {
       const instance = caches.instances.get(key);
       if (instance === undefined) {
         carryOut.forget(id);
-        quota.forget(uids.get(id) ?? "");
-        uids.delete(id);
+        quota.forget(memories.get(id)?.uid ?? "");
+        memories.delete(id);
         return undefined;
       }
-      uids.set(id, instance.metadata?.uid ?? "");
+      const { uid = "" } = instance.metadata ?? {};
+      if (memories.get(id)?.uid !== uid) memories.set(id, { uid, firstSeenMs: clock.now() });
       let seen = view(instance, await quota.see(instance, context.signal));
       let decision = decideInstance(seen);
       const { claim } = decision;
@@ -79,7 +102,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
       metrics.decided(instance, decision);
       const { recheckAfterMs, waitsFor } = decision;
       if (recheckAfterMs !== undefined) context.log.debug("looks again later", { recheckAfterMs, waitsFor });
-      const intents = toIntents(instance, decision, news);
+      const intents = toIntents(decision, news);
       const sent = await carryOut.send(id, { resource: instances, object: instance }, intents, context);
       const next = earliest(sent.recheckAfterMs, recheckAfterMs);
       return next === undefined ? undefined : { recheckAfterMs: next };
@@ -88,63 +111,38 @@ export function addInstanceController(options: InstancesOptions): Controller {
 }
 
 function toIntents(
-  instance: Instance,
   { status, gates, finalizers, pod, news }: InstanceDecision,
   told: WeakMap<Intent, readonly News[]>,
 ): readonly Intent[] {
   const intents: Intent[] = [];
   if (status !== undefined) {
-    const ready = status.conditions?.find(({ type }) => type === "Ready");
-    const intent: Intent = {
-      do: "patch",
-      patch: { type: "merge", body: { status } },
-      subresource: "status",
-      reason: ready?.reason ?? "StatusChanged",
-      message: ready?.message ?? "the status changed",
-    };
-    if (news !== undefined) told.set(intent, news);
-    intents.push(intent);
+    const ready = findCondition(status.conditions, "Ready");
+    intents.push(statusTo(status, ready?.reason ?? "StatusChanged", ready?.message ?? ""));
   }
-  if (gates !== undefined || finalizers !== undefined)
+  if (gates !== undefined)
     intents.push({
       do: "patch",
       patch: {
         type: "merge",
-        body: {
-          ...(finalizers && { metadata: { finalizers } }),
-          ...(gates && { spec: { controller: { schedulingGates: gates } } }),
-        },
+        body: { ...(finalizers && { metadata: { finalizers } }), spec: { controller: { schedulingGates: gates } } },
       },
-      reason: gates === undefined ? "FinalizersChanged" : "GateOpened",
-      message: gates === undefined ? "the finalizers changed" : "the Instance may start",
-      what: gates === undefined ? "its finalizers" : "its scheduling gates",
+      reason: "GateOpened",
+      message: gates.length === 0 ? "the Instance may start" : "one scheduling gate is open",
+      what: "its scheduling gates",
     });
-  if (pod !== undefined) intents.push(podIntent(instance, pod));
+  else if (finalizers !== undefined) intents.push(finalizersTo(finalizers));
+  const [first] = intents;
+  if (first !== undefined && news !== undefined) told.set(first, news);
+  if (pod?.do === "create") intents.push(creationOf(pods, pod.pod, "its pod"));
+  if (pod?.do === "delete") intents.push(deletionOf(pods, pod.pod, pod.message, "its pod"));
   return intents;
 }
 
-function podIntent(instance: Instance, pod: NonNullable<InstanceDecision["pod"]>): Intent {
-  const what = "its pod";
-  if (pod.do === "delete")
-    return {
-      do: "delete",
-      on: { resource: pods, seen: pod.pod },
-      bound: "uid",
-      reason: "PodDeleted",
-      message: pod.message,
-      what,
-    };
-  return {
-    do: "create",
-    on: { resource: pods, seen: undefined },
-    body: pod.pod satisfies KubeObject,
-    reason: "PodCreated",
-    message: `the pod of Instance ${instance.metadata?.name} is created`,
-    what,
-  };
-}
-
-/** The deployment of an Instance, in its namespace. */
-export function deploymentOf({ metadata }: Instance): string | undefined {
-  return metadata?.labels?.[labels.deploymentName];
+/** What a process remembers of one Instance. A restart may lose it. */
+interface Memory {
+  readonly uid: string;
+  /** Wall time, ms. */
+  readonly firstSeenMs: number;
+  /** Why the API server refused the last write. */
+  refusal?: string | undefined;
 }

@@ -1,0 +1,70 @@
+/** Wires the fleet into a running Berth. Without a Fleet it does nothing. */
+import type { Capability, Host } from "@berth/host";
+import type { KubeClient, Namespace } from "@berth/kube";
+import { type Change, keyOf, type ObjectKey } from "@berth/runtime";
+import { Claims } from "./claims/claims.ts";
+import { Quota } from "./claims/quota.ts";
+import { fleetKind } from "./fleet/document.ts";
+import { fleetPermissions } from "./fleet/permissions.ts";
+import type { FleetSettings } from "./fleet/settings.ts";
+import { fleetKinds } from "./kinds/kinds.ts";
+import { by, createCaches } from "./wiring/caches.ts";
+import { addDeploymentController } from "./wiring/deployments.ts";
+import { addInstanceController } from "./wiring/instances.ts";
+import { createFleetMetrics } from "./wiring/metrics.ts";
+import { NetworkStep } from "./wiring/network-step.ts";
+import { addWorkloadController } from "./wiring/workloads.ts";
+
+/** The host, with the fleet that this process runs. It is read once: another one takes effect with the next start. */
+export interface FleetHost extends Host {
+  readonly fleet?: FleetSettings;
+}
+
+export const fleet: Capability<FleetHost, void> = {
+  name: "fleet",
+  kinds: [fleetKind],
+  foreignKinds: fleetKinds,
+  permissions: fleetPermissions,
+  wire(host) {
+    if (host.fleet !== undefined) wireFleet(host, host.fleet);
+  },
+};
+
+function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void {
+  const { runtime, client, cluster, clock, log } = host;
+  const caches = createCaches(host, spec);
+  const metrics = createFleetMetrics(host.metrics, clock, spec.quota !== undefined);
+  const network = new NetworkStep(caches, spec, cluster);
+  const recheck = (key: ObjectKey): void => instances.enqueue(key, { immediate: true });
+  const claims =
+    spec.quota &&
+    new Claims({
+      clientOf: quotaClients(spec.quota.from, connection === undefined ? client : runtime.guard(connection)),
+      isShared: spec.quota.from !== "Projects",
+      cluster,
+      source: spec.cell,
+      clock,
+      log,
+      onChange: recheck,
+    });
+  const quota = new Quota({ spec, claims, cluster, namespaces: caches.namespaces, clock });
+  if (claims !== undefined) host.add([claims], "caches");
+  const common = { host, spec, caches, quota, network, metrics, recheck };
+  const instances = addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
+  addDeploymentController(common);
+  if (spec.mode === "single") addWorkloadController(common);
+  caches.namespaces?.subscribe({
+    onChange({ object }: Change<Namespace>) {
+      const name = object.metadata?.name ?? "";
+      for (const instance of caches.instances.byIndex(by.namespace, name)) recheck(keyOf(cluster, instance));
+    },
+  });
+}
+
+/** Milo serves each project as a control plane of its own, below this path of one host. */
+const PROJECTS = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
+
+function quotaClients(from: "Cluster" | "Kubeconfig" | "Projects", client: KubeClient): (project: string) => KubeClient {
+  if (from !== "Projects") return () => client;
+  return (project) => client.under(`${PROJECTS}/${project}/control-plane`);
+}

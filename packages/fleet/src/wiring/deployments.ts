@@ -1,0 +1,141 @@
+/** The controller of WorkloadDeployments: creates, rolls and removes Instances, one at a time. */
+import { createObjectReconciler, type Host, type Intent } from "@berth/host";
+import type { KubeObject } from "@berth/kube";
+import { type Change, type Controller, findCondition, keyOf, type ObjectKey, type Source, watchFor } from "@berth/runtime";
+import { labels } from "../api/keys.ts";
+import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
+import type { Quota } from "../claims/quota.ts";
+import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
+import type { FleetSpec } from "../fleet/document.ts";
+import type { Creation } from "../network/addresses.ts";
+import type { NetworkDecision } from "../network/decide.ts";
+import { by, type Caches } from "./caches.ts";
+import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
+import type { FleetMetrics } from "./metrics.ts";
+import type { NetworkStep } from "./network-step.ts";
+
+/** Changes of Instances within this time are one status of their deployment, ms. */
+export const COALESCE_MS = 100;
+
+export interface DeploymentsOptions {
+  readonly host: Host;
+  readonly spec: FleetSpec;
+  readonly caches: Caches;
+  readonly quota: Quota;
+  readonly network: NetworkStep;
+  readonly metrics: FleetMetrics;
+  /** Asks for another decision about an Instance. */
+  readonly recheck: (instance: ObjectKey) => void;
+}
+
+interface Past {
+  /** Why the server refused the last creation or deletion. */
+  refusal?: string;
+  wasNetworkReady: boolean;
+}
+
+export function addDeploymentController(options: DeploymentsOptions): Controller {
+  const { host, spec, caches, quota, network, metrics, recheck } = options;
+  const { client, clock, cluster, events, runtime } = host;
+  const { deployments, networking } = caches;
+  const refusals = new Map<string, string>();
+  const uidOf = ({ metadata }: KubeObject): string => metadata?.uid ?? "";
+  const reconcile = createObjectReconciler<WorkloadDeployment, Past, Decision>({
+    resource: workloadDeployments,
+    objects: deployments,
+    client,
+    clock,
+    events,
+    action: "RunDeployment",
+    decide(deployment, past) {
+      if (!caches.instances.synced) return undefined;
+      const found = network.of(deployment);
+      if (found === undefined) return undefined;
+      const { namespace = "", uid = "" } = deployment.metadata ?? {};
+      const refusal = refusals.get(uid);
+      const owned = caches.instances
+        .byIndex(by.deployment, uid)
+        .filter(({ metadata }) => metadata?.namespace === namespace);
+      if (found.ready && past.wasNetworkReady === false)
+        for (const instance of owned) recheck(keyOf(cluster, instance));
+      past.wasNetworkReady = found.ready;
+      const decision = decideDeployment({
+        deployment,
+        instances: owned,
+        instanceNamed: (name) => caches.instances.get({ cluster, namespace, name }),
+        network: toStep(network.state, found),
+        hasQuota: spec.quota !== undefined,
+        isQuotaReachable: !quota.isDown(namespace),
+        ...(refusal !== undefined && { refusal }),
+        nowMs: clock.now(),
+      });
+      return { ...decision, intents: toIntents(deployment, decision, found.create) };
+    },
+    done(deployment, { do: action, on }) {
+      if (on?.resource === instances && (action === "create" || action === "delete"))
+        refusals.delete(uidOf(deployment));
+    },
+    withheld(deployment, { message }) {
+      refusals.set(uidOf(deployment), message);
+    },
+  });
+  const ofInstance = ({ object }: Change<Instance>): readonly ObjectKey[] => {
+    const { namespace = "", labels: own = {} } = object.metadata ?? {};
+    const name = own[labels.deploymentName];
+    return name === undefined ? [] : [{ cluster, namespace, name }];
+  };
+  const all = (): readonly ObjectKey[] => [...deployments.list()].map((it) => keyOf(cluster, it));
+  const sources: Source<ObjectKey>[] = [
+    watchFor({ informer: caches.instances, map: ofInstance, immediate: movesOn }),
+    // Few of them, and they change seldom.
+    ...Object.values(networking ?? {}).map((informer) => watchFor<KubeObject>({ informer, map: all })),
+  ];
+  return runtime.addController<WorkloadDeployment>({
+    name: "workload-deployments",
+    for: workloadDeployments,
+    immediate: (change) => change.type !== "updated" || isNewSpec(change),
+    sources,
+    queue: { coalesceMs: COALESCE_MS },
+    reconcile: metrics.measured("deployment", reconcile),
+  });
+}
+
+type Decision = DeploymentDecision & { readonly intents: readonly Intent[] };
+
+function isNewSpec(change: Change<KubeObject>): boolean {
+  return (
+    change.type === "updated" && change.old.metadata?.generation !== change.object.metadata?.generation
+  );
+}
+
+/** Only what lets the next Instance be created, replaced or removed is urgent. */
+function movesOn(change: Change<Instance>): boolean {
+  if (change.type !== "updated") return true;
+  return isReady(change.old) !== isReady(change.object);
+}
+
+function isReady({ status }: Instance): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
+}
+
+function toStep(state: NetworkStep["state"], { ready, location, blocked }: NetworkDecision) {
+  if (state === "off") return { is: "off" } as const;
+  return { is: ready ? "ready" : "waiting", ...(location && { location }), ...blocked } as const;
+}
+
+function toIntents(
+  deployment: WorkloadDeployment,
+  decision: DeploymentDecision,
+  networked: readonly Creation[],
+): readonly Intent[] {
+  const { finalizers, create, delete: gone = [], status } = decision;
+  const isGoing = deployment.metadata?.deletionTimestamp !== undefined;
+  const available = findCondition(status?.conditions, "Available");
+  return [
+    ...(finalizers ? [finalizersTo(finalizers)] : []),
+    ...(isGoing ? [] : networked.map(({ resource, body }) => creationOf(resource, body, "its network"))),
+    ...(create ? [creationOf(instances, create, "its Instance")] : []),
+    ...gone.map((one) => deletionOf(instances, one, "the deployment replaces or removes it", "its Instance")),
+    ...(status ? [statusTo(status, available?.reason ?? "StatusChanged", available?.message ?? "")] : []),
+  ];
+}

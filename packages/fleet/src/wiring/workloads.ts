@@ -1,0 +1,91 @@
+/** The controller of Workloads: one deployment for each city of each placement, and the sum of their statuses. */
+import { createObjectReconciler, type Host, type Intent } from "@berth/host";
+import type { KubeObject } from "@berth/kube";
+import { type Change, type Controller, findCondition, keyOf, type ObjectKey, type Source, watchFor } from "@berth/runtime";
+import { type Workload, workloadDeployments, workloads } from "../api/workload.ts";
+import { decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
+import { by, type Caches, networkKey } from "./caches.ts";
+import { COALESCE_MS } from "./deployments.ts";
+import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
+import type { FleetMetrics } from "./metrics.ts";
+import type { NetworkStep } from "./network-step.ts";
+
+export interface WorkloadsOptions {
+  readonly host: Host;
+  readonly caches: Caches;
+  readonly network: NetworkStep;
+  readonly metrics: FleetMetrics;
+}
+
+export function addWorkloadController({ host, caches, network, metrics }: WorkloadsOptions): Controller {
+  const { client, clock, cluster, events, runtime } = host;
+  const { deployments, networking } = caches;
+  const all = runtime.informer(workloads);
+  const reconcile = createObjectReconciler<Workload, unknown, Decision>({
+    resource: workloads,
+    objects: all,
+    client,
+    clock,
+    events,
+    action: "PlaceWorkload",
+    decide(workload) {
+      const cities = network.cities();
+      if (!deployments.synced || cities === undefined) return undefined;
+      const { namespace = "", uid = "" } = workload.metadata ?? {};
+      const decision = decideWorkload({
+        workload,
+        deployments: deployments.byIndex(by.workload, uid).filter(({ metadata }) => metadata?.namespace === namespace),
+        deploymentNamed: (name) => deployments.get({ cluster, namespace, name }),
+        cities: new Set(cities),
+        ...(network.state === "on" && {
+          hasNetwork: (of: string, name: string) =>
+            networking?.networks.get({ cluster, namespace: of, name }) !== undefined,
+        }),
+        nowMs: clock.now(),
+      });
+      return { ...decision, intents: toIntents(decision) };
+    },
+  });
+  const keys = (found: Iterable<Workload>): readonly ObjectKey[] => [...found].map((it) => keyOf(cluster, it));
+  const sources: Source<ObjectKey>[] = networking
+    ? [
+        watchFor<KubeObject>({ informer: networking.locations, map: () => keys(all.list()) }),
+        watchFor<KubeObject>({
+          informer: networking.networks,
+          map: ({ object }) => keys(all.byIndex(by.network, networkKey(object))),
+        }),
+      ]
+    : [];
+  return runtime.addController<Workload>({
+    name: "workloads",
+    for: workloads,
+    owns: [workloadDeployments],
+    immediate: (change: Change<KubeObject>) =>
+      change.type !== "updated" || change.old.metadata?.generation !== change.object.metadata?.generation,
+    sources,
+    queue: { coalesceMs: COALESCE_MS },
+    reconcile: metrics.measured("workload", reconcile),
+  });
+}
+
+type Decision = WorkloadDecision & { readonly intents: readonly Intent[] };
+
+function toIntents({ finalizers, create, patch, delete: gone, status }: WorkloadDecision): readonly Intent[] {
+  const available = findCondition(status?.conditions, "Available");
+  return [
+    ...(finalizers ? [finalizersTo(finalizers)] : []),
+    ...create.map((one) => creationOf(workloadDeployments, one, "its deployment")),
+    ...patch.map(
+      ({ deployment, body }): Intent => ({
+        do: "patch",
+        on: { resource: workloadDeployments, seen: deployment },
+        patch: { type: "merge", body },
+        reason: "WorkloadChanged",
+        message: `WorkloadDeployment ${deployment.metadata?.name} follows its Workload`,
+        what: "its deployment",
+      }),
+    ),
+    ...gone.map((one) => deletionOf(workloadDeployments, one, "the Workload no longer asks for it", "its deployment")),
+    ...(status ? [statusTo(status, available?.reason ?? "StatusChanged", available?.message ?? "")] : []),
+  ];
+}
