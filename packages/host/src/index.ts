@@ -1,4 +1,5 @@
 export * from "./admission/admission.ts";
+export * from "./admission/cel.ts";
 export * from "./admission/json-patch.ts";
 export type { AdmissionState } from "./admission/kept.ts";
 export * from "./admission/merge.ts";

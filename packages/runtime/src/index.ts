@@ -71,6 +71,7 @@ export type { IndexFunction } from "./object-store.ts";
 export * from "./predicate.ts";
 export * from "./probe-server.ts";
 export * from "./prometheus.ts";
+export * from "./quantity.ts";
 export type { Priority } from "./ready-list.ts";
 export * from "./reconcile.ts";
 export type { ReadingClient } from "./reflector.ts";

@@ -6,6 +6,7 @@ import {
   type AdmissionEnv,
   type AdmissionRules,
   type AskedWhen,
+  celText,
   daemonSetRule,
   newPods,
   notNamed,
@@ -15,7 +16,7 @@ import {
 } from "@berth/host";
 import type { LabelSelector, MatchCondition, Pod } from "@berth/kube";
 import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
-import { celText, podTolerations, selectedByAny } from "../node/cel.ts";
+import { podTolerations, selectedByAny } from "../node/cel.ts";
 import { traceOfAdmission } from "./admission-trace.ts";
 import { type ArchitectureAdmission, type ArchitectureAnswer, admitDaemonSet, admitPod } from "./admit.ts";
 import { taintKeys } from "./compile.ts";

@@ -1,6 +1,6 @@
 /** Resources, number of pods and host ports, as the scheduler's plugins NodeResourcesFit and NodePorts count them. */
 import type { Container, ContainerPort, Node, Pod } from "@berth/kube";
-import { parseQuantity } from "../node/quantity.ts";
+import { parseQuantity } from "@berth/runtime";
 
 type Amounts = Readonly<Record<string, string>> | undefined;
 /** A text as thousandths. */

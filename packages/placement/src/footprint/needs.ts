@@ -1,8 +1,8 @@
 /** Does a pod need the agent? Pure and total: pods are untrusted. */
 import type { Container, OwnerReference, Pod, Volume } from "@berth/kube";
+import { isPositiveQuantity } from "@berth/runtime";
 import { ownValue } from "../node/mark.ts";
 import { controllerOf, groupOf } from "../node/owner-reference.ts";
-import { isPositiveQuantity } from "../node/quantity.ts";
 import { isEmptySelector, matchesSelector } from "../node/selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintObservations } from "./footprint-observations.ts";

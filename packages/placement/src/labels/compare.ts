@@ -1,6 +1,5 @@
 /** Orders values that are written as text: resource quantities and versions. */
-
-import { parseQuantity } from "../node/quantity.ts";
+import { parseQuantity } from "@berth/runtime";
 
 /** Longer texts are not versions. The limit keeps parsing cheap. */
 const MAX_LENGTH = 128;

@@ -2,30 +2,12 @@
  * CEL expressions for all capabilities. The API server evaluates them on the created object. Text from documents is
  * always a quoted literal, so it cannot change an expression.
  */
-import type { Selector } from "@berth/host";
+import { celText, celTexts, type Selector } from "@berth/host";
 import type { MatchCondition } from "@berth/kube";
 import { type Requirement, requirementsOf } from "./selector.ts";
 
 /** The tolerations in the pod template of the DaemonSet; an empty list without any. */
 export const podTolerations = "object.spec.template.spec.?tolerations.orValue([])";
-
-/** A text as a CEL literal in ASCII. A lone surrogate becomes U+FFFD, as when Go reads JSON. */
-export function celText(text: string): string {
-  return `"${Array.from(text.toWellFormed(), escape).join("")}"`;
-}
-
-function escape(character: string): string {
-  if (character === '"' || character === "\\") return `\\${character}`;
-  const point = character.codePointAt(0) ?? 0;
-  if (point >= 0x20 && point < 0x7f) return character;
-  const digits = point.toString(16);
-  return point > 0xffff ? `\\U${digits.padStart(8, "0")}` : `\\u${digits.padStart(4, "0")}`;
-}
-
-/** A list of texts as a CEL literal. */
-export function celTexts(texts: readonly string[]): string {
-  return `[${texts.map(celText).join(", ")}]`;
-}
 
 /** The same test as `matchesSelector`, as a list of expressions that must all hold. */
 export function selectorCel(selector: Selector): readonly string[] {

@@ -3,13 +3,14 @@ import {
   type AdmissionEnv,
   type AdmissionRules,
   type AskedWhen,
+  celText,
   daemonSetRule,
   ownedMetadata,
   type PolicyPair,
   rollsOut,
 } from "@berth/host";
 import type { MatchCondition, MutatingAdmissionPolicySpec, NamedRuleWithOperations, Node } from "@berth/kube";
-import { celText, podTolerations } from "../node/cel.ts";
+import { podTolerations } from "../node/cel.ts";
 import { tolerationsAnnotation } from "../node/given-tolerations.ts";
 import { standingValue } from "../node/mark.ts";
 import { admitDaemonSetRequest, admitNodeRequest } from "./admit.ts";

@@ -2,7 +2,8 @@
  * The rules of the startup gate in CEL. The API server evaluates them on the object that is created. Each equals its
  * counterpart in TypeScript. Texts of gates appear only as quoted literals.
  */
-import { celText, celTexts, hasLabelCel, podTolerations, selectorCel } from "../node/cel.ts";
+import { celText, celTexts } from "@berth/host";
+import { hasLabelCel, podTolerations, selectorCel } from "../node/cel.ts";
 import type { Gate } from "./gate.ts";
 import { controlPlaneKeys } from "./selection.ts";
 

@@ -1,8 +1,8 @@
 /** Reads the signals of a gate on one node. */
 import type { Node } from "@berth/kube";
+import { isPositiveQuantity } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import { ownValue } from "../node/mark.ts";
-import { isPositiveQuantity } from "../node/quantity.ts";
 import type { ConditionSignal, GateSignals, SignalGroup } from "./document.ts";
 import type { Gate, SignalReading } from "./gate.ts";
 import {

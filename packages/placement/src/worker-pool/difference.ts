@@ -7,8 +7,8 @@
  * another writer has changed it, and a later apply would not remove it.
  */
 import type { Deployment } from "@berth/kube";
+import { isSameQuantity } from "@berth/runtime";
 import { itemKey, ownEntry } from "../node/managed-fields.ts";
-import { isSameQuantity } from "../node/quantity.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
