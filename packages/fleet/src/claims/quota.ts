@@ -61,9 +61,13 @@ export class Quota {
     const look = this.#looks.get(uid);
     const nowMs = clock.monotonic();
     const isWatched = claims.watches(owner.project);
-    const mayLook = !isWatched || isWaiting(instance);
-    const isDue = look === undefined ? !isWatched : nowMs - look.atMs >= lookEveryMs(instance, clock.now());
-    if (isDue && mayLook) return this.#ask(instance, () => claims.read(ref, signal));
+    const everyMs = isWaiting(instance)
+      ? tierMs(ageMs(instance, clock.now()))
+      : isWatched
+        ? Infinity
+        : RUNNING_MS;
+    const isDue = look === undefined ? !isWatched : nowMs - look.atMs >= everyMs;
+    if (isDue) return this.#ask(instance, () => claims.read(ref, signal));
     if (look === undefined) this.#looks.set(uid, { atMs: nowMs, cached: versionIn(cached) });
     return look?.answer !== undefined && isLater(look.answer, look.cached, cached) ? look.answer : cached;
   }
@@ -99,11 +103,14 @@ export class Quota {
   #ownerOf(namespace: string): Omit<ClaimRef, "name"> | QuotaSeen {
     const { spec, namespaces, cluster } = this.#options;
     if (namespaces === undefined) return { project: spec.project?.id ?? "", namespace };
-    const found = namespaces.get({ cluster, namespace: "", name: namespace });
-    if (found === undefined)
-      return { is: "read", project: "", claim: { is: "unknown", because: `Berth has not read namespace ${namespace}` } };
-    const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } =
-      found.metadata?.labels ?? {};
+    if (!namespaces.synced)
+      return {
+        is: "read",
+        project: "",
+        claim: { is: "unknown", because: "Berth has not read the namespaces" },
+      };
+    const found = namespaces.get({ cluster, namespace: "", name: namespace })?.metadata?.labels ?? {};
+    const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } = found;
     const project = projectOf(encoded);
     if (project !== undefined && upstream !== "") return { project, namespace: upstream };
     const missing = project === undefined ? labels.upstreamCluster : labels.upstreamNamespace;
@@ -120,7 +127,8 @@ function refOf(at: Omit<ClaimRef, "name">, { metadata }: Instance): ClaimRef {
 
 /** Does something wait for the claim: a grant, or its end? */
 function isWaiting({ metadata = {}, spec }: Instance): boolean {
-  if (metadata.deletionTimestamp !== undefined) return metadata.finalizers?.includes(finalizers.claim) === true;
+  if (metadata.deletionTimestamp !== undefined)
+    return metadata.finalizers?.includes(finalizers.claim) === true;
   return spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota) === true;
 }
 

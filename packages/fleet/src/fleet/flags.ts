@@ -19,7 +19,8 @@ export function fleetOfFlags(
     const [field, value] = asked;
     return { problem: `--${field} ${value}: the document Fleet says ${document[field as "mode" | "cell"]}` };
   }
-  if (mode === undefined) return cell === undefined ? undefined : { problem: `--cell ${cell} needs --mode cell` };
+  if (mode === undefined)
+    return cell === undefined ? undefined : { problem: `--cell ${cell} needs --mode cell` };
   const parsed = fleetKind.spec.safeParse({ mode, ...(cell !== undefined && { cell }) });
   if (parsed.success) return { spec: parsed.data };
   const [issue] = parsed.error.issues;

@@ -1,13 +1,6 @@
 /** The informers of a fleet. Each mode reads no more than it needs. */
 import { type Host, keepFields } from "@berth/host";
-import {
-  type KubeObject,
-  type Namespace,
-  namespaces,
-  type Pod,
-  pods,
-  type Resource,
-} from "@berth/kube";
+import { type KubeObject, type Namespace, namespaces, type Pod, pods, type Resource } from "@berth/kube";
 import type { Informer } from "@berth/runtime";
 import { labels } from "../api/keys.ts";
 import {
@@ -109,7 +102,10 @@ export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec
       },
     }),
     ...(spec.mode === "single" && {
-      workloads: runtime.informer<Workload>(workloads, { ...optional, indexes: { [by.network]: networksOf } }),
+      workloads: runtime.informer<Workload>(workloads, {
+        ...optional,
+        indexes: { [by.network]: networksOf },
+      }),
     }),
     ...(spec.provider === "pods" && {
       pods: runtime.informer<Pod>(pods, {

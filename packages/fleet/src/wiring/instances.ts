@@ -48,7 +48,13 @@ export function addInstanceController(options: InstancesOptions): Controller {
       const memory = memoryOf(object);
       if (memory !== undefined && intent.on?.resource === pods) memory.refusal = undefined;
       for (const { type, reason, message: note } of news.get(intent) ?? [])
-        events.record({ regarding: referenceTo(instances, object), type, reason, note, action: "RunInstance" });
+        events.record({
+          regarding: referenceTo(instances, object),
+          type,
+          reason,
+          note,
+          action: "RunInstance",
+        });
     },
   });
   const view = (instance: Instance, seen: QuotaSeen): InstanceView => ({
@@ -68,7 +74,8 @@ export function addInstanceController(options: InstancesOptions): Controller {
   };
   const podOf = ({ metadata = {} }: Instance) => {
     const { namespace = "", name = "" } = metadata;
-    if (caches.pods?.synced !== true) return { is: "unknown", because: "Berth has not read the pods" } as const;
+    if (caches.pods?.synced !== true)
+      return { is: "unknown", because: "Berth has not read the pods" } as const;
     const value = caches.pods.get({ cluster, namespace, name });
     return value === undefined ? ({ is: "none" } as const) : ({ is: "there", value } as const);
   };
@@ -76,7 +83,9 @@ export function addInstanceController(options: InstancesOptions): Controller {
     name: "instances",
     for: instances,
     immediate: () => true,
-    sources: caches.pods ? [watchFor({ informer: caches.pods, map: toSelf(cluster), immediate: () => true })] : [],
+    sources: caches.pods
+      ? [watchFor({ informer: caches.pods, map: toSelf(cluster), immediate: () => true })]
+      : [],
     reconcile: metrics.measured("instance", async (key: ObjectKey, context) => {
       const id = toKeyText(key);
       const instance = caches.instances.get(key);

@@ -1,0 +1,110 @@
+import { describe, expect, it } from "vitest";
+import type { InstanceRuntime } from "../api/workload.ts";
+import { claimFor, instanceClaiming, isClaimOf } from "./claim.ts";
+import { aClaim, anInstance, aView, BORN, runtime } from "./testing/views.ts";
+
+it("A16 R5 the claim names the project that pays, what it pays for, and the Instance", () => {
+  const project = { apiGroup: "resourcemanager.miloapis.com", kind: "Project", name: "web" };
+  expect(claimFor(aView(), "web")).toEqual({
+    metadata: {
+      name: "instance-w-us-dfw-0",
+      labels: {
+        "compute.datumapis.com/source-cluster": "dfw-01",
+        "compute.datumapis.com/instance-namespace": "ns-u",
+        "compute.datumapis.com/instance-uid": "uid-1",
+      },
+    },
+    spec: {
+      consumerRef: project,
+      resourceRef: project,
+      requests: [
+        { resourceType: "compute.datumapis.com/instances", amount: 1 },
+        { resourceType: "compute.datumapis.com/vcpus", amount: 1000 },
+        { resourceType: "compute.datumapis.com/memory", amount: 2048 },
+      ],
+    },
+  });
+});
+
+describe("R13 the size of a claim", () => {
+  const limited = (...limits: readonly (Record<string, string | number> | undefined)[]): InstanceRuntime => ({
+    ...runtime,
+    sandbox: {
+      containers: limits.map((one, n) => ({
+        name: `c${n}`,
+        image: "i",
+        ...(one && { resources: { limits: one as Record<string, string> } }),
+      })),
+    },
+  });
+  const typed = (instanceType: string, requests?: Record<string, string>): InstanceRuntime => ({
+    resources: { instanceType, ...(requests && { requests }) },
+  });
+  const unknown = "acme/unknown";
+
+  it.each<[string, InstanceRuntime, readonly number[]]>([
+    ["is that of the catalog", runtime, [1, 1000, 2048]],
+    [
+      "is the sum of the limits, if all containers have them",
+      limited({ cpu: "250m", memory: "1Gi" }, { cpu: 2, memory: "512Mi" }),
+      [1, 2250, 1536],
+    ],
+    [
+      "is that of the catalog, if one container has no limits",
+      limited({ cpu: "1", memory: "1Gi" }, undefined),
+      [1, 1000, 2048],
+    ],
+    ["is that of the catalog, if a limit is missing", limited({ cpu: "250m" }), [1, 1000, 2048]],
+    [
+      "is that of the catalog, if a limit is no quantity",
+      limited({ cpu: "much", memory: "1Gi" }),
+      [1, 1000, 2048],
+    ],
+    ["is that of the catalog, if a limit is below 0", limited({ cpu: "-1", memory: "1Gi" }), [1, 1000, 2048]],
+    [
+      "is that of the requests, before the catalog",
+      typed("datumcloud/d1-standard-2", { cpu: "3", memory: "3Gi" }),
+      [1, 3000, 3072],
+    ],
+    ["is unknown for an unknown type with half of the requests", typed(unknown, { cpu: "3" }), [1]],
+    ["is unknown for an unknown type", typed(unknown), [1]],
+    ["is unknown for the name of a property of every object", typed("constructor"), [1]],
+    ["is rounded up to whole units", limited({ cpu: "100u", memory: "1" }), [1, 1, 1]],
+  ])("%s", (_, of, amounts) => {
+    const claim = claimFor(aView({ instance: anInstance({ runtime: of }) }), "web");
+    expect(claim.spec?.requests.map(({ amount }) => amount)).toEqual(amounts);
+  });
+});
+
+describe("R4 a changed claim", () => {
+  const claim = aClaim();
+
+  it("leads to its Instance, by the label and the name", () => {
+    expect(instanceClaiming(claim, "dfw-01")).toEqual({ namespace: "ns-u", name: "w-us-dfw-0" });
+  });
+
+  it.each([
+    ["of another cluster", aClaim({ source: "ord-01" })],
+    [
+      "without the namespace",
+      { metadata: { ...claim.metadata, labels: { "compute.datumapis.com/source-cluster": "dfw-01" } } },
+    ],
+    ["of another kind of resource (R5)", { metadata: { ...claim.metadata, name: "w-us-dfw-0" } }],
+    ["without metadata", {}],
+  ])("%s leads nowhere", (_, other) => {
+    expect(instanceClaiming(other, "dfw-01")).toBeUndefined();
+  });
+});
+
+describe("H13 a claim is that of an Instance", () => {
+  it.each([
+    ["with its uid", aClaim(), true],
+    ["with another uid", aClaim({ uid: "uid-0" }), false],
+    ["of another cluster", aClaim({ source: "ord-01" }), false],
+    ["without a uid, made after it", aClaim({ uid: undefined }, BORN + 1000), true],
+    ["without a uid, made before it", aClaim({ uid: undefined }, BORN - 1000), false],
+    ["without anything", {}, false],
+  ])("%s: %o", (_, claim, expected) => {
+    expect(isClaimOf(claim, anInstance(), "dfw-01")).toBe(expected);
+  });
+});

@@ -1,0 +1,178 @@
+/**
+ * Decides about one Instance: quota, network, provider and readiness become one status, and one patch of gates and
+ * finalizers. Pure.
+ */
+import type { Condition } from "@berth/kube";
+import { findCondition, fromTime, hasFinalizer, mergeConditions, withoutConditions } from "@berth/runtime";
+import { finalizers, gates } from "../api/keys.ts";
+import type { Instance, InstanceStatus } from "../api/workload.ts";
+import { decidePod } from "../pods/decide.ts";
+import { evaluateQuota, type QuotaResult } from "./quota.ts";
+import { isFailure, readiness } from "./ready.ts";
+import { decideRelease } from "./release.ts";
+import { awaitsQuota, combine } from "./tiers.ts";
+import type { Contribution, InstanceDecision, InstanceView, NetworkSeen, News } from "./view.ts";
+
+/** A new Instance reports that it waits only after this time, ms: a quick grant makes one status of two. */
+export const COALESCE_MS = 100;
+/** A new pod is reported as not ready only after this time, ms. Creation times have whole seconds, hence one more. */
+export const POD_START_MS = 2000;
+
+export function decideInstance(view: InstanceView): InstanceDecision {
+  const { instance, provider } = view;
+  const isGated = gatesOf(instance).length > 0;
+  const pods = provider.is === "pods" ? decidePod({ ...view, ...provider, isGated }) : undefined;
+  if (instance.metadata?.deletionTimestamp !== undefined) return decideRelease(view, pods);
+  const contribution = pods?.contribution ?? { conditions: [] };
+  const quota = evaluateQuota(view);
+  const status = nextStatus(view, quota, contribution);
+  const waitMs = status && coalesces(view, status);
+  const due = waitMs === undefined ? status : undefined;
+  const news = due === undefined ? [] : [...(quota.news ? [quota.news] : []), ...readyNews(instance, due)];
+  const recheckAfterMs = combine(quota.recheckAfterMs, contribution.recheckAfterMs, waitMs || undefined);
+  return {
+    ...(due === undefined ? openGates(view, quota) : { status: due }),
+    ...(quota.claim && { claim: quota.claim }),
+    ...(pods?.pod && { pod: pods.pod }),
+    ...(news.length > 0 && { news }),
+    ...(recheckAfterMs !== undefined && {
+      recheckAfterMs,
+      waitsFor: recheckAfterMs === quota.recheckAfterMs ? "Quota" : "Provider",
+    }),
+  };
+}
+
+function gatesOf({ spec }: Instance): readonly { readonly name: string }[] {
+  return spec?.controller?.schedulingGates ?? [];
+}
+
+/** The status to store. `undefined`: the stored one says the same. */
+function nextStatus(
+  { instance, network, nowMs }: InstanceView,
+  quota: QuotaResult,
+  contribution: Contribution,
+): InstanceStatus | undefined {
+  const stored = instance.status;
+  const generation = instance.metadata?.generation ?? 0;
+  const given = [
+    ...(quota.condition ? [quota.condition] : []),
+    ...contribution.conditions.map((condition) => ({ observedGeneration: generation, ...condition })),
+  ];
+  const conditions = mergeConditions(stored?.conditions, given, nowMs);
+  const isGranted = findCondition(conditions, "QuotaGranted")?.status === "True";
+  const derived = readiness({
+    conditions,
+    // A gate goes right after this status. To report it as present would need one more status.
+    gates: remaining(instance, network, isGranted).map(({ name }) => name),
+    networkFailed: network.is === "on" ? network.failed : undefined,
+  }).map((answer) => ({ ...answer, observedGeneration: generation }));
+  // One merge from the stored conditions: a type that is both given and derived must not lose its transition time.
+  const wanted = new Map([...given, ...derived].map((condition) => [condition.type, condition]));
+  const next: InstanceStatus = {
+    ...stored,
+    ...addressed(stored, contribution.networkIP),
+    ...(contribution.observedTemplateHash !== undefined && {
+      controller: { ...stored?.controller, observedTemplateHash: contribution.observedTemplateHash },
+    }),
+    conditions: mergeConditions(stored?.conditions, [...wanted.values()], nowMs),
+  };
+  if (saysTheSame(next, instance)) return undefined;
+  return { ...next, conditions: withoutConditions(next.conditions, ["Running"]) };
+}
+
+function addressed(stored: InstanceStatus | undefined, networkIP: string | undefined): InstanceStatus {
+  const [first, ...rest] = stored?.networkInterfaces ?? [];
+  if (networkIP === undefined || first?.assignments?.networkIP === networkIP) return {};
+  return {
+    networkInterfaces: [{ ...first, assignments: { ...first?.assignments, networkIP } }, ...rest],
+  };
+}
+
+/**
+ * A newer generation alone is no news, since only gates may change in a spec. The exception is QuotaGranted while it
+ * opens a gate: a grant of another generation does not count.
+ */
+function saysTheSame(next: InstanceStatus, instance: Instance): boolean {
+  const stored = instance.status;
+  const isSame = (condition: Condition): boolean => {
+    const { type, status, reason, message, observedGeneration } = condition;
+    const present = findCondition(stored?.conditions, type);
+    if (present === condition) return true;
+    if (
+      type === "QuotaGranted" &&
+      awaitsQuota(instance) &&
+      present?.observedGeneration !== observedGeneration
+    )
+      return false;
+    return present?.status === status && present.reason === reason && present.message === message;
+  };
+  return (
+    next.networkInterfaces === stored?.networkInterfaces &&
+    next.controller?.observedTemplateHash === stored?.controller?.observedTemplateHash &&
+    (next.conditions ?? []).every(isSame)
+  );
+}
+
+/**
+ * Ms until a status is due that a better one may replace soon; 0: an event brings the next look. `undefined`: it is due
+ * now.
+ */
+function coalesces(view: InstanceView, next: InstanceStatus): number | undefined {
+  const { instance, nowMs, firstSeenMs, provider } = view;
+  const ready = findCondition(next.conditions, "Ready");
+  const granted = findCondition(next.conditions, "QuotaGranted");
+  if (awaitsQuota(instance)) {
+    const leftMs = firstSeenMs + COALESCE_MS - nowMs;
+    const isWaiting = ready?.reason === "SchedulingGatesPresent" && granted?.status !== "True";
+    return isWaiting && leftMs > 0 ? leftMs : undefined;
+  }
+  const { conditions } = instance.status ?? {};
+  const isNews =
+    findCondition(conditions, "Ready")?.status === "True" ||
+    findCondition(conditions, "QuotaGranted")?.status !== granted?.status;
+  if (provider.is !== "pods" || isNews || !STARTING.has(ready?.reason ?? "")) return undefined;
+  if (provider.pod.is !== "there") return 0;
+  const createdMs = fromTime(provider.pod.value.metadata?.creationTimestamp) ?? -Infinity;
+  const leftMs = createdMs + POD_START_MS - nowMs;
+  return leftMs > 0 ? leftMs : undefined;
+}
+
+/** Reasons of Ready while a pod starts. */
+const STARTING: ReadonlySet<string> = new Set(["PendingProgramming", "Provisioning", "Pending"]);
+
+/** The gates that nothing opens yet. */
+function remaining(
+  instance: Instance,
+  network: NetworkSeen,
+  isGranted: boolean,
+): readonly { readonly name: string }[] {
+  const isOpen = (name: string): boolean =>
+    (name === gates.quota && isGranted) ||
+    (name === gates.network && (network.is === "off" || network.isReady));
+  return gatesOf(instance).filter(({ name }) => !isOpen(name));
+}
+
+/** Gate `Quota` needs a grant that is stored, for this generation, and that still holds by what Berth sees now. */
+function openGates({ instance, network, quota: seen }: InstanceView, quota: QuotaResult): InstanceDecision {
+  const stored = findCondition(instance.status?.conditions, "QuotaGranted");
+  const isGranted =
+    stored?.status === "True" &&
+    stored.observedGeneration === (instance.metadata?.generation ?? 0) &&
+    (quota.condition?.status ?? "True") === "True" &&
+    quota.claim === undefined;
+  const left = remaining(instance, network, isGranted);
+  const needsFinalizer =
+    seen.is !== "off" && awaitsQuota(instance) && !hasFinalizer(instance, finalizers.claim);
+  return {
+    ...(left.length < gatesOf(instance).length && { gates: left }),
+    ...(needsFinalizer && { finalizers: [...(instance.metadata?.finalizers ?? []), finalizers.claim] }),
+  };
+}
+
+function readyNews({ status: stored }: Instance, next: InstanceStatus): readonly News[] {
+  const before = findCondition(stored?.conditions, "Ready");
+  const ready = findCondition(next.conditions, "Ready");
+  if (ready === undefined || (ready.status === before?.status && ready.reason === before.reason)) return [];
+  if (ready.status === "True") return [{ type: "Normal", reason: "Ready", message: ready.message }];
+  return isFailure(ready.reason) ? [{ type: "Warning", reason: ready.reason, message: ready.message }] : [];
+}

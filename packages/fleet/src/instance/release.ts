@@ -1,0 +1,41 @@
+/** Takes an Instance down that is being deleted: its pod, then its claim, then the finalizers of Berth. Pure. */
+import { finalizers } from "../api/keys.ts";
+import type { PodDecision } from "../pods/decide.ts";
+import { isClaimOf } from "./claim.ts";
+import { lookEveryMs } from "./tiers.ts";
+import type { InstanceDecision, InstanceView } from "./view.ts";
+
+const OURS: readonly string[] = [finalizers.instance, finalizers.claim];
+
+/**
+ * Quota is freed last: it is overdrawn while the workload of a freed claim still runs.
+ * @param down what the provider `pods` does. `undefined`: another program runs the workload, and has its finalizer.
+ */
+export function decideRelease(view: InstanceView, down: PodDecision | undefined): InstanceDecision {
+  const present = view.instance.metadata?.finalizers ?? [];
+  const others = present.filter((one) => !OURS.includes(one));
+  if (others.length === present.length) return {};
+  if (others.length > 0) return { waitsFor: `Finalizers ${others.join(", ")}` };
+  if (down?.isDown === false) return { ...(down.pod && { pod: down.pod }), waitsFor: "The end of the pod" };
+  return releaseClaim(view) ?? { finalizers: [] };
+}
+
+/** `undefined`: it is gone, or it never was. */
+function releaseClaim({ instance, quota, source, nowMs }: InstanceView): InstanceDecision | undefined {
+  if (quota.is === "off") return undefined;
+  const recheckAfterMs = lookEveryMs(instance, nowMs);
+  if (quota.is === "failed") return { recheckAfterMs, waitsFor: quota.message };
+  if (quota.is === "unresolvable") {
+    const message = `${quota.message}. A claim of this Instance may be left over`;
+    return { finalizers: [], news: [{ type: "Warning", reason: "QuotaClaimOrphaned", message }] };
+  }
+  const { claim } = quota;
+  if (claim.is === "unknown") return { recheckAfterMs, waitsFor: claim.because };
+  if (claim.is === "none" || !isClaimOf(claim.value, instance, source)) return undefined;
+  const isDeleting = claim.value.metadata?.deletionTimestamp !== undefined;
+  return {
+    ...(!isDeleting && { claim: { do: "delete", claim: claim.value } }),
+    recheckAfterMs,
+    waitsFor: "The end of the claim",
+  };
+}
