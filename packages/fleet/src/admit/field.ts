@@ -1,0 +1,91 @@
+/** A value in an object that may be anything, together with its path. */
+import { type Fault, type Faults, type FaultType, listed, quoted } from "./fault.ts";
+
+/** Never throws: a value of another type than the one that is asked for counts as absent. */
+export class Field {
+  readonly path: string;
+  readonly value: unknown;
+
+  constructor(path: string, value: unknown) {
+    this.path = path;
+    this.value = value;
+  }
+
+  /** `spec` → `spec.name` */
+  get(name: string): Field {
+    return new Field(this.path === "" ? name : `${this.path}.${name}`, this.#own(name));
+  }
+
+  /** `requests` → `requests[name]` */
+  key(name: string): Field {
+    return new Field(`${this.path}[${name}]`, this.#own(name));
+  }
+
+  get isSet(): boolean {
+    return this.value !== undefined && this.value !== null;
+  }
+
+  get text(): string {
+    return typeof this.value === "string" ? this.value : "";
+  }
+
+  /** 0 for what is no integer, as Go has it. */
+  get integer(): number {
+    return Number.isInteger(this.value) ? Number(this.value) : 0;
+  }
+
+  /** `list` → `list[0]`, … */
+  get items(): readonly Field[] {
+    if (!Array.isArray(this.value)) return [];
+    return this.value.map((item: unknown, at) => new Field(`${this.path}[${at}]`, item));
+  }
+
+  /** The keys of a map. */
+  get keys(): readonly string[] {
+    return isRecord(this.value) ? Object.keys(this.value) : [];
+  }
+
+  required(detail?: string): Fault {
+    return this.#fault("Required", detail === undefined ? "Required value" : `Required value: ${detail}`);
+  }
+
+  /** @param shown the value in the message. */
+  invalid(detail: string, shown: unknown = this.value): Fault {
+    return this.#fault("Invalid", `Invalid value: ${quoted(shown)}: ${detail}`);
+  }
+
+  notSupported(supported: readonly string[]): Fault {
+    const message = `Unsupported value: ${quoted(this.value)}: supported values: ${listed(supported)}`;
+    return this.#fault("NotSupported", message);
+  }
+
+  notFound(): Fault {
+    return this.#fault("NotFound", `Not found: ${quoted(this.value)}`);
+  }
+
+  forbidden(detail: string): Fault {
+    return this.#fault("Forbidden", `Forbidden: ${detail}`);
+  }
+
+  internal(detail: string): Fault {
+    return this.#fault("Internal", `Internal error: ${detail}`);
+  }
+
+  /** A fault if `seen` has the text already. Adds it. */
+  *unique(seen: Set<string>, text: string = this.text): Faults {
+    if (seen.has(text)) yield this.#fault("Duplicate", `Duplicate value: ${quoted(text)}`);
+    seen.add(text);
+  }
+
+  #own(name: string): unknown {
+    return isRecord(this.value) && Object.hasOwn(this.value, name) ? this.value[name] : undefined;
+  }
+
+  #fault(type: FaultType, message: string): Fault {
+    return { type, field: this.path, message };
+  }
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

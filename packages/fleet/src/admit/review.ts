@@ -1,0 +1,114 @@
+/** What the API server asks about the fleet, and the answers. */
+import type { AdmissionRules, InForce, ReviewIo, ReviewRules } from "@berth/host";
+import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
+import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
+import { instances, workloadDeployments, workloads } from "../api/workload.ts";
+import type { FleetSpec } from "../fleet/document.ts";
+import { toCause } from "./fault.ts";
+import { accessFaults, accessQuestion } from "./network.ts";
+import { askedAboutOthers, protect } from "./protect.ts";
+import { MAX_FAULTS, validateWorkload } from "./workload.ts";
+
+/** What answers depend on. A new value when `spec` or `self` changes: the host keeps what `when` has said about one. */
+export interface FleetInForce extends InForce {
+  readonly spec: FleetSpec;
+  /** Berth's own username. `undefined`: not known. */
+  readonly self: string | undefined;
+  /** Is networking on? */
+  readonly networking: () => boolean;
+  /** City codes of all Locations, sorted. `undefined`: they have not been read. */
+  readonly cities: () => readonly string[] | undefined;
+}
+
+/** Cells have no webhooks: their CRDs protect gates and specs. */
+const isAsked = ({ spec }: FleetInForce): boolean => spec.mode === "single";
+
+const TIMEOUT_SECONDS = 5;
+
+const scope = { apiGroups: [COMPUTE_GROUP], apiVersions: [COMPUTE_VERSION], scope: "Namespaced" };
+
+/** The original's name and path. It is `alone` for its condition: see `answerWorkload`. */
+const workloadReview: ReviewRules<FleetInForce> = {
+  name: "vworkload.kb.io",
+  path: "/validate-compute-datumapis-com-v1alpha-workload",
+  rule: { ...scope, operations: ["CREATE", "UPDATE"], resources: [workloads.plural] },
+  alone: true,
+  failurePolicy: () => "Fail",
+  when: (inForce) =>
+    isAsked(inForce)
+      ? {
+          timeoutSeconds: TIMEOUT_SECONDS,
+          // Finalizers and labels of a Workload that is older than a rule can still change.
+          matchConditions: [
+            {
+              name: "spec-changed",
+              expression: 'request.operation != "UPDATE" || object.?spec != oldObject.?spec',
+            },
+          ],
+        }
+      : undefined,
+  answer: answerWorkload,
+};
+
+async function answerWorkload(
+  { spec, networking, cities }: FleetInForce,
+  { object, oldObject, namespace = "", userInfo }: AdmissionRequest,
+  io: ReviewIo,
+): Promise<AdmissionAnswer> {
+  const isNetworking = networking();
+  const { faults, networks } = validateWorkload({
+    object,
+    old: oldObject,
+    namespace,
+    cities: isNetworking ? cities() : spec.cities,
+    catalog: spec.catalog,
+    networking: isNetworking,
+  });
+  const names = [...new Set(networks.map(({ name }) => name))];
+  const access = await Promise.all(
+    names.map((name) => io.accessReview(accessQuestion(userInfo, { namespace, name }))),
+  );
+  const all = [
+    ...faults,
+    ...networks.flatMap((network) => accessFaults(network, access[names.indexOf(network.name)])),
+  ];
+  if (all.length === 0) return { allowed: true };
+  const isCut = faults.length === MAX_FAULTS;
+  return {
+    allowed: false,
+    causes: all.map(toCause),
+    ...(isCut && { warnings: [`only the first ${MAX_FAULTS} faults of the Workload are shown`] }),
+  };
+}
+
+const protectedReview: ReviewRules<FleetInForce> = {
+  name: "managed",
+  path: "/validate-compute-datumapis-com-v1alpha-managed",
+  rule: {
+    ...scope,
+    operations: ["CREATE", "UPDATE", "DELETE"],
+    resources: [instances, workloadDeployments].flatMap(({ plural }) => [plural, `${plural}/status`]),
+  },
+  failurePolicy: () => "Fail",
+  when: (inForce) => {
+    const { self, spec } = inForce;
+    if (!isAsked(inForce) || self === undefined) return undefined;
+    const matchConditions = askedAboutOthers({ self, providers: spec.providers });
+    return { timeoutSeconds: TIMEOUT_SECONDS, matchConditions };
+  },
+  answer: ({ self, spec }, request) => {
+    const message = protect(request, { self, providers: spec.providers });
+    return message === undefined ? { allowed: true } : { allowed: false, message };
+  },
+};
+
+export const fleetAdmission: AdmissionRules<FleetInForce> = {
+  name: "fleet",
+  effect: "validate",
+  reviews: [workloadReview, protectedReview],
+  texts: {
+    asked: "the API server asks Berth about Workloads, deployments and Instances",
+    off: (why) =>
+      `${why === "homeless" ? "Berth's namespace does not exist" : "admission is off"}: Workloads are not validated, and users can change Instances`,
+  },
+};
