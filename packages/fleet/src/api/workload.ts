@@ -72,12 +72,26 @@ export interface NamedPort {
   readonly name: string;
   readonly port: number;
   /** Default `TCP`. */
-  readonly protocol?: "TCP" | "UDP" | "SCTP";
+  readonly protocol?: Protocol;
 }
+
+export type Protocol = "TCP" | "UDP" | "SCTP";
 
 export interface NetworkInterface {
   readonly network: { readonly namespace?: string; readonly name: string };
-  readonly networkPolicy?: object;
+  readonly networkPolicy?: { readonly ingress?: readonly IngressRule[] };
+}
+
+/** Connections from all of `from` to all of `ports`. Absent: from everywhere, to every port. */
+export interface IngressRule {
+  readonly ports?: readonly {
+    readonly protocol?: Protocol;
+    readonly port?: number | string;
+    readonly endPort?: number;
+  }[];
+  readonly from?: readonly {
+    readonly ipBlock?: { readonly cidr: string; readonly except?: readonly string[] };
+  }[];
 }
 
 export interface InstanceVolume {
@@ -183,6 +197,8 @@ export interface DeploymentStatus extends ReplicaCounts {
   /** Set once a Location is found, and never cleared. */
   readonly location?: LocationReference;
   readonly observedGeneration?: number;
+  /** `metadata.generation` of the deployment in the project that this status is about. */
+  readonly observedSourceGeneration?: number;
 }
 
 /** "Deployment" in this package always means a WorkloadDeployment. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { toStructuralSchema } from "./crd-schema.ts";
-import { withRules } from "./schema.ts";
+import { quantity, withRules } from "./schema.ts";
 
 describe("toStructuralSchema", () => {
   it("keeps what constrains a value, and leaves out what a CRD cannot have", () => {
@@ -11,22 +11,34 @@ describe("toStructuralSchema", () => {
       share: z.number().min(0).max(1),
       big: z.int(),
       few: z.int32().min(2).default(3),
+      any: z.int32().meta({ format: "int32" }),
+      size: quantity,
       tags: z.array(z.string()).readonly().optional(),
       byKey: z.record(z.string(), z.string().max(9)).optional(),
     });
     expect(toStructuralSchema(schema)).toEqual({
       type: "object",
-      required: ["name", "mode", "share", "big"],
+      required: ["name", "mode", "share", "big", "any", "size"],
       properties: {
         name: { type: "string", minLength: 1, pattern: "^a+$", description: "A name." },
         mode: { type: "string", enum: ["On"] },
         share: { type: "number", minimum: 0, maximum: 1 },
         big: { type: "integer", format: "int64" },
         few: { type: "integer", format: "int64", minimum: 2, maximum: 2_147_483_647, default: 3 },
+        any: { type: "integer", format: "int32" },
+        size: { "x-kubernetes-int-or-string": true, pattern: expect.any(String) as string },
         tags: { type: "array", "x-kubernetes-list-type": "atomic", items: { type: "string" } },
         byKey: { type: "object", additionalProperties: { type: "string", maxLength: 9 } },
       },
     });
+  });
+
+  it.each([1, 1.5, "1", "500m", "2Gi", "-1", ".5", "1e3", "1E-3"])("takes %s as a quantity", (value) => {
+    expect(quantity.parse(value)).toBe(value);
+  });
+
+  it.each(["", "much", "2 Gi", "1.2.3", "1KB", true, null])("takes %s as no quantity", (value) => {
+    expect(quantity.safeParse(value).success).toBe(false);
   });
 
   it("carries rules over several fields as CEL", () => {

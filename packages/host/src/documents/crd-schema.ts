@@ -63,12 +63,12 @@ function enumOf(json: Json): JSONSchemaProps {
   return Object.hasOwn(json, "const") ? { enum: [json["const"]] } : {};
 }
 
-/** zod bounds every integer to the exact range of a double. Here a format marks 64-bit integers instead. */
+/** zod writes the range of every integer type as bounds. In a CRD, the format says it. */
 function safeBounds({ type, minimum, maximum, ...json }: Json): JSONSchemaProps {
   if (type !== "integer") return {};
-  const bounds = Object.entries({ minimum, maximum }).filter(
-    ([, bound]) => typeof bound === "number" && Math.abs(bound) !== Number.MAX_SAFE_INTEGER,
-  );
+  const int32 = json["format"] === "int32" ? [-(2 ** 31), 2 ** 31 - 1] : [];
+  const implied: readonly unknown[] = [undefined, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, ...int32];
+  const bounds = Object.entries({ minimum, maximum }).filter(([, bound]) => !implied.includes(bound));
   return {
     format: typeof json["format"] === "string" ? json["format"] : "int64",
     ...dropped(["minimum", "maximum"]),

@@ -29,6 +29,8 @@ export interface CustomKind {
   readonly columns: readonly CustomResourceColumnDefinition[];
   /** Paths that `kubectl scale` and autoscalers use. Default: the kind cannot be scaled. */
   readonly scale?: CustomResourceSubresourceScale;
+  /** Of the CRD itself, for other programs that read it. Default none. */
+  readonly crdAnnotations?: Readonly<Record<string, string>>;
 }
 
 /** A document as an object of a cluster. Another release of Berth may have written its spec. */
@@ -88,12 +90,25 @@ export function onlyOne(kind: string): NonNullable<DocumentKind<never>["tooMany"
 
 /** @throws TypeError when a CRD cannot express a schema. */
 export function toCustomResourceDefinition(kind: CustomKind): CustomResourceDefinition {
-  const { resource, singular, shortNames, categories = ["berth"], description, columns, scale } = kind;
+  const {
+    resource,
+    singular,
+    shortNames,
+    categories = ["berth"],
+    description,
+    columns,
+    scale,
+    crdAnnotations,
+  } = kind;
   const { group, version, plural, namespaced } = resource;
   return {
     apiVersion: apiVersionOf(customResourceDefinitions),
     kind: customResourceDefinitions.kind,
-    metadata: { name: nameOfResource(resource), labels: { "app.kubernetes.io/name": "berth" } },
+    metadata: {
+      name: nameOfResource(resource),
+      labels: { "app.kubernetes.io/name": "berth" },
+      ...(crdAnnotations && { annotations: crdAnnotations }),
+    },
     spec: {
       group,
       scope: namespaced ? "Namespaced" : "Cluster",

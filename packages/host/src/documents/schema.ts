@@ -43,6 +43,22 @@ export function text({ min = 0, max }: { readonly min?: number; readonly max: nu
     .meta({ ...(min > 0 && { minLength: min }), maxLength: max });
 }
 
+/** A number or a text. A CRD has no union, but an extension for this one. */
+export const intOrString: z.ZodType<number | string> = z
+  .any()
+  .refine((value) => typeof value === "number" || typeof value === "string", "must be a number or a text")
+  .meta({ "x-kubernetes-int-or-string": true });
+
+/** Of a text (apimachinery, `resource.Quantity`). */
+const QUANTITY =
+  "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$";
+const quantityPattern: RegExp = new RegExp(QUANTITY);
+
+/** As in `resources` of a container: a number, or a text such as `500m` or `2Gi`. */
+export const quantity: z.ZodType<number | string> = intOrString
+  .refine((value) => typeof value === "number" || quantityPattern.test(value), "must be a quantity")
+  .meta({ "x-kubernetes-int-or-string": true, pattern: QUANTITY });
+
 const LABEL_NAME = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
 const SUBDOMAIN = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:[.][a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*";
 
