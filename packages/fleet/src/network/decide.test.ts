@@ -1,0 +1,284 @@
+import type { Condition } from "@berth/kube";
+import { describe, expect, it } from "vitest";
+import type {
+  Location,
+  Network,
+  NetworkBinding,
+  NetworkContext,
+  Subnet,
+  SubnetClaim,
+} from "../api/networking.ts";
+import type { LocationReference, WorkloadDeployment } from "../api/workload.ts";
+import { decideNetwork, failedBinding, type NetworkView } from "./decide.ts";
+
+const namespace = "ns-u";
+const dfw: LocationReference = { namespace: "infra", name: "dfw-1" };
+const ready = (status: "True" | "False" | "Unknown", reason = "Ready", message = ""): Condition => ({
+  type: "Ready",
+  status,
+  reason,
+  message,
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+});
+const isReady = { conditions: [ready("True")] };
+const failure = ready("False", "NetworkFailedToCreate", "no addresses left");
+
+const deploymentOn = (...names: readonly string[]): WorkloadDeployment => ({
+  metadata: { namespace, name: "w-us-dfw", uid: "wd-1" },
+  spec: {
+    workloadRef: { name: "w", uid: "w-1" },
+    placementName: "us",
+    cityCode: "DFW",
+    template: {
+      spec: {
+        runtime: { resources: { instanceType: "datumcloud/d1-standard-2" } },
+        networkInterfaces: names.map((name) => ({ network: { name } })),
+      },
+    },
+    scaleSettings: { minReplicas: 1 },
+  },
+});
+const deployment = deploymentOn("default");
+
+const location = (name: string, city = "DFW"): Location => ({
+  metadata: { namespace: "infra", name },
+  spec: { topology: { "topology.datum.net/city-code": city } },
+});
+const owner = {
+  apiVersion: "compute.datumapis.com/v1alpha",
+  kind: "WorkloadDeployment",
+  name: "w-us-dfw",
+  uid: "wd-1",
+  controller: true,
+  blockOwnerDeletion: true,
+};
+const binding = (status: NetworkBinding["status"], at = 0, network = "default"): NetworkBinding => ({
+  metadata: { namespace, name: `w-us-dfw-net-${at}`, ownerReferences: [owner] },
+  spec: { network: { name: network }, location: dfw },
+  ...(status && { status }),
+});
+const bound = binding({ ...isReady, networkContextRef: { namespace, name: "ctx" } });
+const context: NetworkContext = {
+  metadata: { namespace, name: "ctx", uid: "ctx-1" },
+  spec: { network: { name: "default" }, location: dfw },
+  status: isReady,
+};
+const network = (...ipFamilies: readonly ("IPv4" | "IPv6")[]): Network => ({
+  metadata: { namespace, name: "default" },
+  spec: { ipFamilies },
+});
+const claim = (
+  status: SubnetClaim["status"],
+  spec: Partial<NonNullable<SubnetClaim["spec"]>> = {},
+  name = "ctx-0",
+): SubnetClaim => ({
+  metadata: { namespace, name },
+  spec: { subnetClass: "private", networkContext: { name: "ctx" }, location: dfw, ipFamily: "IPv4", ...spec },
+  ...(status && { status }),
+});
+const claimed = claim({ ...isReady, subnetRef: { name: "s" } });
+const subnet: Subnet = { metadata: { namespace, name: "s" }, status: isReady };
+
+/** A deployment whose network is complete, with what the case changes. */
+const decide = (change: Partial<NetworkView> = {}) =>
+  decideNetwork({
+    deployment,
+    locations: [location("dfw-1"), location("ord-1", "ORD")],
+    bindings: [bound],
+    contexts: [context],
+    networks: [],
+    subnetClaims: [claimed],
+    subnets: [subnet],
+    ...change,
+  });
+const waiting = (message: string) => ({
+  ready: false,
+  location: dfw,
+  blocked: { reason: "NetworkProvisioning", message },
+});
+const newBinding = (at: number, name: string) => ({
+  apiVersion: "networking.datumapis.com/v1alpha",
+  kind: "NetworkBinding",
+  metadata: { namespace, name: `w-us-dfw-net-${at}`, ownerReferences: [owner] },
+  spec: { network: { name }, location: dfw },
+});
+
+describe("the Location of a deployment", () => {
+  it("R16 A18 is missing while no Location has the city, and found once one does", () => {
+    const message = 'No Location matches city code "DFW"';
+    expect(decide({ locations: [location("a", "dfw"), location("b", "ORD")], bindings: [] })).toEqual({
+      ready: false,
+      blocked: { reason: "NoMatchingLocation", message },
+      create: [],
+    });
+    expect(decide().location).toEqual(dfw);
+  });
+
+  it("is ambiguous where several have the city, and the message names the first in order", () => {
+    const { location: none, ...rest } = decide({ locations: ["c", "b", "a"].map((name) => location(name)) });
+    expect(none).toBeUndefined();
+    expect(rest).toEqual({
+      ready: false,
+      blocked: {
+        reason: "AmbiguousServingLocation",
+        message: '3 Locations have city code "DFW", among them infra/a and infra/b. Keep one of them.',
+      },
+      create: [],
+    });
+  });
+
+  it("stays the one that the deployment has when another one is added", () => {
+    const status = { replicas: 0, currentReplicas: 0, desiredReplicas: 0, readyReplicas: 0, location: dfw };
+    const locations = [location("a"), location("dfw-1")];
+    expect(decide({ locations, deployment: { ...deployment, status } })).toMatchObject({
+      ready: true,
+      location: dfw,
+    });
+  });
+});
+
+describe("the network of a deployment", () => {
+  it("is ready once bindings, contexts, claims and subnets are", () => {
+    expect(decide()).toEqual({ ready: true, location: dfw, create: [] });
+  });
+
+  it("R28 is ready where the cluster has no networks", () => {
+    expect(decideNetwork(undefined)).toEqual({ ready: true, create: [] });
+  });
+
+  it("is ready without interfaces", () => {
+    expect(decide({ deployment: deploymentOn(), bindings: [] })).toMatchObject({ ready: true, create: [] });
+  });
+
+  it("gets a NetworkBinding for each interface, all at once", () => {
+    const { create, ...rest } = decide({ deployment: deploymentOn("default", "other"), bindings: [] });
+    expect(rest).toEqual(waiting("NetworkBinding ns-u/w-us-dfw-net-0 is being created"));
+    expect(create.map(({ resource, body }) => [resource.plural, body])).toEqual([
+      ["networkbindings", newBinding(0, "default")],
+      ["networkbindings", newBinding(1, "other")],
+    ]);
+  });
+
+  it.each<[string, Partial<NetworkView>, string]>([
+    [
+      "the binding is new",
+      { bindings: [binding(undefined)] },
+      "NetworkBinding ns-u/w-us-dfw-net-0 is not ready",
+    ],
+    [
+      "the binding is not ready",
+      { bindings: [binding({ conditions: [ready("False", "Pending", "soon")] })] },
+      "NetworkBinding ns-u/w-us-dfw-net-0 is not ready: soon",
+    ],
+    [
+      "the binding is ready without a context",
+      { bindings: [binding(isReady)] },
+      "NetworkBinding ns-u/w-us-dfw-net-0 has no NetworkContext yet",
+    ],
+    [
+      "the binding is of an earlier deployment",
+      {
+        bindings: [
+          { ...bound, metadata: { ...bound.metadata, ownerReferences: [{ ...owner, uid: "old" }] } },
+        ],
+      },
+      "NetworkBinding ns-u/w-us-dfw-net-0 belongs to another object. Berth waits until it is gone.",
+    ],
+    [
+      "the binding is for another network",
+      { bindings: [binding(bound.status, 0, "other")] },
+      "NetworkBinding ns-u/w-us-dfw-net-0 is for another network or Location. Delete it, so that Berth can create it anew.",
+    ],
+    ["the context is absent", { contexts: [] }, "NetworkContext ns-u/ctx does not exist yet"],
+    [
+      "the context is not ready",
+      { contexts: [{ ...context, status: { conditions: [ready("Unknown")] } }] },
+      "NetworkContext ns-u/ctx is not ready",
+    ],
+    [
+      "the claim is not ready",
+      { subnetClaims: [claim({ subnetRef: { name: "s" } })] },
+      "SubnetClaim ns-u/ctx-0 is not ready",
+    ],
+    [
+      "H20 the claim is ready without a subnet",
+      { subnetClaims: [claim(isReady)] },
+      "SubnetClaim ns-u/ctx-0 has no Subnet yet",
+    ],
+    ["the subnet is absent", { subnets: [] }, "Subnet ns-u/s does not exist yet"],
+    ["the subnet is not ready", { subnets: [{ ...subnet, status: {} }] }, "Subnet ns-u/s is not ready"],
+  ])("waits while %s", (_, change, message) => {
+    expect(decide(change)).toEqual({ ...waiting(message), create: [] });
+  });
+
+  it("A17 shows the binding that failed, before one that is only late", () => {
+    const bindings = [binding(undefined), binding({ conditions: [failure] }, 1)];
+    expect(decide({ deployment: deploymentOn("default", "default"), bindings })).toMatchObject({
+      ready: false,
+      blocked: { reason: "NetworkFailedToCreate", message: "no addresses left" },
+    });
+  });
+});
+
+describe("the addresses of a context", () => {
+  const created = (networks: readonly Network[], subnetClaims: readonly SubnetClaim[] = []) =>
+    decide({ networks, subnetClaims }).create.map(({ body }) => body);
+  const newClaim = (ipFamily: string) => ({
+    apiVersion: "networking.datumapis.com/v1alpha",
+    kind: "SubnetClaim",
+    metadata: {
+      namespace,
+      name: "ctx-0",
+      // The context is not a controller of the claim.
+      ownerReferences: [
+        { apiVersion: "networking.datumapis.com/v1alpha", kind: "NetworkContext", name: "ctx", uid: "ctx-1" },
+      ],
+    },
+    spec: { subnetClass: "private", networkContext: { name: "ctx" }, location: dfw, ipFamily },
+  });
+
+  it.each<[string, readonly Network[], string]>([
+    ["IPv4 of an unknown network", [], "IPv4"],
+    ["IPv4 of a network that does not say", [network()], "IPv4"],
+    ["the first family of the network", [network("IPv6", "IPv4")], "IPv6"],
+  ])("are claimed in %s", (_, networks, family) => {
+    expect(created(networks)).toEqual([newClaim(family)]);
+  });
+
+  it("are claimed once for two interfaces", () => {
+    const bindings = [bound, binding(bound.status, 1)];
+    const { create } = decide({ deployment: deploymentOn("default", "default"), bindings, subnetClaims: [] });
+    expect(create.map(({ body }) => body.metadata?.name)).toEqual(["ctx-0"]);
+  });
+
+  it.each<[string, SubnetClaim, readonly Network[]]>([
+    ["a claim of another name that fits", claim(claimed.status, {}, "by-hand"), []],
+    ["a claim of our name, whatever its family", claimed, [network("IPv6")]],
+  ])("come from %s", (_, one, networks) => {
+    expect(decide({ subnetClaims: [one], networks })).toMatchObject({ ready: true, create: [] });
+  });
+
+  it.each<[string, Partial<NonNullable<SubnetClaim["spec"]>>]>([
+    ["class", { subnetClass: "public" }],
+    ["context", { networkContext: { name: "other" } }],
+    ["location", { location: { ...dfw, name: "ord-1" } }],
+    ["family", { ipFamily: "IPv6" }],
+  ])("do not come from a claim of another %s", (_, spec) => {
+    expect(created([], [claim(claimed.status, spec, "by-hand")])).toEqual([newClaim("IPv4")]);
+  });
+});
+
+describe("the failure that Instances show", () => {
+  it.each<[string, readonly NetworkBinding[], Condition | undefined]>([
+    ["A17 is the condition of the binding that failed", [bound, binding({ conditions: [failure] })], failure],
+    ["is none while a binding is late", [binding({ conditions: [ready("False", "Pending")] })], undefined],
+    [
+      "is none of a binding that recovered",
+      [binding({ conditions: [{ ...failure, status: "True" }] })],
+      undefined,
+    ],
+    ["is none without bindings", [], undefined],
+  ])("%s", (_, bindings, condition) => {
+    expect(failedBinding(bindings)).toBe(condition);
+  });
+});

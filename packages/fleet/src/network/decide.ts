@@ -1,0 +1,150 @@
+/** Decides which networking objects a deployment needs, and whether its Instances have their networks. Pure. */
+import { apiVersionOf, type Condition } from "@berth/kube";
+import { findCondition } from "@berth/runtime";
+import { bindingName } from "../api/keys.ts";
+import {
+  type Location,
+  type NetworkBinding,
+  type NetworkContext,
+  networkBindings,
+} from "../api/networking.ts";
+import {
+  type LocationReference,
+  type NetworkInterface,
+  type WorkloadDeployment,
+  workloadDeployments,
+} from "../api/workload.ts";
+import {
+  type AddressObjects,
+  addressesBySubnetClaim,
+  type Creation,
+  find,
+  isReady,
+  notReady,
+} from "./addresses.ts";
+import { type Blocked, locationOfCity, pathOf } from "./location.ts";
+
+/** All lists are complete: an object that is not in them does not exist. */
+export interface NetworkView extends AddressObjects {
+  /** Not being deleted. */
+  readonly deployment: WorkloadDeployment;
+  readonly locations: readonly Location[];
+  /** At least those in the namespace of the deployment. */
+  readonly bindings: readonly NetworkBinding[];
+  readonly contexts: readonly NetworkContext[];
+}
+
+export interface NetworkDecision {
+  /** Every interface has its network: gate `Network` goes from the Instances. */
+  readonly ready: boolean;
+  /** For `status.location` of the deployment. Absent: leave it. */
+  readonly location?: LocationReference;
+  /** For the condition `Available` of the deployment, when no Instance is ready. Present unless `ready`. */
+  readonly blocked?: Blocked;
+  readonly create: readonly Creation[];
+}
+
+/** @param view `undefined`: the cluster has no networks, so no Instance waits for one. */
+export function decideNetwork(view: NetworkView | undefined): NetworkDecision {
+  if (view === undefined) return { ready: true, create: [] };
+  const found = locationOfCity(view.deployment, view.locations);
+  if ("blocked" in found) return { ready: false, blocked: found.blocked, create: [] };
+  const { location } = found;
+  const steps = interfacesOf(view.deployment).map((one, at) => stepOf(one, at, location, view));
+  const blocked =
+    steps.find((step) => step?.blocked.reason === "NetworkFailedToCreate") ?? steps.find(Boolean);
+  // Two interfaces of one network share a NetworkContext, and so its SubnetClaim.
+  const create = new Map(steps.flatMap((step) => (step?.create ? [[keyOf(step.create), step.create]] : [])));
+  return {
+    ready: blocked === undefined,
+    location,
+    ...(blocked && { blocked: blocked.blocked }),
+    create: [...create.values()],
+  };
+}
+
+function keyOf({ resource, body }: Creation): string {
+  return `${resource.plural} ${pathOf(body.metadata ?? {})}`;
+}
+
+/** The condition to show on the Instances of a deployment: that of the first of its NetworkBindings that failed. */
+export function failedBinding(bindings: readonly NetworkBinding[]): Condition | undefined {
+  return bindings
+    .map(({ status }) => findCondition(status?.conditions, "Ready"))
+    .find((it) => it?.status === "False" && it.reason === FAILED);
+}
+
+const FAILED = "NetworkFailedToCreate";
+
+interface Step {
+  readonly blocked: Blocked;
+  readonly create?: Creation;
+}
+
+const interfacesOf = ({ spec }: WorkloadDeployment): readonly NetworkInterface[] =>
+  spec?.template.spec.networkInterfaces ?? [];
+
+/** What one interface waits for, and what Berth creates for it. `undefined`: it is ready. */
+function stepOf(
+  { network }: NetworkInterface,
+  at: number,
+  location: LocationReference,
+  view: NetworkView,
+): Step | undefined {
+  const { deployment, bindings, contexts } = view;
+  const wanted = bindingOf(deployment, at, { network, location });
+  const { namespace = "", name = "" } = wanted.metadata ?? {};
+  const called = `NetworkBinding ${namespace}/${name}`;
+  const binding = find(bindings, { namespace, name });
+  if (binding === undefined)
+    return { ...waits(`${called} is being created`), create: { resource: networkBindings, body: wanted } };
+  if (!isOwnedBy(binding, deployment))
+    return waits(`${called} belongs to another object. Berth waits until it is gone.`);
+  const failed = failedBinding([binding]);
+  if (failed !== undefined) return { blocked: { reason: FAILED, message: failed.message } };
+  if (!isFor(binding, network.name, location))
+    return waits(
+      `${called} is for another network or Location. Delete it, so that Berth can create it anew.`,
+    );
+  if (!isReady(binding)) return waits(notReady("NetworkBinding", binding));
+  const ref = binding.status?.networkContextRef;
+  if (ref === undefined) return waits(`${called} has no NetworkContext yet`);
+  const context = find(contexts, ref);
+  if (context === undefined) return waits(`NetworkContext ${pathOf(ref)} does not exist yet`);
+  if (!isReady(context)) return waits(notReady("NetworkContext", context));
+  const waiting = addressesBySubnetClaim(context, location, view);
+  return waiting && { ...waits(waiting.waitsFor), ...(waiting.create && { create: waiting.create }) };
+}
+
+function waits(message: string): Step {
+  return { blocked: { reason: "NetworkProvisioning", message } };
+}
+
+function bindingOf(
+  { metadata = {} }: WorkloadDeployment,
+  at: number,
+  spec: NonNullable<NetworkBinding["spec"]>,
+): NetworkBinding {
+  const { name = "", namespace = "", uid = "" } = metadata;
+  const { kind } = workloadDeployments;
+  const owner = { apiVersion: apiVersionOf(workloadDeployments), kind, name, uid };
+  return {
+    apiVersion: apiVersionOf(networkBindings),
+    kind: networkBindings.kind,
+    metadata: {
+      namespace,
+      name: bindingName(name, at),
+      ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
+    },
+    spec,
+  };
+}
+
+function isOwnedBy({ metadata }: NetworkBinding, { metadata: owner }: WorkloadDeployment): boolean {
+  return metadata?.ownerReferences?.some((it) => it.controller === true && it.uid === owner?.uid) ?? false;
+}
+
+/** A namespace of the network other than the deployment's is refused at admission. */
+function isFor({ spec }: NetworkBinding, network: string, location: LocationReference): boolean {
+  return spec?.network.name === network && pathOf(spec.location) === pathOf(location);
+}
