@@ -1,10 +1,11 @@
 /** Wires the fleet into a running Berth. Without a Fleet it does nothing. */
-import type { Capability, Host } from "@berth/host";
+import { bindAdmission, type Capability, type Host, ownUsername } from "@berth/host";
 import type { KubeClient, Namespace } from "@berth/kube";
-import { type Change, keyOf, type ObjectKey } from "@berth/runtime";
+import { type Change, createLoopComponent, keyOf, type ObjectKey, sleep, whenAborted } from "@berth/runtime";
+import { type FleetInForce, fleetAdmission } from "./admit/review.ts";
 import { Claims } from "./claims/claims.ts";
 import { Quota } from "./claims/quota.ts";
-import { fleetKind } from "./fleet/document.ts";
+import { type FleetSpec, fleetKind } from "./fleet/document.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
 import type { FleetSettings } from "./fleet/settings.ts";
 import { fleetKinds } from "./kinds/kinds.ts";
@@ -53,6 +54,7 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void
   const instances = addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
   addDeploymentController(common);
   if (spec.mode === "single") addWorkloadController(common);
+  if (spec.mode === "single") addAdmission(host, spec, network);
   caches.namespaces?.subscribe({
     onChange({ object }: Change<Namespace>) {
       const name = object.metadata?.name ?? "";
@@ -61,10 +63,46 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void
   });
 }
 
+/** Delay before Berth asks again who it is, ms. */
+const RETRY_MS = 10_000;
+
+function addAdmission(host: Host, spec: FleetSpec, network: NetworkStep): void {
+  const inForce = (self: string | undefined): FleetInForce => ({
+    spec,
+    self,
+    networking: () => network.state !== "off",
+    cities: () => network.cities(),
+    policy: {},
+  });
+  let current = inForce(undefined);
+  const handle = host.review({
+    rules: bindAdmission(fleetAdmission, () => current),
+    onChange: () => undefined,
+  });
+  const identity = createLoopComponent({
+    name: "fleet-identity",
+    async run(signal) {
+      handle.changed();
+      do {
+        const self = await ownUsername(host.client, signal);
+        if (self !== undefined) {
+          current = inForce(self);
+          handle.changed();
+          return whenAborted(signal);
+        }
+      } while (await sleep(host.clock, RETRY_MS, signal));
+    },
+  });
+  host.add([identity], "everywhere");
+}
+
 /** Milo serves each project as a control plane of its own, below this path of one host. */
 const PROJECTS = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
 
-function quotaClients(from: "Cluster" | "Kubeconfig" | "Projects", client: KubeClient): (project: string) => KubeClient {
+function quotaClients(
+  from: "Cluster" | "Kubeconfig" | "Projects",
+  client: KubeClient,
+): (project: string) => KubeClient {
   if (from !== "Projects") return () => client;
   return (project) => client.under(`${PROJECTS}/${project}/control-plane`);
 }

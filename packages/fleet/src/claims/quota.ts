@@ -16,7 +16,7 @@ export interface QuotaOptions {
   readonly claims: Claims | undefined;
   readonly cluster: ClusterName;
   /** Absent in mode `single`: the Fleet names the project. */
-  readonly namespaces: (Pick<Lister<Namespace>, "get">) | undefined;
+  readonly namespaces: Pick<Lister<Namespace>, "get"> | undefined;
   readonly clock: Clock;
 }
 
@@ -28,7 +28,6 @@ interface Look {
   /** What the cache had then. */
   readonly cached: string;
 }
-
 
 export class Quota {
   readonly #options: QuotaOptions;
@@ -103,14 +102,15 @@ export class Quota {
   #ownerOf(namespace: string): Omit<ClaimRef, "name"> | QuotaSeen {
     const { spec, namespaces, cluster } = this.#options;
     if (namespaces === undefined) return { project: spec.project?.id ?? "", namespace };
-    if (!namespaces.synced)
+    const found = namespaces.get({ cluster, namespace: "", name: namespace });
+    if (found === undefined)
       return {
         is: "read",
         project: "",
-        claim: { is: "unknown", because: "Berth has not read the namespaces" },
+        claim: { is: "unknown", because: `Berth has not read namespace ${namespace}` },
       };
-    const found = namespaces.get({ cluster, namespace: "", name: namespace })?.metadata?.labels ?? {};
-    const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } = found;
+    const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } =
+      found.metadata?.labels ?? {};
     const project = projectOf(encoded);
     if (project !== undefined && upstream !== "") return { project, namespace: upstream };
     const missing = project === undefined ? labels.upstreamCluster : labels.upstreamNamespace;

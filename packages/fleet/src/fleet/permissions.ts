@@ -1,6 +1,7 @@
 /** The permissions of a fleet in its own cluster, by mode. */
-import type { AskedPermissions, Permission } from "@berth/host";
+import { type AskedPermissions, admissionPermissions, type Permission } from "@berth/host";
 import type { PolicyRule, Resource } from "@berth/kube";
+import { fleetAdmission } from "../admit/review.ts";
 import {
   locations,
   networkBindings,
@@ -16,8 +17,8 @@ import { leaseName } from "./settings.ts";
 
 const READ = ["list", "watch"];
 
-export function fleetPermissions({ documents }: AskedPermissions): readonly Permission[] {
-  const spec = documents.specOf(fleetKind);
+export function fleetPermissions(asked: AskedPermissions): readonly Permission[] {
+  const spec = asked.documents.specOf(fleetKind);
   if (spec === undefined) return [];
   const isSingle = spec.mode === "single";
   const written = [...(isSingle ? [workloads] : []), workloadDeployments, instances];
@@ -61,6 +62,9 @@ export function fleetPermissions({ documents }: AskedPermissions): readonly Perm
   };
   return [
     ...rules.map((it): Permission => ({ role: "fleet", rule: it })),
+    ...(isSingle
+      ? admissionPermissions(fleetAdmission, asked).map((it): Permission => ({ ...it, role: "fleet" }))
+      : []),
     { role: "namespace", rule: lease },
   ];
 }

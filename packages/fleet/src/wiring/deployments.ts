@@ -1,7 +1,15 @@
 /** The controller of WorkloadDeployments: creates, rolls and removes Instances, one at a time. */
 import { createObjectReconciler, type Host, type Intent } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
-import { type Change, type Controller, findCondition, keyOf, type ObjectKey, type Source, watchFor } from "@berth/runtime";
+import {
+  type Change,
+  type Controller,
+  findCondition,
+  keyOf,
+  type ObjectKey,
+  type Source,
+  watchFor,
+} from "@berth/runtime";
 import { labels } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
@@ -103,9 +111,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
 type Decision = DeploymentDecision & { readonly intents: readonly Intent[] };
 
 function isNewSpec(change: Change<KubeObject>): boolean {
-  return (
-    change.type === "updated" && change.old.metadata?.generation !== change.object.metadata?.generation
-  );
+  return change.type === "updated" && change.old.metadata?.generation !== change.object.metadata?.generation;
 }
 
 /** Only what lets the next Instance be created, replaced or removed is urgent. */

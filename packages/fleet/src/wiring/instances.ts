@@ -15,7 +15,14 @@ import { type Instance, instances } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { decideInstance } from "../instance/decide.ts";
-import type { InstanceDecision, InstanceView, NetworkSeen, News, ProviderSeen, QuotaSeen } from "../instance/view.ts";
+import type {
+  InstanceDecision,
+  InstanceView,
+  NetworkSeen,
+  News,
+  ProviderSeen,
+  QuotaSeen,
+} from "../instance/view.ts";
 import type { Caches } from "./caches.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
@@ -97,18 +104,14 @@ export function addInstanceController(options: InstancesOptions): Controller {
       }
       const { uid = "" } = instance.metadata ?? {};
       if (memories.get(id)?.uid !== uid) memories.set(id, { uid, firstSeenMs: clock.now() });
-      let seen = view(instance, await quota.see(instance, context.signal));
-      let decision = decideInstance(seen);
+      let seen = await quota.see(instance, context.signal);
+      let decision = decideInstance(view(instance, seen));
       const { claim } = decision;
       if (claim !== undefined) {
-        const answer =
-          claim.do === "create"
-            ? await quota.create(instance, claim.claim, context.signal)
-            : await quota.delete(instance, claim.claim, context.signal);
-        seen = view(instance, answer);
-        decision = decideInstance(seen);
+        seen = await quota[claim.do](instance, claim.claim, context.signal);
+        decision = decideInstance(view(instance, seen));
       }
-      metrics.decided(instance, decision);
+      metrics.decided(instance, decision, seen);
       const { recheckAfterMs, waitsFor } = decision;
       if (recheckAfterMs !== undefined) context.log.debug("looks again later", { recheckAfterMs, waitsFor });
       const intents = toIntents(decision, news);
@@ -133,7 +136,10 @@ function toIntents(
       do: "patch",
       patch: {
         type: "merge",
-        body: { ...(finalizers && { metadata: { finalizers } }), spec: { controller: { schedulingGates: gates } } },
+        body: {
+          ...(finalizers && { metadata: { finalizers } }),
+          spec: { controller: { schedulingGates: gates } },
+        },
       },
       reason: "GateOpened",
       message: gates.length === 0 ? "the Instance may start" : "one scheduling gate is open",

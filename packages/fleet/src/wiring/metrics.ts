@@ -49,7 +49,8 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
     help: "1 when a quota service is configured, otherwise 0.",
     collect: (it) => it.set(hasQuota ? 1 : 0),
   });
-  const ageMs = ({ metadata }: Instance): number => clock.now() - (fromTime(metadata?.creationTimestamp) ?? clock.now());
+  const ageMs = ({ metadata }: Instance): number =>
+    clock.now() - (fromTime(metadata?.creationTimestamp) ?? clock.now());
   return {
     measured: (controller, reconcile) => async (key, context) => {
       const startedMs = clock.monotonic();
@@ -67,12 +68,15 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
       if (quota.is === "failed") failures.inc({ reason: quota.reason });
       if (quota.is === "unresolvable") failures.inc({ reason: "QuotaProjectIDUnresolvable" });
       if (news?.some(({ reason }) => reason === "QuotaClaimOrphaned")) orphans.inc();
-      const isGated = instance.spec?.controller?.schedulingGates?.some(({ name }) => name === gateNames.quota);
+      const isGated = instance.spec?.controller?.schedulingGates?.some(
+        ({ name }) => name === gateNames.quota,
+      );
       if (!isGated) return;
       const isOpening = gates !== undefined && !gates.some(({ name }) => name === gateNames.quota);
       if (isOpening) waits.observe(ageMs(instance) / 1000);
       const isGranted = findCondition(instance.status?.conditions, "QuotaGranted")?.status === "True";
-      if (!isGranted && recheckAfterMs !== undefined) requeues.inc({ tier: `${tierMs(ageMs(instance)) / 1000}s` });
+      if (!isGranted && recheckAfterMs !== undefined)
+        requeues.inc({ tier: `${tierMs(ageMs(instance)) / 1000}s` });
     },
   };
 }

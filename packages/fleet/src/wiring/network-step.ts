@@ -1,6 +1,7 @@
 /** What the networks of this cluster say about deployments and Instances. */
-import type { ClusterName, Informer } from "@berth/runtime";
+
 import type { KubeObject } from "@berth/kube";
+import type { ClusterName, Informer } from "@berth/runtime";
 import { CITY_TOPOLOGY, gates, labels } from "../api/keys.ts";
 import type { Instance, WorkloadDeployment } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
@@ -34,7 +35,9 @@ export class NetworkStep {
     const { state } = this;
     if (state === "unknown" || networking === undefined || state === "off")
       return state === "unknown" ? undefined : this.#spec.cities;
-    const found = [...networking.locations.list()].flatMap(({ spec }) => spec?.topology?.[CITY_TOPOLOGY] ?? []);
+    const found = [...networking.locations.list()].flatMap(
+      ({ spec }) => spec?.topology?.[CITY_TOPOLOGY] ?? [],
+    );
     return [...new Set(found)].sort();
   }
 
@@ -66,7 +69,9 @@ export class NetworkStep {
     if (!isGated || deployment === undefined || this.state !== "on") return { is: "on", isReady: false };
     const ours = networking.bindings
       .byIndex(by.namespace, namespace)
-      .filter(({ metadata }) => metadata?.ownerReferences?.some(({ uid }) => uid === deployment.metadata?.uid));
+      .filter(({ metadata }) =>
+        metadata?.ownerReferences?.some(({ uid }) => uid === deployment.metadata?.uid),
+      );
     return { is: "on", isReady: this.of(deployment)?.ready === true, failed: failedBinding(ours) };
   }
 }

@@ -1,7 +1,15 @@
 /** The controller of Workloads: one deployment for each city of each placement, and the sum of their statuses. */
 import { createObjectReconciler, type Host, type Intent } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
-import { type Change, type Controller, findCondition, keyOf, type ObjectKey, type Source, watchFor } from "@berth/runtime";
+import {
+  type Change,
+  type Controller,
+  findCondition,
+  keyOf,
+  type ObjectKey,
+  type Source,
+  watchFor,
+} from "@berth/runtime";
 import { type Workload, workloadDeployments, workloads } from "../api/workload.ts";
 import { decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, type Caches, networkKey } from "./caches.ts";
@@ -34,7 +42,9 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
       const { namespace = "", uid = "" } = workload.metadata ?? {};
       const decision = decideWorkload({
         workload,
-        deployments: deployments.byIndex(by.workload, uid).filter(({ metadata }) => metadata?.namespace === namespace),
+        deployments: deployments
+          .byIndex(by.workload, uid)
+          .filter(({ metadata }) => metadata?.namespace === namespace),
         deploymentNamed: (name) => deployments.get({ cluster, namespace, name }),
         cities: new Set(cities),
         ...(network.state === "on" && {
@@ -46,7 +56,8 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
       return { ...decision, intents: toIntents(decision) };
     },
   });
-  const keys = (found: Iterable<Workload>): readonly ObjectKey[] => [...found].map((it) => keyOf(cluster, it));
+  const keys = (found: Iterable<Workload>): readonly ObjectKey[] =>
+    [...found].map((it) => keyOf(cluster, it));
   const sources: Source<ObjectKey>[] = networking
     ? [
         watchFor<KubeObject>({ informer: networking.locations, map: () => keys(all.list()) }),
@@ -85,7 +96,9 @@ function toIntents({ finalizers, create, patch, delete: gone, status }: Workload
         what: "its deployment",
       }),
     ),
-    ...gone.map((one) => deletionOf(workloadDeployments, one, "the Workload no longer asks for it", "its deployment")),
+    ...gone.map((one) =>
+      deletionOf(workloadDeployments, one, "the Workload no longer asks for it", "its deployment"),
+    ),
     ...(status ? [statusTo(status, available?.reason ?? "StatusChanged", available?.message ?? "")] : []),
   ];
 }

@@ -1,0 +1,67 @@
+import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
+import { finalizers, gates, instanceName, annotations as keys, labels } from "../api/keys.ts";
+import type { Instance, LocationReference, WorkloadDeployment } from "../api/workload.ts";
+import { MAX_REPLICAS } from "./control.ts";
+
+/** What an Instance gets beside its template. */
+export interface InstanceOptions {
+  readonly ordinal: number;
+  readonly templateHash: string;
+  /** The best known; an Instance is created without one as well. */
+  readonly location: LocationReference | undefined;
+  /** Adds the gate `Network`. */
+  readonly hasNetwork: boolean;
+  /** Adds the finalizer that keeps the Instance until its claim is deleted. The gate `Quota` is there in any case. */
+  readonly hasQuota: boolean;
+}
+
+/** A new Instance of the deployment. It shares no labels or annotations with the template. */
+export function buildInstance(deployment: WorkloadDeployment, options: InstanceOptions): Instance {
+  const { metadata, spec } = deployment;
+  if (spec === undefined) throw new TypeError("a deployment without a spec has no Instances");
+  const { name = "", namespace, uid = "" } = metadata ?? {};
+  const { ordinal, templateHash, location, hasNetwork, hasQuota } = options;
+  const { controller: _controller, location: _location, ...template } = spec.template.spec;
+  const { labels: theirs, annotations } = spec.template.metadata ?? {};
+  const apiVersion = `${COMPUTE_GROUP}/${COMPUTE_VERSION}`;
+  const schedulingGates = [...(hasNetwork ? [gates.network] : []), gates.quota].map((gate) => ({
+    name: gate,
+  }));
+  return {
+    apiVersion,
+    kind: "Instance",
+    metadata: {
+      name: instanceName(name, ordinal),
+      ...(namespace !== undefined && { namespace }),
+      labels: {
+        ...theirs,
+        [labels.workloadUid]: spec.workloadRef.uid,
+        [labels.deploymentUid]: uid,
+        [labels.instanceIndex]: String(ordinal),
+        [labels.deploymentName]: name,
+        [labels.cityCode]: spec.cityCode,
+        [labels.workloadName]: spec.workloadRef.name,
+        [labels.placementName]: spec.placementName,
+      },
+      ...(annotations && { annotations: { ...annotations } }),
+      finalizers: [finalizers.instance, ...(hasQuota ? [finalizers.claim] : [])],
+      ownerReferences: [
+        { apiVersion, kind: "WorkloadDeployment", name, uid, controller: true, blockOwnerDeletion: true },
+      ],
+    },
+    spec: { ...template, ...(location && { location }), controller: { templateHash, schedulingGates } },
+  };
+}
+
+/** How many Instances the deployment wants: from 0 to 1000, whatever it says. An autoscaler would answer here. */
+export function desiredCount({ metadata, spec }: WorkloadDeployment): number {
+  if (metadata?.deletionTimestamp !== undefined) return 0;
+  const wanted = Math.trunc(spec?.scaleSettings.minReplicas ?? 0);
+  return Math.min(Math.max(wanted, 0), MAX_REPLICAS) || 0;
+}
+
+/** The first ordinal. `undefined`: the annotation is no ordinal, and which Instances are wanted is not known. */
+export function ordinalStart({ metadata }: WorkloadDeployment): number | undefined {
+  const text = metadata?.annotations?.[keys.ordinalStart] ?? "0";
+  return /^(?:0|[1-9]\d{0,8})$/.test(text) ? Number(text) : undefined;
+}

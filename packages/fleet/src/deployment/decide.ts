@@ -1,0 +1,154 @@
+/** Decides what a deployment needs now. Pure: a running Berth and `berth plan` share it. */
+import type { Finding } from "@berth/host";
+import { finalizers, gates, instanceName } from "../api/keys.ts";
+import type { DeploymentStatus, Instance, WorkloadDeployment } from "../api/workload.ts";
+import { buildInstance, desiredCount, ordinalStart } from "./build.ts";
+import { type Action, decideActions } from "./control.ts";
+import { deploymentStatus, type NetworkStep } from "./status.ts";
+import { isCurrent, templateHash } from "./template-hash.ts";
+
+/** What is known of a deployment. It must show the creation and the deletion that the last decision asked for. */
+export interface DeploymentView {
+  readonly deployment: WorkloadDeployment;
+  /** The Instances in its namespace whose label `workload-deployment-uid` is its uid. */
+  readonly instances: readonly Instance[];
+  /** Any Instance of its namespace, by name. */
+  readonly instanceNamed: (name: string) => Instance | undefined;
+  readonly network: NetworkStep;
+  /** Whether a quota service is configured. Without one, `isQuotaReachable` is true. */
+  readonly hasQuota: boolean;
+  readonly isQuotaReachable: boolean;
+  /** Why the API server refused the last creation or deletion. Absent after the next that it accepted. */
+  readonly refusal?: string | undefined;
+  /** Wall clock, ms. */
+  readonly nowMs: number;
+}
+
+/** Empty: settled. */
+export interface DeploymentDecision {
+  /** All finalizers that the deployment should have. Sent first. */
+  readonly finalizers?: readonly string[] | undefined;
+  readonly create?: Instance | undefined;
+  readonly delete?: readonly Instance[] | undefined;
+  /** Instances whose gate `Network` may go. */
+  readonly removeGate: readonly Instance[];
+  /**
+   * The whole status, when it differs. It is held back while an Instance is created or deleted: the event of that
+   * Instance starts the next decision, and one write then says both. A refusal is written at once.
+   */
+  readonly status?: DeploymentStatus | undefined;
+  /** All steps that are foreseen, in order. The first of them is in this decision. */
+  readonly actions: readonly Action[];
+  readonly findings: readonly Finding[];
+  readonly recheckAfterMs?: number | undefined;
+}
+
+/** Until the next look at the quota service, when a roll waits for it. An event usually comes first. */
+const HELD_RECHECK_MS = 15_000;
+
+const settled: DeploymentDecision = Object.freeze({ removeGate: [], actions: [], findings: [] });
+
+export function decideDeployment(view: DeploymentView): DeploymentDecision {
+  const { deployment, instances, network, isQuotaReachable, refusal } = view;
+  const { metadata, spec } = deployment;
+  if (spec === undefined) return settled;
+  const hash = templateHash(spec.template);
+  const current = new Set(instances.filter((instance) => isCurrent(instance, spec.template, hash)));
+  const isOfTemplate = (instance: Instance): boolean => current.has(instance);
+  const statusWhile = (isActing: boolean, isHeld: boolean): Pick<DeploymentDecision, "status"> => {
+    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, isHeld });
+    return status === deployment.status || (isActing && refusal === undefined) ? {} : { status };
+  };
+  const listed = metadata?.finalizers ?? [];
+  if (metadata?.deletionTimestamp !== undefined) {
+    if (!listed.includes(finalizers.workload)) return settled;
+    if (instances.length === 0)
+      return { ...settled, finalizers: listed.filter((it) => it !== finalizers.workload) };
+    const remaining = instances.filter((instance) => instance.metadata?.deletionTimestamp === undefined);
+    const isActing = remaining.length > 0;
+    return { ...settled, ...(isActing && { delete: remaining }), ...statusWhile(isActing, false) };
+  }
+  const start = ordinalStart(deployment);
+  const { name = "" } = metadata ?? {};
+  const { actions, ignored, held } = decideActions({
+    deployment: name,
+    instances: start === undefined ? [] : instances,
+    start: start ?? 0,
+    desired: start === undefined ? 0 : desiredCount(deployment),
+    isCurrent: isOfTemplate,
+    isTaken: (taken) => view.instanceNamed(taken) !== undefined,
+    isQuotaReachable,
+  });
+  const [action] = actions;
+  return {
+    ...(!listed.includes(finalizers.workload) && { finalizers: [...listed, finalizers.workload] }),
+    ...(action?.do === "create" && { create: instanceFor(view, hash, action.ordinal) }),
+    ...(action?.do === "delete" && { delete: [action.instance] }),
+    removeGate: network.is === "waiting" ? [] : instances.filter(hasNetworkGate),
+    ...statusWhile(action !== undefined && action.do !== "wait", held.length > 0),
+    actions,
+    findings: findingsOf(view, start, actions, ignored),
+    ...(held.length > 0 && { recheckAfterMs: HELD_RECHECK_MS }),
+  };
+}
+
+function instanceFor(
+  { deployment, network, hasQuota }: DeploymentView,
+  hash: string,
+  ordinal: number,
+): Instance {
+  const found = network.is === "off" ? undefined : network.location;
+  return buildInstance(deployment, {
+    ordinal,
+    templateHash: hash,
+    location: found ?? deployment.status?.location,
+    hasNetwork: network.is !== "off",
+    hasQuota,
+  });
+}
+
+function hasNetworkGate({ metadata, spec }: Instance): boolean {
+  if (metadata?.deletionTimestamp !== undefined) return false;
+  return spec?.controller?.schedulingGates?.some(({ name }) => name === gates.network) ?? false;
+}
+
+function findingsOf(
+  { deployment }: DeploymentView,
+  start: number | undefined,
+  actions: readonly Action[],
+  ignored: readonly Instance[],
+): readonly Finding[] {
+  const { name: deploymentName = "" } = deployment.metadata ?? {};
+  const { minReplicas = 0 } = deployment.spec?.scaleSettings ?? {};
+  const desired = desiredCount(deployment);
+  const taken = actions.flatMap((it) => (it.do === "wait" && it.because === "nameTaken" ? it.ordinal : []));
+  return [
+    ...(start === undefined
+      ? [
+          {
+            reason: "OrdinalStartInvalid",
+            message:
+              "annotation berth.dev/ordinal-start is no ordinal: Berth leaves the Instances alone until it is corrected",
+          },
+        ]
+      : []),
+    ...(desired !== minReplicas
+      ? [
+          {
+            reason: "ReplicasOutOfRange",
+            message: `minReplicas ${minReplicas} is not from 0 to 1000: Berth runs ${desired}`,
+          },
+        ]
+      : []),
+    ...ignored.map(({ metadata: { name = "" } = {} }) => ({
+      reason: "InstanceIgnored",
+      about: name,
+      message: `Instance ${name} is not ${deploymentName}-<ordinal>: Berth leaves it alone; delete it if it is not needed`,
+    })),
+    ...taken.map((ordinal) => {
+      const name = instanceName(deploymentName, ordinal);
+      const message = `Instance ${name} exists and is not of this deployment: Berth waits until it is deleted`;
+      return { reason: "InstanceNameTaken", about: name, message };
+    }),
+  ];
+}

@@ -1,0 +1,139 @@
+/** The status of a deployment, from its Instances. Nothing in it changes with time alone. */
+import { isDeepStrictEqual } from "node:util";
+import {
+  type DesiredCondition,
+  findCondition,
+  isConditionTrue,
+  mergeConditions,
+  withoutConditions,
+} from "@berth/runtime";
+import { gates } from "../api/keys.ts";
+import { rankOf, worstOf } from "../api/ranks.ts";
+import type { DeploymentStatus, Instance, LocationReference, WorkloadDeployment } from "../api/workload.ts";
+import { desiredCount } from "./build.ts";
+
+/** What the network step of the deployment came to. */
+export type NetworkStep =
+  /** The cluster has no networks: nothing waits for one. */
+  | { readonly is: "off" }
+  | {
+      readonly is: "ready" | "waiting";
+      /** Absent: no Location has the city of the deployment. */
+      readonly location?: LocationReference | undefined;
+      /** Why it waits. Default `NetworkProvisioning`, and `NoMatchingLocation` without a Location. */
+      readonly reason?: string | undefined;
+      readonly message?: string | undefined;
+    };
+
+export interface StatusView {
+  readonly deployment: WorkloadDeployment;
+  readonly instances: readonly Instance[];
+  readonly isCurrent: (instance: Instance) => boolean;
+  readonly network: NetworkStep;
+  /** A roll waits for the quota service. */
+  readonly isHeld: boolean;
+  /** Why the API server refused the last creation or deletion of an Instance. */
+  readonly refusal?: string | undefined;
+  readonly nowMs: number;
+}
+
+type Verdict = Pick<DesiredCondition, "status" | "reason" | "message">;
+
+/** Left by the central scheduler of earlier releases, as types or reasons. */
+const OF_THE_SCHEDULER = ["LocationAssigned", "NoCandidateLocations"];
+/** From this rank on, the reason of one Instance is that of its deployment. */
+const INSTANCE_RANK = rankOf("ImageUnavailable");
+
+/** The new status; the present one itself when nothing changes. Fields of others stay. */
+export function deploymentStatus(view: StatusView): DeploymentStatus {
+  const { deployment, instances, isCurrent, network, isHeld, nowMs } = view;
+  const { metadata, status } = deployment;
+  const ready = instances.filter((it) => isTrue(it, "Ready")).length;
+  const updated = instances.filter(
+    (it) =>
+      isCurrent(it) && it.status?.controller?.observedTemplateHash === it.spec?.controller?.templateHash,
+  );
+  const observedGeneration = metadata?.generation;
+  const wanted: readonly (readonly [string, Verdict | undefined])[] = [
+    ["Available", availability(view, ready)],
+    ["ReplicasReady", replicasReady(view, ready)],
+    ["Progressing", isHeld ? { status: "False", reason: "RollPaused", message: ROLL_PAUSED } : undefined],
+  ];
+  const gone = wanted.flatMap(([type, verdict]) => (verdict === undefined ? type : []));
+  const leftovers = (status?.conditions ?? [])
+    .filter(({ type, reason }) => [type, reason].some((it) => OF_THE_SCHEDULER.includes(it)))
+    .map(({ type }) => type);
+  const conditions = mergeConditions(
+    withoutConditions(status?.conditions, [...gone, ...leftovers]),
+    wanted.flatMap(([type, verdict]) =>
+      verdict === undefined
+        ? []
+        : { type, ...verdict, ...(observedGeneration !== undefined && { observedGeneration }) },
+    ),
+    nowMs,
+  );
+  const location = network.is === "off" ? undefined : network.location;
+  const next: DeploymentStatus = {
+    ...status,
+    ...(location && { location }),
+    replicas: instances.length,
+    readyReplicas: ready,
+    updatedReplicas: updated.length,
+    currentReplicas: updated.filter((it) => isTrue(it, "Programmed")).length,
+    desiredReplicas: desiredCount(deployment),
+    conditions,
+    ...(observedGeneration !== undefined && { observedGeneration }),
+  };
+  return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
+}
+
+const ROLL_PAUSED =
+  "quota backend unavailable: Ready instances of the earlier template stay until it answers";
+
+function isTrue({ status }: Instance, type: string): boolean {
+  return isConditionTrue(status?.conditions, type);
+}
+
+function availability({ deployment, instances, network, refusal }: StatusView, ready: number): Verdict {
+  const counts = `${ready}/${instances.length} instances are ready`;
+  if (ready > 0) return { status: "True", reason: "StableInstanceFound", message: counts };
+  if (network.is === "waiting") {
+    const reason = network.location === undefined ? "NoMatchingLocation" : "NetworkProvisioning";
+    const city = `No Location matches city code "${deployment.spec?.cityCode ?? ""}"`;
+    const standard = network.location === undefined ? city : "the networks of the deployment are not ready";
+    return { status: "False", reason: network.reason ?? reason, message: network.message ?? standard };
+  }
+  const provisioning = { reason: "InstancesProvisioning", message: refusal ?? counts };
+  return { status: "False", ...worstOf(provisioning, instances.flatMap(blockOf)) };
+}
+
+function replicasReady({ deployment, instances, refusal }: StatusView, ready: number): Verdict {
+  const desired = desiredCount(deployment);
+  const pending = instances.filter((it) => quotaBlock(it) !== undefined).length;
+  if (pending > 0) {
+    const message = `${pending} of ${desired} desired replicas are pending quota`;
+    return { status: "False", reason: "QuotaExceeded", message };
+  }
+  const message = `${ready}/${desired} replicas available`;
+  if (ready >= desired) return { status: "True", reason: "ReplicasAvailable", message };
+  const none = { reason: "", message: refusal ?? "" };
+  const { message: why } = worstOf(none, instances.flatMap(blockOf));
+  return { status: "False", reason: "InstancesProvisioning", message: why ? `${message}; ${why}` : message };
+}
+
+/** Why the Instance does not run, where it is worth naming for the whole deployment. */
+function blockOf(instance: Instance): readonly { readonly reason: string; readonly message: string }[] {
+  const quota = quotaBlock(instance);
+  const ready = findCondition(instance.status?.conditions, "Ready");
+  const isWorse = ready !== undefined && ready.status !== "True" && rankOf(ready.reason) >= INSTANCE_RANK;
+  const block = quota === undefined ? (isWorse ? ready : undefined) : { ...quota, reason: "QuotaNotGranted" };
+  if (block === undefined) return [];
+  return [{ reason: block.reason, message: `${instance.metadata?.name ?? ""}: ${block.message}` }];
+}
+
+/** The condition that says so. An evaluation that has only begun blocks nothing, and neither does one without a gate. */
+function quotaBlock({ spec, status }: Instance): { readonly message: string } | undefined {
+  if (!spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota)) return undefined;
+  const granted = findCondition(status?.conditions, "QuotaGranted");
+  return granted?.status === "False" || granted?.reason === "QuotaNoBudget" ? granted : undefined;
+}

@@ -1,0 +1,168 @@
+/** Decides what a Workload needs now. Pure: a running Berth and `berth plan` share it. */
+import type { Finding } from "@berth/host";
+import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
+import { CITY_TOPOLOGY, finalizers, labels } from "../api/keys.ts";
+import type { Location } from "../api/networking.ts";
+import type { DeploymentSpec, Workload, WorkloadDeployment, WorkloadStatus } from "../api/workload.ts";
+import { canonicalJson } from "../deployment/template-hash.ts";
+import { describeTaken, type Target, targetsOf } from "./desired.ts";
+import { mergePatchOf } from "./merge-patch.ts";
+import { workloadStatus } from "./status.ts";
+
+/** What is known of a Workload. All lists behind it have been read. */
+export interface WorkloadView {
+  readonly workload: Workload;
+  /** The deployments in its namespace whose `workloadRef.uid` is its uid. */
+  readonly deployments: readonly WorkloadDeployment[];
+  /** Any deployment of its namespace, by name. */
+  readonly deploymentNamed: (name: string) => WorkloadDeployment | undefined;
+  /** City codes: `citiesOf` the Locations or, with networking off, those of the Fleet document. */
+  readonly cities: ReadonlySet<string>;
+  /** Absent: networking is off, and no Network is looked for. */
+  readonly hasNetwork?: ((namespace: string, name: string) => boolean) | undefined;
+  /** Wall clock, ms. */
+  readonly nowMs: number;
+}
+
+export interface DeploymentPatch {
+  readonly deployment: WorkloadDeployment;
+  /** A merge patch of what differs. */
+  readonly body: object;
+}
+
+/** Empty: settled. */
+export interface WorkloadDecision {
+  /** All finalizers that the Workload should have. Sent first. */
+  readonly finalizers?: readonly string[] | undefined;
+  readonly create: readonly WorkloadDeployment[];
+  readonly patch: readonly DeploymentPatch[];
+  readonly delete: readonly WorkloadDeployment[];
+  /** The whole status, when it differs. */
+  readonly status?: WorkloadStatus | undefined;
+  readonly findings: readonly Finding[];
+}
+
+const settled: WorkloadDecision = Object.freeze({ create: [], patch: [], delete: [], findings: [] });
+
+/** The city codes that Locations serve. */
+export function citiesOf(locations: readonly Location[]): ReadonlySet<string> {
+  return new Set(locations.flatMap(({ spec }) => spec?.topology?.[CITY_TOPOLOGY] ?? []));
+}
+
+export function decideWorkload(view: WorkloadView): WorkloadDecision {
+  const { workload, deployments } = view;
+  const { metadata, spec } = workload;
+  if (spec === undefined) return settled;
+  const listed = metadata?.finalizers ?? [];
+  const alive = deployments.filter((it) => it.metadata?.deletionTimestamp === undefined);
+  if (metadata?.deletionTimestamp !== undefined) {
+    if (!listed.includes(finalizers.workload)) return settled;
+    if (deployments.length > 0) return { ...settled, delete: alive };
+    return { ...settled, finalizers: listed.filter((it) => it !== finalizers.workload) };
+  }
+  const targets = targetsOf(view);
+  const missingNetworks = missingNetworksOf(view);
+  const status = workloadStatus({ ...view, targets, missingNetworks });
+  const decision: WorkloadDecision = {
+    ...settled,
+    ...(!listed.includes(finalizers.workload) && { finalizers: [...listed, finalizers.workload] }),
+    ...(status !== workload.status && { status }),
+    findings: findingsOf(targets, missingNetworks),
+  };
+  if (missingNetworks.length > 0) return decision;
+  const wanted = new Set(
+    spec.placements.flatMap(({ name, cityCodes }) => cityCodes.map((city) => `${name}/${city}`)),
+  );
+  return {
+    ...decision,
+    create: targets.filter((it) => it.is === "create").map((target) => buildDeployment(workload, target)),
+    patch: targets.filter((it) => it.is === "keep").flatMap((target) => patchFor(workload, target)),
+    delete: alive.filter((it) => !wanted.has(`${it.spec?.placementName ?? ""}/${it.spec?.cityCode ?? ""}`)),
+  };
+}
+
+/** Networks of the template that do not exist, sorted. An interface without a namespace means the Workload's. */
+function missingNetworksOf({ workload: { metadata, spec }, hasNetwork }: WorkloadView): readonly string[] {
+  if (hasNetwork === undefined) return [];
+  const own = metadata?.namespace ?? "";
+  const missing = (spec?.template.spec.networkInterfaces ?? []).flatMap(({ network }) => {
+    const namespace = network.namespace || own;
+    if (hasNetwork(namespace, network.name)) return [];
+    return namespace === own ? network.name : `${namespace}/${network.name}`;
+  });
+  return [...new Set(missing)].sort();
+}
+
+function specFor({ metadata, spec }: Workload, { placement, city }: Target): DeploymentSpec | undefined {
+  return (
+    spec && {
+      workloadRef: { name: metadata?.name ?? "", uid: metadata?.uid ?? "" },
+      placementName: placement.name,
+      cityCode: city,
+      template: spec.template,
+      scaleSettings: placement.scaleSettings,
+    }
+  );
+}
+
+function buildDeployment(workload: Workload, target: Target): WorkloadDeployment {
+  const { name = "", namespace, uid = "" } = workload.metadata ?? {};
+  const apiVersion = `${COMPUTE_GROUP}/${COMPUTE_VERSION}`;
+  const spec = specFor(workload, target);
+  return {
+    apiVersion,
+    kind: "WorkloadDeployment",
+    metadata: {
+      name: target.name,
+      ...(namespace !== undefined && { namespace }),
+      labels: { [labels.workloadUid]: uid },
+      finalizers: [finalizers.workload],
+      ownerReferences: [
+        { apiVersion, kind: "Workload", name, uid, controller: true, blockOwnerDeletion: true },
+      ],
+    },
+    ...(spec && { spec }),
+  };
+}
+
+/** Only what differs in meaning: values that the server fills in are not fought over. */
+function patchFor(workload: Workload, target: Target): readonly DeploymentPatch[] {
+  const { existing: deployment } = target;
+  if (deployment === undefined) return [];
+  const { metadata, spec } = deployment;
+  const wanted = specFor(workload, target);
+  const fields = (["template", "scaleSettings"] as const).filter(
+    (field) => canonicalJson(spec?.[field]) !== canonicalJson(wanted?.[field]),
+  );
+  const uid = workload.metadata?.uid ?? "";
+  const body = {
+    ...(metadata?.labels?.[labels.workloadUid] !== uid && {
+      metadata: { labels: { [labels.workloadUid]: uid } },
+    }),
+    ...(fields.length > 0 && {
+      spec: Object.fromEntries(fields.map((field) => [field, mergePatchOf(spec?.[field], wanted?.[field])])),
+    }),
+  };
+  return Object.keys(body).length === 0 ? [] : [{ deployment, body }];
+}
+
+function findingsOf(targets: readonly Target[], missingNetworks: readonly string[]): readonly Finding[] {
+  return [
+    ...targets.flatMap((target) =>
+      target.is === "taken"
+        ? { reason: "DeploymentNameTaken", about: target.name, message: describeTaken(target) }
+        : target.is === "unserved"
+          ? {
+              reason: "CityUnserved",
+              about: target.name,
+              message: `no Location serves city "${target.city}" of placement "${target.placement.name}"`,
+            }
+          : [],
+    ),
+    ...missingNetworks.map((name) => ({
+      reason: "NetworkNotFound",
+      about: name,
+      message: `Network ${name} does not exist: create it, or correct networkInterfaces of the Workload`,
+    })),
+  ];
+}

@@ -1,0 +1,53 @@
+/** Which deployments a Workload asks for, and what stands in their way. */
+import { deploymentName } from "../api/keys.ts";
+import type { Placement, WorkloadDeployment } from "../api/workload.ts";
+import type { WorkloadView } from "./decide.ts";
+
+/** One placement in one city. */
+export interface Target {
+  readonly name: string;
+  readonly placement: Placement;
+  readonly city: string;
+  /** Absent: it does not exist. */
+  readonly existing?: WorkloadDeployment | undefined;
+  /** `unserved`: no Location has the city. `taken`: the name belongs to another deployment. */
+  readonly is: "create" | "keep" | "deleting" | "unserved" | "taken";
+}
+
+/** All targets in the order of the spec. A deployment that exists is kept without a Location as well. */
+export function targetsOf(view: WorkloadView): readonly Target[] {
+  const { workload, cities, deploymentNamed } = view;
+  const { name: workloadName = "", uid } = workload.metadata ?? {};
+  const names = new Set<string>();
+  return (workload.spec?.placements ?? []).flatMap((placement) =>
+    placement.cityCodes.map((city): Target => {
+      const name = deploymentName(workloadName, placement.name, city);
+      const existing = deploymentNamed(name);
+      const target = { name, placement, city, existing };
+      const isFirst = !names.has(name);
+      names.add(name);
+      if (existing?.metadata?.deletionTimestamp !== undefined) return { ...target, is: "deleting" };
+      if (!isFirst || (existing !== undefined && !isOf(existing, uid, placement.name, city)))
+        return { ...target, is: "taken" };
+      if (existing !== undefined) return { ...target, is: "keep" };
+      return { ...target, is: cities.has(city) ? "create" : "unserved" };
+    }),
+  );
+}
+
+function isOf(
+  { spec }: WorkloadDeployment,
+  uid: string | undefined,
+  placement: string,
+  city: string,
+): boolean {
+  return spec?.workloadRef.uid === uid && spec?.placementName === placement && spec.cityCode === city;
+}
+
+/** Why the name of a target is taken, as a sentence. */
+export function describeTaken({ name, existing }: Target): string {
+  const { workloadRef, placementName, cityCode } = existing?.spec ?? {};
+  return existing === undefined
+    ? `two placements and cities of the Workload make the name "${name}": rename a placement`
+    : `deployment "${name}" is of Workload "${workloadRef?.name ?? ""}", placement "${placementName ?? ""}", city "${cityCode ?? ""}": rename this Workload or its placement`;
+}

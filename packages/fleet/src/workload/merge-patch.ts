@@ -1,0 +1,16 @@
+import { isDeepStrictEqual } from "node:util";
+
+/** The JSON merge patch (RFC 7386) from one value to another; `undefined` when they are equal. */
+export function mergePatchOf(from: unknown, to: unknown): unknown {
+  if (!isRecord(from) || !isRecord(to)) return isDeepStrictEqual(from, to) ? undefined : to;
+  const changes = Object.keys({ ...from, ...to }).flatMap((key) => {
+    const change =
+      to[key] === undefined ? (from[key] === undefined ? undefined : null) : mergePatchOf(from[key], to[key]);
+    return change === undefined ? [] : [[key, change] as const];
+  });
+  return changes.length === 0 ? undefined : Object.fromEntries(changes);
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

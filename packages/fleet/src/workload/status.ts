@@ -1,0 +1,169 @@
+/** The status of a Workload, from its deployments. Nothing in it changes with time alone. */
+import { isDeepStrictEqual } from "node:util";
+import type { Condition } from "@berth/kube";
+import {
+  type DesiredCondition,
+  findCondition,
+  isConditionTrue,
+  mergeConditions,
+  withoutConditions,
+} from "@berth/runtime";
+import { worstOf } from "../api/ranks.ts";
+import type {
+  PlacementStatus,
+  ReplicaCounts,
+  Workload,
+  WorkloadDeployment,
+  WorkloadStatus,
+} from "../api/workload.ts";
+import { desiredCount } from "../deployment/build.ts";
+import { describeTaken, type Target } from "./desired.ts";
+
+export interface WorkloadStatusView {
+  readonly workload: Workload;
+  readonly deployments: readonly WorkloadDeployment[];
+  readonly targets: readonly Target[];
+  /** Sorted. */
+  readonly missingNetworks: readonly string[];
+  readonly nowMs: number;
+}
+
+type Verdict = Pick<DesiredCondition, "status" | "reason" | "message">;
+type Block = Pick<Verdict, "reason" | "message">;
+
+/** A placement, and what is known of it. */
+interface Part {
+  readonly name: string;
+  readonly deployments: readonly WorkloadDeployment[];
+  readonly isAvailable: boolean;
+  readonly hasNoCity: boolean;
+  /** Why it is not available, by deployment name. */
+  readonly blocks: readonly Block[];
+}
+
+/** The new status; the present one itself when nothing changes. Fields of others stay. */
+export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
+  const { workload, deployments, targets } = view;
+  const { metadata, spec, status } = workload;
+  const names = new Set([
+    ...(spec?.placements ?? []).map(({ name }) => name),
+    ...deployments.map((it) => it.spec?.placementName ?? ""),
+  ]);
+  const parts = [...names].sort().map((name) => partOf(view, name));
+  const taken = targets.filter(({ is }) => is === "taken").map(describeTaken);
+  const { generation } = metadata ?? {};
+  const next: WorkloadStatus = {
+    ...status,
+    ...countsOf(deployments),
+    deployments: deployments.length,
+    placements: parts.map((part) => placementStatus(view, part)),
+    conditions: conditionsOf(view, status?.conditions, {
+      Available: availability(view, parts),
+      DeploymentConflict:
+        taken.length === 0
+          ? undefined
+          : { status: "True", reason: "DeploymentNameTaken", message: taken.join("; ") },
+      Scaling: (spec?.placements ?? []).some(({ scaleSettings }) => scaleSettings.maxReplicas !== undefined)
+        ? { status: "False", reason: "AutoscalingNotSupported", message: NOT_SCALED }
+        : undefined,
+    }),
+    ...(generation !== undefined && { observedGeneration: generation }),
+  };
+  return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
+}
+
+const NOT_SCALED = "nothing acts on maxReplicas and metrics: each city runs minReplicas Instances";
+
+function conditionsOf(
+  { workload, nowMs }: WorkloadStatusView,
+  present: readonly Condition[] | undefined,
+  verdicts: Readonly<Record<string, Verdict | undefined>>,
+): readonly Condition[] {
+  const { generation } = workload.metadata ?? {};
+  const all = Object.entries(verdicts);
+  const gone = all.flatMap(([type, verdict]) => (verdict === undefined ? type : []));
+  const desired = all.flatMap(([type, verdict]) =>
+    verdict === undefined
+      ? []
+      : { type, ...verdict, ...(generation !== undefined && { observedGeneration: generation }) },
+  );
+  return mergeConditions(withoutConditions(present, gone), desired, nowMs);
+}
+
+function countsOf(deployments: readonly WorkloadDeployment[]): ReplicaCounts {
+  const sum = (of: (deployment: WorkloadDeployment) => number | undefined): number =>
+    deployments.reduce((total, deployment) => total + (of(deployment) ?? 0), 0);
+  return {
+    replicas: sum(({ status }) => status?.replicas),
+    currentReplicas: sum(({ status }) => status?.currentReplicas),
+    updatedReplicas: sum(({ status }) => status?.updatedReplicas),
+    desiredReplicas: sum(desiredCount),
+    readyReplicas: sum(({ status }) => status?.readyReplicas),
+  };
+}
+
+function partOf({ deployments, targets }: WorkloadStatusView, name: string): Part {
+  const own = deployments
+    .filter(({ spec }) => spec?.placementName === name)
+    .toSorted((a, b) => ((a.metadata?.name ?? "") < (b.metadata?.name ?? "") ? -1 : 1));
+  const ownTargets = targets.filter(({ placement }) => placement.name === name);
+  const hasNoCity =
+    own.length === 0 && ownTargets.length > 0 && ownTargets.every(({ is }) => is === "unserved");
+  const taken = ownTargets.filter(({ is }) => is === "taken");
+  return {
+    name,
+    deployments: own,
+    isAvailable: own.some(({ status }) => isConditionTrue(status?.conditions, "Available")),
+    hasNoCity,
+    blocks: [
+      ...(hasNoCity ? [noCity(ownTargets)] : []),
+      ...taken.map((target) => ({ reason: "DeploymentNameTaken", message: describeTaken(target) })),
+      ...own.flatMap(({ status }) => {
+        const available = findCondition(status?.conditions, "Available");
+        return available === undefined || available.status === "True" ? [] : available;
+      }),
+    ],
+  };
+}
+
+function noCity(targets: readonly Target[]): Block {
+  const message = `no Location serves a city of the placement: ${targets.map(({ city }) => city).join(", ")}`;
+  return { reason: "NoMatchingLocations", message };
+}
+
+function placementStatus(view: WorkloadStatusView, part: Part): PlacementStatus {
+  const { name, deployments, isAvailable, hasNoCity, blocks } = part;
+  const present = view.workload.status?.placements?.find((it) => it.name === name);
+  const { reason, message } = blocks.find((it) => hasNoCity && it.reason === "NoMatchingLocations") ?? {
+    reason: "NoAvailableDeployments",
+    message: "no deployment of the placement is available",
+  };
+  const available: Verdict = isAvailable
+    ? {
+        status: "True",
+        reason: "AvailableDeploymentFound",
+        message: "a deployment of the placement is available",
+      }
+    : { status: "False", reason, message };
+  return {
+    ...present,
+    name,
+    ...countsOf(deployments),
+    conditions: conditionsOf(view, present?.conditions, { Available: available }),
+  };
+}
+
+function availability({ missingNetworks }: WorkloadStatusView, parts: readonly Part[]): Verdict {
+  if (missingNetworks.length > 0) {
+    const message = `Unable to find networks: ${missingNetworks.join(", ")}`;
+    return { status: "False", reason: "NetworkNotFound", message };
+  }
+  if (parts.some(({ isAvailable }) => isAvailable))
+    return { status: "True", reason: "AvailablePlacementFound", message: "a placement is available" };
+  const none = { reason: "NoAvailablePlacements", message: "no placement is available" };
+  const { reason, message } = worstOf<Block>(
+    none,
+    parts.flatMap(({ blocks }) => blocks),
+  );
+  return { status: "False", reason, message };
+}
