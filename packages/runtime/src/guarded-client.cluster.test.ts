@@ -1,4 +1,4 @@
-/** What the guard of a client does on a real API server. Its rules are in `request-gates.model.test.ts`. */
+/** What the guard of a client does on a real API server. Its rules are in `guard/request-gates.model.test.ts`. */
 import { configMaps, customResourceDefinitions, defineResource } from "@berth/kube";
 import { eventually, sharedTestCluster } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";

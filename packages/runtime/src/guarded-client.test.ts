@@ -141,7 +141,7 @@ it("what one API of a server refuses is not held back from another", async () =>
   const setup = setUp();
   const under = setup.client.under("/a");
   setup.fails = () => ({ kind: "forbidden" });
-  await expect(under.list(nodes)).rejects.toThrow();
+  await expect(under.list(nodes)).rejects.toMatchObject({ failure: { kind: "forbidden" } });
   setup.fails = () => undefined;
   await setup.client.list(nodes);
   await expect(under.list(nodes)).rejects.toMatchObject({ isShared: true });

@@ -23,10 +23,10 @@ import {
 } from "@berth/kube";
 import type { Random } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
+import { OutageLog } from "./guard/outage-log.ts";
+import { RequestGates } from "./guard/request-gates.ts";
+import { ServedApis } from "./guard/served-apis.ts";
 import type { Logger } from "./log.ts";
-import { OutageLog } from "./outage-log.ts";
-import { RequestGates } from "./request-gates.ts";
-import { ServedApis } from "./served-apis.ts";
 import { SharedFailure } from "./shared-failure.ts";
 
 /** Options of a guard. */

@@ -208,15 +208,11 @@ describe("what was written", () => {
 
   it("in one cluster is remembered for this cluster alone", async () => {
     const world = new World();
-    const [here, there] = ["https://here", "https://there"].map((server) => ({
-      ...merge,
-      on: {
-        resource: namespaces,
-        seen: { metadata: { name: "n", uid: server, resourceVersion: "1" } },
-        via: world.clientOf(server),
-      },
-    }));
-    if (here === undefined || there === undefined) throw new Error("two clusters");
+    const inCluster = (server: string): Intent => {
+      const seen = { metadata: { name: "n", uid: server, resourceVersion: "1" } };
+      return { ...merge, on: { resource: namespaces, seen, via: world.clientOf(server) } };
+    };
+    const [here, there] = [inCluster("https://here"), inCluster("https://there")];
     expect(await world.send("1", merge, here, there)).toBeUndefined();
     expect(await world.send("1", here)).toBe(30_000);
     const sent = [{ server: "https://own" }, { server: "https://here" }, { server: "https://there" }];

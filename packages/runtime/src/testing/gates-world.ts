@@ -1,6 +1,6 @@
 import { ApiError, type ApiFailure, type RequestInfo } from "@berth/kube";
 import { createVirtualClock, sleep, type VirtualClock } from "../clock.ts";
-import { type RefusedKind, RequestGates } from "../request-gates.ts";
+import { type RefusedKind, RequestGates } from "../guard/request-gates.ts";
 import { isShared } from "../shared-failure.ts";
 
 export const PATCH: RequestInfo = { verb: "patch", resource: "nodes" };

@@ -1,6 +1,6 @@
 /** Notices that an API is served, by discovery: a cheaper request than a list, and one for all kinds of a group. */
 import { apiVersionOf, type KubeClient, type Resource } from "@berth/kube";
-import { type Clock, sleep } from "./clock.ts";
+import { type Clock, sleep } from "../clock.ts";
 
 /** Time between two reads of one discovery document. Milliseconds. */
 export const DISCOVERY_MS = 5_000;

@@ -1,7 +1,7 @@
 /** One line in the log when requests begin to fail for all of the program, and one when they succeed again. */
 import { type ApiError, describeRequest } from "@berth/kube";
-import type { Clock } from "./clock.ts";
-import type { Logger } from "./log.ts";
+import type { Clock } from "../clock.ts";
+import type { Logger } from "../log.ts";
 import { REFUSED_RETRY_CAP_MS, type RefusedKind } from "./request-gates.ts";
 
 /** Shorter outages are not logged. Outages that begin within this time share one line. Milliseconds. */

@@ -4,9 +4,9 @@
  * answer is the same as for a missing permission, so both are treated alike.
  */
 import { ApiError, describeRequest, isApiError, type RequestInfo } from "@berth/kube";
-import { backoffDelay, type Random } from "./backoff.ts";
-import type { Clock } from "./clock.ts";
-import { SharedFailure } from "./shared-failure.ts";
+import { backoffDelay, type Random } from "../backoff.ts";
+import type { Clock } from "../clock.ts";
+import { SharedFailure } from "../shared-failure.ts";
 
 /** A request of a refused kind is sent again after at most this long. Milliseconds. */
 export const REFUSED_RETRY_CAP_MS = 25_000;

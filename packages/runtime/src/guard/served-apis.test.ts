@@ -1,6 +1,6 @@
 import { ApiError, defineResource, type Resource } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "./clock.ts";
+import { createVirtualClock } from "../clock.ts";
 import { DISCOVERY_MS, ServedApis } from "./served-apis.ts";
 
 const kind = (plural: string, group = "a.test"): Resource =>

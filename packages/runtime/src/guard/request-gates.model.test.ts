@@ -2,9 +2,9 @@
 import type { ApiFailure, RequestInfo } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isShared } from "./shared-failure.ts";
-import { PATCH, world } from "./testing/gates-world.ts";
-import { seededRun } from "./testing/property.ts";
+import { isShared } from "../shared-failure.ts";
+import { PATCH, world } from "../testing/gates-world.ts";
+import { seededRun } from "../testing/property.ts";
 
 const run = seededRun(60, process.env);
 
