@@ -164,6 +164,8 @@ const STAGES: readonly string[] = [
   "node-initialize.yaml",
   "node-heartbeat.yaml",
   "pod-ready.yaml",
+  "pod-fails.yaml",
+  "pod-backs-off.yaml",
   "pod-complete.yaml",
   "pod-delete.yaml",
 ];
