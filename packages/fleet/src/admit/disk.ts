@@ -12,7 +12,10 @@ const GIBIBYTE = 1_000_000_000n * 1024n ** 3n;
 
 export function* diskFaults(disk: Field): Faults {
   const template = disk.get("template");
-  if (!template.isSet) return yield template.required();
+  if (!template.isSet) {
+    yield template.required();
+    return;
+  }
   const spec = template.get("spec");
   const type = spec.get("type");
   // The CRD has the default.
@@ -34,7 +37,10 @@ function* populatorFaults(populator: Field): Faults {
   const [image, filesystem] = [populator.get("image"), populator.get("filesystem")];
   if (image.isSet && !IMAGES.includes(image.get("name").text)) yield image.get("name").notSupported(IMAGES);
   if (!filesystem.isSet) return;
-  if (image.isSet) return yield filesystem.forbidden("may not specify more than 1 populator");
+  if (image.isSet) {
+    yield filesystem.forbidden("may not specify more than 1 populator");
+    return;
+  }
   const type = filesystem.get("type");
   if (!FILESYSTEMS.includes(type.text)) yield type.notSupported(FILESYSTEMS);
 }
@@ -45,11 +51,20 @@ function* resourceFaults(resources: Field, hasImage: boolean): Faults {
     return;
   }
   const requests = resources.get("requests");
-  if (!requests.isSet) return yield requests.required();
+  if (!requests.isSet) {
+    yield requests.required();
+    return;
+  }
   const storage = requests.key("storage");
-  if (!storage.isSet) return yield storage.required();
+  if (!storage.isSet) {
+    yield storage.required();
+    return;
+  }
   const size = quantityOf(storage) ?? 0n;
-  if (size <= 0n) return yield storage.invalid("must be greater than 0");
+  if (size <= 0n) {
+    yield storage.invalid("must be greater than 0");
+    return;
+  }
   const problems = [
     size < 10n * GIBIBYTE && "must be greater than or equal to 10Gi",
     size > 100n * GIBIBYTE && "must be less than or equal to 100Gi",

@@ -31,8 +31,8 @@ const MAX_LISTED = 50;
 export function quoted(value: unknown): string {
   if (value === undefined || value === null) return '""';
   if (typeof value === "object") return Array.isArray(value) ? "[…]" : "{…}";
-  if (typeof value !== "string") return String(value);
-  return JSON.stringify(value.length > MAX_QUOTED ? `${value.slice(0, MAX_QUOTED)}…` : value);
+  const isLong = typeof value === "string" && value.length > MAX_QUOTED;
+  return JSON.stringify(isLong ? `${value.slice(0, MAX_QUOTED)}…` : value);
 }
 
 /** `"DFW", "ORD"` */

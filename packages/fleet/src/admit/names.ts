@@ -19,7 +19,10 @@ export const portName: NameForm = (name) =>
 
 /** A name that a list needs once. */
 export function* nameFaults(name: Field, seen: Set<string>, form: NameForm = dnsLabel): Faults {
-  if (name.text === "") return yield name.required();
+  if (name.text === "") {
+    yield name.required();
+    return;
+  }
   const problem = form(name.text);
   if (problem !== undefined) yield name.invalid(problem);
   yield* name.unique(seen);

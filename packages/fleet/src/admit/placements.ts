@@ -42,7 +42,10 @@ export function* placementFaults(placements: Field, context: PlacementContext): 
 }
 
 function* codeFaults(city: Field, placement: string, workload: string): Faults {
-  if (!CITY.test(city.text)) return yield city.invalid("must be 1 to 16 letters, digits and '-'");
+  if (!CITY.test(city.text)) {
+    yield city.invalid("must be 1 to 16 letters, digits and '-'");
+    return;
+  }
   const { length } = deploymentName(workload, placement, city.text);
   if (workload !== "" && length > MAX_DEPLOYMENT_NAME)
     yield city.invalid(

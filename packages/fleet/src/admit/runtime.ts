@@ -74,7 +74,10 @@ function* attachmentFaults(attachments: Field, volumes: Volumes): Faults {
 
 /** Only a populator makes a filesystem to mount. */
 function* mountFaults(mount: Field, disk: Field): Faults {
-  if (!disk.get("template").isSet) return yield mount.internal("the disk has no template");
+  if (!disk.get("template").isSet) {
+    yield mount.internal("the disk has no template");
+    return;
+  }
   const populator = populatorOf(disk);
   if (!populator.get("image").isSet && !populator.get("filesystem").isSet) yield mount.notFound();
 }

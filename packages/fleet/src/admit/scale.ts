@@ -21,13 +21,19 @@ export function* scaleFaults(settings: Field): Faults {
 }
 
 function* metricFaults(resource: Field): Faults {
-  if (!resource.isSet) return yield resource.required();
+  if (!resource.isSet) {
+    yield resource.required();
+    return;
+  }
   const [name, target] = [resource.get("name"), resource.get("target")];
   if (name.text !== "cpu") yield name.notSupported(["cpu"]);
   const [first, ...others] = ["value", "averageValue", "averageUtilization"]
     .map((it) => target.get(it))
     .filter(({ isSet }) => isSet);
-  if (first === undefined) return yield target.required("must specify a target value");
+  if (first === undefined) {
+    yield target.required("must specify a target value");
+    return;
+  }
   if (first.path.endsWith(".averageUtilization")) {
     if (first.integer < 1) yield first.invalid("must be greater than 0");
   } else if ((quantityOf(first) ?? 0n) <= 0n) yield first.invalid("must be positive");

@@ -12,7 +12,10 @@ export function* sshKeyFaults(template: Field): Faults {
   const { value } = template.get("metadata").get("annotations").key(annotations.sshKeys);
   // The path of the original, without `metadata`.
   const keys = new Field(`${template.path}.annotations[${annotations.sshKeys}]`, value);
-  if (!keys.isSet) return yield keys.required();
+  if (!keys.isSet) {
+    yield keys.required();
+    return;
+  }
   for (const [at, line] of keys.text.trim().split("\n").entries()) {
     const field = new Field(`${keys.path}[${at}]`, line.trim());
     const colon = field.text.indexOf(":");

@@ -120,11 +120,12 @@ export function changed(workload: object, changes: Changes): object {
   return copy;
 }
 
-/** `P.name` → `spec.placements[0].name` */
-export function fieldOf(short: string): string {
-  const [, first = "", rest = ""] = /^(P|T|S|V|R|C|VM)((?:[.[].*)?)$/.exec(short) ?? [];
-  if (first === "") return short;
-  return `${(BEGINNINGS[first] ?? "").replaceAll(/\/(\d+)/g, "[$1]").replaceAll("/", ".")}${rest}`;
+/** `Required P.name` → `Required spec.placements[0].name` */
+export function named(fault: string): string {
+  return fault.replace(/ (P|T|S|V|R|C|VM)(?=[.[]|$)/, (_, short: string) => {
+    const path = BEGINNINGS[short] ?? short;
+    return ` ${path.replaceAll(/\/(\d+)/g, "[$1]").replaceAll("/", ".")}`;
+  });
 }
 
 /** `<type> <field>` of each fault. */

@@ -1,0 +1,108 @@
+import type { ReviewIo } from "@berth/host";
+import type { AdmissionRequest } from "@berth/runtime";
+import { describe, expect, it } from "vitest";
+import { DEFAULT_CATALOG, type FleetSpec } from "../fleet/document.ts";
+import { type FleetInForce, fleetAdmission } from "./review.ts";
+import { changed, machineWorkload, sandboxWorkload } from "./testing/workloads.ts";
+
+const spec: FleetSpec = {
+  mode: "single",
+  cell: "single",
+  cities: ["AMS"],
+  networking: "Auto",
+  provider: "pods",
+  catalog: DEFAULT_CATALOG,
+  providers: { users: [], groups: [] },
+};
+const inForce: FleetInForce = {
+  policy: {},
+  spec,
+  self: "berth",
+  networking: () => true,
+  cities: () => ["DFW"],
+};
+const env = { installation: "berth", spec: { failurePolicy: "Ignore", podFailurePolicy: "Ignore" } } as const;
+const [workloads, managed] = fleetAdmission.reviews;
+
+const request = (object: object): AdmissionRequest => ({
+  uid: "u",
+  kind: { group: "compute.datumapis.com", version: "v1alpha", kind: "Workload" },
+  resource: { group: "compute.datumapis.com", version: "v1alpha", resource: "workloads" },
+  operation: "CREATE",
+  namespace: "default",
+  object,
+  userInfo: { username: "alice", uid: "u1", groups: ["dev"], extra: { a: ["b"] } },
+});
+
+/** Answers `denied` for the network `red`, and notes what is asked. */
+function accessOf(asked: unknown[] = []): ReviewIo {
+  return {
+    accessReview: (question) => {
+      asked.push(question);
+      const isDenied = question.resourceAttributes?.name === "red";
+      return Promise.resolve(isDenied ? { kind: "denied", message: "" } : { kind: "allowed" });
+    },
+    namespaceLabels: () => Promise.resolve(undefined),
+  };
+}
+
+const networks = (...names: readonly string[]): object =>
+  changed(sandboxWorkload, { "S/networkInterfaces": names.map((name) => ({ network: { name } })) });
+
+describe("the review of a Workload", () => {
+  it("A7 asks once about each network, and denies with a cause for each interface", async () => {
+    const asked: unknown[] = [];
+    const answer = await workloads?.answer(inForce, request(networks("red", "blue", "red")), accessOf(asked));
+    expect(asked).toMatchObject([
+      { user: "alice", uid: "u1", groups: ["dev"], extra: { a: ["b"] }, resourceAttributes: { name: "red" } },
+      { resourceAttributes: { name: "blue" } },
+    ]);
+    const cause = (at: number): object => ({
+      reason: "FieldValueForbidden",
+      field: `spec.template.spec.networkInterfaces[${at}].network`,
+      message: "Forbidden: you may not use network red",
+    });
+    expect(answer).toEqual({ allowed: false, causes: [cause(0), cause(2)] });
+  });
+
+  it("asks about no network while networking is off, and takes the cities of the Fleet", async () => {
+    const off = { ...inForce, networking: () => false };
+    const asked: unknown[] = [];
+    const answer = await workloads?.answer(off, request(sandboxWorkload), accessOf(asked));
+    expect(answer).toMatchObject({ allowed: false, causes: [{ message: expect.stringContaining('"AMS"') }] });
+    const inAmsterdam = changed(sandboxWorkload, { "P/cityCodes": ["AMS"] });
+    expect(await workloads?.answer(off, request(inAmsterdam), accessOf(asked))).toEqual({ allowed: true });
+    expect(asked).toEqual([]);
+  });
+
+  it("warns when it does not show all faults", async () => {
+    const annotations = { "compute.datumapis.com/ssh-keys": "a\n".repeat(1000) };
+    const object = changed(machineWorkload, { "T/metadata/annotations": annotations });
+    const answer = await workloads?.answer(inForce, request(object), accessOf());
+    expect(answer?.causes).toHaveLength(200);
+    expect(answer?.warnings).toEqual(["only the first 200 faults of the Workload are shown"]);
+  });
+});
+
+describe("8.7 the API server", () => {
+  const asks = (given: Partial<FleetInForce>): readonly boolean[] =>
+    fleetAdmission.reviews.map((review) => review.when({ ...inForce, ...given }, env) !== undefined);
+
+  it("8.7 asks in mode single", () => {
+    expect(asks({})).toEqual([true, true]);
+  });
+
+  it("8.7 asks about nothing in a cell", () => {
+    expect(asks({ spec: { ...spec, mode: "cell", cell: "dfw-01" } })).toEqual([false, false]);
+  });
+
+  it("does not ask about what Berth manages before Berth knows its own name", () => {
+    expect(asks({ self: undefined })).toEqual([true, false]);
+  });
+});
+
+it("3.3 a write of a user is denied without causes, so it is a 403", async () => {
+  const instance = { ...request({}), operation: "DELETE" } as const;
+  const answer = await managed?.answer(inForce, instance, accessOf());
+  expect(answer).toEqual({ allowed: false, message: expect.stringMatching(/^managed by compute/) });
+});
