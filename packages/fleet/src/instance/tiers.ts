@@ -32,10 +32,18 @@ export function awaitsQuota({ spec }: Instance): boolean {
  * deletion. The transition time of QuotaGranted is no anchor: it may be that of the default in the CRD, which is 1970.
  */
 export function lookEveryMs(instance: Instance, nowMs: number): number {
-  const { creationTimestamp, deletionTimestamp, uid = "" } = instance.metadata ?? {};
+  const { deletionTimestamp, uid = "" } = instance.metadata ?? {};
   const waits = deletionTimestamp ? hasFinalizer(instance, finalizers.claim) : awaitsQuota(instance);
-  const sinceMs = fromTime(deletionTimestamp ?? creationTimestamp) ?? nowMs;
-  return jittered(waits ? tierMs(nowMs - sinceMs) : RUNNING_MS, uid);
+  return jittered(waits ? tierMs(waitedMs(instance, nowMs)) : RUNNING_MS, uid);
+}
+
+/** `15s`: the tier of an Instance that waits for its claim, as a label of metrics. */
+export function tierName(instance: Instance, nowMs: number): string {
+  return `${tierMs(waitedMs(instance, nowMs)) / SECOND_MS}s`;
+}
+
+function waitedMs({ metadata }: Instance, nowMs: number): number {
+  return nowMs - (fromTime(metadata?.deletionTimestamp ?? metadata?.creationTimestamp) ?? nowMs);
 }
 
 /**
