@@ -1,0 +1,150 @@
+import { describe, expect, it } from "vitest";
+import type { Instance, InstanceSpec, SandboxContainer } from "../api/workload.ts";
+import { buildPod } from "./build.ts";
+import { anInstance, catalog } from "./testing/instances.ts";
+
+const instanceType = "datumcloud/d1-standard-2";
+const container = (name: string, more: Partial<SandboxContainer> = {}): SandboxContainer => ({
+  name,
+  image: "registry.test/app:1",
+  ...more,
+});
+const running = (
+  containers: readonly SandboxContainer[],
+  more: Partial<InstanceSpec> = {},
+  type = instanceType,
+) => anInstance({ runtime: { resources: { instanceType: type }, sandbox: { containers } }, ...more });
+const built = (instance: Instance) => {
+  const result = buildPod(instance, catalog);
+  return "pod" in result ? result.pod : result.fault;
+};
+const size = { cpu: "1000m", memory: "2048Mi" };
+const whole = { requests: size, limits: size };
+
+describe("the pod of an Instance", () => {
+  it("has its name, labels, annotations, owner and size, and no rights in the cell", () => {
+    expect(built(anInstance())).toEqual({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        namespace: "ns-u",
+        name: "w-us-dfw-0",
+        labels: { app: "web", "compute.datumapis.com/instance-index": "0" },
+        annotations: { team: "shop" },
+        ownerReferences: [
+          {
+            apiVersion: "compute.datumapis.com/v1alpha",
+            kind: "Instance",
+            name: "w-us-dfw-0",
+            uid: "i-1",
+            controller: true,
+            blockOwnerDeletion: true,
+          },
+        ],
+      },
+      spec: {
+        restartPolicy: "Always",
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        securityContext: { seccompProfile: { type: "RuntimeDefault" } },
+        containers: [{ name: "app", image: "registry.test/app:1", resources: whole }],
+      },
+    });
+  });
+
+  it("has the variables, ports, mounts, volumes and pull secrets of its sandbox", () => {
+    const env = [{ name: "KEY", valueFrom: { secretKeyRef: { name: "keys", key: "k" } } }];
+    const volumes = [
+      { name: "config", configMap: { name: "settings" } },
+      { name: "keys", secret: { secretName: "keys", defaultMode: 0o400 } },
+    ];
+    const ports = [
+      { name: "http", port: 8080 },
+      { name: "dns", port: 53, protocol: "UDP" },
+    ] as const;
+    const volumeAttachments = volumes.map(({ name }) => ({ name, mountPath: `/etc/${name}` }));
+    const imagePullSecrets = [{ name: "registry" }];
+    const containers = [container("app", { env, ports, volumeAttachments })];
+    const runtime = { resources: { instanceType }, sandbox: { containers, imagePullSecrets } };
+    expect(built(anInstance({ volumes, runtime }))).toMatchObject({
+      spec: {
+        imagePullSecrets,
+        volumes,
+        containers: [
+          {
+            name: "app",
+            env,
+            ports: [
+              { name: "http", containerPort: 8080, protocol: "TCP" },
+              { name: "dns", containerPort: 53, protocol: "UDP" },
+            ],
+            volumeMounts: [
+              { name: "config", mountPath: "/etc/config" },
+              { name: "keys", mountPath: "/etc/keys" },
+            ],
+          },
+        ],
+      },
+    });
+  });
+});
+
+describe("the size of a pod", () => {
+  const limits = { cpu: "250m", memory: "64Mi" };
+  it.each<[string, readonly SandboxContainer[], unknown, readonly unknown[]]>([
+    ["is the only container's", [container("a")], undefined, [whole]],
+    ["is shared by several containers", [container("a"), container("b")], whole, [undefined, undefined]],
+    [
+      "is that of limits, where each container has both",
+      [container("a", { resources: { limits } })],
+      undefined,
+      [{ limits }],
+    ],
+    [
+      "is that of the type, where one container has limits",
+      [container("a", { resources: { limits } }), container("b", { resources: { limits: { cpu: "1" } } })],
+      whole,
+      [{ limits }, { limits: { cpu: "1" } }],
+    ],
+  ])("%s", (_, containers, ofPod, ofContainers) => {
+    const pod = built(running(containers));
+    expect(pod).toMatchObject({ spec: { containers: containers.map(({ name }) => ({ name })) } });
+    const { spec } = typeof pod === "string" ? {} : pod;
+    expect([spec?.resources, spec?.containers.map(({ resources }) => resources)]).toEqual([
+      ofPod,
+      ofContainers,
+    ]);
+  });
+
+  it("needs no catalog where each container has limits", () => {
+    expect(built(running([container("a", { resources: { limits } })], {}, "gone"))).toHaveProperty("spec");
+  });
+});
+
+describe("an Instance that pods cannot run", () => {
+  const disk = { name: "data", disk: {} };
+  it.each<[string, Instance, string]>([
+    [
+      "a virtual machine",
+      anInstance({ runtime: { resources: { instanceType }, virtualMachine: { volumeAttachments: [] } } }),
+      "The provider pods runs sandboxes only. A virtual machine needs an external provider.",
+    ],
+    [
+      "a disk",
+      anInstance({ volumes: [disk] }),
+      "The provider pods mounts ConfigMaps and Secrets only. Remove volume data, or use an external provider.",
+    ],
+    [
+      "a volume without a path",
+      running([container("app", { volumeAttachments: [{ name: "config" }] })]),
+      "Container app attaches volume config without a mountPath. Add one.",
+    ],
+    [
+      "a type that the catalog does not have",
+      running([container("app")], {}, "constructor"),
+      "The catalog of this cell has no instance type constructor. Choose another type.",
+    ],
+  ])("has a fault: %s", (_, instance, fault) => {
+    expect(buildPod(instance, catalog)).toEqual({ fault });
+  });
+});
