@@ -1,5 +1,5 @@
 /** Writes the Pod of an Instance. Pure. */
-import { apiVersionOf, type Container, type Pod, type PodSpec, type Volume } from "@berth/kube";
+import { apiVersionOf, type Container, type Pod, type PodSpec, type ResourceRequirements, type Volume } from "@berth/kube";
 import {
   type Instance,
   type InstanceRuntime,
@@ -47,7 +47,7 @@ export function buildPod(instance: Instance, catalog: Catalog): BuiltPod {
         ...isolation,
         restartPolicy: "Always",
         ...(sandbox.imagePullSecrets && { imagePullSecrets: sandbox.imagePullSecrets }),
-        containers: sandbox.containers.map((one) => ({ ...containerOf(one), ...resources.ofContainer })),
+        containers: sandbox.containers.map((one) => containerOf(one, resources.ofContainer)),
         ...resources.ofPod,
         ...(spec.volumes && { volumes: spec.volumes.map(volumeOf) }),
       },
@@ -78,7 +78,10 @@ function faultOf(
   return undefined;
 }
 
-function containerOf({ name, image, env, ports, volumeAttachments, resources }: SandboxContainer): Container {
+function containerOf(
+  { name, image, env, ports, volumeAttachments, resources }: SandboxContainer,
+  whole: ResourceRequirements | undefined,
+): Container {
   return {
     name,
     image,
@@ -93,7 +96,7 @@ function containerOf({ name, image, env, ports, volumeAttachments, resources }: 
     ...(volumeAttachments && {
       volumeMounts: volumeAttachments.map((it) => ({ name: it.name, mountPath: it.mountPath ?? "" })),
     }),
-    ...(resources && { resources }),
+    ...((whole ?? resources) && { resources: whole ?? resources }),
   };
 }
 
@@ -102,7 +105,7 @@ function volumeOf({ name, configMap, secret }: NonNullable<InstanceSpec["volumes
 }
 
 interface Sized {
-  readonly ofContainer?: Pick<Container, "resources">;
+  readonly ofContainer?: ResourceRequirements;
   readonly ofPod?: Pick<PodSpec, "resources">;
 }
 
@@ -116,6 +119,6 @@ function resourcesOf(
   if (size === undefined)
     return { fault: `The catalog of this cell has no instance type ${instanceType}. Choose another type.` };
   const amounts = { cpu: `${size.millicores}m`, memory: `${size.mebibytes}Mi` };
-  const whole = { resources: { requests: amounts, limits: amounts } };
-  return containers.length === 1 ? { ofContainer: whole } : { ofPod: whole };
+  const whole = { requests: amounts, limits: amounts };
+  return containers.length === 1 ? { ofContainer: whole } : { ofPod: { resources: whole } };
 }

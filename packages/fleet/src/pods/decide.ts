@@ -17,7 +17,7 @@ export interface PodView {
   /** A scheduling gate remains. */
   readonly isGated: boolean;
   readonly catalog: Catalog;
-  /** The answer of the API server, where it refused the last Pod of this Instance (403, 422). */
+  /** The answer of the API server, where it refused the last Pod of this Instance: it is forbidden, invalid, or exists. */
   readonly refusal?: string | undefined;
 }
 
