@@ -9,6 +9,11 @@ export const optionalText = (what: string): z.ZodType => z.string().optional().d
 
 export const int32 = (): z.ZodInt32 => z.int32().meta({ format: "int32" });
 
+/** Rules about an update hold where no webhook guards objects. Only the API server can check them. */
+export const onUpdate = (
+  ...rules: readonly { readonly rule: string; readonly message: string; readonly fieldPath?: string }[]
+): Readonly<Record<string, unknown>> => ({ "x-kubernetes-validations": rules });
+
 /** A list that the API server keeps unique by a field, and that appliers may share. */
 export const listByName = (item: z.ZodType, max: number): z.ZodArray =>
   z
@@ -49,7 +54,7 @@ const metric = z.strictObject({
     .describe("A resource that the Instances use."),
 });
 
-/** The API server takes `minReplicas: 0`, and admission refuses it: so an older object can still be read and changed. */
+/** The API server takes `minReplicas: 0`. Admission refuses it, and says why. */
 export const scaleSettings: z.ZodObject = z.strictObject({
   minReplicas: int32().min(0).max(1000).describe("Instances in each city."),
   maxReplicas: int32().optional().describe("Kept and checked. Nothing acts on it."),

@@ -67,8 +67,8 @@ function enumOf(json: Json): JSONSchemaProps {
 function safeBounds({ type, minimum, maximum, ...json }: Json): JSONSchemaProps {
   if (type !== "integer") return {};
   const int32 = json["format"] === "int32" ? [-(2 ** 31), 2 ** 31 - 1] : [];
-  const implied: readonly unknown[] = [undefined, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, ...int32];
-  const bounds = Object.entries({ minimum, maximum }).filter(([, bound]) => !implied.includes(bound));
+  const implied = new Set<unknown>([undefined, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, ...int32]);
+  const bounds = Object.entries({ minimum, maximum }).filter(([, bound]) => !implied.has(bound));
   return {
     format: typeof json["format"] === "string" ? json["format"] : "int64",
     ...dropped(["minimum", "maximum"]),
