@@ -130,6 +130,12 @@ describe("R12 the reason that blocks most is shown", () => {
     expect(ready(["", T, programmed, available])).toEqual([`Ready=${expected}`]);
   });
 
+  it("of equal ones the first type counts, in any order", () => {
+    const others = ["B=False/Second: n", "A=False/First: m"];
+    expect(ready(["", T, PENDING, PENDING], others)).toEqual(["Ready=False/First: m"]);
+    expect(ready(["", T, PENDING, PENDING], others.toReversed())).toEqual(["Ready=False/First: m"]);
+  });
+
   it("conditions of others compete as well, but True ones do not", () => {
     const others = ["ReferencedDataReady=False/AwaitingPropagation: m", "Other=True/ImageUnavailable"];
     expect(ready(["", T, PENDING, PENDING], others)).toEqual(["Ready=False/AwaitingPropagation: m"]);

@@ -78,13 +78,15 @@ function failedNetwork({ message }: Condition): Answer {
   return { status: "False", reason: "NetworkFailedToCreate", message };
 }
 
-/** The reason with the highest rank. Of equal ones the first counts, and Programmed comes last. */
+/** The reason with the highest rank. Of equal ones the first type counts, in whatever order they are stored. */
 function blocking(conditions: readonly Condition[], programmed: Condition | undefined): Answer {
   const says = programmed && !["Pending", "PendingProgramming"].includes(programmed.reason);
   const start: Ranked = says
     ? { rank: 0, answer: answerOf(programmed) }
     : { rank: -1, answer: { ...NOT_PROGRAMMED, status: "False" } };
-  const others = conditions.filter(({ type }) => !NOT_COMPETING.includes(type));
+  const others = conditions
+    .filter(({ type }) => !NOT_COMPETING.includes(type))
+    .toSorted((a, b) => (a.type < b.type ? -1 : 1));
   return [...others, ...(programmed ? [programmed] : [])].filter(competes).reduce(higher, start).answer;
 }
 

@@ -1,6 +1,7 @@
 /** One Instance with its claim and its pod, and the effect of each decision on them. */
 import type { Pod } from "@berth/kube";
 import { toTime } from "@berth/runtime";
+import { claimName } from "../../api/keys.ts";
 import type { ResourceClaim } from "../../api/quota.ts";
 import type { Instance } from "../../api/workload.ts";
 import { decideInstance } from "../decide.ts";
@@ -27,7 +28,7 @@ export class Cell {
   }
 
   get claim(): ResourceClaim | undefined {
-    return this.claims.get("instance-w-us-dfw-0");
+    return this.claims.get(claimName(this.instance?.metadata?.name ?? ""));
   }
 
   view(): InstanceView {
