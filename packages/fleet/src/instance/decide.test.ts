@@ -197,7 +197,7 @@ it("R21 a failure of the quota service is stored, and the next look is planned",
     "QuotaGranted=False/QuotaBackendUnavailable: 503",
   );
   expect(decision.recheckAfterMs).toBeLessThanOrEqual(1000);
-  expect(decision.waitsFor).toBe("Quota");
+  expect(decision.waitsFor).toBe("The quota service");
 });
 
 it("R17 an Instance without spec, status and controller is decided about", () => {
@@ -336,7 +336,7 @@ describe("an Instance that is being deleted", () => {
     cell.pod = { ...readyPod, metadata: { ...readyPod.metadata, ownerReferences: [] } };
     cell.claims.set("instance-w-us-dfw-0", aClaim({ uid: "uid-0" }));
     expect(cell.settle()).toEqual(["finalizers"]);
-    expect(cell.claim?.metadata?.labels?.[labels.instanceUid]).toBe("uid-0");
+    expect(cell.claims.get("instance-w-us-dfw-0")?.metadata?.labels?.[labels.instanceUid]).toBe("uid-0");
   });
 
   it("has nothing of ours left to do without our finalizers", () => {

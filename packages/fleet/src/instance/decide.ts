@@ -2,21 +2,16 @@
  * Decides about one Instance: quota, network, provider and readiness become one status, and one patch of gates and
  * finalizers. Pure.
  */
-import type { Condition } from "@berth/kube";
-import { findCondition, fromTime, hasFinalizer, mergeConditions, withoutConditions } from "@berth/runtime";
+import { findCondition, hasFinalizer, mergeConditions, withoutConditions } from "@berth/runtime";
 import { finalizers, gates } from "../api/keys.ts";
 import type { Instance, InstanceStatus } from "../api/workload.ts";
 import { decidePod } from "../pods/decide.ts";
+import { coalesceMs, saysTheSame } from "./due.ts";
 import { evaluateQuota, type QuotaResult } from "./quota.ts";
 import { isFailure, readiness } from "./ready.ts";
 import { decideRelease } from "./release.ts";
-import { awaitsQuota, combine } from "./tiers.ts";
+import { awaitsQuota, combine, gatesOf } from "./tiers.ts";
 import type { Contribution, InstanceDecision, InstanceView, NetworkSeen, News } from "./view.ts";
-
-/** A new Instance reports that it waits only after this time, ms: a quick grant makes one status of two. */
-export const COALESCE_MS = 100;
-/** A new pod is reported as not ready only after this time, ms. Creation times have whole seconds, hence one more. */
-export const POD_START_MS = 2000;
 
 export function decideInstance(view: InstanceView): InstanceDecision {
   const { instance, provider } = view;
@@ -26,7 +21,7 @@ export function decideInstance(view: InstanceView): InstanceDecision {
   const contribution = pods?.contribution ?? { conditions: [] };
   const quota = evaluateQuota(view);
   const status = nextStatus(view, quota, contribution);
-  const waitMs = status && coalesces(view, status);
+  const waitMs = status && coalesceMs(view, status);
   const due = waitMs === undefined ? status : undefined;
   const news = due === undefined ? [] : [...(quota.news ? [quota.news] : []), ...readyNews(instance, due)];
   const recheckAfterMs = combine(quota.recheckAfterMs, contribution.recheckAfterMs, waitMs || undefined);
@@ -37,13 +32,9 @@ export function decideInstance(view: InstanceView): InstanceDecision {
     ...(news.length > 0 && { news }),
     ...(recheckAfterMs !== undefined && {
       recheckAfterMs,
-      waitsFor: recheckAfterMs === quota.recheckAfterMs ? "Quota" : "Provider",
+      waitsFor: recheckAfterMs === quota.recheckAfterMs ? "The quota service" : "The provider",
     }),
   };
-}
-
-function gatesOf({ spec }: Instance): readonly { readonly name: string }[] {
-  return spec?.controller?.schedulingGates ?? [];
 }
 
 /** The status to store. `undefined`: the stored one says the same. */
@@ -87,58 +78,6 @@ function addressed(stored: InstanceStatus | undefined, networkIP: string | undef
     networkInterfaces: [{ ...first, assignments: { ...first?.assignments, networkIP } }, ...rest],
   };
 }
-
-/**
- * A newer generation alone is no news, since only gates may change in a spec. The exception is QuotaGranted while it
- * opens a gate: a grant of another generation does not count.
- */
-function saysTheSame(next: InstanceStatus, instance: Instance): boolean {
-  const stored = instance.status;
-  const isSame = (condition: Condition): boolean => {
-    const { type, status, reason, message, observedGeneration } = condition;
-    const present = findCondition(stored?.conditions, type);
-    if (present === condition) return true;
-    if (
-      type === "QuotaGranted" &&
-      awaitsQuota(instance) &&
-      present?.observedGeneration !== observedGeneration
-    )
-      return false;
-    return present?.status === status && present.reason === reason && present.message === message;
-  };
-  return (
-    next.networkInterfaces === stored?.networkInterfaces &&
-    next.controller?.observedTemplateHash === stored?.controller?.observedTemplateHash &&
-    (next.conditions ?? []).every(isSame)
-  );
-}
-
-/**
- * Ms until a status is due that a better one may replace soon; 0: an event brings the next look. `undefined`: it is due
- * now.
- */
-function coalesces(view: InstanceView, next: InstanceStatus): number | undefined {
-  const { instance, nowMs, firstSeenMs, provider } = view;
-  const ready = findCondition(next.conditions, "Ready");
-  const granted = findCondition(next.conditions, "QuotaGranted");
-  if (awaitsQuota(instance)) {
-    const leftMs = firstSeenMs + COALESCE_MS - nowMs;
-    const isWaiting = ready?.reason === "SchedulingGatesPresent" && granted?.status !== "True";
-    return isWaiting && leftMs > 0 ? leftMs : undefined;
-  }
-  const { conditions } = instance.status ?? {};
-  const isNews =
-    findCondition(conditions, "Ready")?.status === "True" ||
-    findCondition(conditions, "QuotaGranted")?.status !== granted?.status;
-  if (provider.is !== "pods" || isNews || !STARTING.has(ready?.reason ?? "")) return undefined;
-  if (provider.pod.is !== "there") return 0;
-  const createdMs = fromTime(provider.pod.value.metadata?.creationTimestamp) ?? -Infinity;
-  const leftMs = createdMs + POD_START_MS - nowMs;
-  return leftMs > 0 ? leftMs : undefined;
-}
-
-/** Reasons of Ready while a pod starts. */
-const STARTING: ReadonlySet<string> = new Set(["PendingProgramming", "Provisioning", "Pending"]);
 
 /** The gates that nothing opens yet. */
 function remaining(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { anInstance, BORN, condition } from "./testing/views.ts";
-import { combine, lookEveryMs, tierMs, tierName } from "./tiers.ts";
+import { combine, lookEveryMs, tierMs } from "./tiers.ts";
 
 const MINUTE = 60;
 
@@ -45,15 +45,6 @@ describe("the time between two looks", () => {
     expect(Math.min(...waits)).toBeGreaterThanOrEqual(13_500);
     expect(new Set(waits).size).toBeGreaterThan(100);
     expect(lookEveryMs(anInstance(), at(120))).toBe(lookEveryMs(anInstance(), at(130)));
-  });
-
-  it("has the name of its tier in metrics", () => {
-    expect([5, 120, 400, 5000].map((age) => tierName(anInstance(), at(age)))).toEqual([
-      "1s",
-      "15s",
-      "60s",
-      "300s",
-    ]);
   });
 
   it("is half an hour for an Instance that waits for no quota", () => {

@@ -22,9 +22,13 @@ export function tierMs(ageMs: number): number {
 /** Between looks at the claim of an Instance for which nothing waits. */
 const RUNNING_MS = 30 * MINUTE_MS;
 
+export function gatesOf({ spec }: Instance): readonly { readonly name: string }[] {
+  return spec?.controller?.schedulingGates ?? [];
+}
+
 /** While this gate is there, the Instance waits for quota. */
-export function awaitsQuota({ spec }: Instance): boolean {
-  return spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota) ?? false;
+export function awaitsQuota(instance: Instance): boolean {
+  return gatesOf(instance).some(({ name }) => name === gates.quota);
 }
 
 /**
@@ -32,18 +36,10 @@ export function awaitsQuota({ spec }: Instance): boolean {
  * deletion. The transition time of QuotaGranted is no anchor: it may be that of the default in the CRD, which is 1970.
  */
 export function lookEveryMs(instance: Instance, nowMs: number): number {
-  const { deletionTimestamp, uid = "" } = instance.metadata ?? {};
+  const { creationTimestamp, deletionTimestamp, uid = "" } = instance.metadata ?? {};
   const waits = deletionTimestamp ? hasFinalizer(instance, finalizers.claim) : awaitsQuota(instance);
-  return jittered(waits ? tierMs(waitedMs(instance, nowMs)) : RUNNING_MS, uid);
-}
-
-/** `15s`: the tier of an Instance that waits for its claim, as a label of metrics. */
-export function tierName(instance: Instance, nowMs: number): string {
-  return `${tierMs(waitedMs(instance, nowMs)) / SECOND_MS}s`;
-}
-
-function waitedMs({ metadata }: Instance, nowMs: number): number {
-  return nowMs - (fromTime(metadata?.deletionTimestamp ?? metadata?.creationTimestamp) ?? nowMs);
+  const sinceMs = fromTime(deletionTimestamp ?? creationTimestamp) ?? nowMs;
+  return jittered(waits ? tierMs(nowMs - sinceMs) : RUNNING_MS, uid);
 }
 
 /**

@@ -13,7 +13,7 @@ export interface InstanceView {
   readonly nowMs: number;
   /**
    * Wall time, ms, at which this process first saw the Instance. A creationTimestamp has whole seconds, which is too
-   * coarse for `COALESCE_MS`.
+   * coarse for waits of 100 ms.
    */
   readonly firstSeenMs: number;
   readonly catalog: Catalog;

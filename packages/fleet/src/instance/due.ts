@@ -1,0 +1,63 @@
+/** Whether a status is worth a write, and when: writes of thousands of Instances add up. Pure. */
+import type { Condition } from "@berth/kube";
+import { findCondition, fromTime } from "@berth/runtime";
+import type { Instance, InstanceStatus } from "../api/workload.ts";
+import { awaitsQuota } from "./tiers.ts";
+import type { InstanceView } from "./view.ts";
+
+/** A new Instance reports that it waits only after this time, ms: a quick grant makes one status of two. */
+const COALESCE_MS = 100;
+/** A new pod is reported as not ready only after this time, ms. Creation times have whole seconds, hence one more. */
+const POD_START_MS = 2000;
+
+/**
+ * A newer generation alone is no news, since only gates may change in a spec. The exception is QuotaGranted while it
+ * opens a gate: a grant of another generation does not count.
+ */
+export function saysTheSame(next: InstanceStatus, instance: Instance): boolean {
+  const stored = instance.status;
+  const isSame = (condition: Condition): boolean => {
+    const { type, status, reason, message, observedGeneration } = condition;
+    const present = findCondition(stored?.conditions, type);
+    if (present === condition) return true;
+    if (
+      type === "QuotaGranted" &&
+      awaitsQuota(instance) &&
+      present?.observedGeneration !== observedGeneration
+    )
+      return false;
+    return present?.status === status && present.reason === reason && present.message === message;
+  };
+  return (
+    next.networkInterfaces === stored?.networkInterfaces &&
+    next.controller?.observedTemplateHash === stored?.controller?.observedTemplateHash &&
+    (next.conditions ?? []).every(isSame)
+  );
+}
+
+/**
+ * Ms until a status is due that a better one may replace soon; 0: an event brings the next look. `undefined`: it is due
+ * now.
+ */
+export function coalesceMs(view: InstanceView, next: InstanceStatus): number | undefined {
+  const { instance, nowMs, firstSeenMs, provider } = view;
+  const stored = instance.status?.conditions;
+  const ready = findCondition(next.conditions, "Ready");
+  const granted = findCondition(next.conditions, "QuotaGranted");
+  if (awaitsQuota(instance)) {
+    const leftMs = firstSeenMs + COALESCE_MS - nowMs;
+    const isWaiting = ready?.reason === "SchedulingGatesPresent" && granted?.status !== "True";
+    return isWaiting && leftMs > 0 ? leftMs : undefined;
+  }
+  const isNews =
+    findCondition(stored, "Ready")?.status === "True" ||
+    findCondition(stored, "QuotaGranted")?.status !== granted?.status;
+  if (provider.is !== "pods" || isNews || !STARTING.has(ready?.reason ?? "")) return undefined;
+  if (provider.pod.is !== "there") return 0;
+  const createdMs = fromTime(provider.pod.value.metadata?.creationTimestamp) ?? -Infinity;
+  const leftMs = createdMs + POD_START_MS - nowMs;
+  return leftMs > 0 ? leftMs : undefined;
+}
+
+/** Reasons of Ready while a pod starts. */
+const STARTING: ReadonlySet<string> = new Set(["PendingProgramming", "Provisioning", "Pending"]);
