@@ -32,10 +32,10 @@ export const nodeCapabilities: readonly NodeCapability<CapabilityFlags, OnceFlag
   deschedule,
 ];
 
-export const capabilities: readonly Pick<Capability<never>, "name" | "kinds" | "foreignKinds" | "permissions">[] = [
-  ...nodeCapabilities,
-  fleet,
-];
+export const capabilities: readonly Pick<
+  Capability<never>,
+  "name" | "kinds" | "foreignKinds" | "permissions"
+>[] = [...nodeCapabilities, fleet];
 
 /** The capabilities whose pods `clean --restart-pods` restarts. */
 export const RESTARTS_PODS: readonly string[] = [architecture.name];

@@ -1,4 +1,6 @@
 /** The composition root: builds a running Berth from the listed capabilities. */
+
+import { fleet } from "@berth/fleet";
 import {
   type AdmissionSettings,
   createHost,
@@ -38,7 +40,6 @@ import {
   type RunEnd,
   systemClock,
 } from "@berth/runtime";
-import { fleet } from "@berth/fleet";
 import { type CapabilityFlags, nodeCapabilities } from "./capabilities.ts";
 import { documentKinds } from "./kinds.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";

@@ -1,22 +1,67 @@
-/** The fleet that this process runs: from a document `Fleet` or from flags, with its connection to the quota service. */
+/** The fleet that this process runs, with its connection to the quota service. */
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import {
+  type FleetFlags,
+  type FleetSettings,
+  fleetKind,
+  fleetOfFlags,
+  type OriginalFlags,
+  type OriginalSettings,
+  readOperator,
+} from "@berth/fleet";
 import type { Documents } from "@berth/host";
-import { type FleetSettings, type FleetSpec, fleetKind, fleetOfFlags, type FleetFlags } from "@berth/fleet";
 import { connect, loadKubeconfig } from "@berth/kube";
 import type { CommandDeps } from "./command-deps.ts";
+import { refuseFaults, unreadable } from "./config/settings.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { VERSION } from "./version.ts";
 
-/** `undefined`: this process runs no fleet. @throws CommandError when document and flags disagree. */
-export function fleetSpecOf(flags: FleetFlags, settings: Documents): FleetSpec | undefined {
-  const document = settings.specOf(fleetKind);
-  const read = fleetOfFlags(flags, document);
-  if (read !== undefined && "problem" in read) throw new CommandError(read.problem, exitCodes.usage);
-  return read?.spec;
+/** Flags that say what this process does about Workloads, those of the original included. */
+export interface FleetOptions extends FleetFlags, OriginalFlags {
+  readonly leaderElectNamespace?: string;
+  readonly enableManagementControllers?: boolean;
+  readonly federationKubeconfig?: string;
 }
 
-/** Opens the connection of the quota service. The caller disposes of it. */
+type Read = Partial<Omit<OriginalSettings, "fleet">> & Pick<FleetSettings, "spec">;
+
+/**
+ * Reads the document `Fleet`, the flags, or the configuration of the original. `undefined`: there is no fleet.
+ * @throws CommandError when they disagree, or with all faults of the file.
+ */
+export async function readFleet(
+  options: FleetOptions,
+  settings: Documents,
+  folder: string,
+): Promise<Read | undefined> {
+  const refuse = (message: string): never => {
+    throw new CommandError(message, exitCodes.usage);
+  };
+  if (options.enableManagementControllers || options.federationKubeconfig)
+    refuse("this release has the modes single and cell; it carries no Workloads to other clusters");
+  const document = settings.specOf(fleetKind);
+  const { serverConfig: shown } = options;
+  if (shown === undefined) {
+    const mode = options.mode ?? (options.enableCellControllers ? "cell" : undefined);
+    const read = fleetOfFlags({ ...options, ...(mode && { mode }) }, document);
+    return read !== undefined && "problem" in read ? refuse(read.problem) : read;
+  }
+  if (document !== undefined) refuse(`--server-config ${shown}: there is a document Fleet already`);
+  const file = path.resolve(folder, shown);
+  const content = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    refuseFaults([unreadable(shown, error)]);
+    throw error;
+  });
+  const read = readOperator({ file: shown, content }, options, path.dirname(file));
+  if ("settings" in read) return { spec: read.settings.fleet, ...read.settings };
+  refuseFaults(read.faults);
+  return undefined;
+}
+
+/** Opens the connection of the quota service. The caller disposes of it. @throws KubeconfigError */
 export async function openFleet(
-  spec: FleetSpec,
+  { spec }: Pick<FleetSettings, "spec">,
   { environment }: Pick<CommandDeps, "environment">,
 ): Promise<FleetSettings & AsyncDisposable> {
   const { kubeconfig } = spec.quota ?? {};

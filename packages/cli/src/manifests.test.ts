@@ -151,7 +151,11 @@ describe("berth manifests", () => {
 
   it("prints the CRD of WorkerPool, which belongs to another project, on request", async () => {
     const { stdout } = await berthWith({}, "manifests crds --worker-pool");
-    expect(crds(foreignKinds(["worker-pools"])).map(toYaml).join("---\n")).toBe(stdout);
+    expect(
+      crds(foreignKinds(["worker-pools"]))
+        .map(toYaml)
+        .join("---\n"),
+    ).toBe(stdout);
     expect(stdout).toContain("kind: WorkerPool\n");
   });
 

@@ -1,7 +1,15 @@
 /** Wires the fleet into a running Berth. Without a Fleet it does nothing. */
 import { bindAdmission, type Capability, type Host, ownUsername } from "@berth/host";
 import type { KubeClient, Namespace } from "@berth/kube";
-import { type Change, createLoopComponent, keyOf, type ObjectKey, sleep, whenAborted } from "@berth/runtime";
+import {
+  type Change,
+  createLoopComponent,
+  isSameData,
+  keyOf,
+  type ObjectKey,
+  sleep,
+  whenAborted,
+} from "@berth/runtime";
 import { type FleetInForce, fleetAdmission } from "./admit/review.ts";
 import { Claims } from "./claims/claims.ts";
 import { Quota } from "./claims/quota.ts";
@@ -33,6 +41,13 @@ export const fleet: Capability<FleetHost, void> = {
 
 function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void {
   const { runtime, client, cluster, clock, log } = host;
+  host.onFiles((documents) => {
+    const given = documents.specOf(fleetKind);
+    if (given !== undefined && !isSameData(given, spec))
+      log.warn("the document Fleet has changed: it takes effect when Berth starts again", {
+        mode: spec.mode,
+      });
+  });
   const caches = createCaches(host, spec);
   const metrics = createFleetMetrics(host.metrics, clock, spec.quota !== undefined);
   const network = new NetworkStep(caches, spec, cluster);

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import path from "node:path";
+import { leaseName } from "@berth/fleet";
 import { admissionServerKind, baseName, defaultAdmissionServer, duration, durationMs } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
-import { type FleetFlags, leaseName } from "@berth/fleet";
 import { imageRegistriesKind } from "@berth/placement";
 import {
   createJsonLogger,
@@ -24,12 +24,12 @@ import {
 import { type ClusterChoice, type ConnectionOptions, chooseCluster, exists } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
-import { fleetSpecOf, openFleet } from "../fleet-settings.ts";
+import { type FleetOptions, openFleet, readFleet } from "../fleet-settings.ts";
 import { readAuthorities, readRegistrySettings } from "../registry-settings.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import { VERSION } from "../version.ts";
 
-export interface RunOptions extends ConnectionOptions, RuleOptions, FleetFlags {
+export interface RunOptions extends ConnectionOptions, RuleOptions, FleetOptions {
   readonly installation: string;
   readonly namespace?: string;
   readonly metricsBindAddress: string;
@@ -48,7 +48,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
   const settings = await loadSettings(options, folder);
-  const fleetSpec = fleetSpecOf(options, settings);
+  const asked = await readFleet(options, settings, folder);
   const { POD_NAME: podName } = deps.environment;
   const cluster = await chooseCluster(options, deps);
   const log = createJsonLogger({
@@ -59,9 +59,13 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const onAnswer = declareApiMetrics(metrics);
   await using client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer });
   await meetCluster(client, cluster, { log, signal });
-  await using fleet = fleetSpec && (await openFleet(fleetSpec, deps));
-  const lease = fleetSpec ? leaseName(fleetSpec) : baseName(options.installation);
-  const namespace = await findStateNamespace(client, { wanted: options.namespace, cluster, signal });
+  await using fleet = asked && (await openFleet(asked, deps));
+  const lease = asked ? leaseName(asked.spec) : baseName(options.installation);
+  const namespace = await findStateNamespace(client, {
+    wanted: options.namespace ?? options.leaderElectNamespace,
+    cluster,
+    signal,
+  });
   const { installation } = options;
   log.info("berth starts", {
     version: VERSION,
@@ -71,7 +75,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
     namespace: namespace.name,
   });
   sayWhatIsMissing(options, namespace, log);
-  const admission = settings.specOf(admissionServerKind) ?? defaultAdmissionServer;
+  const admission = settings.specOf(admissionServerKind) ?? { ...defaultAdmissionServer, ...asked?.webhook };
   const { clientCertificateAuthority: authority } = admission;
   const clientAuthority = authority && (await readAuthorities("API servers", authority));
   const berth = await startBerth({
@@ -95,7 +99,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
     identity: `${podName || hostname()}_${randomUUID().slice(0, 8)}`,
     ...(namespace.exists && { self: selfOf(deps, namespace) }),
     ...(options.leaderElect && { lease: { namespace: namespace.name, name: lease } }),
-    metricsBindAddress: options.metricsBindAddress,
+    metricsBindAddress: asked?.metricsBindAddress ?? options.metricsBindAddress,
     healthProbeBindAddress: options.healthProbeBindAddress,
     metrics,
     clock: deps.clock,

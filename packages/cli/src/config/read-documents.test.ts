@@ -76,8 +76,8 @@ describe("readDocuments", () => {
         "c.yaml:6:9: error: spec.path: must not be empty (InvalidDocument)",
         "c.yaml:8:19: error: spec.allowReserved.0: must be a label key or a domain under kubernetes.io or k8s.io (InvalidDocument)",
         "c.yaml:7:3: error: spec.colour: there is no such field (InvalidDocument)",
-        "c.yaml:11:7: error: kind "LabelRool" is not known; known in berth.dev/v1alpha1: LabelFolder, LabelRule, StartupGate, ArchitecturePolicy, ImageRegistries, NodeFootprint, WorkerPools, DeschedulePolicy, NodeNotifier, AdmissionServer (UnknownKind)",
-        "c.yaml:13:13: error: apiVersion "v1" is not known; known in berth.dev/v1alpha1: LabelFolder, LabelRule, StartupGate, ArchitecturePolicy, ImageRegistries, NodeFootprint, WorkerPools, DeschedulePolicy, NodeNotifier, AdmissionServer (UnknownKind)",
+        "c.yaml:11:7: error: kind "LabelRool" is not known; known in berth.dev/v1alpha1: LabelFolder, LabelRule, StartupGate, ArchitecturePolicy, ImageRegistries, NodeFootprint, WorkerPools, DeschedulePolicy, NodeNotifier, Fleet, AdmissionServer (UnknownKind)",
+        "c.yaml:13:13: error: apiVersion "v1" is not known; known in berth.dev/v1alpha1: LabelFolder, LabelRule, StartupGate, ArchitecturePolicy, ImageRegistries, NodeFootprint, WorkerPools, DeschedulePolicy, NodeNotifier, Fleet, AdmissionServer (UnknownKind)",
         "c.yaml:16:1: error: a document must be a map with apiVersion, kind and metadata (InvalidDocument)",
       ]
     `);

@@ -24,9 +24,18 @@ export function declareRun(root: Command, program: ProgramOptions): void {
     )
     .option("--leader-elect", "only one of several replicas acts, through a Lease in the namespace")
     .addOption(
-      new Option("--mode <mode>", "run Workloads too; a document Fleet says more").choices(["single", "cell"]),
+      new Option("--mode <mode>", "run Workloads too; a document Fleet says more").choices([
+        "single",
+        "cell",
+      ]),
     )
     .option("--cell <name>", "with --mode cell: the name of this cell")
+    .addOption(new Option("--server-config <file>", "a WorkloadOperator, in place of a Fleet").hideHelp())
+    .addOption(new Option("--enable-cell-controllers", "as --mode cell").hideHelp())
+    .addOption(new Option("--enable-management-controllers").hideHelp())
+    .addOption(new Option("--federation-kubeconfig <file>").hideHelp())
+    .addOption(new Option("--leader-elect-namespace <name>", "as --namespace").hideHelp())
+    .addOption(new Option("--feature-gates <list>", "NetworkingIntegration=false: no networks").hideHelp())
     .option("--crd-grace <duration>", "how long nothing changes while the CRD of a kind is not served", "10m")
     .addOption(
       new Option("--log-level <level>", "lines below it are left out")

@@ -24,7 +24,8 @@ export async function clusterWithKinds(): Promise<TestCluster> {
 /** Resolves once the server serves the kinds. */
 export async function serveKinds(client: KubeClient): Promise<void> {
   for (const crd of crds(foreignKinds())) await client.apply(customResourceDefinitions, crd);
-  for (const { resource } of [...servedKinds, ...foreignKinds()]) await eventually(() => client.list(resource));
+  for (const { resource } of [...servedKinds, ...foreignKinds()])
+    await eventually(() => client.list(resource));
 }
 
 /** `name`, or `namespace/name`. */

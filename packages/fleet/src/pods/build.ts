@@ -1,5 +1,12 @@
 /** Writes the Pod of an Instance. Pure. */
-import { apiVersionOf, type Container, type Pod, type PodSpec, type ResourceRequirements, type Volume } from "@berth/kube";
+import {
+  apiVersionOf,
+  type Container,
+  type Pod,
+  type PodSpec,
+  type ResourceRequirements,
+  type Volume,
+} from "@berth/kube";
 import {
   type Instance,
   type InstanceRuntime,

@@ -220,10 +220,13 @@ describe("any pod", () => {
     restartCount: fc.nat(9),
     state,
   });
-  const metadata = fc.record({
-    creationTimestamp: fc.constantFrom(CREATED, "", "2026-01-01T00:00:50Z"),
-    deletionTimestamp: fc.constant(CREATED),
-  }, { requiredKeys: ["creationTimestamp"] });
+  const metadata = fc.record(
+    {
+      creationTimestamp: fc.constantFrom(CREATED, "", "2026-01-01T00:00:50Z"),
+      deletionTimestamp: fc.constant(CREATED),
+    },
+    { requiredKeys: ["creationTimestamp"] },
+  );
   const status = fc.record({
     phase: fc.constantFrom("Pending", "Running", "Failed", "Succeeded", "Unknown", ""),
     containerStatuses: fc.array(containerStatus, { maxLength: 2 }),
