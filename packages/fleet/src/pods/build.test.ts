@@ -132,7 +132,7 @@ describe("an Instance that pods cannot run", () => {
     [
       "a disk",
       anInstance({ volumes: [disk] }),
-      "The provider pods mounts ConfigMaps and Secrets only. Remove volume data, or use an external provider.",
+      "The provider pods mounts no disks. Remove volume data, or use an external provider.",
     ],
     [
       "a volume without a path",

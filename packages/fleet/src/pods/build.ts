@@ -78,7 +78,7 @@ function faultOf(
 ): string | undefined {
   const disk = volumes.find(({ configMap, secret }) => (configMap ?? secret) === undefined);
   if (disk !== undefined)
-    return `The provider pods mounts ConfigMaps and Secrets only. Remove volume ${disk.name}, or use an external provider.`;
+    return `The provider pods mounts no disks. Remove volume ${disk.name}, or use an external provider.`;
   for (const { name, volumeAttachments = [] } of containers)
     for (const { name: volume, mountPath } of volumeAttachments)
       if (!mountPath) return `Container ${name} attaches volume ${volume} without a mountPath. Add one.`;

@@ -95,8 +95,8 @@ describe("the pod of an Instance", () => {
     [
       "is tried again after the API server refused it",
       none,
-      { refusal: "exceeded quota" },
-      `create: ${MISCONFIGURED} The API server refuses the pod: exceeded quota`,
+      { refusal: "its pod is not created: exceeded quota" },
+      `create: ${MISCONFIGURED} its pod is not created: exceeded quota`,
     ],
     ["is deleted with its Instance", there(ready), { instance: deleted }, "delete: nothing"],
     [

@@ -17,7 +17,7 @@ export interface PodView {
   /** A scheduling gate remains. */
   readonly isGated: boolean;
   readonly catalog: Catalog;
-  /** The answer of the API server, where it refused the last Pod of this Instance: it is forbidden, invalid, or exists. */
+  /** Why the API server refused the last Pod of this Instance, as a sentence: it is forbidden, invalid, or exists. */
   readonly refusal?: string | undefined;
 }
 
@@ -58,9 +58,7 @@ export function decidePod(view: PodView): PodDecision {
     const built = buildPod(instance, view.catalog);
     if ("fault" in built) return decided(misconfigured(built.fault));
     const { refusal } = view;
-    const contribution = refusal
-      ? misconfigured(`The API server refuses the pod: ${refusal}`)
-      : starting("The pod is being created");
+    const contribution = refusal ? misconfigured(refusal) : starting("The pod is being created");
     return decided(contribution, { pod: { do: "create", pod: built.pod } });
   }
   if (!isOurs) return decided(misconfigured(describeForeign(pod)));
