@@ -34,10 +34,14 @@ export class Field {
     return Number.isInteger(this.value) ? Number(this.value) : 0;
   }
 
-  /** `list` → `list[0]`, … */
-  get items(): readonly Field[] {
-    if (!Array.isArray(this.value)) return [];
-    return this.value.map((item: unknown, at) => new Field(`${this.path}[${at}]`, item));
+  /** Of a list. */
+  get size(): number {
+    return this.#list.length;
+  }
+
+  /** `list` → `list[0]`, … One by one, because a list may be as long as a request. */
+  *items(): Generator<Field, void, undefined> {
+    for (const [at, item] of this.#list.entries()) yield new Field(`${this.path}[${at}]`, item);
   }
 
   /** The keys of a map. */
@@ -75,6 +79,10 @@ export class Field {
   *unique(seen: Set<string>, text: string = this.text): Faults {
     if (seen.has(text)) yield this.#fault("Duplicate", `Duplicate value: ${quoted(text)}`);
     seen.add(text);
+  }
+
+  get #list(): readonly unknown[] {
+    return Array.isArray(this.value) ? this.value : [];
   }
 
   #own(name: string): unknown {

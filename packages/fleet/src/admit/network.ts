@@ -14,16 +14,16 @@ export interface UsedNetwork {
   readonly name: string;
 }
 
-/** Each interface is a request to the API server, so their number needs a bound. */
-const MAX_INTERFACES = 32;
+/** Each new network is a request to the API server. The CRD has the same bound. */
+const MAX_INTERFACES = 16;
 
 const INTERFACES = "spec.template.spec.networkInterfaces";
 
 export function* interfaceFaults(interfaces: Field, namespace: string): Faults {
-  const { length } = interfaces.items;
-  if (length === 0) yield interfaces.required();
-  if (length > MAX_INTERFACES) yield interfaces.invalid(`must have at most ${MAX_INTERFACES} items`, length);
-  for (const { name, namespace: of } of interfaces.items.map(networkOf)) {
+  const { size } = interfaces;
+  if (size === 0) yield interfaces.required();
+  if (size > MAX_INTERFACES) yield interfaces.invalid(`must have at most ${MAX_INTERFACES} items`, size);
+  for (const { name, namespace: of } of interfaces.items().map(networkOf)) {
     const problem = dnsLabel(name.text);
     if (problem !== undefined) yield name.invalid(problem);
     if (of.isSet && of.value !== "" && of.value !== namespace)
@@ -42,7 +42,10 @@ export function newNetworks(workload: Field, old: Field): readonly UsedNetwork[]
 
 function networkNames(workload: Field): readonly string[] {
   const interfaces = workload.get("spec").get("template").get("spec").get("networkInterfaces");
-  return interfaces.items.map((it) => networkOf(it).name.text);
+  return interfaces
+    .items()
+    .map((it) => networkOf(it).name.text)
+    .toArray();
 }
 
 function networkOf(item: Field): { readonly name: Field; readonly namespace: Field } {

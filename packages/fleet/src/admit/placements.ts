@@ -20,16 +20,16 @@ const MAX_DEPLOYMENT_NAME = 58;
 const CITY = /^[A-Za-z0-9-]{1,16}$/;
 
 export function* placementFaults(placements: Field, context: PlacementContext): Faults {
-  if (placements.items.length === 0) yield placements.required();
+  if (placements.size === 0) yield placements.required();
   const [names, cities] = [new Set<string>(), new Set<string>()];
   const registered = context.cities && new Set(context.cities);
   const stored = storedCities(context.old);
-  for (const placement of placements.items) {
+  for (const placement of placements.items()) {
     const name = placement.get("name");
     yield* nameFaults(name, names);
     const codes = placement.get("cityCodes");
-    if (codes.items.length === 0) yield codes.required();
-    for (const city of codes.items) {
+    if (codes.size === 0) yield codes.required();
+    for (const city of codes.items()) {
       // While the cities are not known, a refusal would keep every Workload out. The deployment says it later.
       const isServed = registered?.has(city.text) ?? true;
       if (!isServed && !stored.get(name.text)?.has(city.text)) yield city.notSupported(context.cities ?? []);
@@ -59,9 +59,15 @@ function storedCities(old: Field): ReadonlyMap<string, ReadonlySet<string>> {
     old
       .get("spec")
       .get("placements")
-      .items.map((placement) => [
+      .items()
+      .map((placement) => [
         placement.get("name").text,
-        new Set(placement.get("cityCodes").items.map(({ text }) => text)),
+        new Set(
+          placement
+            .get("cityCodes")
+            .items()
+            .map(({ text }) => text),
+        ),
       ]),
   );
 }

@@ -1,6 +1,6 @@
 /**
- * Who may write Instances and deployments: Berth alone, but for what the garbage collector, the namespace controller and
- * providers need.
+ * Which writes of Instances and deployments are allowed. Berth alone makes and changes them. The garbage collector, the
+ * namespace controller and providers may do what their work needs.
  */
 import { celText, celTexts } from "@berth/host";
 import type { MatchCondition } from "@berth/kube";
@@ -55,8 +55,18 @@ function isOneOf({ users, groups }: Identities, user: AdmissionRequest["userInfo
 function ownMetadata(object: Field | undefined, isProvider: boolean): unknown {
   const metadata = object?.get("metadata");
   return [
-    metadata?.get("ownerReferences").items.map(({ value }) => value),
-    isProvider ? undefined : metadata?.get("finalizers").items.map(({ value }) => value),
+    metadata
+      ?.get("ownerReferences")
+      .items()
+      .map(({ value }) => value)
+      .toArray(),
+    isProvider
+      ? undefined
+      : metadata
+          ?.get("finalizers")
+          .items()
+          .map(({ value }) => value)
+          .toArray(),
     ...["labels", "annotations"].map((name) => {
       const map = metadata?.get(name);
       const own = map?.keys.filter((key) => OWN_KEY.test(key)).map((key) => [key, map.key(key).value]);

@@ -28,32 +28,38 @@ export function* runtimeFaults(runtime: Field, { catalog, volumes }: RuntimeCont
   else yield* machineFaults(machine, volumes);
 }
 
-/** What attaches volumes: all containers, and the virtual machine. */
-export function attachmentsOf(runtime: Field): readonly Field[] {
-  const containers = runtime.get("sandbox").get("containers").items;
-  return [...containers, runtime.get("virtualMachine")].map((it) => it.get("volumeAttachments"));
+/** The names of volumes that a container or the virtual machine attaches. */
+export function attachedNames(runtime: Field): ReadonlySet<string> {
+  const attachments = users(runtime).flatMap((it) => it.get("volumeAttachments").items());
+  return new Set(attachments.map((it) => it.get("name").text));
+}
+
+function* users(runtime: Field): Generator<Field, void, undefined> {
+  yield* runtime.get("sandbox").get("containers").items();
+  yield runtime.get("virtualMachine");
 }
 
 function* sandboxFaults(sandbox: Field, volumes: Volumes): Faults {
   const containers = sandbox.get("containers");
-  if (containers.items.length === 0) yield containers.required();
+  if (containers.size === 0) yield containers.required();
   const names = new Set<string>();
-  for (const container of containers.items) {
+  for (const container of containers.items()) {
     yield* nameFaults(container.get("name"), names);
     if (container.get("image").text === "") yield container.get("image").required();
     if (container.get("resources").isSet) yield container.get("resources").forbidden("not implemented");
     yield* attachmentFaults(container.get("volumeAttachments"), volumes);
     yield* portFaults(container.get("ports"));
   }
-  for (const secret of sandbox.get("imagePullSecrets").items)
+  for (const secret of sandbox.get("imagePullSecrets").items())
     if (secret.get("name").text === "") yield secret.get("name").required();
 }
 
 function* machineFaults(machine: Field, volumes: Volumes): Faults {
   const attachments = machine.get("volumeAttachments");
-  if (attachments.items.length === 0) yield attachments.required();
+  if (attachments.size === 0) yield attachments.required();
   yield* attachmentFaults(attachments, volumes);
-  const boot = attachments.items[0]?.get("name");
+  const [first] = attachments.items();
+  const boot = first?.get("name");
   const volume = boot && volumes.get(boot.text);
   if (boot !== undefined && volume !== undefined && !imageOf(volume.get("disk")).isSet)
     yield boot.required("the first volume must be a disk with an image populator: the machine boots from it");
@@ -62,7 +68,7 @@ function* machineFaults(machine: Field, volumes: Volumes): Faults {
 
 function* attachmentFaults(attachments: Field, volumes: Volumes): Faults {
   const paths = new Set<string>();
-  for (const attachment of attachments.items) {
+  for (const attachment of attachments.items()) {
     const [name, mount] = [attachment.get("name"), attachment.get("mountPath")];
     const volume = volumes.get(name.text);
     if (volume === undefined) yield name.notFound();
@@ -84,7 +90,7 @@ function* mountFaults(mount: Field, disk: Field): Faults {
 
 function* portFaults(ports: Field): Faults {
   const names = new Set<string>();
-  for (const port of ports.items) {
+  for (const port of ports.items()) {
     yield* nameFaults(port.get("name"), names, portName);
     const number = port.get("port");
     if (number.integer < 1 || number.integer > 65_535)

@@ -11,13 +11,12 @@ export function* scaleFaults(settings: Field): Faults {
   if (least.integer <= 0) yield least.invalid("must be greater than 0", least.value ?? 0);
   if (least.integer > MAX_REPLICAS) yield least.invalid(`must be less than or equal to ${MAX_REPLICAS}`);
   if (!most.isSet) {
-    if (metrics.items.length > 0) yield metrics.forbidden("may not be set without maxReplicas");
+    if (metrics.size > 0) yield metrics.forbidden("may not be set without maxReplicas");
     return;
   }
   if (most.integer < least.integer) yield most.invalid("must be greater than or equal to minReplicas");
-  if (metrics.items.length === 0)
-    yield metrics.required("must provide scaling metrics when maxReplicas is provided");
-  for (const metric of metrics.items) yield* metricFaults(metric.get("resource"));
+  if (metrics.size === 0) yield metrics.required("must provide scaling metrics when maxReplicas is provided");
+  for (const metric of metrics.items()) yield* metricFaults(metric.get("resource"));
 }
 
 function* metricFaults(resource: Field): Faults {

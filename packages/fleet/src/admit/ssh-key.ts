@@ -11,7 +11,7 @@ const TYPES: ReadonlySet<string> = new Set([
   "sk-ecdsa-sha2-nistp256@openssh.com",
 ]);
 
-/** Characters. A line of sshd has at most 8 KB (`SSH_MAX_PUBKEY_BYTES` is 16 KB). */
+/** Characters: `SSH_MAX_PUBKEY_BYTES` of OpenSSH. */
 const MAX_KEY = 16_384;
 
 /** `<type> <base64> [<comment>]`, with the same type in the base64. The numbers of the key are not checked. */

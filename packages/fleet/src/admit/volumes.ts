@@ -7,7 +7,7 @@ import { nameFaults } from "./names.ts";
 /** @param attached names of volumes that a container or virtual machine attaches. */
 export function* volumeFaults(volumes: Field, attached: ReadonlySet<string>): Faults {
   const [names, devices] = [new Set<string>(), new Set<string>()];
-  for (const [at, volume] of volumes.items.entries()) {
+  for (const [at, volume] of volumes.items().map((it, index) => [index, it] as const)) {
     const device = volume.get("disk").get("deviceName");
     // The original computes the default for volumes of all sources.
     yield* device.unique(devices, device.text || `persistent-disk-${at}`);
@@ -45,5 +45,5 @@ function* projectionFaults(source: Field, name: Field): Faults {
   if (mode.isSet && !isMode)
     yield mode.invalid("must be a number between 0 and 0777 (octal), both inclusive");
   const items = source.get("items");
-  if (items.items.length > 0) yield items.forbidden("not implemented");
+  if (items.size > 0) yield items.forbidden("not implemented");
 }

@@ -265,7 +265,7 @@ describe("hostile input", () => {
     });
     expect(faults.length).toBeGreaterThan(0);
     expect(faults.length).toBeLessThanOrEqual(MAX_FAULTS);
-    expect(networks.length).toBeLessThanOrEqual(32);
+    expect(networks.length).toBeLessThanOrEqual(16);
     for (const { message } of faults) expect(message.length).toBeLessThan(2000);
   });
 

@@ -5,7 +5,7 @@ import { Field } from "./field.ts";
 import { dnsLabel } from "./names.ts";
 import { interfaceFaults, newNetworks, type UsedNetwork } from "./network.ts";
 import { placementFaults } from "./placements.ts";
-import { attachmentsOf, runtimeFaults } from "./runtime.ts";
+import { attachedNames, runtimeFaults } from "./runtime.ts";
 import { ownedFaults, sshKeyFaults } from "./template.ts";
 import { volumeFaults } from "./volumes.ts";
 
@@ -46,11 +46,10 @@ function* workloadFaults(workload: Field, old: Field, { namespace, cities, catal
   const name = workload.get("metadata").get("name");
   const [spec, template] = [workload.get("spec"), workload.get("spec").get("template")];
   const [runtime, volumes] = [template.get("spec").get("runtime"), template.get("spec").get("volumes")];
-  const attached = attachmentsOf(runtime).flatMap((it) => it.items.map((one) => one.get("name").text));
   yield* placementFaults(spec.get("placements"), { workload: name.text, cities, old });
   yield* sshKeyFaults(template);
-  yield* volumeFaults(volumes, new Set(attached));
-  const byName = new Map(volumes.items.map((it) => [it.get("name").text, it]));
+  yield* volumeFaults(volumes, attachedNames(runtime));
+  const byName = new Map(volumes.items().map((it) => [it.get("name").text, it]));
   yield* runtimeFaults(runtime, { catalog, volumes: byName });
   yield* interfaceFaults(template.get("spec").get("networkInterfaces"), namespace);
   const problem = name.text === "" ? undefined : dnsLabel(name.text);
