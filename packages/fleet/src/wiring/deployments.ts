@@ -8,6 +8,7 @@ import {
   keyOf,
   type ObjectKey,
   type Source,
+  toKeyText,
   watchFor,
 } from "@berth/runtime";
 import { labels } from "../api/keys.ts";
@@ -37,8 +38,6 @@ export interface DeploymentsOptions {
 }
 
 interface Past {
-  /** Why the server refused the last creation or deletion. */
-  refusal?: string;
   wasNetworkReady: boolean;
 }
 
@@ -47,7 +46,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking } = caches;
   const refusals = new Map<string, string>();
-  const uidOf = ({ metadata }: KubeObject): string => metadata?.uid ?? "";
+  const idOf = (deployment: WorkloadDeployment): string => toKeyText(keyOf(cluster, deployment));
   const reconcile = createObjectReconciler<WorkloadDeployment, Past, Decision>({
     resource: workloadDeployments,
     objects: deployments,
@@ -60,7 +59,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       const found = network.of(deployment);
       if (found === undefined) return undefined;
       const { namespace = "", uid = "" } = deployment.metadata ?? {};
-      const refusal = refusals.get(uid);
+      const refusal = refusals.get(idOf(deployment));
       const owned = caches.instances
         .byIndex(by.deployment, uid)
         .filter(({ metadata }) => metadata?.namespace === namespace);
@@ -79,13 +78,13 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       });
       return { ...decision, intents: toIntents(deployment, decision, found.create) };
     },
-    done(deployment, { do: action, on }) {
-      if (on?.resource === instances && (action === "create" || action === "delete"))
-        refusals.delete(uidOf(deployment));
+    done(deployment, { on }) {
+      if (on?.resource === instances) refusals.delete(idOf(deployment));
     },
-    withheld(deployment, { message }) {
-      refusals.set(uidOf(deployment), message);
+    withheld(deployment, { message }, _restMs, { on }) {
+      if (on?.resource === instances) refusals.set(idOf(deployment), message);
     },
+    gone: (key) => void refusals.delete(toKeyText(key)),
   });
   const ofInstance = ({ object }: Change<Instance>): readonly ObjectKey[] => {
     const { namespace = "", labels: own = {} } = object.metadata ?? {};

@@ -47,9 +47,9 @@ export function addInstanceController(options: InstancesOptions): Controller {
     clock,
     events,
     action: "RunInstance",
-    withheld(object, { message }) {
+    withheld(object, { message }, _restMs, { on }) {
       const memory = memoryOf(object);
-      if (memory !== undefined) memory.refusal = message;
+      if (memory !== undefined && on?.resource === pods) memory.refusal = message;
     },
     done(object, intent) {
       const memory = memoryOf(object);
@@ -158,6 +158,6 @@ interface Memory {
   readonly uid: string;
   /** Wall time, ms. */
   readonly firstSeenMs: number;
-  /** Why the API server refused the last write. */
+  /** Why the API server refused the last pod. */
   refusal?: string | undefined;
 }

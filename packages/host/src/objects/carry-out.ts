@@ -48,7 +48,7 @@ export interface CarryOutOptions<T extends KubeObject = KubeObject> {
    * Called on each pass while an intent is not sent because it is refused or contested.
    * @param restMs how long Berth does not send it, ms. Absent: the runtime sends it again.
    */
-  withheld?(object: T, why: Finding, restMs?: number): void;
+  withheld?(object: T, why: Finding, restMs: number | undefined, intent: Intent): void;
 }
 
 /** The object of the decision. */
@@ -291,7 +291,7 @@ export class CarryOut<T extends KubeObject = KubeObject> {
       if (kind !== "forbidden") throw error;
       place.deniedSince ??= now;
       if (now - place.deniedSince >= TELL_DENIED_MS) this.#withhold(sending, why);
-      else this.#options.withheld?.(subject.object, why);
+      else this.#options.withheld?.(subject.object, why, undefined, intent);
       throw error;
     }
     const restMs = isBudget ? Math.max(error.retryAfterMs ?? 0, BUDGET_REST_MS) : REST_MS;
@@ -306,8 +306,8 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     return this.#options.refusedAs ?? "WriteRefused";
   }
 
-  #withhold({ subject, memory }: Sending<T>, why: Finding, restMs?: number): void {
-    this.#options.withheld?.(subject.object, why, restMs);
+  #withhold({ subject, memory, intent }: Sending<T>, why: Finding, restMs?: number): void {
+    this.#options.withheld?.(subject.object, why, restMs, intent);
     this.#tell(memory, subject, why);
   }
 
