@@ -1,4 +1,5 @@
 /** Finds objects that `berth clean` deletes as a whole: first the admission objects, at the end Berth's own state. */
+import { fleet } from "@berth/fleet";
 import {
   baseName,
   certificateLabels,
@@ -44,6 +45,7 @@ const COMPONENTS: readonly (readonly [string, string, readonly Resource[]])[] = 
   ["direct-binding", GATES, [validatingWebhookConfigurations]],
   ["architecture", ARCHITECTURE, [mutatingWebhookConfigurations]],
   ["footprint", FOOTPRINT, [mutatingWebhookConfigurations]],
+  ["fleet", fleet.name, [validatingWebhookConfigurations]],
 ];
 
 /** Objects of this installation, for one capability or all. The session reports kinds that the user may not read. */

@@ -83,6 +83,7 @@ export function declareClean(root: Command, program: ProgramOptions): void {
         "architecture",
         "footprint",
         "worker-pools",
+        "fleet",
       ]),
     )
     .option(

@@ -85,10 +85,12 @@ export class Claims implements Component {
     return this.#planeOf(ref.project).requests.delete(ref, claim, signal);
   }
 
-  /** Is the quota of this project known not to work? A lost watch says so as well as a failed request. */
+  /** Is the quota service of this project known not to work? A watch without a connection says so, too. */
   isDown(project: string): boolean {
     const { requests, informer } = this.#planeOf(project);
-    return requests.isDown || (informer?.synced === true && informer.problem() !== undefined);
+    const isLost =
+      informer !== undefined && !informer.absent && (!informer.synced || informer.problem() !== undefined);
+    return requests.isDown || isLost;
   }
 
   start(signal: AbortSignal): Promise<Running> {
