@@ -33,7 +33,7 @@ describe("R13 the size of a claim", () => {
       containers: limits.map((one, n) => ({
         name: `c${n}`,
         image: "i",
-        ...(one && { resources: { limits: one as Record<string, string> } }),
+        resources: { limits: (one ?? {}) as Record<string, string> },
       })),
     },
   });

@@ -2,7 +2,6 @@ import { findCondition, toTime } from "@berth/runtime";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
-import { gates as gateNames } from "../api/keys.ts";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
 import { isClaimOf } from "./claim.ts";
@@ -111,33 +110,41 @@ const happenings: fc.Arbitrary<Happening> = fc.oneof(
 const names = ({ spec }: Instance): readonly string[] =>
   spec?.controller?.schedulingGates?.map(({ name }) => name) ?? [];
 
-/** What must hold for every decision. */
-function check(decision: InstanceDecision, { instance, quota, network, provider }: InstanceView): void {
-  const left = decision.gates?.map(({ name }) => name);
-  if (left !== undefined) {
-    const opened = names(instance).filter((name) => !left.includes(name));
-    expect(opened).not.toEqual([]);
-    expect(decision.status).toBeUndefined();
-    if (opened.includes(gateNames.quota))
-      expect(findCondition(instance.status?.conditions, "QuotaGranted")).toMatchObject({
-        status: "True",
-        observedGeneration: instance.metadata?.generation,
-      });
-    if (opened.includes(gateNames.network)) expect(network).not.toMatchObject({ isReady: false });
-  }
-  const claim = quota.is === "read" && quota.claim.is === "there" ? quota.claim.value : undefined;
-  const isOurs = claim !== undefined && isClaimOf(claim, instance, "dfw-01");
-  if (decision.claim?.do === "create") expect(quota).toMatchObject({ claim: { is: "none" } });
-  if (decision.claim?.do === "delete") expect(isOurs).toBe(true);
+/** The rules that a decision breaks. */
+function broken(
+  decision: InstanceDecision,
+  { instance, quota, network, provider }: InstanceView,
+): readonly string[] {
+  const { status, gates, finalizers, claim, pod } = decision;
+  const left = gates?.map(({ name }) => name) ?? names(instance);
+  const opened = names(instance).filter((name) => !left.includes(name));
+  const stored = findCondition(instance.status?.conditions, "QuotaGranted");
+  const isGranted =
+    stored?.status === "True" && stored.observedGeneration === (instance.metadata?.generation ?? 0);
+  const seen = quota.is === "read" && quota.claim.is === "there" ? quota.claim.value : undefined;
+  const isOurs = seen !== undefined && isClaimOf(seen, instance, "dfw-01");
   const isDeleting = instance.metadata?.deletionTimestamp !== undefined;
-  if (decision.pod?.do === "create") expect([isDeleting, names(instance)]).toEqual([false, []]);
-  if (!isDeleting) return;
-  expect(decision.status).toBeUndefined();
-  const releases = decision.claim !== undefined || decision.finalizers !== undefined;
-  const ours = { value: { metadata: { ownerReferences: [{ uid: "uid-1" }] } } };
-  if (releases && provider.is === "pods") expect(provider.pod).not.toMatchObject(ours);
-  if (decision.finalizers !== undefined) expect(quota.is).not.toBe("failed");
-  if (decision.finalizers !== undefined) expect(isOurs).toBe(false);
+  const runs =
+    provider.is === "pods" &&
+    provider.pod.is === "there" &&
+    provider.pod.value.metadata?.ownerReferences?.[0]?.uid === instance.metadata?.uid;
+  const rules: Readonly<Record<string, boolean>> = {
+    "a patch of gates opens one": gates === undefined || opened.length > 0,
+    "a status is stored before gates go": gates === undefined || status === undefined,
+    "gate Quota needs a stored grant": !opened.includes("Quota") || isGranted,
+    "gate Network needs a network": !opened.includes("Network") || network.is === "off" || network.isReady,
+    "gate ReferencedData is of others": !opened.includes("ReferencedData"),
+    "a claim is made where none is":
+      claim?.do !== "create" || (quota.is === "read" && quota.claim.is === "none"),
+    "a claim of another stays": claim?.do !== "delete" || isOurs,
+    "a pod starts without gates only": pod?.do !== "create" || (!isDeleting && names(instance).length === 0),
+    "a deleted Instance has no more status": !isDeleting || status === undefined,
+    "quota is freed after the pod is gone": !isDeleting || !runs || claim === undefined,
+    "it is released without pod and claim": !isDeleting || finalizers === undefined || (!runs && !isOurs),
+    "it is not released while quota cannot be asked":
+      !isDeleting || finalizers === undefined || quota.is !== "failed",
+  };
+  return Object.keys(rules).filter((rule) => rules[rule] !== true);
 }
 
 it(
@@ -154,9 +161,11 @@ it(
       fc.array(happenings, { maxLength: 30 }),
       ({ gates, finalizers }, provider, history) => {
         const cell = new Cell(anInstance({ gates, ...(finalizers && { finalizers }) }), provider);
+        const faults: string[] = [];
         for (const happen of history) {
           happen(cell);
-          cell.settle(check);
+          cell.settle((decision, view) => void faults.push(...broken(decision, view)));
+          expect(faults).toEqual([]);
           expect(cell.claims.size).toBeLessThanOrEqual(1);
           if (cell.instance === undefined) return;
         }
@@ -248,9 +257,11 @@ it(`decides about an Instance with any fields missing or odd, and settles (${run
     fc.constantFrom(...networks),
     fc.constantFrom(...pods),
     (instance, quota, network, pod) => {
-      const cell = new Cell(instance as Instance);
+      const cell = new Cell(instance as unknown as Instance);
       Object.assign(cell, { quota, network, pod });
-      cell.settle();
+      const faults: string[] = [];
+      cell.settle((decision, view) => void faults.push(...broken(decision, view)));
+      expect(faults).toEqual([]);
     },
   );
   fc.assert(property, run.parameters);

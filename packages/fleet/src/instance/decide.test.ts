@@ -104,12 +104,16 @@ describe("the requests from creation to Available, after POST of the Instance", 
 });
 
 describe("the gate Quota", () => {
-  const gated = (
-    granted: string,
-    generation: number,
-    quota = claimed(aClaim({ granted: "True/QuotaAvailable: m" })),
-  ) =>
-    decideInstance(aView({ instance: anInstance({ conditions: conditions([granted], generation) }), quota }));
+  const waits = "Ready=False/PendingProgramming: Instance has not been programmed";
+  const grant = claimed(aClaim({ granted: "True/QuotaAvailable: m" }));
+  const gated = (generation: number, quota = grant) => {
+    const instance = anInstance({ conditions: conditions([GRANTED, waits], generation) });
+    return decideInstance(aView({ instance, quota }));
+  };
+
+  it("goes with a grant of this generation that is stored", () => {
+    expect(gated(1)).toEqual({ gates: [] });
+  });
 
   it("R20 goes once the grant is stored, in the pass that sees it stored", () => {
     const cell = new Cell(anInstance());
@@ -122,7 +126,7 @@ describe("the gate Quota", () => {
   });
 
   it("R22 stays while the grant is of another generation, and the grant is written again", () => {
-    const { gates, status } = gated(GRANTED, 0);
+    const { gates, status } = gated(0);
     expect(gates).toBeUndefined();
     expect(status?.conditions?.find(({ type }) => type === "QuotaGranted")).toMatchObject({
       observedGeneration: 1,
@@ -134,7 +138,7 @@ describe("the gate Quota", () => {
     ["is gone", { is: "read", project: "web", claim: { is: "none" } }],
     ["is denied by now", claimed(aClaim({ granted: "False/QuotaExceeded" }))],
   ])("stays when the claim of the stored grant %s", (_, quota) => {
-    expect(gated(GRANTED, 1, quota).gates).toBeUndefined();
+    expect(gated(1, quota).gates).toBeUndefined();
   });
 
   it("8.8 stays while the service is down, and so does gate Network while the network is not ready", () => {
@@ -233,6 +237,13 @@ describe("H23 a Ready Instance while the quota service is down", () => {
     expect(decideInstance(cell.view()).recheckAfterMs).toBeGreaterThan(26 * 60_000);
   });
 
+  it("is not written again for its generation, which counts the gates that went", () => {
+    const cell = running();
+    cell.quota = claimed(aClaim({ granted: "True/QuotaAvailable: m" }));
+    cell.instance = { ...cell.instance, metadata: { ...cell.instance?.metadata, generation: 3 } };
+    expect(cell.settle()).toEqual([]);
+  });
+
   it("follows its provider only", () => {
     const cell = running(runs.with(2, "Available=False/InstanceCrashing: exit 1"));
     expect(cell.settle()).toEqual(["status"]);
@@ -240,6 +251,20 @@ describe("H23 a Ready Instance while the quota service is down", () => {
     expect(cell.instance?.status?.conditions?.map(saying)).toContain(GRANTED);
     expect(cell.news).toEqual([{ type: "Warning", reason: "InstanceCrashing", message: "exit 1" }]);
   });
+});
+
+it("a provider that flips ten times a second causes two writes a second at most", () => {
+  const cell = new Cell(anInstance({ gates: [], conditions: conditions(runs) }), "external");
+  cell.quota = off;
+  for (let flip = 0; flip < 100; flip++) {
+    const text = flip % 2 === 0 ? "Available=False/Stopped" : "Available=True/Available";
+    const kept = cell.instance?.status?.conditions?.filter(({ type }) => type !== "Available") ?? [];
+    cell.instance = { ...cell.instance, status: { conditions: [...kept, condition(text)] } };
+    cell.nowMs += 100;
+    cell.settle();
+  }
+  expect(cell.requests.length).toBeGreaterThan(10);
+  expect(cell.requests.length).toBeLessThanOrEqual(21);
 });
 
 it("item 4: Available is believed without a pod", () => {

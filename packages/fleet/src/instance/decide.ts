@@ -53,10 +53,11 @@ function nextStatus(
   const isGranted = findCondition(conditions, "QuotaGranted")?.status === "True";
   const derived = readiness({
     conditions,
+    generation,
     // A gate goes right after this status. To report it as present would need one more status.
     gates: remaining(instance, network, isGranted).map(({ name }) => name),
     networkFailed: network.is === "on" ? network.failed : undefined,
-  }).map((answer) => ({ ...answer, observedGeneration: generation }));
+  });
   // One merge from the stored conditions: a type that is both given and derived must not lose its transition time.
   const wanted = new Map([...given, ...derived].map((condition) => [condition.type, condition]));
   const next: InstanceStatus = {

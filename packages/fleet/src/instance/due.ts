@@ -9,6 +9,8 @@ import type { InstanceView } from "./view.ts";
 const COALESCE_MS = 100;
 /** A new pod is reported as not ready only after this time, ms. Creation times have whole seconds, hence one more. */
 const POD_START_MS = 2000;
+/** An Instance that became Ready stays so for this time, ms: a provider that flips cannot cause a flood of writes. */
+const FLIP_MS = 1000;
 
 /**
  * A newer generation alone is no news, since only gates may change in a spec. The exception is QuotaGranted while it
@@ -49,9 +51,12 @@ export function coalesceMs(view: InstanceView, next: InstanceStatus): number | u
     const isWaiting = ready?.reason === "SchedulingGatesPresent" && granted?.status !== "True";
     return isWaiting && leftMs > 0 ? leftMs : undefined;
   }
-  const isNews =
-    findCondition(stored, "Ready")?.status === "True" ||
-    findCondition(stored, "QuotaGranted")?.status !== granted?.status;
+  const before = findCondition(stored, "Ready");
+  if (before?.status === "True") {
+    const leftMs = (fromTime(before.lastTransitionTime) ?? -Infinity) + FLIP_MS - nowMs;
+    return ready?.status !== "True" && leftMs > 0 ? leftMs : undefined;
+  }
+  const isNews = findCondition(stored, "QuotaGranted")?.status !== granted?.status;
   if (provider.is !== "pods" || isNews || !STARTING.has(ready?.reason ?? "")) return undefined;
   if (provider.pod.is !== "there") return 0;
   const createdMs = fromTime(provider.pod.value.metadata?.creationTimestamp) ?? -Infinity;

@@ -18,6 +18,7 @@ function ready(
   ];
   return readiness({
     conditions: texts.map((text) => condition(text)),
+    generation: 1,
     gates: gates ? gates.split(",") : [],
     ...(networkFailed && { networkFailed: failed }),
   }).map(saying);

@@ -6,6 +6,8 @@ import { gates } from "../api/keys.ts";
 export interface ReadinessInput {
   /** The conditions as quota and provider have them now. */
   readonly conditions: readonly Condition[];
+  /** Of the Instance: what the answers are for. */
+  readonly generation: number;
   /** Names of the scheduling gates, in their order. */
   readonly gates: readonly string[];
   /** The condition of a NetworkBinding that failed. */
@@ -37,19 +39,22 @@ type Answer = Pick<DesiredCondition, "status" | "reason" | "message">;
  * Ready, and `Programmed` and `Available` as far as quota decides them. A denial sets them to `PendingQuota`, and its
  * end sets them back: the provider may not write them for a long time.
  */
-export function readiness(input: ReadinessInput): readonly (Answer & { readonly type: string })[] {
+export function readiness(input: ReadinessInput): readonly DesiredCondition[] {
   const quota = findCondition(input.conditions, "QuotaGranted");
+  const typed = (type: string, answer: Answer): DesiredCondition => {
+    return { type, ...answer, observedGeneration: input.generation };
+  };
   // Once the gate is gone, the Instance runs, and a denial takes nothing from it.
   if (quota?.status === "False" && input.gates.includes(gates.quota)) {
     const denied = { status: "False", reason: "PendingQuota", message: quota.message } as const;
-    return ["Programmed", "Available", "Ready"].map((type) => ({ type, ...denied }));
+    return ["Programmed", "Available", "Ready"].map((type) => typed(type, denied));
   }
   const leftover = input.conditions.filter(
     ({ type, reason }) => (type === "Programmed" || type === "Available") && reason === "PendingQuota",
   );
-  const reset = leftover.map(({ type }) => ({ type, ...WAITS_FOR_PROVIDER }));
+  const reset = leftover.map(({ type }) => typed(type, WAITS_FOR_PROVIDER));
   const conditions = input.conditions.filter((condition) => !leftover.includes(condition));
-  return [...reset, { type: "Ready", ...readyOf({ ...input, conditions }) }];
+  return [...reset, typed("Ready", readyOf({ ...input, conditions }))];
 }
 
 const WAITS_FOR_PROVIDER: Answer = {
@@ -85,14 +90,14 @@ function blocking(conditions: readonly Condition[], programmed: Condition | unde
     ? { rank: 0, answer: answerOf(programmed) }
     : { rank: -1, answer: { ...NOT_PROGRAMMED, status: "False" } };
   const others = conditions
-    .filter(({ type }) => !NOT_COMPETING.includes(type))
+    .filter(({ type }) => !NOT_COMPETING.has(type))
     .toSorted((a, b) => (a.type < b.type ? -1 : 1));
   return [...others, ...(programmed ? [programmed] : [])].filter(competes).reduce(higher, start).answer;
 }
 
 const NOT_PROGRAMMED = { reason: "PendingProgramming", message: "Instance has not been programmed" } as const;
 /** `Running` is a leftover: it was the name of `Available`. */
-const NOT_COMPETING: readonly string[] = ["Ready", "QuotaGranted", "Programmed", "Running"];
+const NOT_COMPETING: ReadonlySet<string> = new Set(["Ready", "QuotaGranted", "Programmed", "Running"]);
 
 interface Ranked {
   readonly rank: number;

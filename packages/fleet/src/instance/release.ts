@@ -5,7 +5,7 @@ import { isClaimOf } from "./claim.ts";
 import { lookEveryMs } from "./tiers.ts";
 import type { InstanceDecision, InstanceView } from "./view.ts";
 
-const OURS: readonly string[] = [finalizers.instance, finalizers.claim];
+const OURS: ReadonlySet<string> = new Set([finalizers.instance, finalizers.claim]);
 
 /**
  * Quota is freed last: it is overdrawn while the workload of a freed claim still runs.
@@ -13,7 +13,7 @@ const OURS: readonly string[] = [finalizers.instance, finalizers.claim];
  */
 export function decideRelease(view: InstanceView, down: PodDecision | undefined): InstanceDecision {
   const present = view.instance.metadata?.finalizers ?? [];
-  const others = present.filter((one) => !OURS.includes(one));
+  const others = present.filter((one) => !OURS.has(one));
   if (others.length === present.length) return {};
   if (others.length > 0) return { waitsFor: `Finalizers ${others.join(", ")}` };
   if (down?.isDown === false) return { ...(down.pod && { pod: down.pod }), waitsFor: "The end of the pod" };

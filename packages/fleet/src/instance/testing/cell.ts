@@ -12,9 +12,9 @@ export class Cell {
   /** `undefined`: its last finalizer is gone. */
   instance: Instance | undefined;
   /** By name: the API server has one claim of each. */
-  readonly claims = new Map<string, ResourceClaim>();
+  readonly claims: Map<string, ResourceClaim> = new Map();
   pod: Pod | undefined;
-  nowMs = BORN;
+  nowMs: number = BORN;
   /** Replaces what the claims show. */
   quota: QuotaSeen | undefined;
   network: NetworkSeen = { is: "off" };

@@ -1,6 +1,6 @@
 /** Builders for views of one Instance. */
 import type { Condition, Pod } from "@berth/kube";
-import { toTime } from "@berth/runtime";
+import { type DesiredCondition, toTime } from "@berth/runtime";
 import { claimName, finalizers, gates, labels } from "../../api/keys.ts";
 import type { ResourceClaim } from "../../api/quota.ts";
 import type { Instance, InstanceSpec } from "../../api/workload.ts";
@@ -8,7 +8,7 @@ import { DEFAULT_CATALOG } from "../../fleet/document.ts";
 import type { InstanceView, QuotaSeen } from "../view.ts";
 
 /** The creation time of Instances, ms. */
-export const BORN = Date.parse("2026-03-01T12:00:00Z");
+export const BORN: number = Date.parse("2026-03-01T12:00:00Z");
 
 export const runtime: InstanceSpec["runtime"] = {
   resources: { instanceType: "datumcloud/d1-standard-2" },
@@ -55,7 +55,7 @@ export function condition(text: string, more: Partial<Condition> = {}): Conditio
   return { type, status, reason, message, lastTransitionTime: "1970-01-01T00:00:00Z", ...more };
 }
 
-export function aPod(conditions: readonly Condition[] = [], bornMs = BORN): Pod {
+export function aPod(conditions: readonly Condition[] = [], bornMs: number = BORN): Pod {
   const owner = { apiVersion: "compute.datumapis.com/v1alpha", kind: "Instance", name: "w-us-dfw-0" };
   return {
     metadata: {
@@ -82,7 +82,7 @@ export interface ClaimParts {
 }
 
 /** The claim of `anInstance`, as seen at `nowMs`. */
-export function aClaim(parts: ClaimParts = {}, nowMs = BORN): ResourceClaim {
+export function aClaim(parts: ClaimParts = {}, nowMs: number = BORN): ResourceClaim {
   const uid = "uid" in parts ? parts.uid : "uid-1";
   return {
     metadata: {
@@ -123,6 +123,6 @@ export function aView(parts: Partial<InstanceView> = {}): InstanceView {
 }
 
 /** `Ready=False/Pending: text` */
-export function saying({ type, status, reason, message }: Pick<Condition, keyof Condition & string>): string {
+export function saying({ type, status, reason, message }: DesiredCondition | Condition): string {
   return `${type}=${status}/${reason}${message && `: ${message}`}`;
 }
