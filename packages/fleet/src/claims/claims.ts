@@ -12,8 +12,9 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
-import { instanceOfClaim, labels } from "../api/keys.ts";
+import { labels } from "../api/keys.ts";
 import { type ResourceClaim, resourceClaims } from "../api/quota.ts";
+import { instanceClaiming } from "../instance/claim.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import { ClaimPlane, type ClaimRef } from "./plane.ts";
 
@@ -140,12 +141,11 @@ export class Claims implements Component {
   }
 
   async #follow(informer: Informer<ResourceClaim>, signal: AbortSignal): Promise<void> {
-    const { onChange, cluster } = this.#options;
+    const { onChange, cluster, source } = this.#options;
     using _subscription = informer.subscribe({
-      onChange({ object: { metadata = {} } }) {
-        const name = instanceOfClaim(metadata.name ?? "");
-        const namespace = metadata.labels?.[labels.instanceNamespace];
-        if (name !== undefined && namespace !== undefined) onChange({ cluster, namespace, name });
+      onChange({ object }) {
+        const claiming = instanceClaiming(object, source);
+        if (claiming !== undefined) onChange({ cluster, ...claiming });
       },
     });
     const running = await informer.start(signal);
