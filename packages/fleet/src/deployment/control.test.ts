@@ -18,7 +18,7 @@ interface Options {
 function control(desired: number, states: string, options: Options = {}): Control {
   const { start = 0, isQuotaReachable = true, taken = [], others = [] } = options;
   const instances = states.split(" ").flatMap((text, at) => {
-    const [state = "", ordinal = at] = text.split(":").reverse();
+    const [state = "", ordinal = at] = text.split(":").toReversed();
     return state === "x" ? [] : anInstance(deployment, Number(ordinal), state as State);
   });
   return decideActions({
@@ -27,6 +27,7 @@ function control(desired: number, states: string, options: Options = {}): Contro
     start,
     desired,
     isCurrent: ({ spec }) => spec?.controller?.templateHash !== "v1-0000000000000000",
+    isDeleting: ({ metadata }) => metadata?.deletionTimestamp !== undefined,
     isTaken: (name) => taken.includes(name),
     isQuotaReachable,
   });

@@ -15,6 +15,7 @@ export interface ControlView {
   readonly start: number;
   readonly desired: number;
   readonly isCurrent: (instance: Instance) => boolean;
+  readonly isDeleting: (instance: Instance) => boolean;
   /** Whether an object that is not of this deployment has this name. */
   readonly isTaken: (name: string) => boolean;
   /** A Ready Instance that is deleted comes back only with a new grant of quota. */
@@ -69,7 +70,7 @@ export function decideActions(view: ControlView): Control {
   );
   const surplus = [...byOrdinal]
     .filter(([ordinal]) => !(ordinal >= start && ordinal < start + desired))
-    .map(([ordinal, instance]) => removalOf(ordinal, instance));
+    .map(([ordinal, instance]) => removalOf(view, ordinal, instance));
   const isOfStart = ({ ordinal }: Action): boolean => ordinal >= start && ordinal < start + MAX_REPLICAS;
   const isBlocking = ({ isReady, action }: Slot): boolean => !isReady && action?.do !== "create";
   const firstBlocking = slots.findIndex(isBlocking);
@@ -88,22 +89,23 @@ export function decideActions(view: ControlView): Control {
   return { actions: withoutLastWaits([...actions]), ignored, held };
 }
 
-function slotOf({ isCurrent, isTaken, deployment }: ControlView, ordinal: number, instance?: Instance): Slot {
+function slotOf(view: ControlView, ordinal: number, instance?: Instance): Slot {
   if (instance === undefined) {
-    const isFree = !isTaken(instanceName(deployment, ordinal));
+    const isFree = !view.isTaken(instanceName(view.deployment, ordinal));
     const action = isFree ? ({ do: "create" } as const) : ({ do: "wait", because: "nameTaken" } as const);
     return { isReady: false, action: { ...action, ordinal } };
   }
-  const removal = removalOf(ordinal, instance);
+  const removal = removalOf(view, ordinal, instance);
   if (removal.do === "wait") return { isReady: false, action: removal };
   const isReady = isConditionTrue(instance.status?.conditions, "Ready");
-  if (!isCurrent(instance)) return { isReady, action: removal };
+  if (!view.isCurrent(instance)) return { isReady, action: removal };
   return isReady ? { isReady } : { isReady, action: { do: "wait", ordinal, because: "notReady" } };
 }
 
-function removalOf(ordinal: number, instance: Instance): Action {
-  const isDeleting = instance.metadata?.deletionTimestamp !== undefined;
-  return isDeleting ? { do: "wait", ordinal, because: "deleting" } : { do: "delete", ordinal, instance };
+function removalOf({ isDeleting }: ControlView, ordinal: number, instance: Instance): Action {
+  return isDeleting(instance)
+    ? { do: "wait", ordinal, because: "deleting" }
+    : { do: "delete", ordinal, instance };
 }
 
 function actionsOf(slots: readonly Slot[]): readonly Action[] {

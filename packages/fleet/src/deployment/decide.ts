@@ -1,19 +1,24 @@
 /** Decides what a deployment needs now. Pure: a running Berth and `berth plan` share it. */
 import type { Finding } from "@berth/host";
-import { finalizers, gates, instanceName } from "../api/keys.ts";
+import { finalizers, instanceName } from "../api/keys.ts";
 import type { DeploymentStatus, Instance, WorkloadDeployment } from "../api/workload.ts";
 import { buildInstance, desiredCount, ordinalStart } from "./build.ts";
 import { type Action, decideActions } from "./control.ts";
 import { deploymentStatus, type NetworkStep } from "./status.ts";
 import { isCurrent, templateHash } from "./template-hash.ts";
 
-/** What is known of a deployment. It must show the creation and the deletion that the last decision asked for. */
+/** What is known of a deployment. */
 export interface DeploymentView {
   readonly deployment: WorkloadDeployment;
   /** The Instances in its namespace whose label `workload-deployment-uid` is its uid. */
   readonly instances: readonly Instance[];
   /** Any Instance of its namespace, by name. */
   readonly instanceNamed: (name: string) => Instance | undefined;
+  /**
+   * Uids of Instances that Berth has deleted. The cache may not show it yet, and a change of the deployment must not
+   * take another one down meanwhile. Default: none.
+   */
+  readonly deleted?: ReadonlySet<string> | undefined;
   readonly network: NetworkStep;
   /** Whether a quota service is configured. Without one, `isQuotaReachable` is true. */
   readonly hasQuota: boolean;
@@ -30,8 +35,8 @@ export interface DeploymentDecision {
   readonly finalizers?: readonly string[] | undefined;
   readonly create?: Instance | undefined;
   readonly delete?: readonly Instance[] | undefined;
-  /** Instances whose gate `Network` may go. */
-  readonly removeGate: readonly Instance[];
+  /** As in an intent. Absent: delete only the version that was seen, as one that became Ready meanwhile must stay. */
+  readonly deleteBound?: "uid" | undefined;
   /**
    * The whole status, when it differs. It is held back while an Instance is created or deleted: the event of that
    * Instance starts the next decision, and one write then says both. A refusal is written at once.
@@ -46,10 +51,10 @@ export interface DeploymentDecision {
 /** Until the next look at the quota service, when a roll waits for it. An event usually comes first. */
 const HELD_RECHECK_MS = 15_000;
 
-const settled: DeploymentDecision = Object.freeze({ removeGate: [], actions: [], findings: [] });
+const settled: DeploymentDecision = Object.freeze({ actions: [], findings: [] });
 
 export function decideDeployment(view: DeploymentView): DeploymentDecision {
-  const { deployment, instances, network, isQuotaReachable, refusal } = view;
+  const { deployment, instances, isQuotaReachable, refusal, deleted } = view;
   const { metadata, spec } = deployment;
   if (spec === undefined) return settled;
   const hash = templateHash(spec.template);
@@ -64,9 +69,10 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     if (!listed.includes(finalizers.workload)) return settled;
     if (instances.length === 0)
       return { ...settled, finalizers: listed.filter((it) => it !== finalizers.workload) };
-    const remaining = instances.filter((instance) => instance.metadata?.deletionTimestamp === undefined);
+    const remaining = instances.filter((instance) => !isDeleting(instance));
     const isActing = remaining.length > 0;
-    return { ...settled, ...(isActing && { delete: remaining }), ...statusWhile(isActing, false) };
+    const deletion = { delete: remaining, deleteBound: "uid" } as const;
+    return { ...settled, ...(isActing && deletion), ...statusWhile(isActing, false) };
   }
   const start = ordinalStart(deployment);
   const { name = "" } = metadata ?? {};
@@ -76,6 +82,7 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     start: start ?? 0,
     desired: start === undefined ? 0 : desiredCount(deployment),
     isCurrent: isOfTemplate,
+    isDeleting: (instance) => isDeleting(instance) || deleted?.has(instance.metadata?.uid ?? "") === true,
     isTaken: (taken) => view.instanceNamed(taken) !== undefined,
     isQuotaReachable,
   });
@@ -84,12 +91,15 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     ...(!listed.includes(finalizers.workload) && { finalizers: [...listed, finalizers.workload] }),
     ...(action?.do === "create" && { create: instanceFor(view, hash, action.ordinal) }),
     ...(action?.do === "delete" && { delete: [action.instance] }),
-    removeGate: network.is === "waiting" ? [] : instances.filter(hasNetworkGate),
     ...statusWhile(action !== undefined && action.do !== "wait", held.length > 0),
     actions,
     findings: findingsOf(view, start, actions, ignored),
     ...(held.length > 0 && { recheckAfterMs: HELD_RECHECK_MS }),
   };
+}
+
+function isDeleting({ metadata }: Instance): boolean {
+  return metadata?.deletionTimestamp !== undefined;
 }
 
 function instanceFor(
@@ -105,11 +115,6 @@ function instanceFor(
     hasNetwork: network.is !== "off",
     hasQuota,
   });
-}
-
-function hasNetworkGate({ metadata, spec }: Instance): boolean {
-  if (metadata?.deletionTimestamp !== undefined) return false;
-  return spec?.controller?.schedulingGates?.some(({ name }) => name === gates.network) ?? false;
 }
 
 function findingsOf(

@@ -12,9 +12,10 @@ const image = fc.constantFrom(...IMAGES);
 const start = fc.constantFrom(0, 1000);
 const at = fc.constantFrom(0, 1, 2, 3, 4, 1000, 1001, 1002);
 const step = fc.oneof(
-  steps(8, ["pass"], { states: fc.nat(3) }),
-  steps(8, ["ready", "ready", "ready", "unready", "end", "end", "delete"], { at }),
-  steps(3, ["scale", "roll", "roll", "start", "quota", "settle"], { min, image, start }),
+  steps(4, ["pass"], { states: fc.constantFrom(0, 0, 1, 3) }),
+  steps(6, ["round"], { rounds: fc.integer({ min: 1, max: 4 }) }),
+  steps(3, ["ready", "unready", "end", "delete"], { at }),
+  steps(5, ["scale", "roll", "roll", "roll", "start", "quota"], { min, image, start }),
 );
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
@@ -26,21 +27,26 @@ function take(loop: ControlLoop, one: Step): void {
   if ("states" in one) {
     loop.see(one.states);
     loop.pass();
+  } else if ("rounds" in one) {
+    for (let at = 0; at < one.rounds; at += 1) loop.round(isGood);
   } else if ("at" in one) {
     const instance = loop.instances.find((it) => ordinal(it) === one.at);
     if (one.do === "end") loop.end(one.at);
     else if (one.do === "delete") loop.mark(one.at);
     else if (instance !== undefined && (one.do === "unready" || isGood(instance)))
       loop.report(one.at, one.do === "ready");
-  } else if (one.do === "scale") loop.change({ min: one.min });
-  else if (one.do === "roll") loop.change({ template: aTemplate(one.image) });
-  else if (one.do === "start") loop.change({ start: one.start });
-  else if (one.do === "quota") loop.isQuotaReachable = !loop.isQuotaReachable;
-  else loop.settle(isGood);
+  } else {
+    if (one.do === "scale") loop.change({ min: one.min });
+    else if (one.do === "roll") loop.change({ template: aTemplate(one.image) });
+    else if (one.do === "start") loop.change({ start: one.start });
+    else loop.isQuotaReachable = !loop.isQuotaReachable;
+    // The change starts a decision, whatever the cache shows of the Instances.
+    loop.pass();
+  }
 }
 
 describe("any history of one deployment", () => {
-  const run = seededRun(500, process.env);
+  const run = seededRun(1000, process.env);
   it(
     `takes down one Ready Instance at a time, the highest surplus first, and ends as it should (${run.name})`,
     run.options,
@@ -48,6 +54,7 @@ describe("any history of one deployment", () => {
       fc.assert(
         fc.property(fc.array(step, { maxLength: 80 }), min, start, (history, last, from) => {
           const loop = new ControlLoop({ min: 3 });
+          loop.settle(isGood);
           for (const one of history) take(loop, one);
           loop.isQuotaReachable = true;
           loop.change({ min: last, start: from, template: aTemplate("app:3") });
@@ -62,11 +69,9 @@ describe("any history of one deployment", () => {
             updatedReplicas: wanted.length,
             observedGeneration: loop.deployment.metadata?.generation,
           });
-          expect(loop.pass()).toEqual({
-            removeGate: [],
-            actions: [],
-            findings: last < 0 ? [expect.anything()] : [],
-          });
+          const { findings, ...rest } = loop.pass();
+          expect(rest).toEqual({ actions: [] });
+          expect(findings).toHaveLength(last < 0 ? 1 : 0);
         }),
         run.parameters,
       );

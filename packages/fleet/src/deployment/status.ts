@@ -1,16 +1,11 @@
 /** The status of a deployment, from its Instances. Nothing in it changes with time alone. */
 import { isDeepStrictEqual } from "node:util";
-import {
-  type DesiredCondition,
-  findCondition,
-  isConditionTrue,
-  mergeConditions,
-  withoutConditions,
-} from "@berth/runtime";
+import { findCondition, isConditionTrue } from "@berth/runtime";
 import { gates } from "../api/keys.ts";
 import { rankOf, worstOf } from "../api/ranks.ts";
 import type { DeploymentStatus, Instance, LocationReference, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "./build.ts";
+import { type Block, conditionsWith, type Verdict } from "./conditions.ts";
 
 /** What the network step of the deployment came to. */
 export type NetworkStep =
@@ -37,10 +32,8 @@ export interface StatusView {
   readonly nowMs: number;
 }
 
-type Verdict = Pick<DesiredCondition, "status" | "reason" | "message">;
-
 /** Left by the central scheduler of earlier releases, as types or reasons. */
-const OF_THE_SCHEDULER = ["LocationAssigned", "NoCandidateLocations"];
+const SCHEDULER: ReadonlySet<string> = new Set(["LocationAssigned", "NoCandidateLocations"]);
 /** From this rank on, the reason of one Instance is that of its deployment. */
 const INSTANCE_RANK = rankOf("ImageUnavailable");
 
@@ -54,24 +47,19 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
       isCurrent(it) && it.status?.controller?.observedTemplateHash === it.spec?.controller?.templateHash,
   );
   const observedGeneration = metadata?.generation;
-  const wanted: readonly (readonly [string, Verdict | undefined])[] = [
-    ["Available", availability(view, ready)],
-    ["ReplicasReady", replicasReady(view, ready)],
-    ["Progressing", isHeld ? { status: "False", reason: "RollPaused", message: ROLL_PAUSED } : undefined],
-  ];
-  const gone = wanted.flatMap(([type, verdict]) => (verdict === undefined ? type : []));
-  const leftovers = (status?.conditions ?? [])
-    .filter(({ type, reason }) => [type, reason].some((it) => OF_THE_SCHEDULER.includes(it)))
-    .map(({ type }) => type);
-  const conditions = mergeConditions(
-    withoutConditions(status?.conditions, [...gone, ...leftovers]),
-    wanted.flatMap(([type, verdict]) =>
-      verdict === undefined
-        ? []
-        : { type, ...verdict, ...(observedGeneration !== undefined && { observedGeneration }) },
-    ),
-    nowMs,
+  const leftovers = (status?.conditions ?? []).filter(
+    ({ type, reason }) => SCHEDULER.has(type) || SCHEDULER.has(reason),
   );
+  const conditions = conditionsWith(status?.conditions, {
+    of: {
+      ...Object.fromEntries(leftovers.map(({ type }) => [type, undefined])),
+      Available: availability(view, ready),
+      ReplicasReady: replicasReady(view, ready),
+      Progressing: isHeld ? { status: "False", reason: "RollPaused", message: ROLL_PAUSED } : undefined,
+    },
+    generation: observedGeneration,
+    nowMs,
+  });
   const location = network.is === "off" ? undefined : network.location;
   const next: DeploymentStatus = {
     ...status,
@@ -122,7 +110,7 @@ function replicasReady({ deployment, instances, refusal }: StatusView, ready: nu
 }
 
 /** Why the Instance does not run, where it is worth naming for the whole deployment. */
-function blockOf(instance: Instance): readonly { readonly reason: string; readonly message: string }[] {
+function blockOf(instance: Instance): readonly Block[] {
   const quota = quotaBlock(instance);
   const ready = findCondition(instance.status?.conditions, "Ready");
   const isWorse = ready !== undefined && ready.status !== "True" && rankOf(ready.reason) >= INSTANCE_RANK;

@@ -20,6 +20,8 @@ export class ControlLoop {
   #seen = 0;
   #nowMs = NOW_MS;
   #uids = 0;
+  /** Uids of Instances that Berth deleted. */
+  readonly #deleted = new Set<string>();
   /** Ordinals whose Ready Instance Berth deleted, until one is Ready again. */
   readonly #down = new Set<number>();
 
@@ -54,7 +56,7 @@ export class ControlLoop {
   }
 
   /** The cache takes up so many states more. */
-  see(states = Number.POSITIVE_INFINITY): void {
+  see(states: number = Number.POSITIVE_INFINITY): void {
     this.#seen = Math.min(this.#seen + states, this.#states.length - 1);
   }
 
@@ -65,6 +67,7 @@ export class ControlLoop {
     const decision = decideDeployment({
       deployment: this.deployment,
       instances: [...seen.values()],
+      deleted: this.#deleted,
       instanceNamed: (name) => seen.get(name),
       network: { is: "off" },
       hasQuota: true,
@@ -114,20 +117,18 @@ export class ControlLoop {
     this.#push(new Map([...this.#now].filter(([key]) => key !== name)));
   }
 
-  /** Everything that others do is done, until Berth has nothing to do. Ready: as the template can be. */
-  settle(isGood: (instance: Instance) => boolean = () => true): void {
-    for (let round = 0; round < 200; round += 1) {
-      this.see();
-      const { create, delete: deleted = [] } = this.pass();
-      this.see();
-      for (const instance of this.instances) {
-        if (instance.metadata?.deletionTimestamp !== undefined) this.end(ordinal(instance));
-        else if (isReady(instance) !== isGood(instance)) this.report(ordinal(instance), isGood(instance));
-        else continue;
-        break;
-      }
-      if (create === undefined && deleted.length === 0 && this.#seen === this.#states.length - 1) return;
-    }
+  /** Berth takes up all changes and decides, and then others do one thing that is due. True: nothing was left to do. */
+  round(isGood: (instance: Instance) => boolean = () => true): boolean {
+    this.see();
+    const { create, delete: deleted = [] } = this.pass();
+    const due = this.instances.find((it) => isDeleting(it) || isReady(it) !== isGood(it));
+    if (due !== undefined && isDeleting(due)) this.end(ordinal(due));
+    else if (due !== undefined) this.report(ordinal(due), isGood(due));
+    return create === undefined && deleted.length === 0 && due === undefined;
+  }
+
+  settle(isGood?: (instance: Instance) => boolean): void {
+    for (let rounds = 0; rounds < 200; rounds += 1) if (this.round(isGood)) return;
     this.violations.push("it never settles");
   }
 
@@ -162,28 +163,23 @@ export class ControlLoop {
       const metadata = { ...instance.metadata, uid: `uid-${this.#uids}` };
       this.#push(new Map([...this.#now, [name, { ...instance, metadata }]]));
     }
-    this.see();
   }
 
+  /** The server refuses it when the Instance has changed since Berth saw it. */
   #delete(instance: Instance): void {
     const at = ordinal(instance);
-    const present = this.#now.get(instance.metadata?.name ?? "");
     this.requests.push(`delete ${at}`);
-    if (
-      present?.metadata?.uid === instance.metadata?.uid &&
-      present?.metadata?.deletionTimestamp === undefined
-    ) {
-      this.#check(present, at);
-      this.mark(at);
-    }
-    this.see();
+    if (this.#now.get(instance.metadata?.name ?? "") !== instance) return;
+    this.#check(instance, at);
+    this.mark(at);
+    this.#deleted.add(instance.metadata?.uid ?? "");
   }
 
-  #check(present: Instance | undefined, at: number): void {
-    if (present === undefined) return;
+  #check(present: Instance, at: number): void {
     if (!this.#isWanted(at)) {
-      const higher = this.instances.filter((it) => {
-        const isSurplus = !this.#isWanted(ordinal(it)) && it.metadata?.deletionTimestamp === undefined;
+      const seen = this.#states[this.#seen]?.values().toArray() ?? [];
+      const higher = seen.filter((it) => {
+        const isSurplus = !this.#isWanted(ordinal(it)) && !isDeleting(it);
         return isSurplus && ordinal(it) > at && Math.floor(ordinal(it) / 1000) === Math.floor(at / 1000);
       });
       if (higher.length > 0) this.violations.push(`${at} goes before ${higher.map(ordinal).join()}`);
@@ -204,7 +200,13 @@ export function ordinal({ metadata }: Instance): number {
   return ordinalOf(metadata?.name ?? "");
 }
 
-export function isReady({ metadata, status }: Instance): boolean {
-  if (metadata?.deletionTimestamp !== undefined) return false;
-  return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") ?? false;
+function isDeleting({ metadata }: Instance): boolean {
+  return metadata?.deletionTimestamp !== undefined;
+}
+
+export function isReady(instance: Instance): boolean {
+  if (isDeleting(instance)) return false;
+  return (
+    instance.status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") ?? false
+  );
 }

@@ -4,7 +4,7 @@ import type { Instance, InstanceTemplate, WorkloadDeployment } from "../../api/w
 import { buildInstance } from "../build.ts";
 import { templateHash } from "../template-hash.ts";
 
-export const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
+export const NOW_MS: number = Date.parse("2026-01-01T00:00:00Z");
 
 export function aTemplate(image = "app:1", metadata: InstanceTemplate["metadata"] = {}): InstanceTemplate {
   return {
@@ -58,7 +58,7 @@ export function aDeployment(fields: DeploymentFields = {}): WorkloadDeployment {
 export function aCondition(
   type: string,
   status: Condition["status"],
-  reason = type,
+  reason: string = type,
   message = "",
 ): Condition {
   return { type, status, reason, message, lastTransitionTime: "2026-01-01T00:00:00Z" };
@@ -85,7 +85,7 @@ export function anInstance(deployment: WorkloadDeployment, ordinal: number, stat
       uid: `uid-${ordinal}`,
       ...(state.startsWith("D") && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
     },
-    spec: built.spec && { ...built.spec, controller: { templateHash: hash } },
+    ...(built.spec && { spec: { ...built.spec, controller: { templateHash: hash } } }),
     status: {
       conditions: [
         aCondition("Programmed", isReady ? "True" : "Unknown", isReady ? "Programmed" : "Pending"),

@@ -1,0 +1,237 @@
+import { describe, expect, it } from "vitest";
+import type { Instance } from "../api/workload.ts";
+import { type DeploymentView, decideDeployment } from "./decide.ts";
+import { ControlLoop, isReady, ordinal } from "./testing/control-loop.ts";
+import { aDeployment, anInstance, aTemplate, NOW_MS } from "./testing/fixtures.ts";
+
+const deployment = aDeployment();
+
+function decide(change: Partial<DeploymentView> = {}) {
+  return decideDeployment({
+    deployment,
+    instances: [],
+    instanceNamed: () => undefined,
+    network: { is: "off" },
+    hasQuota: true,
+    isQuotaReachable: true,
+    nowMs: NOW_MS,
+    ...change,
+  });
+}
+
+const restarted = (at: string) =>
+  aTemplate("app:1", { annotations: { "compute.datumapis.com/restartedAt": at } });
+
+describe("a deployment that comes and goes", () => {
+  it("R18 gets its finalizer in the same pass as its first Instance", () => {
+    const { finalizers, create, status } = decide({
+      deployment: aDeployment({ metadata: { name: "w-us-dfw", finalizers: ["a/b"] } }),
+    });
+    expect(finalizers).toEqual(["a/b", "compute.datumapis.com/workload-controller"]);
+    expect(create?.metadata?.name).toBe("w-us-dfw-0");
+    expect(status).toBeUndefined();
+  });
+
+  it("R16 creates Instances without a Location, and says so with the next event", () => {
+    const network = { is: "waiting" } as const;
+    const { create } = decide({ network });
+    expect(create?.spec?.location).toBeUndefined();
+    expect(create?.spec?.controller?.schedulingGates).toEqual([{ name: "Network" }, { name: "Quota" }]);
+    const { status } = decide({ network, instances: [anInstance(deployment, 0, "N")] });
+    expect(status?.conditions?.[0]).toMatchObject({ type: "Available", reason: "NoMatchingLocation" });
+  });
+
+  it("says at once why the API server refuses an Instance, and tries again", () => {
+    const { create, status } = decide({ refusal: "Instance w-us-dfw-0 is refused: denied" });
+    expect(create).toBeDefined();
+    expect(status?.conditions?.[0]).toMatchObject({ message: "Instance w-us-dfw-0 is refused: denied" });
+  });
+
+  it("deletes its Instances, waits for them, and then loses its finalizer", () => {
+    const going = aDeployment({
+      metadata: {
+        ...deployment.metadata,
+        finalizers: ["a/b", "compute.datumapis.com/workload-controller"],
+        deletionTimestamp: "2026-01-01T00:00:00Z",
+      },
+    });
+    const instances = [anInstance(going, 0), anInstance(going, 1, "D")];
+    const first = decide({ deployment: going, instances });
+    expect(first).toMatchObject({ delete: [instances[0]], deleteBound: "uid" });
+    expect(first.create ?? first.finalizers ?? first.status).toBeUndefined();
+    const second = decide({ deployment: going, instances: instances.slice(1) });
+    expect(second.delete ?? second.finalizers).toBeUndefined();
+    expect(second.status).toMatchObject({ replicas: 1, desiredReplicas: 0 });
+    expect(decide({ deployment: going })).toMatchObject({ finalizers: ["a/b"] });
+    const released = { ...going, metadata: { ...going.metadata, finalizers: ["a/b"] } };
+    expect(decide({ deployment: released, instances })).toEqual({ actions: [], findings: [] });
+  });
+});
+
+describe("hostile input", () => {
+  it.each([-1, 2 ** 31])("H2 minReplicas %d is bounded and reported", (min) => {
+    const { actions, findings } = decide({ deployment: aDeployment({ min }) });
+    expect(actions).toHaveLength(min < 0 ? 0 : 1000);
+    expect(findings).toMatchObject([{ reason: "ReplicasOutOfRange" }]);
+  });
+
+  it("H9 never adopts an Instance of another deployment: it waits, and reports the name once", () => {
+    const foreign = anInstance(aDeployment({ metadata: { name: "w-us-dfw", uid: "other" } }), 0);
+    const {
+      create,
+      delete: deleted,
+      findings,
+    } = decide({ instanceNamed: (name) => (name === "w-us-dfw-0" ? foreign : undefined) });
+    expect(create ?? deleted).toBeUndefined();
+    expect(findings).toMatchObject([{ reason: "InstanceNameTaken", about: "w-us-dfw-0" }]);
+  });
+
+  it("8.2 reports an Instance whose name has no ordinal, and leaves it alone", () => {
+    const instances = [
+      anInstance(deployment, 0),
+      anInstance(deployment, 1),
+      { metadata: { name: "w-us-dfw-x" } },
+    ];
+    const decision = decide({ instances });
+    expect(decision.create ?? decision.delete).toBeUndefined();
+    expect(decision.findings).toMatchObject([{ reason: "InstanceIgnored", about: "w-us-dfw-x" }]);
+  });
+
+  it("does nothing about Instances while the first ordinal is unreadable", () => {
+    const annotations = { "berth.dev/ordinal-start": "1k" };
+    const odd = aDeployment({ metadata: { ...deployment.metadata, annotations } });
+    const decision = decide({ deployment: odd, instances: [anInstance(odd, 0)] });
+    expect(decision.create ?? decision.delete).toBeUndefined();
+    expect(decision.findings).toMatchObject([{ reason: "OrdinalStartInvalid" }]);
+  });
+});
+
+describe("a roll", () => {
+  it("H24 waits while no quota can be asked, looks again, and goes on", () => {
+    const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "Ro")];
+    const held = decide({ instances, isQuotaReachable: false });
+    expect(held.delete).toBeUndefined();
+    expect(held.recheckAfterMs).toBe(15_000);
+    expect(held.status?.conditions?.map(({ type, status, reason }) => `${type} ${status} ${reason}`)).toEqual(
+      [
+        "Available True StableInstanceFound",
+        "Progressing False RollPaused",
+        "ReplicasReady True ReplicasAvailable",
+      ],
+    );
+    const resumed = decide({ instances });
+    expect(resumed.delete).toEqual([instances[1]]);
+    expect(resumed.deleteBound).toBeUndefined();
+  });
+
+  it("takes no second Instance down while the cache does not show the first deletion", () => {
+    const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "Ro")];
+    expect(decide({ instances, deleted: new Set(["uid-1"]) }).delete).toBeUndefined();
+  });
+
+  it("T1 adopts the Instances of the original and recreates none", () => {
+    const adopt = (at: number): Instance => {
+      const instance = anInstance(deployment, at);
+      const { spec } = instance;
+      return { ...instance, ...(spec && { spec: { ...spec, controller: { templateHash: "b7d9" } } }) };
+    };
+    const { actions, status } = decide({ instances: [adopt(0), adopt(1)] });
+    expect(actions).toEqual([]);
+    expect(status).toMatchObject({ readyReplicas: 2 });
+  });
+});
+
+describe("sequences", () => {
+  /** All Instances Ready, and the requests until then forgotten. */
+  function running(min: number): ControlLoop {
+    const loop = new ControlLoop({ min });
+    loop.settle();
+    loop.requests.length = 0;
+    return loop;
+  }
+
+  it("A2 creates the next Instance when the one before it is Ready", () => {
+    const loop = new ControlLoop({ min: 2 });
+    for (let pass = 0; pass < 3; pass += 1, loop.see()) loop.pass();
+    expect(loop.requests).toEqual(["create 0"]);
+    loop.report(0, true);
+    loop.see();
+    loop.pass();
+    expect(loop.requests).toEqual(["create 0", "create 1"]);
+  });
+
+  it("A9 scales 2 to 4 to 1 in order, and ordinal 0 stays the same object", () => {
+    const loop = running(2);
+    const [first] = loop.instances;
+    loop.change({ min: 4 });
+    loop.settle();
+    loop.change({ min: 1 });
+    loop.settle();
+    expect(loop.requests).toEqual(["create 2", "create 3", "delete 3", "delete 2", "delete 1"]);
+    expect(loop.instances.map(({ metadata }) => metadata?.uid)).toEqual([first?.metadata?.uid]);
+  });
+
+  it("A10 rolls from the highest ordinal with at most one not Ready (R6)", () => {
+    const loop = running(3);
+    const uids = new Set(loop.instances.map(({ metadata }) => metadata?.uid));
+    loop.change({ template: aTemplate("app:2") });
+    let fewest = 3;
+    loop.settle((instance) => {
+      fewest = Math.min(fewest, loop.readyCount);
+      return instance !== undefined;
+    });
+    expect(loop.requests).toEqual(["delete 2", "create 2", "delete 1", "create 1", "delete 0", "create 0"]);
+    expect(fewest).toBe(2);
+    expect(loop.violations).toEqual([]);
+    expect(loop.instances.filter(({ metadata }) => uids.has(metadata?.uid))).toEqual([]);
+    expect(loop.deployment.status).toMatchObject({ updatedReplicas: 3, readyReplicas: 3 });
+  });
+
+  it("A11 rolls for a new restartedAt, and not for the same value again", () => {
+    const loop = running(2);
+    loop.change({ template: restarted("2026-01-02T00:00:00Z") });
+    loop.settle();
+    expect(loop.requests).toEqual(["delete 1", "create 1", "delete 0", "create 0"]);
+    loop.change({ template: restarted("2026-01-02T00:00:00Z") });
+    loop.settle();
+    expect(loop.requests).toHaveLength(4);
+  });
+
+  it("A12 a bad image stops a roll at the first Instance, and the corrected one heals it (H4)", () => {
+    const loop = running(3);
+    loop.change({ template: aTemplate("bad") });
+    loop.settle(({ spec }) => spec?.runtime.sandbox?.containers[0]?.image !== "bad");
+    expect(loop.requests).toEqual(["delete 2", "create 2"]);
+    expect(loop.instances.filter(isReady).map(ordinal)).toEqual([0, 1]);
+    loop.change({ template: aTemplate("app:2") });
+    loop.settle();
+    expect(loop.requests.slice(2)).toEqual([
+      "delete 2",
+      "create 2",
+      "delete 1",
+      "create 1",
+      "delete 0",
+      "create 0",
+    ]);
+    expect(loop.readyCount).toBe(3);
+  });
+
+  it("H5 scales 3 to 1 while ordinal 0 is not Ready", () => {
+    const loop = running(3);
+    loop.report(0, false);
+    loop.change({ min: 1 });
+    loop.settle(() => false);
+    expect(loop.requests).toEqual(["delete 2", "delete 1"]);
+  });
+
+  it("writes at most two statuses for each Instance that comes or goes, and none at rest", () => {
+    const loop = new ControlLoop({ min: 5 });
+    loop.settle();
+    expect(loop.statusWrites).toBeLessThanOrEqual(2 * 5);
+    loop.statusWrites = 0;
+    loop.change({ template: aTemplate("app:2") });
+    loop.settle();
+    expect(loop.statusWrites).toBeLessThanOrEqual(2 * (5 + 5));
+    expect(loop.pass()).toEqual({ actions: [], findings: [] });
+  });
+});

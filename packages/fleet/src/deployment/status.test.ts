@@ -1,0 +1,221 @@
+import { findCondition } from "@berth/runtime";
+import { describe, expect, it } from "vitest";
+import type { DeploymentStatus, Instance, WorkloadDeployment } from "../api/workload.ts";
+import { deploymentStatus, type NetworkStep, type StatusView } from "./status.ts";
+import { isCurrent, templateHash } from "./template-hash.ts";
+import {
+  aCondition,
+  aDeployment,
+  anInstance,
+  aTemplate,
+  gated,
+  NOW_MS,
+  withCondition,
+} from "./testing/fixtures.ts";
+
+const deployment = aDeployment({ min: 3 });
+const ready = (at: number) => anInstance(deployment, at);
+const starting = (at: number) => anInstance(deployment, at, "N");
+const LOCATION = { name: "dfw-1", namespace: "default" };
+
+function statusOf(
+  instances: readonly Instance[],
+  change: Partial<StatusView> = {},
+  of: WorkloadDeployment = deployment,
+): DeploymentStatus {
+  const template = of.spec?.template ?? aTemplate();
+  return deploymentStatus({
+    deployment: of,
+    instances,
+    isCurrent: (instance) => isCurrent(instance, template, templateHash(template)),
+    network: { is: "off" },
+    isHeld: false,
+    nowMs: NOW_MS,
+    ...change,
+  });
+}
+
+function verdict({ conditions }: DeploymentStatus, type = "Available"): string {
+  const found = findCondition(conditions, type);
+  return found === undefined ? "" : `${found.status}/${found.reason} ${found.message}`;
+}
+
+describe("the condition Available of a deployment", () => {
+  const waiting = (step: object = {}): NetworkStep => ({ is: "waiting", location: LOCATION, ...step });
+  const noLocation: NetworkStep = { is: "waiting" };
+  const pull = withCondition(starting(0), aCondition("Ready", "Unknown", "ImageUnavailable", "pull failed"));
+  const quota = (status: "True" | "False" | "Unknown", reason: string) =>
+    gated(withCondition(starting(0), aCondition("QuotaGranted", status, reason, "no budget")), "Quota");
+
+  it.each<[string, readonly Instance[], NetworkStep, string]>([
+    ["one is ready", [ready(0), starting(1)], noLocation, "True/StableInstanceFound 1/2 instances are ready"],
+    [
+      "R16 there is no Location",
+      [starting(0)],
+      noLocation,
+      'False/NoMatchingLocation No Location matches city code "DFW"',
+    ],
+    [
+      "two Locations match",
+      [],
+      { is: "waiting", reason: "AmbiguousServingLocation", message: "a and b" },
+      "False/AmbiguousServingLocation a and b",
+    ],
+    [
+      "the network is not ready",
+      [starting(0)],
+      waiting(),
+      "False/NetworkProvisioning the networks of the deployment are not ready",
+    ],
+    [
+      "the network failed",
+      [starting(0)],
+      waiting({ reason: "NetworkFailedToCreate", message: "no address" }),
+      "False/NetworkFailedToCreate no address",
+    ],
+    [
+      "quota is denied",
+      [quota("False", "QuotaExceeded")],
+      { is: "off" },
+      "False/QuotaNotGranted w-us-dfw-0: no budget",
+    ],
+    [
+      "no budget exists",
+      [quota("Unknown", "QuotaNoBudget")],
+      { is: "off" },
+      "False/QuotaNotGranted w-us-dfw-0: no budget",
+    ],
+    [
+      "quota is evaluated",
+      [quota("Unknown", "PendingEvaluation")],
+      { is: "off" },
+      "False/InstancesProvisioning 0/1 instances are ready",
+    ],
+    [
+      "quota is denied after the gate is off (H23)",
+      [gated(quota("False", "QuotaExceeded"))],
+      { is: "off" },
+      "False/InstancesProvisioning 0/1 instances are ready",
+    ],
+    ["R12 an image is missing", [pull], { is: "off" }, "False/ImageUnavailable w-us-dfw-0: pull failed"],
+    [
+      "R12 an image is missing and quota is denied",
+      [{ ...quota("False", "QuotaExceeded") }, pull],
+      { is: "off" },
+      "False/ImageUnavailable w-us-dfw-0: pull failed",
+    ],
+    [
+      "an Instance starts",
+      [starting(0)],
+      { is: "ready", location: LOCATION },
+      "False/InstancesProvisioning 0/1 instances are ready",
+    ],
+    ["there is no Instance", [], { is: "off" }, "False/InstancesProvisioning 0/0 instances are ready"],
+  ])("when %s", (_, instances, network, text) => {
+    expect(verdict(statusOf(instances, { network }))).toBe(text);
+  });
+
+  it("says why the API server refused an Instance", () => {
+    expect(verdict(statusOf([], { refusal: "create w-us-dfw-0: denied" }))).toBe(
+      "False/InstancesProvisioning create w-us-dfw-0: denied",
+    );
+  });
+});
+
+describe("the condition ReplicasReady", () => {
+  const denied = gated(
+    withCondition(starting(1), aCondition("QuotaGranted", "False", "QuotaExceeded", "m")),
+    "Quota",
+  );
+  const crashing = withCondition(starting(2), aCondition("Ready", "False", "InstanceCrashing", "exit 1"));
+
+  it.each<[string, readonly Instance[], string]>([
+    ["all are ready", [ready(0), ready(1), ready(2)], "True/ReplicasAvailable 3/3 replicas available"],
+    ["none is ready", [], "False/InstancesProvisioning 0/3 replicas available"],
+    [
+      "A13 quota is denied",
+      [ready(0), denied],
+      "False/QuotaExceeded 1 of 3 desired replicas are pending quota",
+    ],
+    [
+      "A12 one of a roll crashes",
+      [ready(0), ready(1), crashing],
+      "False/InstancesProvisioning 2/3 replicas available; w-us-dfw-2: exit 1",
+    ],
+  ])("when %s", (_, instances, text) => {
+    expect(verdict(statusOf(instances), "ReplicasReady")).toBe(text);
+  });
+});
+
+describe("the counters", () => {
+  it("R11 updatedReplicas counts the observed hash, ready or not, and currentReplicas what is programmed", () => {
+    const old = anInstance(deployment, 0, "Ro");
+    const crashing = withCondition(ready(1), aCondition("Ready", "False", "InstanceCrashing"));
+    const observed = {
+      ...starting(2),
+      status: { ...starting(2).status, controller: { observedTemplateHash: templateHash(aTemplate()) } },
+    };
+    expect(statusOf([old, crashing, observed])).toMatchObject({
+      replicas: 3,
+      readyReplicas: 1,
+      updatedReplicas: 2,
+      currentReplicas: 1,
+      desiredReplicas: 3,
+      observedGeneration: 1,
+    });
+  });
+
+  it("R17 an Instance without controller is not updated", () => {
+    const bare = { metadata: { name: "w-us-dfw-0" }, status: { controller: { observedTemplateHash: "x" } } };
+    expect(statusOf([bare])).toMatchObject({ replicas: 1, updatedReplicas: 0 });
+  });
+
+  it("T1 an Instance of the original is updated when it observed its own hash", () => {
+    const { spec, status, ...rest } = ready(0);
+    const adopted = {
+      ...rest,
+      ...(spec && { spec: { ...spec, controller: { templateHash: "b7d9" } } }),
+      status: { ...status, controller: { observedTemplateHash: "b7d9" } },
+    };
+    expect(statusOf([adopted])).toMatchObject({ updatedReplicas: 1, currentReplicas: 1 });
+  });
+});
+
+describe("a status that is there", () => {
+  it("H19 stays the same object, whatever the time", () => {
+    const status = statusOf([ready(0)]);
+    expect(statusOf([ready(0)], { nowMs: NOW_MS + 60_000 }, { ...deployment, status })).toBe(status);
+  });
+
+  it("keeps its Location when none is found", () => {
+    const status = statusOf([ready(0)], { network: { is: "ready", location: LOCATION } });
+    expect(status.location).toEqual(LOCATION);
+    const later = statusOf([ready(0)], { network: { is: "waiting" } }, { ...deployment, status });
+    expect(later.location).toEqual(LOCATION);
+  });
+
+  it("T2 loses the conditions of the central scheduler, and keeps those of others and its Location", () => {
+    const status: DeploymentStatus = {
+      replicas: 0,
+      currentReplicas: 0,
+      desiredReplicas: 0,
+      readyReplicas: 0,
+      location: LOCATION,
+      conditions: [
+        aCondition("LocationAssigned", "True"),
+        aCondition("Scheduled", "False", "NoCandidateLocations"),
+        aCondition("Theirs", "True"),
+      ],
+    };
+    const next = statusOf([], {}, { ...deployment, status });
+    expect(next.conditions?.map(({ type }) => type)).toEqual(["Available", "ReplicasReady", "Theirs"]);
+    expect(next.location).toEqual(LOCATION);
+  });
+
+  it("H24 has Progressing only while a roll is held", () => {
+    const status = statusOf([ready(0)], { isHeld: true });
+    expect(verdict(status, "Progressing")).toMatch(/^False\/RollPaused quota backend unavailable/);
+    expect(verdict(status)).toMatch(/^True\/StableInstanceFound/);
+    expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "Progressing")).toBe("");
+  });
+});
