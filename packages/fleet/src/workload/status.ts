@@ -1,13 +1,6 @@
 /** The status of a Workload, from its deployments. Nothing in it changes with time alone. */
 import { isDeepStrictEqual } from "node:util";
-import type { Condition } from "@berth/kube";
-import {
-  type DesiredCondition,
-  findCondition,
-  isConditionTrue,
-  mergeConditions,
-  withoutConditions,
-} from "@berth/runtime";
+import { findCondition, isConditionTrue } from "@berth/runtime";
 import { worstOf } from "../api/ranks.ts";
 import type {
   PlacementStatus,
@@ -17,6 +10,7 @@ import type {
   WorkloadStatus,
 } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
+import { type Block, conditionsWith, type Verdict } from "../deployment/conditions.ts";
 import { describeTaken, type Target } from "./desired.ts";
 
 export interface WorkloadStatusView {
@@ -27,9 +21,6 @@ export interface WorkloadStatusView {
   readonly missingNetworks: readonly string[];
   readonly nowMs: number;
 }
-
-type Verdict = Pick<DesiredCondition, "status" | "reason" | "message">;
-type Block = Pick<Verdict, "reason" | "message">;
 
 /** A placement, and what is known of it. */
 interface Part {
@@ -43,7 +34,7 @@ interface Part {
 
 /** The new status; the present one itself when nothing changes. Fields of others stay. */
 export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
-  const { workload, deployments, targets } = view;
+  const { workload, deployments, targets, nowMs } = view;
   const { metadata, spec, status } = workload;
   const names = new Set([
     ...(spec?.placements ?? []).map(({ name }) => name),
@@ -52,43 +43,34 @@ export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
   const parts = [...names].sort().map((name) => partOf(view, name));
   const taken = targets.filter(({ is }) => is === "taken").map(describeTaken);
   const { generation } = metadata ?? {};
+  const isScaled =
+    spec?.placements.some(({ scaleSettings }) => scaleSettings.maxReplicas !== undefined) === true;
   const next: WorkloadStatus = {
     ...status,
     ...countsOf(deployments),
     deployments: deployments.length,
     placements: parts.map((part) => placementStatus(view, part)),
-    conditions: conditionsOf(view, status?.conditions, {
-      Available: availability(view, parts),
-      DeploymentConflict:
-        taken.length === 0
-          ? undefined
-          : { status: "True", reason: "DeploymentNameTaken", message: taken.join("; ") },
-      Scaling: (spec?.placements ?? []).some(({ scaleSettings }) => scaleSettings.maxReplicas !== undefined)
-        ? { status: "False", reason: "AutoscalingNotSupported", message: NOT_SCALED }
-        : undefined,
+    conditions: conditionsWith(status?.conditions, {
+      of: {
+        Available: availability(view, parts),
+        DeploymentConflict: taken.length === 0 ? undefined : conflict(taken),
+        Scaling: isScaled
+          ? { status: "False", reason: "AutoscalingNotSupported", message: NOT_SCALED }
+          : undefined,
+      },
+      generation,
+      nowMs,
     }),
     ...(generation !== undefined && { observedGeneration: generation }),
   };
   return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
 }
 
-const NOT_SCALED = "nothing acts on maxReplicas and metrics: each city runs minReplicas Instances";
-
-function conditionsOf(
-  { workload, nowMs }: WorkloadStatusView,
-  present: readonly Condition[] | undefined,
-  verdicts: Readonly<Record<string, Verdict | undefined>>,
-): readonly Condition[] {
-  const { generation } = workload.metadata ?? {};
-  const all = Object.entries(verdicts);
-  const gone = all.flatMap(([type, verdict]) => (verdict === undefined ? type : []));
-  const desired = all.flatMap(([type, verdict]) =>
-    verdict === undefined
-      ? []
-      : { type, ...verdict, ...(generation !== undefined && { observedGeneration: generation }) },
-  );
-  return mergeConditions(withoutConditions(present, gone), desired, nowMs);
+function conflict(taken: readonly string[]): Verdict {
+  return { status: "True", reason: "DeploymentNameTaken", message: taken.join("; ") };
 }
+
+const NOT_SCALED = "nothing acts on maxReplicas and metrics: each city runs minReplicas Instances";
 
 function countsOf(deployments: readonly WorkloadDeployment[]): ReplicaCounts {
   const sum = (of: (deployment: WorkloadDeployment) => number | undefined): number =>
@@ -131,9 +113,9 @@ function noCity(targets: readonly Target[]): Block {
   return { reason: "NoMatchingLocations", message };
 }
 
-function placementStatus(view: WorkloadStatusView, part: Part): PlacementStatus {
+function placementStatus({ workload, nowMs }: WorkloadStatusView, part: Part): PlacementStatus {
   const { name, deployments, isAvailable, hasNoCity, blocks } = part;
-  const present = view.workload.status?.placements?.find((it) => it.name === name);
+  const present = workload.status?.placements?.find((it) => it.name === name);
   const { reason, message } = blocks.find((it) => hasNoCity && it.reason === "NoMatchingLocations") ?? {
     reason: "NoAvailableDeployments",
     message: "no deployment of the placement is available",
@@ -149,7 +131,11 @@ function placementStatus(view: WorkloadStatusView, part: Part): PlacementStatus 
     ...present,
     name,
     ...countsOf(deployments),
-    conditions: conditionsOf(view, present?.conditions, { Available: available }),
+    conditions: conditionsWith(present?.conditions, {
+      of: { Available: available },
+      generation: workload.metadata?.generation,
+      nowMs,
+    }),
   };
 }
 

@@ -1,0 +1,188 @@
+import { describe, expect, it } from "vitest";
+import type { WorkloadDeployment } from "../api/workload.ts";
+import { aDeployment } from "../deployment/testing/fixtures.ts";
+import { citiesOf } from "./decide.ts";
+import { aPlacement, aWorkload, decide } from "./testing/fixtures.ts";
+
+const names = (objects: readonly WorkloadDeployment[]) => objects.map(({ metadata }) => metadata?.name);
+const DFW = aDeployment();
+const ORD = aDeployment({ name: "w-us-ord", city: "ORD" });
+const GOING = { deletionTimestamp: "2026-01-01T00:00:00Z" };
+
+describe("the deployments of a Workload", () => {
+  it("A1 are one for each placement and city, with owner, label and finalizer", () => {
+    const workload = aWorkload();
+    const { create, patch, delete: deleted, status } = decide(workload);
+    expect(names(create)).toEqual(["w-us-dfw", "w-us-ord"]);
+    expect([...patch, ...deleted]).toEqual([]);
+    expect(status).toMatchObject({ deployments: 0, observedGeneration: 1 });
+    expect(create[0]).toEqual({
+      apiVersion: "compute.datumapis.com/v1alpha",
+      kind: "WorkloadDeployment",
+      metadata: {
+        name: "w-us-dfw",
+        namespace: "default",
+        labels: { "compute.datumapis.com/workload-uid": "uid-w" },
+        finalizers: ["compute.datumapis.com/workload-controller"],
+        ownerReferences: [
+          {
+            apiVersion: "compute.datumapis.com/v1alpha",
+            kind: "Workload",
+            name: "w",
+            uid: "uid-w",
+            controller: true,
+            blockOwnerDeletion: true,
+          },
+        ],
+      },
+      spec: DFW.spec,
+    });
+  });
+
+  it("are created only in cities that a Location serves", () => {
+    const locations = [{ spec: { topology: { "topology.datum.net/city-code": "ORD" } } }, { spec: {} }, {}];
+    const { create, findings } = decide(aWorkload(), [], { cities: citiesOf(locations) });
+    expect(names(create)).toEqual(["w-us-ord"]);
+    expect(findings).toMatchObject([{ reason: "CityUnserved", about: "w-us-dfw" }]);
+  });
+
+  it("H7 stay and follow the spec when their Location vanishes", () => {
+    const { patch, delete: deleted } = decide(aWorkload({ image: "app:2" }), [DFW, ORD], {
+      cities: new Set(),
+    });
+    expect(deleted).toEqual([]);
+    expect(names(patch.map(({ deployment }) => deployment))).toEqual(["w-us-dfw", "w-us-ord"]);
+  });
+
+  it("A8 go when the placement or the city leaves the spec, once", () => {
+    const placements = [aPlacement("us", ["DFW"])];
+    expect(names(decide(aWorkload({ placements }), [DFW, ORD]).delete)).toEqual(["w-us-ord"]);
+    const going = { ...ORD, metadata: { ...ORD.metadata, ...GOING } };
+    expect(decide(aWorkload({ placements }), [DFW, going]).delete).toEqual([]);
+    const renamed = decide(aWorkload({ placements: [aPlacement("eu", ["DFW"])] }), [DFW]);
+    expect(names(renamed.delete)).toEqual(["w-us-dfw"]);
+    expect(names(renamed.create)).toEqual(["w-eu-dfw"]);
+  });
+
+  it("H17 are patched only where they differ, and labels and annotations of others stay", () => {
+    const metadata = { ...DFW.metadata, labels: { theirs: "x" }, annotations: { theirs: "y" } };
+    const theirs = { ...DFW, metadata };
+    const workload = aWorkload({ placements: [aPlacement("us", ["DFW"], 5)], image: "app:2" });
+    expect(decide(workload, [theirs]).patch).toEqual([
+      {
+        deployment: theirs,
+        body: {
+          metadata: { labels: { "compute.datumapis.com/workload-uid": "uid-w" } },
+          spec: {
+            template: { spec: { runtime: { sandbox: { containers: [{ name: "app", image: "app:2" }] } } } },
+            scaleSettings: { minReplicas: 5 },
+          },
+        },
+      },
+    ]);
+  });
+
+  it("H19 are not patched for values that the API server fills in", () => {
+    const { spec } = DFW;
+    const filled = spec && {
+      ...DFW,
+      spec: { ...spec, template: { ...spec.template, metadata: { labels: {} } } },
+    };
+    const workload = aWorkload({
+      placements: [{ name: "us", cityCodes: ["DFW"], scaleSettings: { minReplicas: 2 } }],
+    });
+    expect(decide(workload, filled ? [filled] : []).patch).toEqual([]);
+  });
+
+  it("wait for one that is being deleted under the same name", () => {
+    const going = { ...DFW, metadata: { ...DFW.metadata, ...GOING } };
+    const { create, patch } = decide(aWorkload({ placements: [aPlacement("us", ["DFW"])], image: "app:2" }), [
+      going,
+    ]);
+    expect([...create, ...patch]).toEqual([]);
+  });
+
+  it("take a fixed number of passes for 1000 placements", () => {
+    const placements = Array.from({ length: 1000 }, (_, at) => aPlacement(`p${at}`, ["DFW"]));
+    expect(decide(aWorkload({ placements })).create).toHaveLength(1000);
+  });
+});
+
+describe("names that collide", () => {
+  it("H9 the second Workload gets a conflict, and the deployment of the first is not touched", () => {
+    const first = decide(aWorkload({ name: "a", placements: [aPlacement("b-c", ["DFW"])] })).create;
+    const second = aWorkload({ name: "a-b", placements: [aPlacement("c", ["DFW"])], image: "app:2" });
+    const { create, patch, delete: deleted, status, findings } = decide(second, first);
+    expect([...create, ...patch, ...deleted]).toEqual([]);
+    const message =
+      'deployment "a-b-c-dfw" is of Workload "a", placement "b-c", city "DFW": rename this Workload or its placement';
+    expect(findings).toEqual([{ reason: "DeploymentNameTaken", about: "a-b-c-dfw", message }]);
+    expect(status?.conditions).toMatchObject([
+      { type: "Available", status: "False", reason: "DeploymentNameTaken", message },
+      { type: "DeploymentConflict", status: "True", reason: "DeploymentNameTaken", message },
+    ]);
+  });
+
+  it("H9 two placements of one Workload do not share a deployment", () => {
+    const placements = [aPlacement("a", ["B-C"]), aPlacement("a-b", ["C"])];
+    const cities = new Set(["B-C", "C"]);
+    const { create } = decide(aWorkload({ placements }), [], { cities });
+    expect(create.map(({ spec }) => spec?.placementName)).toEqual(["a"]);
+    const { patch, findings } = decide(aWorkload({ placements }), create, { cities });
+    expect(patch).toEqual([]);
+    expect(findings).toMatchObject([{ reason: "DeploymentNameTaken" }]);
+  });
+
+  it("H10 a city in two spellings has one deployment", () => {
+    const placements = [aPlacement("us", ["DFW", "dfw"])];
+    expect(decide(aWorkload({ placements }), [], { cities: new Set(["DFW", "dfw"]) }).create).toHaveLength(1);
+  });
+});
+
+describe("networks", () => {
+  it("A17 nothing changes while one is missing, and all missing ones are named in order", () => {
+    const workload = aWorkload({ image: "app:2" });
+    const spec = workload.spec;
+    const networkInterfaces = ["z", "b", "a", "b"].map((name) => ({ network: { name } }));
+    const many = {
+      ...workload,
+      ...(spec && {
+        spec: { ...spec, template: { ...spec.template, spec: { ...spec.template.spec, networkInterfaces } } },
+      }),
+    };
+    const { create, patch, status } = decide(many, [DFW], {
+      hasNetwork: (namespace, name) => namespace === "default" && name === "z",
+    });
+    expect([...create, ...patch]).toEqual([]);
+    expect(status?.conditions).toMatchObject([
+      {
+        type: "Available",
+        status: "False",
+        reason: "NetworkNotFound",
+        message: "Unable to find networks: a, b",
+      },
+    ]);
+  });
+
+  it("R28 are not looked for without networking", () => {
+    expect(decide(aWorkload(), [], { hasNetwork: undefined }).create).toHaveLength(2);
+  });
+});
+
+describe("a Workload that comes and goes", () => {
+  it("gets its finalizer in the same pass as its deployments", () => {
+    const { finalizers, create } = decide(
+      aWorkload({ metadata: { name: "w", uid: "uid-w", finalizers: ["a/b"] } }),
+    );
+    expect(finalizers).toEqual(["a/b", "compute.datumapis.com/workload-controller"]);
+    expect(create).toHaveLength(2);
+  });
+
+  it("deletes its deployments, waits for them, and then loses its finalizer", () => {
+    const workload = aWorkload({ metadata: GOING });
+    const going = { ...ORD, metadata: { ...ORD.metadata, ...GOING } };
+    expect(decide(workload, [DFW, going])).toEqual({ create: [], patch: [], delete: [DFW], findings: [] });
+    expect(decide(workload, [going])).toEqual({ create: [], patch: [], delete: [], findings: [] });
+    expect(decide(workload, [])).toEqual({ create: [], patch: [], delete: [], findings: [], finalizers: [] });
+  });
+});

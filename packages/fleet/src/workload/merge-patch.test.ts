@@ -1,0 +1,47 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { seededRun } from "../../../runtime/src/testing/property.ts";
+import { mergePatchOf } from "./merge-patch.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+const isObject = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** As RFC 7386, section 2. */
+function apply(target: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch;
+  const result = new Map(Object.entries(isObject(target) ? target : {}));
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) result.delete(key);
+    else result.set(key, apply(result.get(key), value));
+  }
+  return Object.fromEntries(result);
+}
+
+describe("a merge patch", () => {
+  it.each<[string, unknown, unknown, unknown]>([
+    ["nothing for equal values", { a: [1], b: { c: 1 } }, { b: { c: 1 }, a: [1] }, undefined],
+    ["only what differs", { a: 1, b: { c: 1, d: 2 } }, { a: 1, b: { c: 2, d: 2 } }, { b: { c: 2 } }],
+    ["null for what goes", { a: { b: 1 } }, { a: {} }, { a: { b: null } }],
+    ["a list as a whole", { a: [1, 2] }, { a: [1] }, { a: [1] }],
+    ["undefined is none", { a: 1 }, { a: undefined }, { a: null }],
+  ])("has %s", (_, from, to, patch) => {
+    expect(mergePatchOf(from, to)).toEqual(patch);
+  });
+
+  const run = seededRun(500, process.env);
+  it(`leads from one object to another (${run.name})`, run.options, () => {
+    // A merge patch cannot set null, and the API server stores none.
+    const value = fc.letrec((tie) => ({
+      any: fc.oneof({ maxDepth: 3 }, fc.integer(), fc.string(), fc.array(fc.integer()), tie("object")),
+      object: fc.dictionary(fc.constantFrom("a", "b", "c"), tie("any"), { noNullPrototype: true }),
+    })).object;
+    fc.assert(
+      fc.property(value, value, (from, to) => {
+        const patch = mergePatchOf(from, to);
+        expect(patch === undefined ? from : apply(from, patch)).toEqual(to);
+      }),
+      run.parameters,
+    );
+  });
+});

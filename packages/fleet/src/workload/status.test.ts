@@ -1,0 +1,145 @@
+import { findCondition } from "@berth/runtime";
+import { describe, expect, it } from "vitest";
+import type { WorkloadDeployment, WorkloadStatus } from "../api/workload.ts";
+import { aDeployment } from "../deployment/testing/fixtures.ts";
+import { aPlacement, aStatus, aWorkload, decide } from "./testing/fixtures.ts";
+
+const dfw = (status?: WorkloadDeployment["status"]) => aDeployment({ ...(status && { status }) });
+const ord = (status?: WorkloadDeployment["status"]) =>
+  aDeployment({ name: "w-us-ord", city: "ORD", ...(status && { status }) });
+
+function verdict(of: Pick<WorkloadStatus, "conditions"> | undefined, type = "Available"): string {
+  const found = findCondition(of?.conditions, type);
+  return found === undefined ? "" : `${found.status}/${found.reason} ${found.message}`;
+}
+
+describe("the status of a Workload", () => {
+  it("R11 sums its deployments, by placement and in total", () => {
+    const placements = [aPlacement("us", ["DFW", "ORD"]), aPlacement("eu", ["AMS"])];
+    const ams = aDeployment({
+      name: "w-eu-ams",
+      placement: "eu",
+      city: "AMS",
+      status: aStatus(0, "False", "InstancesProvisioning"),
+    });
+    const found = [
+      dfw(aStatus(2, "True", "StableInstanceFound")),
+      ord(aStatus(1, "True", "StableInstanceFound")),
+      ams,
+    ];
+    const { status } = decide(aWorkload({ placements }), found);
+    expect(status).toMatchObject({
+      deployments: 3,
+      replicas: 6,
+      readyReplicas: 3,
+      updatedReplicas: 3,
+      currentReplicas: 3,
+      desiredReplicas: 6,
+      observedGeneration: 1,
+      placements: [
+        { name: "eu", replicas: 1, readyReplicas: 0 },
+        { name: "us", replicas: 5, readyReplicas: 3, updatedReplicas: 3 },
+      ],
+    });
+    expect(verdict(status)).toBe("True/AvailablePlacementFound a placement is available");
+    expect(status?.placements?.map((it) => verdict(it))).toEqual([
+      "False/NoAvailableDeployments no deployment of the placement is available",
+      "True/AvailableDeploymentFound a deployment of the placement is available",
+    ]);
+  });
+
+  it("counts a deployment whose placement left the spec until it is gone", () => {
+    const { status } = decide(aWorkload({ placements: [aPlacement("eu", ["DFW"])] }), [
+      dfw(aStatus(1, "True", "x")),
+    ]);
+    expect(status).toMatchObject({
+      deployments: 1,
+      replicas: 2,
+      placements: [
+        { name: "eu", replicas: 0 },
+        { name: "us", replicas: 2 },
+      ],
+    });
+  });
+
+  const blocked = (reason: string, message = reason) => aStatus(0, "False", reason, message);
+
+  it.each<[string, readonly WorkloadDeployment[], string]>([
+    [
+      "R12 the worst reason of all",
+      [dfw(blocked("QuotaNotGranted")), ord(blocked("ImageUnavailable", "w-us-ord-0: pull failed"))],
+      "False/ImageUnavailable w-us-ord-0: pull failed",
+    ],
+    [
+      "the first of equals, by name",
+      [ord(blocked("InstanceCrashing")), dfw(blocked("ImageUnavailable"))],
+      "False/ImageUnavailable ImageUnavailable",
+    ],
+    [
+      "a missing Location before a bad image",
+      [dfw(blocked("ImageUnavailable")), ord(blocked("NoMatchingLocation"))],
+      "False/NoMatchingLocation NoMatchingLocation",
+    ],
+    [
+      "a failed network before all",
+      [dfw(blocked("NoMatchingLocation")), ord(blocked("NetworkFailedToCreate"))],
+      "False/NetworkFailedToCreate NetworkFailedToCreate",
+    ],
+    [
+      "quota before networks that are made",
+      [dfw(blocked("NetworkProvisioning")), ord(blocked("QuotaNotGranted"))],
+      "False/QuotaNotGranted QuotaNotGranted",
+    ],
+    [
+      "the default for an unknown reason",
+      [dfw(blocked("Odd")), ord()],
+      "False/NoAvailablePlacements no placement is available",
+    ],
+    ["the default without a status", [dfw(), ord()], "False/NoAvailablePlacements no placement is available"],
+  ])("shows %s", (_, deployments, text) => {
+    expect(verdict(decide(aWorkload(), deployments).status)).toBe(text);
+  });
+
+  it("a placement without any city that is served says so, and so does the Workload", () => {
+    const { status } = decide(aWorkload(), [], { cities: new Set() });
+    const text = "False/NoMatchingLocations no Location serves a city of the placement: DFW, ORD";
+    expect(verdict(status)).toBe(text);
+    expect(verdict(status?.placements?.[0])).toBe(text);
+  });
+
+  it("says that nothing acts on maxReplicas, until it is taken out", () => {
+    const scaleSettings = { minReplicas: 1, maxReplicas: 3, metrics: [] };
+    const scaled = aWorkload({ placements: [{ name: "us", cityCodes: ["DFW"], scaleSettings }] });
+    const { status } = decide(scaled, []);
+    expect(verdict(status, "Scaling")).toMatch(/^False\/AutoscalingNotSupported nothing acts on maxReplicas/);
+    expect(verdict(decide({ ...aWorkload(), ...(status && { status }) }).status, "Scaling")).toBe("");
+  });
+
+  it("H19 is not written when nothing changes, whatever the time", () => {
+    const deployments = [dfw(aStatus(2, "True", "StableInstanceFound")), ord(blocked("ImageUnavailable"))];
+    const { status } = decide(aWorkload(), deployments);
+    const settled = decide({ ...aWorkload(), ...(status && { status }) }, deployments, { nowMs: 9e12 });
+    expect(settled).toEqual({ create: [], patch: [], delete: [], findings: [] });
+  });
+
+  it("keeps what others wrote to it", () => {
+    const { status } = decide(aWorkload());
+    const gateway = { gateway: { addresses: [] } };
+    const merged = decide(
+      {
+        ...aWorkload(),
+        status: {
+          ...status,
+          replicas: 9,
+          currentReplicas: 0,
+          desiredReplicas: 0,
+          readyReplicas: 0,
+          deployments: 0,
+          ...gateway,
+        },
+      },
+      [dfw()],
+    );
+    expect(merged.status).toMatchObject(gateway);
+  });
+});
