@@ -5,19 +5,14 @@ import { CITY_TOPOLOGY, finalizers, labels } from "../api/keys.ts";
 import type { Location } from "../api/networking.ts";
 import type { DeploymentSpec, Workload, WorkloadDeployment, WorkloadStatus } from "../api/workload.ts";
 import { canonicalJson } from "../deployment/template-hash.ts";
-import { describeTaken, type Target, targetsOf } from "./desired.ts";
+import { describeTaken, type Target, type TargetView, targetsOf } from "./desired.ts";
 import { mergePatchOf } from "./merge-patch.ts";
 import { workloadStatus } from "./status.ts";
 
 /** What is known of a Workload. All lists behind it have been read. */
-export interface WorkloadView {
-  readonly workload: Workload;
+export interface WorkloadView extends TargetView {
   /** The deployments in its namespace whose `workloadRef.uid` is its uid. */
   readonly deployments: readonly WorkloadDeployment[];
-  /** Any deployment of its namespace, by name. */
-  readonly deploymentNamed: (name: string) => WorkloadDeployment | undefined;
-  /** City codes: `citiesOf` the Locations or, with networking off, those of the Fleet document. */
-  readonly cities: ReadonlySet<string>;
   /** Absent: networking is off, and no Network is looked for. */
   readonly hasNetwork?: ((namespace: string, name: string) => boolean) | undefined;
   /** Wall clock, ms. */

@@ -1,7 +1,14 @@
 /** Which deployments a Workload asks for, and what stands in their way. */
 import { deploymentName } from "../api/keys.ts";
-import type { Placement, WorkloadDeployment } from "../api/workload.ts";
-import type { WorkloadView } from "./decide.ts";
+import type { Placement, Workload, WorkloadDeployment } from "../api/workload.ts";
+
+export interface TargetView {
+  readonly workload: Workload;
+  /** Any deployment of its namespace, by name. */
+  readonly deploymentNamed: (name: string) => WorkloadDeployment | undefined;
+  /** City codes: `citiesOf` the Locations or, with networking off, those of the Fleet document. */
+  readonly cities: ReadonlySet<string>;
+}
 
 /** One placement in one city. */
 export interface Target {
@@ -15,7 +22,7 @@ export interface Target {
 }
 
 /** All targets in the order of the spec. A deployment that exists is kept without a Location as well. */
-export function targetsOf(view: WorkloadView): readonly Target[] {
+export function targetsOf(view: TargetView): readonly Target[] {
   const { workload, cities, deploymentNamed } = view;
   const { name: workloadName = "", uid } = workload.metadata ?? {};
   const names = new Set<string>();
