@@ -36,7 +36,8 @@ export const sharedFullCluster = (): Promise<TestCluster> =>
 
 async function prepareFull(cluster: TestCluster): Promise<void> {
   const { client } = cluster;
-  for (const crd of crds(foreignKinds(["worker-pools"]))) await eventually(() => client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds(["worker-pools"])))
+    await eventually(() => client.apply(customResourceDefinitions, crd));
   const kinds: readonly Resource[] = [nodeFootprints, workerPools];
   for (const kind of kinds) await eventually(() => client.list(kind));
   for (const name of [NAMESPACE, AGENT.namespace]) await client.create(namespaces, { metadata: { name } });

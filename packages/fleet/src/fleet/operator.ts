@@ -77,12 +77,12 @@ export function readOperator(
   const { documents, problems } = readYaml(content);
   const [document] = documents;
   const fault = (message: string): Fault => ({ file, severity: "error", reason: "InvalidDocument", message });
-  if (problems.length > 0) return { faults: problems.map((at) => ({ ...fault(at.message), ...at })) };
+  if (problems.length > 0) return { faults: problems.map((at) => Object.assign(fault(at.message), at)) };
   if (document === undefined || documents.length > 1)
     return { faults: [fault("must have one WorkloadOperator")] };
   const parsed = operator.safeParse(document.value);
   if (!parsed.success)
-    return { faults: faultsOfDocument(parsed.error, document).map((one) => ({ ...one, file })) };
+    return { faults: faultsOfDocument(parsed.error, document).map((one) => Object.assign({ file }, one)) };
   const { discovery = {}, metricsServer, webhookServer } = parsed.data;
   const { quotaKubeconfigPath, projectKubeconfigPath, clusterName } = discovery;
   const kubeconfig = quotaKubeconfigPath || projectKubeconfigPath;

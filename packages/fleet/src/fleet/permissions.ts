@@ -61,10 +61,9 @@ export function fleetPermissions(asked: AskedPermissions): readonly Permission[]
     verbs: ["get", "update"],
   };
   return [
-    ...rules.map((it): Permission => ({ role: "fleet", rule: it })),
-    ...(isSingle
-      ? admissionPermissions(fleetAdmission, asked).map((it): Permission => ({ ...it, role: "fleet" }))
-      : []),
+    ...[...rules, ...(isSingle ? admissionPermissions(fleetAdmission, asked).map((it) => it.rule) : [])].map(
+      (it): Permission => ({ role: "fleet", rule: it }),
+    ),
     { role: "namespace", rule: lease },
   ];
 }

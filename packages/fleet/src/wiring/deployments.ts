@@ -19,7 +19,7 @@ import type { FleetSpec } from "../fleet/document.ts";
 import type { Creation } from "../network/addresses.ts";
 import type { NetworkDecision } from "../network/decide.ts";
 import { by, type Caches } from "./caches.ts";
-import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
+import { creationOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 import type { NetworkStep } from "./network-step.ts";
 
@@ -37,7 +37,12 @@ export interface DeploymentsOptions {
   readonly recheck: (instance: ObjectKey) => void;
 }
 
-interface Past {
+/** What a process remembers of one deployment. A restart may lose it. */
+interface Memory {
+  /** Why the server refused the last creation or deletion of an Instance. */
+  refusal?: string | undefined;
+  /** Uids of Instances that Berth has deleted, until the cache no longer has them. */
+  readonly deleted: Set<string>;
   wasNetworkReady: boolean;
 }
 
@@ -45,31 +50,40 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   const { host, spec, caches, quota, network, metrics, recheck } = options;
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking } = caches;
-  const refusals = new Map<string, string>();
-  const idOf = (deployment: WorkloadDeployment): string => toKeyText(keyOf(cluster, deployment));
-  const reconcile = createObjectReconciler<WorkloadDeployment, Past, Decision>({
+  const memories = new Map<string, Memory>();
+  const memoryOf = (deployment: WorkloadDeployment): Memory => {
+    const id = toKeyText(keyOf(cluster, deployment));
+    const memory = memories.get(id) ?? { deleted: new Set(), wasNetworkReady: true };
+    memories.set(id, memory);
+    return memory;
+  };
+  const reconcile = createObjectReconciler<WorkloadDeployment, unknown, Decision>({
     resource: workloadDeployments,
     objects: deployments,
     client,
     clock,
     events,
     action: "RunDeployment",
-    decide(deployment, past) {
+    decide(deployment) {
       if (!caches.instances.synced) return undefined;
       const found = network.of(deployment);
       if (found === undefined) return undefined;
       const { namespace = "", uid = "" } = deployment.metadata ?? {};
-      const refusal = refusals.get(idOf(deployment));
+      const memory = memoryOf(deployment);
+      const { refusal, deleted } = memory;
       const owned = caches.instances
         .byIndex(by.deployment, uid)
         .filter(({ metadata }) => metadata?.namespace === namespace);
-      if (found.ready && past.wasNetworkReady === false)
+      if (found.ready && !memory.wasNetworkReady)
         for (const instance of owned) recheck(keyOf(cluster, instance));
-      past.wasNetworkReady = found.ready;
+      memory.wasNetworkReady = found.ready;
+      const present = new Set(owned.map(({ metadata }) => metadata?.uid));
+      for (const one of deleted) if (!present.has(one)) deleted.delete(one);
       const decision = decideDeployment({
         deployment,
         instances: owned,
         instanceNamed: (name) => caches.instances.get({ cluster, namespace, name }),
+        deleted,
         network: toStep(network.state, found),
         hasQuota: spec.quota !== undefined,
         isQuotaReachable: !quota.isDown(namespace),
@@ -78,13 +92,16 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       });
       return { ...decision, intents: toIntents(deployment, decision, found.create) };
     },
-    done(deployment, { on }) {
-      if (on?.resource === instances) refusals.delete(idOf(deployment));
+    done(deployment, { do: action, on }) {
+      if (on?.resource !== instances) return;
+      const memory = memoryOf(deployment);
+      memory.refusal = undefined;
+      if (action === "delete") memory.deleted.add(on.seen?.metadata?.uid ?? "");
     },
     withheld(deployment, { message }, _restMs, { on }) {
-      if (on?.resource === instances) refusals.set(idOf(deployment), message);
+      if (on?.resource === instances) memoryOf(deployment).refusal = message;
     },
-    gone: (key) => void refusals.delete(toKeyText(key)),
+    gone: (key) => void memories.delete(toKeyText(key)),
   });
   const ofInstance = ({ object }: Change<Instance>): readonly ObjectKey[] => {
     const { namespace = "", labels: own = {} } = object.metadata ?? {};
@@ -133,14 +150,23 @@ function toIntents(
   decision: DeploymentDecision,
   networked: readonly Creation[],
 ): readonly Intent[] {
-  const { finalizers, create, delete: gone = [], status } = decision;
+  const { finalizers, create, delete: gone = [], deleteBound, status } = decision;
   const isGoing = deployment.metadata?.deletionTimestamp !== undefined;
   const available = findCondition(status?.conditions, "Available");
   return [
     ...(finalizers ? [finalizersTo(finalizers)] : []),
     ...(isGoing ? [] : networked.map(({ resource, body }) => creationOf(resource, body, "its network"))),
     ...(create ? [creationOf(instances, create, "its Instance")] : []),
-    ...gone.map((one) => deletionOf(instances, one, "the deployment replaces or removes it", "its Instance")),
+    ...gone.map(
+      (one): Intent => ({
+        do: "delete",
+        on: { resource: instances, seen: one },
+        ...(deleteBound && { bound: deleteBound }),
+        reason: "InstanceDeleted",
+        message: `Instance ${one.metadata?.name} is replaced or removed`,
+        what: "its Instance",
+      }),
+    ),
     ...(status ? [statusTo(status, available?.reason ?? "StatusChanged", available?.message ?? "")] : []),
   ];
 }
