@@ -157,16 +157,19 @@ function toIntents(
     ...(finalizers ? [finalizersTo(finalizers)] : []),
     ...(isGoing ? [] : networked.map(({ resource, body }) => creationOf(resource, body, "its network"))),
     ...(create ? [creationOf(instances, create, "its Instance")] : []),
-    ...gone.map(
-      (one): Intent => ({
-        do: "delete",
-        on: { resource: instances, seen: one },
-        ...(deleteBound && { bound: deleteBound }),
-        reason: "InstanceDeleted",
-        message: `Instance ${one.metadata?.name} is replaced or removed`,
-        what: "its Instance",
-      }),
-    ),
+    ...gone.map((one) => deletion(one, deleteBound)),
     ...(status ? [statusTo(status, available?.reason ?? "StatusChanged", available?.message ?? "")] : []),
   ];
+}
+
+/** @param bound as in an intent. */
+function deletion(seen: Instance, bound: "uid" | undefined): Intent {
+  return {
+    do: "delete",
+    on: { resource: instances, seen },
+    ...(bound && { bound }),
+    reason: "InstanceDeleted",
+    message: `Instance ${seen.metadata?.name} is replaced or removed`,
+    what: "its Instance",
+  };
 }
