@@ -10,7 +10,7 @@ const read = (content: string, flags = {}) =>
 describe("WorkloadOperator", () => {
   it("A24 is a single cluster without quota when it says nothing else", () => {
     expect(read("")).toMatchObject({
-      settings: { fleet: { mode: "single", cell: "single", networking: "Auto", provider: "pods" } },
+      settings: { fleet: { mode: "single", cell: "single", networking: "Auto", provider: "external" } },
     });
   });
 

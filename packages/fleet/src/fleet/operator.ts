@@ -90,6 +90,8 @@ export function readOperator(
     mode: flags.enableCellControllers ? "cell" : "single",
     ...(clusterName && { cell: clusterName }),
     networking: networkingOf(flags.featureGates),
+    // The original runs no Instances itself. Pods beside its provider's workloads would run all of them twice.
+    provider: "external",
     ...(kubeconfig && { quota: { from: "Projects", kubeconfig: path.resolve(folder, kubeconfig) } }),
   });
   if (!fleet.success)
