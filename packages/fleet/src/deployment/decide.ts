@@ -64,12 +64,14 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, isHeld });
     return status === deployment.status || (isActing && refusal === undefined) ? {} : { status };
   };
+  const isGoing = (instance: Instance): boolean =>
+    instance.metadata?.deletionTimestamp !== undefined || deleted?.has(instance.metadata?.uid ?? "") === true;
   const listed = metadata?.finalizers ?? [];
   if (metadata?.deletionTimestamp !== undefined) {
     if (!listed.includes(finalizers.workload)) return settled;
     if (instances.length === 0)
       return { ...settled, finalizers: listed.filter((it) => it !== finalizers.workload) };
-    const remaining = instances.filter((instance) => !isDeleting(instance));
+    const remaining = instances.filter((instance) => !isGoing(instance));
     const isActing = remaining.length > 0;
     const deletion = { delete: remaining, deleteBound: "uid" } as const;
     return { ...settled, ...(isActing && deletion), ...statusWhile(isActing, false) };
@@ -82,7 +84,7 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     start: start ?? 0,
     desired: start === undefined ? 0 : desiredCount(deployment),
     isCurrent: isOfTemplate,
-    isDeleting: (instance) => isDeleting(instance) || deleted?.has(instance.metadata?.uid ?? "") === true,
+    isDeleting: isGoing,
     isTaken: (taken) => view.instanceNamed(taken) !== undefined,
     isQuotaReachable,
   });
@@ -96,10 +98,6 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     findings: findingsOf(view, start, actions, ignored),
     ...(held.length > 0 && { recheckAfterMs: HELD_RECHECK_MS }),
   };
-}
-
-function isDeleting({ metadata }: Instance): boolean {
-  return metadata?.deletionTimestamp !== undefined;
 }
 
 function instanceFor(
