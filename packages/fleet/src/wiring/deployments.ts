@@ -9,9 +9,9 @@ import {
   type ObjectKey,
   type Source,
   toKeyText,
+  toOwner,
   watchFor,
 } from "@berth/runtime";
-import { labels } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
 import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
@@ -99,22 +99,24 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       if (action === "delete") memory.deleted.add(on.seen?.metadata?.uid ?? "");
     },
     withheld(deployment, { message }, _restMs, { on }) {
-      if (on?.resource === instances) memoryOf(deployment).refusal = message;
+      if (on?.resource !== instances) return;
+      const memory = memoryOf(deployment);
+      if (memory.refusal === message) return;
+      memory.refusal = message;
+      // The status says it at once, and not with the next change.
+      controller.enqueue(keyOf(cluster, deployment), { immediate: true });
     },
     gone: (key) => void memories.delete(toKeyText(key)),
   });
-  const ofInstance = ({ object }: Change<Instance>): readonly ObjectKey[] => {
-    const { namespace = "", labels: own = {} } = object.metadata ?? {};
-    const name = own[labels.deploymentName];
-    return name === undefined ? [] : [{ cluster, namespace, name }];
-  };
+  const { kind, group } = workloadDeployments;
+  const ofOwner = toOwner({ cluster, kind, group });
   const all = (): readonly ObjectKey[] => [...deployments.list()].map((it) => keyOf(cluster, it));
   const sources: Source<ObjectKey>[] = [
-    watchFor({ informer: caches.instances, map: ofInstance, immediate: movesOn }),
+    watchFor({ informer: caches.instances, map: ofOwner, immediate: movesOn }),
     // Few of them, and they change seldom.
     ...Object.values(networking ?? {}).map((informer) => watchFor<KubeObject>({ informer, map: all })),
   ];
-  return runtime.addController<WorkloadDeployment>({
+  const controller = runtime.addController<WorkloadDeployment>({
     name: "workload-deployments",
     for: workloadDeployments,
     immediate: (change) => change.type !== "updated" || isNewSpec(change),
@@ -122,6 +124,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
     queue: { coalesceMs: COALESCE_MS },
     reconcile: metrics.measured("deployment", reconcile),
   });
+  return controller;
 }
 
 type Decision = DeploymentDecision & { readonly intents: readonly Intent[] };

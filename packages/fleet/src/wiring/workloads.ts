@@ -10,7 +10,7 @@ import {
   type Source,
   watchFor,
 } from "@berth/runtime";
-import { type Workload, workloadDeployments, workloads } from "../api/workload.ts";
+import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
 import { decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, type Caches, networkKey } from "./caches.ts";
 import { COALESCE_MS } from "./deployments.ts";
@@ -58,15 +58,23 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
   });
   const keys = (found: Iterable<Workload>): readonly ObjectKey[] =>
     [...found].map((it) => keyOf(cluster, it));
-  const sources: Source<ObjectKey>[] = networking
-    ? [
-        watchFor<KubeObject>({ informer: networking.locations, map: () => keys(all.list()) }),
-        watchFor<KubeObject>({
-          informer: networking.networks,
-          map: ({ object }) => keys(all.byIndex(by.network, networkKey(object))),
-        }),
-      ]
-    : [];
+  /** A name that another Workload's deployment held is free now. */
+  const waiting = ({ type, object }: Change<WorkloadDeployment>): readonly ObjectKey[] =>
+    type !== "deleted"
+      ? []
+      : keys(all.list()).filter(({ namespace }) => namespace === object.metadata?.namespace);
+  const sources: Source<ObjectKey>[] = [
+    watchFor({ informer: deployments, map: waiting }),
+    ...(networking
+      ? [
+          watchFor<KubeObject>({ informer: networking.locations, map: () => keys(all.list()) }),
+          watchFor<KubeObject>({
+            informer: networking.networks,
+            map: ({ object }) => keys(all.byIndex(by.network, networkKey(object))),
+          }),
+        ]
+      : []),
+  ];
   return runtime.addController<Workload>({
     name: "workloads",
     for: workloads,
