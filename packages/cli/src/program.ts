@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import type { CommandLine } from "./arguments.ts";
 import { declareConvert, declareManifests, declareValidate } from "./declarations/documents.ts";
+import { declareRestart, declareScale, declareWorkloads } from "./declarations/fleet.ts";
 import { declareCluster, declareCompletion, declareDemo, declareVersion } from "./declarations/machine.ts";
 import { declareClean, declareConfirm, declarePlan, declareRun } from "./declarations/marks.ts";
 import type { Declare, ProgramOptions } from "./declarations/shared-options.ts";
@@ -14,6 +15,9 @@ const DECLARATIONS: readonly Declare[] = [
   declarePlan,
   declareConfirm,
   declareExplain,
+  declareWorkloads,
+  declareRestart,
+  declareScale,
   declareGate,
   declareImage,
   declareValidate,

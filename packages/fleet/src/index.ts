@@ -1,6 +1,15 @@
 export * from "./api/workload.ts";
+export * from "./explain/explain.ts";
+export * from "./explain/forecast.ts";
+export { formatOverview, type WorkloadLine } from "./explain/overview.ts";
+export { formatExplanation } from "./explain/show.ts";
+export { formatForecast, isChanging } from "./explain/show-forecast.ts";
 export * from "./fleet/document.ts";
 export * from "./fleet/flags.ts";
 export * from "./fleet/operator.ts";
 export * from "./fleet/settings.ts";
+export * from "./once/change.ts";
+export * from "./once/overview.ts";
+export * from "./once/plan.ts";
+export * from "./once/read.ts";
 export * from "./wiring.ts";

@@ -1,6 +1,6 @@
 /** Wires the fleet into a running Berth. Without a Fleet it does nothing. */
 import { bindAdmission, type Capability, type Host, ownUsername } from "@berth/host";
-import type { KubeClient, Namespace } from "@berth/kube";
+import type { Namespace } from "@berth/kube";
 import {
   type Change,
   createLoopComponent,
@@ -12,6 +12,7 @@ import {
 } from "@berth/runtime";
 import { type FleetInForce, fleetAdmission } from "./admit/review.ts";
 import { Claims } from "./claims/claims.ts";
+import { quotaClients } from "./claims/payer.ts";
 import { Quota } from "./claims/quota.ts";
 import { type FleetSpec, fleetKind } from "./fleet/document.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
@@ -109,15 +110,4 @@ function addAdmission(host: Host, spec: FleetSpec, network: NetworkStep): void {
     },
   });
   host.add([identity], "everywhere");
-}
-
-/** Milo serves each project as a control plane of its own, below this path of one host. */
-const PROJECTS = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
-
-function quotaClients(
-  from: "Cluster" | "Kubeconfig" | "Projects",
-  client: KubeClient,
-): (project: string) => KubeClient {
-  if (from !== "Projects") return () => client;
-  return (project) => client.under(`${PROJECTS}/${project}/control-plane`);
 }

@@ -12,7 +12,8 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 
 export interface ClusterOptions {
-  readonly dir: string;
+  /** Default: `.berth/cluster` in the user's home folder. */
+  readonly dir?: string;
 }
 
 export interface StartOptions extends ClusterOptions {
@@ -30,7 +31,7 @@ export async function start(options: StartOptions, deps: CommandDeps): Promise<E
   const { stdout, stderr, clock, signal, environment } = deps;
   using progress = new Progress(stderr, clock, "looking for the control plane");
   const cluster = await startDetachedCluster({
-    dir: path.resolve(deps.folder, options.dir),
+    dir: folderOf(options, deps),
     nodes: toNumber("--nodes", options.nodes, 10_000),
     with: toComponents(options.with ?? ""),
     ...(options.port === undefined ? {} : { port: toNumber("--port", options.port, 65_535) }),
@@ -42,16 +43,18 @@ export async function start(options: StartOptions, deps: CommandDeps): Promise<E
   return exitCodes.done;
 }
 
-export async function stop(options: ClusterOptions, { stdout, folder }: CommandDeps): Promise<ExitCode> {
-  const dir = path.resolve(folder, options.dir);
+export async function stop(options: ClusterOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout } = deps;
+  const dir = folderOf(options, deps);
   const stopped = await stopDetachedCluster({ dir });
   stdout.write(stopped.length === 0 ? `no cluster runs in ${dir}\n` : `stopped ${stopped.join(", ")}\n`);
   return exitCodes.done;
 }
 
 /** Ends with 1 unless the cluster runs and is ready, for use in scripts. */
-export async function status(options: StatusOptions, { stdout, folder }: CommandDeps): Promise<ExitCode> {
-  const found = await detachedClusterStatus({ dir: path.resolve(folder, options.dir) });
+export async function status(options: StatusOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout } = deps;
+  const found = await detachedClusterStatus({ dir: folderOf(options, deps) });
   if (options.output) printData(stdout, found, options.output);
   else {
     const rows: (readonly string[])[] = [["state", found.state]];
@@ -63,6 +66,12 @@ export async function status(options: StatusOptions, { stdout, folder }: Command
     stdout.write(formatColumns(rows));
   }
   return found.state === "running" ? exitCodes.done : exitCodes.failed;
+}
+
+function folderOf({ dir }: ClusterOptions, { folder, home }: CommandDeps): string {
+  if (dir !== undefined) return path.resolve(folder, dir);
+  if (home !== undefined) return path.join(home, ".berth", "cluster");
+  throw new CommandError("there is no home folder for the cluster: give --dir", exitCodes.usage);
 }
 
 const COMPONENTS: readonly OptionalComponent[] = ["scheduler", "controller-manager", "kwok"];

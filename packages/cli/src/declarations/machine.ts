@@ -3,12 +3,14 @@ import { Argument, type Command } from "commander";
 import type { Shell } from "../completion.ts";
 import { does, type ProgramOptions, prints } from "./shared-options.ts";
 
+const DEFAULT = "default ~/.berth/cluster";
+
 export function declareCluster(root: Command, program: ProgramOptions): void {
   const cluster = root.command("cluster").description("Run a real Kubernetes control plane on this machine");
   const start = cluster
     .command("start")
     .description("Start one that outlives this command; the last line printed is the path of its kubeconfig")
-    .requiredOption("--dir <folder>", "where its data, logs and kubeconfig are kept")
+    .option("--dir <folder>", `where its data, logs and kubeconfig are kept; ${DEFAULT}`)
     .option("--port <number>", "port of the API server on 127.0.0.1; default a free one")
     .option("--nodes <number>", "nodes played by kwok", "0")
     .option("--with <list>", "components beside the API server: scheduler,controller-manager,kwok");
@@ -16,11 +18,11 @@ export function declareCluster(root: Command, program: ProgramOptions): void {
   const stop = cluster
     .command("stop")
     .description("Stop it; its data stays")
-    .requiredOption("--dir <folder>", "its folder");
+    .option("--dir <folder>", `its folder; ${DEFAULT}`);
   does(stop, program, async () => (await import("../commands/cluster.ts")).stop);
   const status = prints(cluster.command("status"))
     .description("Show whether it runs")
-    .requiredOption("--dir <folder>", "its folder");
+    .option("--dir <folder>", `its folder; ${DEFAULT}`);
   does(status, program, async () => (await import("../commands/cluster.ts")).status);
 }
 

@@ -1,5 +1,7 @@
 /** Commands about all marks of Berth: maintain, preview and remove them. */
 import { type Command, InvalidArgumentError, Option } from "commander";
+import type { PlanOptions } from "../commands/plan.ts";
+import type { PlanWorkloadOptions } from "../commands/plan-workload.ts";
 import { exitCodes } from "../exit-codes.ts";
 import {
   collect,
@@ -10,6 +12,7 @@ import {
   takesConfig,
   takesInstallation,
   takesNamespace,
+  takesNamespaceOrOwn,
   takesRules,
 } from "./shared-options.ts";
 
@@ -50,13 +53,21 @@ export function declareRun(root: Command, program: ProgramOptions): void {
 }
 
 export function declarePlan(root: Command, program: ProgramOptions): void {
-  const plan = prints(takesNamespace(takesInstallation(takesRules(takesCluster(root.command("plan"))))))
+  const plan = prints(takesNamespaceOrOwn(takesInstallation(takesRules(takesCluster(root.command("plan"))))))
     .description("Show what would change on nodes, pods, workloads and owners, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
+    .option(
+      "-f, --filename <file>",
+      "file of Workloads: show their Instances to create, roll and delete instead",
+    )
     .option("--try <path>", "file of documents to plan with as if they were applied; repeatable", collect)
     .addOption(new Option("--confirm <rule>").hideHelp().argParser(refuseConfirm))
     .option("--exit-code", `end with ${exitCodes.changes} when something would change`);
-  does(plan, program, async () => (await import("../commands/plan.ts")).plan);
+  does(plan, program, async ({ filename }: PlanOptions & PlanWorkloadOptions) =>
+    filename === undefined
+      ? (await import("../commands/plan.ts")).plan
+      : (await import("../commands/plan-workload.ts")).planWorkloads,
+  );
 }
 
 function refuseConfirm(rule: string): never {

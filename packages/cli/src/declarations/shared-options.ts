@@ -61,6 +61,14 @@ export function takesNamespace(command: Command): Command {
   );
 }
 
+/** Adds the same option to a command that is also about Workloads. */
+export function takesNamespaceOrOwn(command: Command): Command {
+  return command.option(
+    "-n, --namespace <name>",
+    "of a Workload or Instance: its namespace; otherwise that of Berth's own state; default the pod's, berth-system",
+  );
+}
+
 /** Adds the options for all files with rules. */
 export function takesRules(command: Command): Command {
   return takesRuleOptions(

@@ -1,6 +1,7 @@
 /** Commands about one object: a node or pod, startup gates, an image. */
 import { Argument, type Command } from "commander";
 import type { ExplainOptions } from "../commands/explain.ts";
+import type { ExplainFleetOptions } from "../commands/explain-fleet.ts";
 import {
   collect,
   does,
@@ -9,22 +10,26 @@ import {
   takesCluster,
   takesConfig,
   takesInstallation,
-  takesNamespace,
+  takesNamespaceOrOwn,
   takesRules,
 } from "./shared-options.ts";
 
 export function declareExplain(root: Command, program: ProgramOptions): void {
-  const explain = prints(takesNamespace(takesInstallation(takesRules(takesCluster(root.command("explain"))))))
+  const explain = prints(
+    takesNamespaceOrOwn(takesInstallation(takesRules(takesCluster(root.command("explain"))))),
+  )
     .description(
-      "Explain each mark on a node: rule, inputs, since when, which other writers hold the key; what each startup gate waits for, and which pods need which agents. For a pod: which image excludes which architecture, which nodes are left, what holds it",
+      "Explain each mark on a node: rule, inputs, since when, which other writers hold the key; what each startup gate waits for, and which pods need which agents. For a pod: which image excludes which architecture, which nodes are left, what holds it. For a workload or instance: what blocks it, what would change that, and when Berth looks next",
     )
-    .addArgument(new Argument("<kind>", "kind of the object").choices(["node", "pod"]))
-    .argument("<name>", "its name; for a pod NAMESPACE/NAME");
-  does(explain, program, async ({ kind }: ExplainOptions & { readonly kind: string }) =>
-    kind === "pod"
-      ? (await import("../commands/explain-pod.ts")).explainOnePod
-      : (await import("../commands/explain.ts")).explain,
-  );
+    .addArgument(
+      new Argument("<kind>", "kind of the object").choices(["node", "pod", "workload", "instance"]),
+    )
+    .argument("<name>", "its name; for a pod, workload or instance NAMESPACE/NAME");
+  does(explain, program, async ({ kind }: ExplainOptions & ExplainFleetOptions) => {
+    if (kind === "pod") return (await import("../commands/explain-pod.ts")).explainOnePod;
+    if (kind === "node") return (await import("../commands/explain.ts")).explain;
+    return (await import("../commands/explain-fleet.ts")).explainFleet;
+  });
 }
 
 export function declareGate(root: Command, program: ProgramOptions): void {

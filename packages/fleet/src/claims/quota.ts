@@ -1,13 +1,14 @@
 /** What is known of the quota of one Instance: from the watch of claims, and from reads at growing intervals. */
 import { compareResourceVersions, type Namespace } from "@berth/kube";
 import type { Clock, ClusterName, Lister } from "@berth/runtime";
-import { claimName, finalizers, gates, labels, projectOf } from "../api/keys.ts";
+import { claimName, finalizers, gates } from "../api/keys.ts";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { lookEveryMs } from "../instance/tiers.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import type { Claims } from "./claims.ts";
+import { payerOf } from "./payer.ts";
 import type { ClaimRef } from "./plane.ts";
 
 export interface QuotaOptions {
@@ -101,23 +102,7 @@ export class Quota {
   /** Where claims for a namespace are, or why that is not known. */
   #ownerOf(namespace: string): Omit<ClaimRef, "name"> | QuotaSeen {
     const { spec, namespaces, cluster } = this.#options;
-    if (namespaces === undefined) return { project: spec.project?.id ?? "", namespace };
-    const found = namespaces.get({ cluster, namespace: "", name: namespace });
-    if (found === undefined)
-      return {
-        is: "read",
-        project: "",
-        claim: { is: "unknown", because: `Berth has not read namespace ${namespace}` },
-      };
-    const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } =
-      found.metadata?.labels ?? {};
-    const project = projectOf(encoded);
-    if (project !== undefined && upstream !== "") return { project, namespace: upstream };
-    const missing = project === undefined ? labels.upstreamCluster : labels.upstreamNamespace;
-    return {
-      is: "unresolvable",
-      message: `namespace ${namespace} does not say which project pays: its label ${missing} is missing or cannot be read`,
-    };
+    return payerOf(spec, namespace, namespaces?.get({ cluster, namespace: "", name: namespace }));
   }
 }
 

@@ -11,6 +11,17 @@ export function mergePatchOf(from: unknown, to: unknown): unknown {
   return changes.length === 0 ? undefined : Object.fromEntries(changes);
 }
 
+/** The value after a JSON merge patch (RFC 7386). */
+export function applyMergePatch(to: unknown, patch: unknown): unknown {
+  if (!isRecord(patch)) return patch;
+  const from = isRecord(to) ? to : {};
+  const kept = Object.entries(from).filter(([key]) => !(key in patch));
+  const changed = Object.entries(patch).flatMap(([key, value]) =>
+    value === null ? [] : [[key, applyMergePatch(from[key], value)] as const],
+  );
+  return Object.fromEntries([...kept, ...changed]);
+}
+
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

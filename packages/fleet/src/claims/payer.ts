@@ -1,0 +1,39 @@
+/** Which project pays for a namespace, and which API server has its claims. */
+import type { KubeClient, Namespace } from "@berth/kube";
+import { labels, projectOf } from "../api/keys.ts";
+import type { FleetSpec, QuotaSpec } from "../fleet/document.ts";
+import type { QuotaSeen } from "../instance/view.ts";
+import type { ClaimRef } from "./plane.ts";
+
+/** Milo serves each project as a control plane of its own, below this path of one host. */
+const PROJECTS = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
+
+/** @param client of this cluster, or of `quota.kubeconfig` where there is one. */
+export function quotaClients(from: QuotaSpec["from"], client: KubeClient): (project: string) => KubeClient {
+  if (from !== "Projects") return () => client;
+  return (project) => client.under(`${PROJECTS}/${project}/control-plane`);
+}
+
+/** The project and the namespace there. In mode `single` the Fleet names the project, in a cell the labels do. */
+export function payerOf(
+  { mode, project }: FleetSpec,
+  namespace: string,
+  found: Namespace | undefined,
+): Omit<ClaimRef, "name"> | QuotaSeen {
+  if (mode === "single") return { project: project?.id ?? "", namespace };
+  if (found === undefined)
+    return {
+      is: "read",
+      project: "",
+      claim: { is: "unknown", because: `Berth has not read namespace ${namespace}` },
+    };
+  const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } =
+    found.metadata?.labels ?? {};
+  const id = projectOf(encoded);
+  if (id !== undefined && upstream !== "") return { project: id, namespace: upstream };
+  const missing = id === undefined ? labels.upstreamCluster : labels.upstreamNamespace;
+  return {
+    is: "unresolvable",
+    message: `namespace ${namespace} does not say which project pays: its label ${missing} is missing or cannot be read`,
+  };
+}

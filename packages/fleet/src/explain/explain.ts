@@ -1,0 +1,196 @@
+/** Explains a Workload or an Instance: the one thing that blocks it, and a tree from the Workload to its pods. Pure. */
+import { counted } from "@berth/host";
+import type { KubeObject } from "@berth/kube";
+import { findCondition } from "@berth/runtime";
+import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
+import { desiredCount } from "../deployment/build.ts";
+import { decideInstance } from "../instance/decide.ts";
+import type { InstanceView, NetworkSeen, ProviderSeen, QuotaSeen } from "../instance/view.ts";
+import { adviceFor } from "./advice.ts";
+import { aboutOf, type Block, blocksOf, instanceBlock, isReady, worstBlock } from "./blocks.ts";
+import {
+  deploymentDecision,
+  deploymentOf,
+  deploymentsOf,
+  type FleetFacts,
+  hasGate,
+  instancesOf,
+  instanceView,
+  networkDecision,
+  workloadDecision,
+} from "./facts.ts";
+import { actionText, type Next, nextOfDeployment, nextOfInstance } from "./next.ts";
+
+/** One object of the tree, or what stands for one. */
+export interface TreeNode {
+  readonly kind: string;
+  readonly name: string;
+  /** `ready`, `2/3 ready`, `Pending` */
+  readonly state: string;
+  /** Why, or where. May be empty. */
+  readonly detail: string;
+  readonly children: readonly TreeNode[];
+}
+
+export interface FleetExplanation {
+  /** `Workload default/web` */
+  readonly about: string;
+  /** What a person should look at first. Absent: nothing blocks it. */
+  readonly blocking?: Omit<Block, "rank">;
+  /** What would change that. */
+  readonly advice?: string;
+  readonly next: Next;
+  readonly tree: TreeNode;
+}
+
+export function explainWorkload(workload: Workload, facts: FleetFacts): FleetExplanation {
+  const decision = workloadDecision(workload, facts);
+  const deployments = deploymentsOf(workload, facts);
+  const looks = deployments.map((it) => deploymentDecision(it, facts));
+  const instances = deployments.flatMap((it) => instancesOf(it, facts));
+  const findings = [
+    ...looks.flatMap((look, at) => findingBlocks("WorkloadDeployment", deployments[at], look.findings)),
+    ...findingBlocks("Workload", workload, decision.findings),
+  ];
+  const block = worstBlock([...blocksOf(workload, deployments, instances), ...findings]);
+  const steps = [
+    ...decision.create.map(({ metadata }) => `create WorkloadDeployment ${metadata?.name}`),
+    ...decision.patch.map(({ deployment: { metadata } }) => `change WorkloadDeployment ${metadata?.name}`),
+    ...decision.delete.map(({ metadata }) => `delete WorkloadDeployment ${metadata?.name}`),
+  ];
+  const blocked = instances.find((it) => aboutOf("Instance", it) === block?.about);
+  const acting = looks.findIndex(({ actions: [action] }) => action !== undefined);
+  const next =
+    steps.length > 0
+      ? { now: steps, onChangeOf: ["its deployments"] }
+      : blocked !== undefined
+        ? nextOf(instanceView(blocked, facts))
+        : nextOfDeployment(nameOf(deployments[acting]), looks[acting] ?? SETTLED);
+  const desired = deployments.reduce((sum, it) => sum + desiredCount(it), 0);
+  return {
+    ...explanation(aboutOf("Workload", workload), block, next),
+    tree: {
+      kind: "Workload",
+      name: nameOf(workload),
+      state: `${instances.filter(isReady).length}/${desired} ready`,
+      detail: detailOf(workload),
+      children: deployments.map((it, at) => deploymentNode(it, looks[at] ?? SETTLED, facts)),
+    },
+  };
+}
+
+const SETTLED = { removeGate: [], actions: [], findings: [] };
+
+export function explainInstance(instance: Instance, facts: FleetFacts): FleetExplanation {
+  const deployment = deploymentOf(instance, facts);
+  const network = deployment && networkDecision(deployment, facts)?.blocked;
+  const about = aboutOf("Instance", instance);
+  const networkBlock =
+    network !== undefined && hasGate(instance, "network") ? [{ ...network, about, rank: 2 }] : [];
+  const block = worstBlock([...instanceBlock(instance), ...networkBlock]);
+  return {
+    ...explanation(about, block, nextOf(instanceView(instance, facts))),
+    tree: instanceNode(instance, facts),
+  };
+}
+
+function explanation(about: string, block: Block | undefined, next: Next): Omit<FleetExplanation, "tree"> {
+  if (block === undefined) return { about, next };
+  const { rank: _, ...blocking } = block;
+  const advice = adviceFor(block.reason);
+  return { about, blocking, ...(advice !== undefined && { advice }), next };
+}
+
+function nextOf(view: InstanceView): Next {
+  return nextOfInstance(view, decideInstance(view));
+}
+
+function findingBlocks(
+  kind: string,
+  object: WorkloadDeployment | Workload | undefined,
+  findings: readonly { readonly reason: string; readonly message: string }[],
+): readonly Block[] {
+  const about = aboutOf(kind, object ?? {});
+  return findings.map(({ reason, message }) => ({ reason, message, about, rank: 6 }));
+}
+
+function deploymentNode(
+  deployment: WorkloadDeployment,
+  { actions: [action] }: { readonly actions: ReturnType<typeof deploymentDecision>["actions"] },
+  facts: FleetFacts,
+): TreeNode {
+  const instances = instancesOf(deployment, facts);
+  const city = deployment.spec?.cityCode ?? "";
+  return {
+    kind: "WorkloadDeployment",
+    name: nameOf(deployment),
+    state: `${instances.filter(isReady).length}/${desiredCount(deployment)} ready`,
+    detail: [city, ...(action ? [actionText(nameOf(deployment), action)] : [])].join(", "),
+    children: instances
+      .toSorted((a, b) => nameOf(a).localeCompare(nameOf(b), "en", { numeric: true }))
+      .map((it) => instanceNode(it, facts)),
+  };
+}
+
+function instanceNode(instance: Instance, facts: FleetFacts): TreeNode {
+  const { quota, network, provider } = instanceView(instance, facts);
+  const [block] = instanceBlock(instance);
+  const deployment = deploymentOf(instance, facts);
+  const blocked = deployment && networkDecision(deployment, facts)?.blocked;
+  return {
+    kind: "Instance",
+    name: nameOf(instance),
+    state: block === undefined ? "ready" : block.reason === "Deleting" ? "deleting" : "not ready",
+    detail: block === undefined ? "" : `${block.reason}: ${block.message}`,
+    children: [
+      { kind: "ResourceClaim", name: `instance-${nameOf(instance)}`, ...claimState(quota), children: [] },
+      { kind: "Network", name: "", ...networkState(network, instance, blocked?.message), children: [] },
+      { kind: "Pod", name: nameOf(instance), ...podState(provider), children: [] },
+    ],
+  };
+}
+
+type State = Pick<TreeNode, "state" | "detail">;
+
+function claimState(quota: QuotaSeen): State {
+  if (quota.is === "off") return { state: "not needed", detail: "the Fleet has no quota service" };
+  if (quota.is === "unresolvable") return { state: "unknown", detail: quota.message };
+  if (quota.is === "failed") return { state: "unknown", detail: `${quota.reason}: ${quota.message}` };
+  const { claim } = quota;
+  if (claim.is === "unknown") return { state: "not read", detail: claim.because };
+  if (claim.is === "none") return { state: "none", detail: "" };
+  const granted = findCondition(claim.value.status?.conditions, "Granted");
+  if (granted === undefined) return { state: "pending", detail: "the quota service has not answered" };
+  const state = granted.status === "True" ? "granted" : "not granted";
+  return { state, detail: [granted.reason, granted.message].filter(Boolean).join(": ") };
+}
+
+function networkState(network: NetworkSeen, instance: Instance, blocked = ""): State {
+  if (network.is === "off") return { state: "not needed", detail: "the cluster has no networks" };
+  if (network.failed !== undefined) return { state: "failed", detail: network.failed.message };
+  return hasGate(instance, "network") && !network.isReady
+    ? { state: "not ready", detail: blocked }
+    : { state: "ready", detail: "" };
+}
+
+function podState(provider: ProviderSeen): State {
+  if (provider.is === "external") return { state: "external", detail: "another program runs the Instance" };
+  const { pod } = provider;
+  if (pod.is === "unknown") return { state: "not read", detail: pod.because };
+  if (pod.is === "none") return { state: "none", detail: "" };
+  const { spec, status, metadata } = pod.value;
+  const where = spec?.nodeName ? `on node ${spec.nodeName}` : "no node yet";
+  const state = metadata?.deletionTimestamp === undefined ? (status?.phase ?? "Pending") : "deleting";
+  return { state, detail: [where, status?.podIP ?? ""].filter(Boolean).join(", ") };
+}
+
+function detailOf({ spec }: Workload): string {
+  return (spec?.placements ?? [])
+    .map(({ name, cityCodes }) => `${name}: ${cityCodes.join(", ")}`)
+    .concat(spec?.placements.length === 0 ? counted(0, "placement") : [])
+    .join("; ");
+}
+
+function nameOf(object: KubeObject | undefined): string {
+  return object?.metadata?.name ?? "";
+}

@@ -1,0 +1,136 @@
+/** What is known of the fleet in one namespace, and what running controllers see of it. Pure. */
+import type { Pod } from "@berth/kube";
+import { fromTime } from "@berth/runtime";
+import { gates, labels } from "../api/keys.ts";
+import type { Seen } from "../api/seen.ts";
+import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
+import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
+import type { NetworkStep } from "../deployment/status.ts";
+import type { FleetSpec } from "../fleet/document.ts";
+import type { InstanceView, NetworkSeen, QuotaSeen } from "../instance/view.ts";
+import { decideNetwork, failedBinding, type NetworkDecision, type NetworkView } from "../network/decide.ts";
+import { citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
+
+export type NetworkLists = Omit<NetworkView, "deployment">;
+
+export interface FleetFacts {
+  /** Without a document Fleet: its defaults. */
+  readonly spec: FleetSpec;
+  /** A document Fleet was given. Otherwise cities and quota are not known. */
+  readonly isGiven: boolean;
+  readonly nowMs: number;
+  /** All of the namespace. */
+  readonly deployments: readonly WorkloadDeployment[];
+  /** All of the namespace. */
+  readonly instances: readonly Instance[];
+  /** `off`: the cluster has no networks. `unknown`: they could not be read. */
+  readonly networks: NetworkLists | "off" | "unknown";
+  readonly quotaOf: (instance: Instance) => QuotaSeen;
+  readonly podOf: (instance: Instance) => Seen<Pod>;
+}
+
+/** `undefined`: not known. */
+export function knownCities({ networks, spec, isGiven }: FleetFacts): readonly string[] | undefined {
+  if (networks === "unknown") return undefined;
+  if (networks === "off") return isGiven ? spec.cities : undefined;
+  return [...citiesOf(networks.locations)].sort();
+}
+
+/** As the controller of Workloads decides. Cities that are not known count as served. */
+export function workloadDecision(workload: Workload, facts: FleetFacts): WorkloadDecision {
+  const { deployments, networks, nowMs } = facts;
+  const asked = workload.spec?.placements.flatMap(({ cityCodes }) => cityCodes) ?? [];
+  return decideWorkload({
+    workload,
+    deployments: deploymentsOf(workload, facts),
+    deploymentNamed: (name) => deployments.find(({ metadata }) => metadata?.name === name),
+    cities: new Set(knownCities(facts) ?? asked),
+    ...(typeof networks === "object" && {
+      hasNetwork: (namespace: string, name: string) =>
+        networks.networks.some(({ metadata }) => metadata?.namespace === namespace && metadata.name === name),
+    }),
+    nowMs,
+  });
+}
+
+export function deploymentsOf(
+  { metadata }: Workload,
+  { deployments }: FleetFacts,
+): readonly WorkloadDeployment[] {
+  return deployments.filter(({ spec }) => spec?.workloadRef.uid === metadata?.uid);
+}
+
+export function instancesOf(
+  { metadata }: WorkloadDeployment,
+  { instances }: FleetFacts,
+): readonly Instance[] {
+  return instances.filter((it) => it.metadata?.labels?.[labels.deploymentUid] === metadata?.uid);
+}
+
+/** As the controller of deployments decides. */
+export function deploymentDecision(deployment: WorkloadDeployment, facts: FleetFacts): DeploymentDecision {
+  const owned = instancesOf(deployment, facts);
+  return decideDeployment({
+    deployment,
+    instances: owned,
+    instanceNamed: (name) => facts.instances.find(({ metadata }) => metadata?.name === name),
+    network: stepOf(networkDecision(deployment, facts)),
+    hasQuota: facts.spec.quota !== undefined,
+    isQuotaReachable: owned.every((it) => facts.quotaOf(it).is !== "failed"),
+    nowMs: facts.nowMs,
+  });
+}
+
+function stepOf(decision: NetworkDecision | undefined): NetworkStep {
+  if (decision === undefined) return { is: "off" };
+  const { ready, location, blocked } = decision;
+  return { is: ready ? "ready" : "waiting", ...(location && { location }), ...blocked };
+}
+
+/** `undefined`: the cluster has no networks, or they could not be read. */
+export function networkDecision(
+  deployment: WorkloadDeployment,
+  { networks }: FleetFacts,
+): NetworkDecision | undefined {
+  return typeof networks === "object" ? decideNetwork({ ...networks, deployment }) : undefined;
+}
+
+export function deploymentOf(
+  instance: Instance,
+  { deployments }: FleetFacts,
+): WorkloadDeployment | undefined {
+  const name = instance.metadata?.labels?.[labels.deploymentName];
+  return deployments.find(({ metadata }) => metadata?.name === name);
+}
+
+/** What the controller of Instances decides from. */
+export function instanceView(instance: Instance, facts: FleetFacts): InstanceView {
+  const { spec, nowMs, quotaOf, podOf } = facts;
+  return {
+    instance,
+    nowMs,
+    firstSeenMs: fromTime(instance.metadata?.creationTimestamp) ?? nowMs,
+    catalog: spec.catalog,
+    source: spec.cell,
+    quota: quotaOf(instance),
+    network: networkSeen(instance, facts),
+    provider: spec.provider === "pods" ? { is: "pods", pod: podOf(instance) } : { is: "external" },
+  };
+}
+
+function networkSeen(instance: Instance, facts: FleetFacts): NetworkSeen {
+  const { networks } = facts;
+  if (networks === "off") return { is: "off" };
+  const deployment = deploymentOf(instance, facts);
+  if (networks === "unknown" || deployment === undefined) return { is: "on", isReady: false };
+  const { uid } = deployment.metadata ?? {};
+  const ours = networks.bindings.filter(({ metadata }) =>
+    metadata?.ownerReferences?.some((owner) => owner.uid === uid),
+  );
+  const isReady = networkDecision(deployment, facts)?.ready === true;
+  return { is: "on", isReady, failed: failedBinding(ours) };
+}
+
+export function hasGate({ spec }: Instance, gate: keyof typeof gates): boolean {
+  return spec?.controller?.schedulingGates?.some(({ name }) => name === gates[gate]) ?? false;
+}

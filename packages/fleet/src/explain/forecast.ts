@@ -1,0 +1,198 @@
+/** Foresees what follows from a Workload: each Instance that is created, replaced or deleted, in order. Pure. */
+import { toTime } from "@berth/runtime";
+import { instanceName } from "../api/keys.ts";
+import { requestTypes } from "../api/quota.ts";
+import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
+import { decideDeployment } from "../deployment/decide.ts";
+import { claimFor } from "../instance/claim.ts";
+import { applyMergePatch } from "../workload/merge-patch.ts";
+import { deploymentsOf, type FleetFacts, instancesOf, workloadDecision } from "./facts.ts";
+
+/** What an Instance takes from the budget of its project: thousandths of a CPU, and MiB. */
+export interface Amounts {
+  readonly instances: number;
+  readonly vcpus: number;
+  readonly memory: number;
+}
+
+export interface InstanceStep {
+  /** `roll`: deleted, and created anew under its name. */
+  readonly do: "create" | "roll" | "delete";
+  readonly instance: string;
+  /** Absent: nothing is created. */
+  readonly takes?: Amounts;
+  /** Absent: nothing is deleted. */
+  readonly frees?: Amounts;
+}
+
+export interface DeploymentForecast {
+  readonly name: string;
+  readonly placement: string;
+  readonly city: string;
+  readonly is: "created" | "changed" | "deleted" | "kept";
+  /** In order. Deployments do not wait for each other. */
+  readonly steps: readonly InstanceStep[];
+  /** Why it goes no further. */
+  readonly stops?: string;
+}
+
+export interface WorkloadForecast {
+  /** `default/web` */
+  readonly workload: string;
+  readonly isNew: boolean;
+  readonly deployments: readonly DeploymentForecast[];
+  /** Sentences about what stands in the way. */
+  readonly findings: readonly string[];
+  /** Names are counted once. */
+  readonly totals: { readonly create: number; readonly roll: number; readonly delete: number };
+  /** After the last step, compared with now. During a roll no more is taken. */
+  readonly quota: Amounts;
+  /** Each Instance that is created needs a ResourceClaim. Absent: not known without a Fleet. */
+  readonly needsClaims?: boolean;
+}
+
+/** Of one forecast. 1000 Instances are rolled with 2000 decisions and some waits. */
+const MAX_DECISIONS = 10_000;
+
+const NONE: Amounts = { instances: 0, vcpus: 0, memory: 0 };
+
+/**
+ * Assumes that the quota service grants everything, that every Instance becomes ready, and that no one else acts.
+ * @param workload as it would be stored.
+ */
+export function forecastWorkload(workload: Workload, facts: FleetFacts): WorkloadForecast {
+  const { metadata } = workload;
+  const decision = workloadDecision(workload, facts);
+  const changed = new Map(
+    decision.patch.map(({ deployment, body }) => [
+      deployment,
+      // A merge patch of a deployment, which the decision made, keeps its shape.
+      applyMergePatch(deployment, body) as WorkloadDeployment,
+    ]),
+  );
+  const budget = { left: MAX_DECISIONS };
+  const play = (
+    deployment: WorkloadDeployment,
+    is: DeploymentForecast["is"],
+    owned: readonly Instance[] = [],
+  ): DeploymentForecast => ({
+    name: deployment.metadata?.name ?? "",
+    placement: deployment.spec?.placementName ?? "",
+    city: deployment.spec?.cityCode ?? "",
+    is,
+    ...playDeployment(deployment, owned, facts, budget),
+  });
+  const deletionTimestamp = toTime(facts.nowMs);
+  const deployments = [
+    ...decision.create.map((it) =>
+      play({ ...it, metadata: { ...it.metadata, uid: `new-${it.metadata?.name}` } }, "created"),
+    ),
+    ...deploymentsOf(workload, facts).map((it) => {
+      const owned = instancesOf(it, facts);
+      if (decision.delete.includes(it))
+        return play({ ...it, metadata: { ...it.metadata, deletionTimestamp } }, "deleted", owned);
+      const next = changed.get(it);
+      return next === undefined ? play(it, "kept", owned) : play(next, "changed", owned);
+    }),
+  ];
+  const steps = deployments.flatMap((it) => it.steps);
+  return {
+    workload: `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`,
+    isNew: metadata?.resourceVersion === undefined,
+    deployments,
+    findings: decision.findings.map(({ message }) => message),
+    totals: totalsOf(steps),
+    quota: steps.reduce(balance, NONE),
+    ...(facts.isGiven && { needsClaims: facts.spec.quota !== undefined }),
+  };
+}
+
+/** Decides and carries out in memory until nothing is left, or until only another program can go on. */
+function playDeployment(
+  deployment: WorkloadDeployment,
+  owned: readonly Instance[],
+  facts: FleetFacts,
+  budget: { left: number },
+): Pick<DeploymentForecast, "steps" | "stops"> {
+  const name = deployment.metadata?.name ?? "";
+  const others = new Map(facts.instances.map((it) => [it.metadata?.name ?? "", it]));
+  const present = new Map(owned.map((it) => [it.metadata?.name ?? "", it]));
+  for (const key of present.keys()) others.delete(key);
+  const steps: InstanceStep[] = [];
+  const step = (what: "create" | "delete", instance: Instance): void => {
+    const { name: of = "" } = instance.metadata ?? {};
+    const amounts = amountsOf(instance, facts);
+    const last = steps.at(-1);
+    if (what === "delete") steps.push({ do: what, instance: of, frees: amounts });
+    else if (last?.do !== "delete" || last.instance !== of)
+      steps.push({ do: what, instance: of, takes: amounts });
+    else steps[steps.length - 1] = { ...last, do: "roll", takes: amounts };
+  };
+  while (budget.left-- > 0) {
+    const {
+      create,
+      delete: deleted = [],
+      actions,
+    } = decideDeployment({
+      deployment,
+      instances: [...present.values()],
+      instanceNamed: (one) => present.get(one) ?? others.get(one),
+      network: { is: "off" },
+      hasQuota: facts.spec.quota !== undefined,
+      isQuotaReachable: true,
+      nowMs: facts.nowMs,
+    });
+    for (const instance of deleted) {
+      step("delete", instance);
+      present.delete(instance.metadata?.name ?? "");
+    }
+    if (create !== undefined) {
+      step("create", create);
+      present.set(create.metadata?.name ?? "", ready(create));
+    }
+    const [action] = actions;
+    if (create !== undefined || deleted.length > 0) continue;
+    if (action?.do !== "wait") return { steps };
+    const waited = instanceName(name, action.ordinal);
+    const instance = present.get(waited);
+    if (instance === undefined)
+      return { steps, stops: `Instance ${waited} exists and is not of this deployment` };
+    if (action.because === "deleting") present.delete(waited);
+    else present.set(waited, ready(instance));
+  }
+  return { steps, stops: `only the first ${MAX_DECISIONS} decisions are foreseen` };
+}
+
+function totalsOf(steps: readonly InstanceStep[]): WorkloadForecast["totals"] {
+  const named = (has: "takes" | "frees"): ReadonlySet<string> =>
+    new Set(steps.filter((it) => it[has] !== undefined).map(({ instance }) => instance));
+  const [created, deleted] = [named("takes"), named("frees")];
+  const roll = created.intersection(deleted).size;
+  return { create: created.size - roll, roll, delete: deleted.size - roll };
+}
+
+function balance(sum: Amounts, { takes = NONE, frees = NONE }: InstanceStep): Amounts {
+  return {
+    instances: sum.instances + takes.instances - frees.instances,
+    vcpus: sum.vcpus + takes.vcpus - frees.vcpus,
+    memory: sum.memory + takes.memory - frees.memory,
+  };
+}
+
+function ready(instance: Instance): Instance {
+  const lastTransitionTime = "1970-01-01T00:00:00Z";
+  const condition = { type: "Ready", status: "True", reason: "Available", message: "" } as const;
+  return { ...instance, status: { conditions: [{ ...condition, lastTransitionTime }] } };
+}
+
+/** What the claim of the Instance asks for. */
+function amountsOf(instance: Instance, { spec }: FleetFacts): Amounts {
+  const { requests = [] } = claimFor({ instance, source: spec.cell, catalog: spec.catalog }, "").spec ?? {};
+  const amount = (type: string): number =>
+    requests.find(({ resourceType }) => resourceType === type)?.amount ?? 0;
+  return {
+    instances: amount(requestTypes.instances),
+    vcpus: amount(requestTypes.vcpus),
+    memory: amount(requestTypes.memory),
+  };
+}

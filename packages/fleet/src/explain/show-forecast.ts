@@ -1,0 +1,65 @@
+/** A forecast as text for people. */
+import { counted, formatColumns, MOST_LISTED, type Style } from "@berth/host";
+import type { Amounts, DeploymentForecast, InstanceStep, WorkloadForecast } from "./forecast.ts";
+
+/** `+` creates, `~` replaces, `-` deletes. Ends with a line feed. */
+export function formatForecast(forecast: WorkloadForecast, style: Style): string {
+  const { workload, isNew, deployments, findings } = forecast;
+  const shown = deployments.filter(({ is, steps, stops }) => is !== "kept" || steps.length > 0 || stops);
+  const blocks = shown.map((it) => `\n${formatDeployment(it, forecast, style)}`);
+  const remarks = findings.map((message) => style.warning(`! ${message}\n`));
+  const heading = style.heading(`Workload ${workload}${isNew ? " (new)" : ""}`);
+  return `${heading}\n${remarks.join("")}${blocks.join("")}\n${summary(forecast)}\n`;
+}
+
+function formatDeployment(
+  { name, placement, city, is, steps, stops }: DeploymentForecast,
+  { needsClaims }: WorkloadForecast,
+  style: Style,
+): string {
+  const listed = steps.slice(0, MOST_LISTED);
+  const rows = listed.map((step, at) => [
+    `${at + 1}.`,
+    `${SIGNS[step.do]} ${step.instance}`,
+    sizeText(step.takes ?? step.frees),
+    needsClaims === true ? CLAIMS[step.do] : "",
+  ]);
+  const more = steps.length - listed.length;
+  const rest = [
+    ...(more > 0 ? [`  … and ${counted(more, "more step")}\n`] : []),
+    ...(stops === undefined ? [] : [style.warning(`  ! ${stops}\n`)]),
+  ];
+  return `${placement} in ${city}: ${name}${is === "kept" ? "" : ` is ${is}`}\n${formatColumns(rows, "  ")}${rest.join("")}`;
+}
+
+const SIGNS: Readonly<Record<InstanceStep["do"], string>> = { create: "+", roll: "~", delete: "-" };
+const CLAIMS: Readonly<Record<InstanceStep["do"], string>> = {
+  create: "needs a ResourceClaim",
+  roll: "needs a new ResourceClaim",
+  delete: "frees its ResourceClaim",
+};
+
+/** `1 vCPU, 2048 MiB`; nothing for an Instance whose size no catalog has. */
+function sizeText(amounts: Amounts | undefined): string {
+  if (amounts === undefined || (amounts.vcpus === 0 && amounts.memory === 0)) return "size not known";
+  return `${counted(amounts.vcpus / 1000, "vCPU")}, ${amounts.memory} MiB`;
+}
+
+function summary({ totals, quota, deployments }: WorkloadForecast): string {
+  const parts = [
+    [totals.create, "to create"],
+    [totals.roll, "to roll"],
+    [totals.delete, "to delete"],
+  ] as const;
+  const what = parts.filter(([count]) => count > 0).map(([count, words]) => `${count} ${words}`);
+  if (what.length === 0)
+    return deployments.some(({ is }) => is !== "kept") ? "No Instance changes." : "No changes.";
+  const signed = (amount: number): string => (amount > 0 ? `+${amount}` : String(amount));
+  const balance = `${signed(quota.instances)} Instances, ${signed(quota.vcpus / 1000)} vCPUs, ${signed(quota.memory)} MiB`;
+  return `Instances: ${what.join(", ")}, one after the other in each city. Quota: ${balance}.`;
+}
+
+/** Does anything follow? */
+export function isChanging({ deployments }: WorkloadForecast): boolean {
+  return deployments.some(({ is, steps }) => is !== "kept" || steps.length > 0);
+}

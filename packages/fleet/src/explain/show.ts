@@ -1,0 +1,46 @@
+/** An explanation as text for people. */
+import { formatAge, formatColumns, MOST_LISTED, type Style } from "@berth/host";
+import { fromTime } from "@berth/runtime";
+import type { FleetExplanation, TreeNode } from "./explain.ts";
+import { nextText } from "./next.ts";
+
+/** @param nowMs wall clock. Ends with a line feed. */
+export function formatExplanation(explanation: FleetExplanation, nowMs: number, style: Style): string {
+  const { about, blocking, advice, next, tree } = explanation;
+  const headline =
+    blocking === undefined
+      ? style.heading(`${about}: nothing blocks it`)
+      : style.warning(`${blocking.reason}: ${blocking.about}: ${blocking.message}`);
+  const rows = [
+    ...(blocking?.since === undefined
+      ? []
+      : [["since", `${blocking.since} (${formatAge(nowMs - (fromTime(blocking.since) ?? nowMs))})`]]),
+    ...(advice === undefined ? [] : [["what helps", advice]]),
+    ["next look", nextText(next)],
+  ];
+  return `${headline}\n${formatColumns(rows, "  ")}\n${formatColumns(linesOf(tree, "", ""))}`;
+}
+
+function linesOf(node: TreeNode, first: string, rest: string): readonly (readonly string[])[] {
+  const { kind, name, state, detail } = node;
+  const children = shortened(node.children);
+  return [
+    [`${first}${kind}${name === "" ? "" : ` ${name}`}`, state, detail],
+    ...children.flatMap((child, at) =>
+      at === children.length - 1
+        ? linesOf(child, `${rest}└─ `, `${rest}   `)
+        : linesOf(child, `${rest}├─ `, `${rest}│  `),
+    ),
+  ];
+}
+
+/** Of many children, those that are not ready come first, and the rest is a number. */
+function shortened(children: readonly TreeNode[]): readonly TreeNode[] {
+  if (children.length <= MOST_LISTED) return children;
+  const isReady = ({ state }: TreeNode): boolean => state === "ready";
+  const shown = [...children.filter((it) => !isReady(it)), ...children.filter(isReady)].slice(0, MOST_LISTED);
+  const left = children.filter((it) => !shown.includes(it));
+  const notReady = left.filter((it) => !isReady(it)).length;
+  const detail = notReady === 0 ? "all ready" : `${notReady} of them not ready`;
+  return [...shown, { kind: "…", name: `${left.length} more`, state: "", detail, children: [] }];
+}
