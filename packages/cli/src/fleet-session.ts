@@ -64,12 +64,13 @@ export async function changeWorkload(
     deps.stdout.write(`${called}: ${what} is ${after} already.\n`);
     return;
   }
-  const changed = await client
+  // Read before the change: a running Berth acts on it at once.
+  const facts = await readFleetFacts({ run: session, namespace: of.namespace }, { withPods: false });
+  await client
     .patch(workloads, of, change.patch, { signal })
     .catch((error: unknown) => refuse(called, error));
-  deps.stdout.write(`${called}: ${what}: ${before} → ${after}\n\n`);
-  const facts = await readFleetFacts({ run: session, namespace: of.namespace }, { withPods: false });
-  deps.stdout.write(formatForecast(forecastWorkload(changed, facts), styleFor(deps.stdout)));
+  const forecast = formatForecast(forecastWorkload(change.next, facts), styleFor(deps.stdout));
+  deps.stdout.write(`${called}: ${what}: ${before} → ${after}\n\n${forecast}`);
 }
 
 /** @throws CommandError with all causes when admission refused the object, and the error itself otherwise. */

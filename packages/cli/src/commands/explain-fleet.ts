@@ -37,6 +37,10 @@ export async function explainFleet(options: ExplainFleetOptions, deps: CommandDe
           await readOne(instances, of, session),
           await readFleetFacts(facts, { withPods: true }),
         );
+  if (given.fleet === undefined)
+    deps.stderr.write(
+      "ResourceClaims are left out: the document Fleet says where they are; give it with --config\n",
+    );
   if (options.output) printData(stdout, explanation, options.output);
   else stdout.write(formatExplanation(explanation, deps.clock.now(), styleFor(stdout)));
   return exitCodes.done;

@@ -2,6 +2,7 @@
 import { counted } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
+import { claimName } from "../api/keys.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { decideInstance } from "../instance/decide.ts";
@@ -135,17 +136,20 @@ function deploymentNode(
 function instanceNode(instance: Instance, facts: FleetFacts): TreeNode {
   const { quota, network, provider } = instanceView(instance, facts);
   const [block] = instanceBlock(instance);
+  const pod = podState(provider);
   const deployment = deploymentOf(instance, facts);
   const blocked = deployment && networkDecision(deployment, facts)?.blocked;
   return {
     kind: "Instance",
     name: nameOf(instance),
     state: block === undefined ? "ready" : block.reason === "Deleting" ? "deleting" : "not ready",
-    detail: block === undefined ? "" : `${block.reason}: ${block.message}`,
+    detail: block === undefined ? pod.detail : `${block.reason}: ${block.message}`,
     children: [
-      { kind: "ResourceClaim", name: `instance-${nameOf(instance)}`, ...claimState(quota), children: [] },
+      ...(facts.isGiven
+        ? [{ kind: "ResourceClaim", name: claimName(nameOf(instance)), ...claimState(quota), children: [] }]
+        : []),
       { kind: "Network", name: "", ...networkState(network, instance, blocked?.message), children: [] },
-      { kind: "Pod", name: nameOf(instance), ...podState(provider), children: [] },
+      { kind: "Pod", name: nameOf(instance), ...pod, children: [] },
     ],
   };
 }

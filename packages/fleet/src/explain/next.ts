@@ -4,7 +4,7 @@ import type { KubeObject } from "@berth/kube";
 import { findCondition, fromTime } from "@berth/runtime";
 import type { Action } from "../deployment/control.ts";
 import type { DeploymentDecision } from "../deployment/decide.ts";
-import { awaitsQuota, tierMs } from "../instance/tiers.ts";
+import { awaitsQuota, lookEveryMs, tierMs } from "../instance/tiers.ts";
 import type { InstanceDecision, InstanceView } from "../instance/view.ts";
 import { hasGate } from "./facts.ts";
 
@@ -21,7 +21,7 @@ export interface Next {
 
 export function nextOfInstance(view: InstanceView, decision: InstanceDecision): Next {
   const { recheckAfterMs } = decision;
-  const because = recheckAfterMs === undefined ? undefined : becauseOf(view, decision);
+  const because = recheckAfterMs === undefined ? undefined : becauseOf(view, recheckAfterMs);
   return {
     now: stepsOf(decision),
     onChangeOf: watchedBy(view, decision),
@@ -54,12 +54,14 @@ function watchedBy(
   return [provider.is === "pods" ? "its pod" : "the conditions that its provider writes"];
 }
 
-function becauseOf({ instance, nowMs }: InstanceView, { waitsFor }: InstanceDecision): string {
+function becauseOf({ instance, nowMs }: InstanceView, recheckAfterMs: number): string {
+  const tier = tierOf(instance, nowMs);
   if (instance.metadata?.deletionTimestamp !== undefined)
-    return `the claim of an Instance that ends is looked at every ${tierOf(instance, nowMs)} at this age`;
-  if (waitsFor !== "Quota") return "the state of its pod counts from then on";
-  if (!awaitsQuota(instance)) return "the claim of an Instance that may run is looked at seldom";
-  return `an Instance that waits for quota is looked at every ${tierOf(instance, nowMs)} at this age`;
+    return `the claim of an Instance that ends is looked at every ${tier} at this age`;
+  if (awaitsQuota(instance)) return `an Instance that waits for quota is looked at every ${tier} at this age`;
+  return recheckAfterMs === lookEveryMs(instance, nowMs)
+    ? "the claim of an Instance that may run is looked at seldom"
+    : "the state of its pod counts from then on";
 }
 
 /** `15s`: how often a claim that something waits for is looked at, at the age of the Instance. */

@@ -55,7 +55,11 @@ function summary({ totals, quota, deployments }: WorkloadForecast): string {
   if (what.length === 0)
     return deployments.some(({ is }) => is !== "kept") ? "No Instance changes." : "No changes.";
   const signed = (amount: number): string => (amount > 0 ? `+${amount}` : String(amount));
-  const balance = `${signed(quota.instances)} Instances, ${signed(quota.vcpus / 1000)} vCPUs, ${signed(quota.memory)} MiB`;
+  const { instances, vcpus, memory } = quota;
+  const isSame = instances === 0 && vcpus === 0 && memory === 0;
+  const balance = isSame
+    ? "as now"
+    : `${signed(instances)} Instances, ${signed(vcpus / 1000)} vCPUs, ${signed(memory)} MiB`;
   return `Instances: ${what.join(", ")}, one after the other in each city. Quota: ${balance}.`;
 }
 

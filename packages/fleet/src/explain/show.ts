@@ -23,7 +23,9 @@ export function formatExplanation(explanation: FleetExplanation, nowMs: number, 
 
 function linesOf(node: TreeNode, first: string, rest: string): readonly (readonly string[])[] {
   const { kind, name, state, detail } = node;
-  const children = shortened(node.children);
+  // Of an Instance that is ready, one line says enough.
+  const isWhole = first === "" || kind !== "Instance" || state !== "ready";
+  const children = isWhole ? shortened(node.children) : [];
   return [
     [`${first}${kind}${name === "" ? "" : ` ${name}`}`, state, detail],
     ...children.flatMap((child, at) =>

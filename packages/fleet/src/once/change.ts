@@ -2,10 +2,19 @@
 import type { Patch } from "@berth/kube";
 import { annotations } from "../api/keys.ts";
 import type { Workload } from "../api/workload.ts";
+import { applyMergePatch } from "../workload/merge-patch.ts";
 
 /** What a command changes, or a sentence why it does not. */
 export type Change =
-  | { readonly patch: Patch; readonly what: string; readonly before: string; readonly after: string }
+  | {
+      readonly patch: Patch;
+      /** The Workload with the patch. */
+      readonly next: Workload;
+      /** The field that changes, for people. */
+      readonly what: string;
+      readonly before: string;
+      readonly after: string;
+    }
   | { readonly problem: string };
 
 /** Makes the template a new one, so that its Instances are rolled. @param now RFC 3339. */
@@ -16,6 +25,8 @@ export function restartOf(workload: Workload, now: string): Change {
   const body = { spec: { template: { metadata: { annotations: { [annotations.restartedAt]: now } } } } };
   return {
     patch: { type: "merge", body },
+    // A merge patch of one annotation keeps the shape.
+    next: applyMergePatch(workload, body) as Workload,
     what: annotations.restartedAt,
     before: metadata?.annotations?.[annotations.restartedAt] ?? "never",
     after: now,
@@ -34,7 +45,13 @@ export function scaleOf(workload: Workload, replicas: number, placement: string 
   const found = placements[at];
   if (found === undefined) return { problem: `it has no placement ${placement}; there is: ${names}` };
   const path = `/spec/placements/${at}`;
+  const scaleSettings = { ...found.scaleSettings, minReplicas: replicas };
+  const { spec } = workload;
   return {
+    next: {
+      ...workload,
+      ...(spec && { spec: { ...spec, placements: placements.with(at, { ...found, scaleSettings }) } }),
+    },
     patch: {
       type: "json",
       body: [
