@@ -1,7 +1,8 @@
-/** A cluster for tests of node footprints, and what agent-substrate's pull request 134 leaves on its nodes. */
+/** A cluster for tests of node footprints and of the fleet, and what agent-substrate's pull request 134 leaves on its nodes. */
 
 import path from "node:path";
 import { crds, foreignKinds } from "@berth/cli";
+import { instances, workloadDeployments, workloads } from "@berth/fleet";
 import {
   customResourceDefinitions,
   type Node,
@@ -36,9 +37,9 @@ export const sharedFullCluster = (): Promise<TestCluster> =>
 
 async function prepareFull(cluster: TestCluster): Promise<void> {
   const { client } = cluster;
-  for (const crd of crds(foreignKinds(["worker-pools"])))
+  for (const crd of crds(foreignKinds(["worker-pools", "fleet"])))
     await eventually(() => client.apply(customResourceDefinitions, crd));
-  const kinds: readonly Resource[] = [nodeFootprints, workerPools];
+  const kinds: readonly Resource[] = [nodeFootprints, workerPools, workloads, workloadDeployments, instances];
   for (const kind of kinds) await eventually(() => client.list(kind));
   for (const name of [NAMESPACE, AGENT.namespace]) await client.create(namespaces, { metadata: { name } });
   // The garbage collector looks for new kinds when it starts, and then every 30 s.

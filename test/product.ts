@@ -12,9 +12,9 @@ function assertBuilt(): void {
   const builtAt = statSync(program, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   const isNewer = (file: string): boolean =>
     !/\.test\.ts$|\/testing\//.test(file) && statSync(path.join(root, file)).mtimeMs > builtAt;
-  const newer = globSync("packages/{kube,registry,runtime,placement,cli}/src/**/*.ts", { cwd: root }).find(
-    isNewer,
-  );
+  const newer = globSync("packages/{kube,registry,runtime,host,placement,fleet,cli}/src/**/*.ts", {
+    cwd: root,
+  }).find(isNewer);
   if (newer !== undefined) throw new Error(`${newer} is newer than the bundle: run \`make build\` first`);
 }
 let isBuilt = false;

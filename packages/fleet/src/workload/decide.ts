@@ -57,7 +57,15 @@ export function decideWorkload(view: WorkloadView): WorkloadDecision {
   }
   const targets = targetsOf(view);
   const missingNetworks = missingNetworksOf(view);
-  const status = workloadStatus({ ...view, targets, missingNetworks });
+  const create = targets.filter((it) => it.is === "create");
+  const patch = targets.filter((it) => it.is === "keep").flatMap((target) => patchFor(workload, target));
+  const isBehind = create.length + patch.length > 0 || !deployments.every(isObserved);
+  const status = workloadStatus({
+    ...view,
+    targets,
+    missingNetworks,
+    isObserved: missingNetworks.length > 0 || !isBehind,
+  });
   const decision: WorkloadDecision = {
     ...settled,
     ...(!listed.includes(finalizers.workload) && { finalizers: [...listed, finalizers.workload] }),
@@ -70,10 +78,15 @@ export function decideWorkload(view: WorkloadView): WorkloadDecision {
   );
   return {
     ...decision,
-    create: targets.filter((it) => it.is === "create").map((target) => buildDeployment(workload, target)),
-    patch: targets.filter((it) => it.is === "keep").flatMap((target) => patchFor(workload, target)),
+    create: create.map((target) => buildDeployment(workload, target)),
+    patch,
     delete: alive.filter((it) => !wanted.has(`${it.spec?.placementName ?? ""}/${it.spec?.cityCode ?? ""}`)),
   };
+}
+
+/** Are its counters about its present spec? */
+function isObserved({ metadata, status }: WorkloadDeployment): boolean {
+  return status?.observedGeneration === metadata?.generation;
 }
 
 /** Networks of the template that do not exist, sorted. An interface without a namespace means the Workload's. */

@@ -19,6 +19,8 @@ export interface WorkloadStatusView {
   readonly targets: readonly Target[];
   /** Sorted. */
   readonly missingNetworks: readonly string[];
+  /** All deployments follow the present spec. Until then the counters are those of the spec before. */
+  readonly isObserved: boolean;
   readonly nowMs: number;
 }
 
@@ -61,7 +63,7 @@ export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
       generation,
       nowMs,
     }),
-    ...(generation !== undefined && { observedGeneration: generation }),
+    ...(generation !== undefined && view.isObserved && { observedGeneration: generation }),
   };
   return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
 }

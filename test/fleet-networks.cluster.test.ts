@@ -1,0 +1,190 @@
+/**
+ * Workloads where networks are: Berth asks for bindings and addresses, and Instances wait for them. The test plays the
+ * network controllers, through the real API server.
+ */
+import { type Instance, workloads } from "@berth/fleet";
+import { clusterRoleBindings, clusterRoles, type KubeClient } from "@berth/kube";
+import { type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { locations, networkBindings, networks } from "../packages/fleet/src/api/networking.ts";
+import { installCrds, networkingCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
+import { type NetworkHands, networkHands } from "../packages/fleet/src/testing/network-hands.ts";
+import {
+  aWorkload,
+  conditionOf,
+  createWorkload,
+  type FleetWorld,
+  fleetWorld,
+  lookAt,
+  nameOf,
+  uidOf,
+  verdict,
+} from "./fleet-world.ts";
+import { sharedFullCluster } from "./footprint-cluster.ts";
+import { patiently } from "./patience.ts";
+import type { BerthProcess } from "./product.ts";
+
+let cluster: TestCluster;
+let client: KubeClient;
+let world: FleetWorld;
+let berth: BerthProcess;
+let hands: NetworkHands;
+beforeAll(async () => {
+  cluster = await sharedFullCluster();
+  client = cluster.client;
+  await installCrds(client, networkingCrds);
+  hands = await networkHands(client);
+  world = await fleetWorld(cluster, { spec: { mode: "single" } });
+  await client.create(locations, aLocation("dfw", "DFW"));
+  berth = await world.start();
+});
+afterAll(async () => {
+  await berth[Symbol.asyncDispose]();
+  await hands[Symbol.asyncDispose]();
+  expect(await world.refused()).toEqual([]);
+  await world[Symbol.asyncDispose]();
+});
+
+const aLocation = (name: string, city: string) => ({
+  metadata: { namespace: "default", name },
+  spec: { locationClassName: "self-managed", topology: { "topology.datum.net/city-code": city }, provider: {} },
+});
+
+async function aNamespace(name: string): Promise<string> {
+  await world.namespace(name);
+  await addNetwork(name);
+  return name;
+}
+
+const addNetwork = (namespace: string) =>
+  client.create(networks, { metadata: { namespace, name: "default" }, spec: { ipam: { mode: "Auto" } } });
+
+const gatesOf = ({ spec }: Instance): readonly string[] =>
+  (spec?.controller?.schedulingGates ?? []).map(({ name }) => name);
+
+it("A6 takes the cities of the Locations, and no others", async () => {
+  const namespace = await aNamespace("places");
+  await patiently(async () => {
+    const refused = client.create(workloads, aWorkload({ namespace, cities: ["XXX"] }), { dryRun: true });
+    await expect(refused).rejects.toThrow(/supported values: "DFW"/);
+  });
+});
+
+it("A7 asks whether the user may use the network, with what the user brings along", async () => {
+  const namespace = await aNamespace("access");
+  const user = await cluster.user("tenant");
+  await using tenant = cluster.connect({ user });
+  const grant = async (name: string, ...rules: readonly object[]): Promise<void> => {
+    const apiGroup = "rbac.authorization.k8s.io";
+    await client.apply(clusterRoles, { metadata: { name }, rules } as never);
+    await client.apply(clusterRoleBindings, {
+      metadata: { name },
+      roleRef: { apiGroup, kind: "ClusterRole", name },
+      subjects: [{ apiGroup, kind: "User", name: "tenant" }],
+    });
+  };
+  await grant("makes-workloads", {
+    apiGroups: ["compute.datumapis.com"],
+    resources: ["workloads"],
+    verbs: ["create"],
+  });
+  const create = () => tenant.create(workloads, aWorkload({ namespace }), { dryRun: true });
+  await patiently(async () =>
+    expect(create()).rejects.toMatchObject({
+      failure: {
+        kind: "invalid",
+        causes: [
+          expect.objectContaining({ field: "spec.template.spec.networkInterfaces[0].network", reason: "FieldValueForbidden" }),
+        ],
+      },
+    }),
+  );
+  const mark = await cluster.audit.mark();
+  await grant("uses-networks", {
+    apiGroups: ["networking.datumapis.com"],
+    resources: ["networks"],
+    verbs: ["use"],
+  });
+  await patiently(create);
+  const asked = await world.requestsSince(mark, ["create"]);
+  expect(asked).toContain("create subjectaccessreviews.authorization.k8s.io/ /");
+});
+
+it("A17 waits for a Network that is missing, and goes on when it is there", async () => {
+  const namespace = await world.namespace("missing");
+  const seen = lookAt(client, namespace);
+  await createWorkload(client, { namespace });
+  await patiently(async () => {
+    const workload = await seen.workload();
+    expect(verdict(workload, "Available")).toBe("False/NetworkNotFound");
+    expect(conditionOf(workload, "Available")?.message).toBe("Unable to find networks: default");
+  });
+  expect(await seen.deployments()).toEqual([]);
+  await addNetwork(namespace);
+  const [instance = {}] = await seen.running("w-us-dfw-0");
+  expect(gatesOf(instance)).toEqual([]);
+  expect(instance.spec?.location).toEqual({ namespace: "default", name: "dfw" });
+  expect((await seen.deployment()).status?.location).toEqual({ namespace: "default", name: "dfw" });
+  await client.delete(workloads, { namespace, name: "w" });
+  await seen.empty();
+});
+
+it("A17 shows the failure of a NetworkBinding on the Instance, with its message, and opens no gate", async () => {
+  const namespace = await aNamespace("failing");
+  const seen = lookAt(client, namespace);
+  hands.fail("failed-us-dfw-net-0", "the range is used up");
+  await createWorkload(client, { namespace, name: "failed" });
+  await patiently(async () => {
+    const ready = conditionOf(await seen.instance("failed-us-dfw-0"), "Ready");
+    expect(ready).toMatchObject({
+      status: "False",
+      reason: "NetworkFailedToCreate",
+      message: "the range is used up",
+    });
+    expect(verdict(await seen.workload("failed"), "Available")).toBe("False/NetworkFailedToCreate");
+  });
+  expect(gatesOf(await seen.instance("failed-us-dfw-0"))).toEqual(["Network"]);
+  expect(await seen.pods()).toEqual([]);
+});
+
+it("8.8 waits behind its gate while the network controllers are away, and what runs is left alone", async () => {
+  const namespace = await aNamespace("away");
+  const seen = lookAt(client, namespace);
+  await createWorkload(client, { namespace, name: "before" });
+  const [running = {}] = await seen.running("before-us-dfw-0");
+  hands.pause();
+  await createWorkload(client, { namespace });
+  await patiently(async () => {
+    const ready = conditionOf(await seen.instance(), "Ready");
+    expect(ready).toMatchObject({ reason: "SchedulingGatesPresent", message: expect.stringContaining("Network") });
+    expect(verdict(await seen.deployment(), "Available")).toBe("False/NetworkProvisioning");
+  });
+  expect((await seen.pods()).map(nameOf)).toEqual(["before-us-dfw-0"]);
+  hands.resume();
+  const all = await seen.running("before-us-dfw-0", "w-us-dfw-0");
+  expect(all.map(uidOf)).toContain(uidOf(running));
+});
+
+it("A18 R16 H7 has Instances without a Location, which start when it comes, and stay when it goes", async () => {
+  const namespace = await aNamespace("roads");
+  const seen = lookAt(client, namespace);
+  const ord = { namespace: "default", name: "ord" };
+  await client.create(locations, aLocation("ord", "ORD"));
+  const choice = { namespace, cities: ["ORD"] } as const;
+  await patiently(() => createWorkload(client, choice));
+  const [first = {}] = await seen.running("w-us-ord-0");
+  await client.delete(locations, ord);
+  // The deployment stays, and so does what it makes: a new Instance waits, and an old one runs.
+  await client.patch(
+    workloads,
+    { namespace, name: "w" },
+    { type: "merge", body: { spec: { placements: [{ name: "us", cityCodes: ["ORD"], scaleSettings: { minReplicas: 2 } }] } } },
+  );
+  await patiently(async () => expect(gatesOf(await seen.instance("w-us-ord-1"))).toEqual(["Network"]));
+  expect(uidOf(await seen.instance("w-us-ord-0"))).toBe(uidOf(first));
+  expect(verdict(await seen.instance("w-us-ord-0"), "Ready")).toBe("True/Available");
+  await client.create(locations, aLocation("ord", "ORD"));
+  const both = await seen.running("w-us-ord-0", "w-us-ord-1");
+  expect(both.map(uidOf)).toContain(uidOf(first));
+  expect((await seen.all(networkBindings)).map(nameOf)).toEqual(["w-us-ord-net-0"]);
+});

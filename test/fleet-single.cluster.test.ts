@@ -1,0 +1,397 @@
+/**
+ * Workloads in one cluster without networks and quota: `berth run` in mode `single`, with the rights and the policy of its
+ * own manifests. The API server, the scheduler and the controllers are real, and kwok plays the kubelets.
+ */
+import { instances, type Workload, workloadDeployments, workloads } from "@berth/fleet";
+import { isApiError, type KubeClient, nodes, pods } from "@berth/kube";
+import { aNode, eventually, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Actor } from "../packages/fleet/src/testing/actor.ts";
+import {
+  aWorkload,
+  BAD_IMAGE,
+  changeWorkload,
+  conditionOf,
+  createWorkload,
+  type FleetWorld,
+  fleetWorld,
+  followInstances,
+  imageChange,
+  lookAt,
+  nameOf,
+  scaleChange,
+  uidOf,
+  verdict,
+} from "./fleet-world.ts";
+import { sharedFullCluster } from "./footprint-cluster.ts";
+import { patiently } from "./patience.ts";
+import type { BerthProcess } from "./product.ts";
+
+let cluster: TestCluster;
+let client: KubeClient;
+let world: FleetWorld;
+let berth: BerthProcess;
+beforeAll(async () => {
+  cluster = await sharedFullCluster();
+  client = cluster.client;
+  world = await fleetWorld(cluster, { spec: { mode: "single", cities: ["DFW", "ORD"] } });
+  berth = await world.start();
+  await world.namespace("first");
+  // The API server calls a new webhook a moment after it was configured.
+  await patiently(async () =>
+    expect(await faultsOf(aWorkload({ namespace: "first", cities: ["XXX"] }))).toHaveLength(1),
+  );
+  // Berth replaces a pod that ended within 10 s of its creation only later.
+  await createWorkload(client, { namespace: await world.namespace("aged") });
+});
+afterAll(async () => {
+  await berth[Symbol.asyncDispose]();
+  expect(await world.refused()).toEqual([]);
+  await world[Symbol.asyncDispose]();
+});
+
+/** `field: message` of each fault that the API server names; nothing is stored. */
+async function faultsOf(workload: Workload): Promise<readonly string[]> {
+  try {
+    await client.create(workloads, workload, { dryRun: true });
+    return [];
+  } catch (error) {
+    if (!isApiError(error) || error.failure.kind !== "invalid") throw error;
+    return error.failure.causes.map(({ field, reason }) => `${field}: ${reason}`);
+  }
+}
+
+describe("admission", () => {
+  it("A6 refuses a city that is not registered, and numbers out of range, with their fields", async () => {
+    const scaled = (minReplicas: number, more: object = {}): Workload => {
+      const workload = aWorkload({ namespace: "first" });
+      const scaleSettings = { minReplicas, ...more };
+      return {
+        ...workload,
+        spec: { ...workload.spec!, placements: [{ name: "us", cityCodes: ["DFW"], scaleSettings }] },
+      };
+    };
+    const field = "spec.placements[0].scaleSettings";
+    expect(await faultsOf(aWorkload({ namespace: "first", cities: ["XXX"] }))).toEqual([
+      "spec.placements[0].cityCodes[0]: FieldValueNotSupported",
+    ]);
+    expect(await faultsOf(scaled(0))).toEqual([`${field}.minReplicas: FieldValueInvalid`]);
+    expect(await faultsOf(scaled(1001))).toEqual([`${field}.minReplicas: FieldValueInvalid`]);
+    expect(await faultsOf(scaled(1000))).toEqual([]);
+    expect(await faultsOf(scaled(1, { maxReplicas: 3 }))).toEqual([`${field}.metrics: FieldValueRequired`]);
+  });
+
+  it("H1 refuses on an update what it refuses on a creation", async () => {
+    const namespace = await world.namespace("updates");
+    await createWorkload(client, { namespace });
+    for (const spec of [scaleChange(-1), scaleChange(1, ["XXX"])])
+      await expect(changeWorkload(client, namespace, spec)).rejects.toMatchObject({
+        failure: { kind: "invalid" },
+      });
+    await client.delete(workloads, { namespace, name: "w" });
+  });
+
+  it("A21 lets users change no Instance and no deployment, and says why", async () => {
+    const namespace = await world.namespace("users");
+    await createWorkload(client, { namespace });
+    await lookAt(client, namespace).running("w-us-dfw-0");
+    const managed = {
+      failure: { kind: "forbidden" },
+      message: expect.stringContaining("managed by compute"),
+    };
+    const of = { namespace, name: "w-us-dfw-0" };
+    await expect(client.delete(instances, of)).rejects.toMatchObject(managed);
+    const body = { status: { conditions: [] } };
+    await expect(
+      client.patch(instances, of, { type: "merge", body }, { subresource: "status" }),
+    ).rejects.toMatchObject(managed);
+    await expect(client.delete(workloadDeployments, { namespace, name: "w-us-dfw" })).rejects.toMatchObject(
+      managed,
+    );
+  });
+});
+
+describe("Instances of a Workload", () => {
+  it("A2 R6 R11 A9 A10 A11 are created, scaled and rolled one after the other", async () => {
+    const namespace = await world.namespace("orders");
+    const seen = lookAt(client, namespace);
+    {
+      await using history = await followInstances(client, namespace);
+      await createWorkload(client, { namespace, replicas: 2 });
+      await seen.running("w-us-dfw-0", "w-us-dfw-1");
+      expect(history.steps).toEqual([
+        "create w-us-dfw-0",
+        "ready w-us-dfw-0",
+        "create w-us-dfw-1",
+        "ready w-us-dfw-1",
+      ]);
+    }
+    const [first = {}] = await seen.instances();
+    {
+      await using history = await followInstances(client, namespace);
+      await changeWorkload(client, namespace, scaleChange(4));
+      await seen.running("w-us-dfw-0", "w-us-dfw-1", "w-us-dfw-2", "w-us-dfw-3");
+      await changeWorkload(client, namespace, scaleChange(1));
+      await seen.running("w-us-dfw-0");
+      const told = history.steps.filter((it) => !/-[01]$/.test(it) || it.startsWith("delete"));
+      expect(told.filter((it) => /^(?:create|delete)/.test(it))).toEqual(
+        ["create", "create", "delete", "delete", "delete"].map(
+          (it, at) => `${it} w-us-dfw-${[2, 3, 3, 2, 1][at]}`,
+        ),
+      );
+    }
+    expect((await seen.instances()).map(uidOf)).toEqual([uidOf(first)]);
+    await changeWorkload(client, namespace, scaleChange(3));
+    const before = await seen.running("w-us-dfw-0", "w-us-dfw-1", "w-us-dfw-2");
+    await using history = await followInstances(client, namespace);
+    await using counts = await followCounts(namespace);
+    const begun = history.steps.length;
+    await changeWorkload(client, namespace, imageChange("registry.test/web:2"));
+    await patiently(async () => {
+      const { status, metadata } = await seen.workload();
+      expect(status).toMatchObject({
+        updatedReplicas: 3,
+        currentReplicas: 3,
+        readyReplicas: 3,
+        observedGeneration: metadata?.generation,
+      });
+    });
+    const rolled = ["w-us-dfw-2", "w-us-dfw-1", "w-us-dfw-0"].flatMap((name) =>
+      ["delete", "gone", "create", "ready"].map((it) => `${it} ${name}`),
+    );
+    expect(history.steps.slice(begun)).toEqual(rolled);
+    expect(history.mostDown).toBe(1);
+    const rising = counts.updated.slice(counts.updated.indexOf(0));
+    expect(rising).toEqual(rising.toSorted());
+    expect([rising[0], rising.at(-1)]).toEqual([0, 3]);
+    const after = await seen.instances();
+    expect(after.map(uidOf)).not.toEqual(expect.arrayContaining(before.slice(0, 1).map(uidOf)));
+    const restarted = {
+      template: {
+        metadata: { annotations: { "compute.datumapis.com/restartedAt": "2026-01-01T00:00:00Z" } },
+      },
+    };
+    const restartedAt = history.steps.length;
+    await changeWorkload(client, namespace, restarted);
+    await patiently(() => expect(history.steps.slice(restartedAt)).toEqual(rolled));
+    const mark = await cluster.audit.mark();
+    await changeWorkload(client, namespace, restarted);
+    await createWorkload(client, { namespace, name: "later" });
+    await seen.running("later-us-dfw-0", "w-us-dfw-0", "w-us-dfw-1", "w-us-dfw-2");
+    const writes = await world.requestsSince(mark);
+    expect(writes.filter((it) => it.includes("/w-us"))).toEqual([]);
+  });
+
+  it("A12 H4 of a bad image say so up to the Workload, and the corrected image heals them without help", async () => {
+    const namespace = await world.namespace("images");
+    const seen = lookAt(client, namespace);
+    await createWorkload(client, { namespace, replicas: 2 });
+    await seen.running("w-us-dfw-0", "w-us-dfw-1");
+    await changeWorkload(client, namespace, imageChange(BAD_IMAGE));
+    await patiently(async () => {
+      const bad = conditionOf(await seen.instance("w-us-dfw-1"), "Ready");
+      expect(bad).toMatchObject({ status: "False", reason: "ImageUnavailable" });
+      expect(bad?.message).toContain(BAD_IMAGE);
+    });
+    // The other one still serves, so the Workload is Available; its deployment names the reason.
+    expect(verdict(await seen.instance("w-us-dfw-0"), "Ready")).toBe("True/Available");
+    await patiently(async () =>
+      expect(conditionOf(await seen.deployment(), "ReplicasReady")?.message).toContain(BAD_IMAGE),
+    );
+    expect(await seen.eventReasons()).toContain("w-us-dfw-1: ImageUnavailable");
+    await createWorkload(client, { namespace, name: "bad", image: BAD_IMAGE });
+    await patiently(async () => {
+      expect(verdict(await seen.deployment("bad-us-dfw"), "Available")).toBe("False/ImageUnavailable");
+      expect(verdict(await seen.workload("bad"), "Available")).toBe("False/ImageUnavailable");
+    });
+    const good = imageChange("registry.test/web:2");
+    await Promise.all([
+      changeWorkload(client, namespace, good),
+      changeWorkload(client, namespace, good, "bad"),
+    ]);
+    await seen.running("bad-us-dfw-0", "w-us-dfw-0", "w-us-dfw-1");
+    await patiently(async () => expect((await seen.workload()).status?.updatedReplicas).toBe(2));
+    expect(verdict(await seen.workload("bad"), "Available")).toBe("True/AvailablePlacementFound");
+  });
+
+  it("H5 are removed from above while the first one is not Ready", async () => {
+    const namespace = await world.namespace("removal");
+    const seen = lookAt(client, namespace);
+    await createWorkload(client, { namespace, replicas: 3 });
+    await seen.running("w-us-dfw-0", "w-us-dfw-1", "w-us-dfw-2");
+    await notReady(namespace, "w-us-dfw-0");
+    await patiently(async () => expect(verdict(await seen.instance(), "Ready")).toBe("False/Provisioning"));
+    await using history = await followInstances(client, namespace);
+    await changeWorkload(client, namespace, scaleChange(1));
+    await patiently(() => expect(history.steps).toContain("gone w-us-dfw-1"));
+    expect(history.steps.filter((it) => it.startsWith("delete"))).toEqual([
+      "delete w-us-dfw-2",
+      "delete w-us-dfw-1",
+    ]);
+  });
+
+  it("A8 H3 end with their city, and those of the other city are left alone", async () => {
+    const namespace = await world.namespace("cities");
+    const seen = lookAt(client, namespace);
+    const labels = { app: "web" };
+    await createWorkload(client, { namespace, cities: ["DFW", "ORD"], replicas: 2, metadata: { labels } });
+    const made = await seen.running("w-us-dfw-0", "w-us-dfw-1", "w-us-ord-0", "w-us-ord-1");
+    expect(made.map(({ metadata }) => metadata?.labels?.["compute.datumapis.com/instance-index"])).toEqual([
+      "0",
+      "1",
+      "0",
+      "1",
+    ]);
+    expect(made.map(({ metadata }) => metadata?.labels?.["app"])).toEqual(["web", "web", "web", "web"]);
+    await patiently(async () =>
+      expect((await seen.workload()).status).toMatchObject({
+        deployments: 2,
+        replicas: 4,
+        readyReplicas: 4,
+        desiredReplicas: 4,
+      }),
+    );
+    await changeWorkload(client, namespace, scaleChange(2, ["DFW"]));
+    await patiently(async () => expect((await seen.deployments()).map(nameOf)).toEqual(["w-us-dfw"]));
+    expect((await seen.running("w-us-dfw-0", "w-us-dfw-1")).map(uidOf)).toEqual(made.slice(0, 2).map(uidOf));
+    expect((await seen.pods()).map(nameOf)).toEqual(["w-us-dfw-0", "w-us-dfw-1"]);
+    await client.delete(workloads, { namespace, name: "w" });
+    await seen.empty();
+  });
+});
+
+describe("the pod of an Instance", () => {
+  const of = { namespace: "aged", name: "w-us-dfw-0" };
+  const seen = () => lookAt(client, of.namespace);
+
+  it("2.11 that is evicted, deleted, or lost with its node is replaced under the same Instance", async () => {
+    const mark = await cluster.audit.mark();
+    const [instance] = await seen().running(of.name);
+    const replaced = async (): Promise<void> => {
+      const [now] = await seen().running(of.name);
+      expect(now?.metadata?.uid).toBe(instance?.metadata?.uid);
+    };
+    const lost = async (lose: () => Promise<unknown>): Promise<void> => {
+      const { metadata } = await seen().pod();
+      await lose();
+      await patiently(async () => expect((await seen().pod()).metadata?.uid).not.toBe(metadata?.uid));
+    };
+    const status = { phase: "Failed", reason: "Evicted", message: "The node was low on resource: memory." };
+    await lost(() => client.patch(pods, of, { type: "merge", body: { status } }, { subresource: "status" }));
+    await replaced();
+    // The next one goes to a node without a kubelet.
+    await cordon(true);
+    await client.create(nodes, aNode("silent").build());
+    await lost(() => client.delete(pods, of));
+    await patiently(async () => expect((await seen().pod()).spec?.nodeName).toBe("silent"));
+    const ready = { type: "Ready", status: "True", lastTransitionTime: new Date().toISOString() };
+    const started = { phase: "Running", conditions: [ready] };
+    await client.patch(pods, of, { type: "merge", body: { status: started } }, { subresource: "status" });
+    await replaced();
+    await client.delete(nodes, { name: "silent" });
+    await cordon(false);
+    await client.delete(pods, of);
+    await patiently(async () => {
+      const down = conditionOf(await seen().instance(), "Ready");
+      expect(down).toMatchObject({ status: "False", reason: "Provisioning" });
+      expect(down?.message).toContain("kubelet of node silent");
+    });
+    expect((await seen().pod()).metadata?.deletionGracePeriodSeconds).toBe(30);
+    // The garbage collector of pods does this after 40 s.
+    await lost(() => client.delete(pods, of, { gracePeriodSeconds: 0 }));
+    await replaced();
+    const deletions = await world.requestsSince(mark, ["delete"]);
+    expect(deletions.filter((it) => it.includes("pods/"))).toEqual(["delete pods/ aged/w-us-dfw-0"]);
+  });
+});
+
+/** No other pod goes to the nodes of kwok. */
+async function cordon(unschedulable: boolean): Promise<void> {
+  for (const name of ["fleet-1", "fleet-2", "fleet-3"])
+    await client.patch(nodes, { name }, { type: "merge", body: { spec: { unschedulable } } });
+}
+
+describe("a process that ends at any point", () => {
+  it("A23 is followed by one that finishes the roll, and makes nothing twice", async () => {
+    const namespace = await world.namespace("restarts");
+    const seen = lookAt(client, namespace);
+    await createWorkload(client, { namespace, replicas: 3 });
+    const names = ["w-us-dfw-0", "w-us-dfw-1", "w-us-dfw-2"];
+    await seen.running(...names);
+    await using history = await followInstances(client, namespace);
+    const begun = history.steps.length;
+    await changeWorkload(client, namespace, imageChange("registry.test/web:2"));
+    for (const step of ["delete w-us-dfw-2", "create w-us-dfw-1", "gone w-us-dfw-0"]) {
+      await eventually(() => expect(history.steps.slice(begun)).toContain(step), { everyMs: 1 });
+      await berth.kill();
+      berth = await world.start();
+    }
+    await patiently(async () =>
+      expect((await seen.workload()).status).toMatchObject({ updatedReplicas: 3, readyReplicas: 3 }),
+    );
+    const rolled = names
+      .toReversed()
+      .flatMap((name) => ["delete", "gone", "create", "ready"].map((it) => `${it} ${name}`));
+    expect(history.steps.slice(begun)).toEqual(rolled);
+    expect(history.mostDown).toBe(1);
+  });
+
+  it("A23 at rest writes nothing, and looks at no object again", async () => {
+    const looks = (): Promise<number> => berth.metric("compute_reconcile_total");
+    await patiently(async () => {
+      const before = await looks();
+      const mark = await cluster.audit.mark();
+      // As long as the slowest of what follows one change: statuses are coalesced for 0.1 s, and a pod starts within 2 s.
+      await expect(
+        eventually(async () => expect(await looks()).toBeGreaterThan(before), { timeoutMs: 3000 }),
+      ).rejects.toThrow();
+      expect(await world.requestsSince(mark, ["get", "list", "create", "update", "patch", "delete"])).toEqual(
+        [],
+      );
+    });
+  });
+});
+
+/** Every `updatedReplicas` of the Workload that is about its present spec. */
+async function followCounts(
+  namespace: string,
+): Promise<AsyncDisposable & { readonly updated: readonly unknown[] }> {
+  const updated: unknown[] = [];
+  const actor = new Actor(client);
+  await actor.follow({
+    resource: workloads,
+    act: () => Promise.resolve(),
+    onChange({ object: { metadata, status } }) {
+      const isOurs = metadata?.namespace === namespace && metadata.name === "w";
+      if (isOurs && status?.observedGeneration === metadata.generation) updated.push(status?.updatedReplicas);
+    },
+  });
+  return { updated, [Symbol.asyncDispose]: () => actor[Symbol.asyncDispose]() };
+}
+
+/** The kubelet says that its pod is not ready any more. */
+async function notReady(namespace: string, name: string): Promise<void> {
+  const { status } = await client.get(pods, { namespace, name });
+  const conditions = status?.conditions?.map((it) => (it.type === "Ready" ? { ...it, status: "False" } : it));
+  await client.patch(
+    pods,
+    { namespace, name },
+    { type: "merge", body: { status: { conditions } } },
+    { subresource: "status" },
+  );
+}
+
+it("R28 R29 no Instance has a gate or a location, and no deployment a condition of the scheduler of old", async () => {
+  const all = (await client.list(instances)).items;
+  expect(all.length).toBeGreaterThan(0);
+  expect(
+    all.flatMap(({ spec }) => [
+      ...(spec?.controller?.schedulingGates ?? []),
+      ...(spec?.location ? [spec.location] : []),
+    ]),
+  ).toEqual([]);
+  const types = (await client.list(workloadDeployments)).items.flatMap(({ status }) =>
+    status?.conditions?.map(({ type }) => type),
+  );
+  expect([...new Set(types)].toSorted()).toEqual(["Available", "ReplicasReady"]);
+});

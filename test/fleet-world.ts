@@ -1,0 +1,392 @@
+/** A cluster that runs Workloads: `berth run` as its own manifests install it, and what tests of the fleet ask for. */
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import {
+  type Instance,
+  instances,
+  type Workload,
+  type WorkloadDeployment,
+  workloadDeployments,
+  workloads,
+} from "@berth/fleet";
+import {
+  type Condition,
+  clusterRoleBindings,
+  clusterRoles,
+  configMaps,
+  events,
+  isApiError,
+  type KubeClient,
+  type KubeObject,
+  namespaces,
+  nodes,
+  type Pod,
+  podDisruptionBudgets,
+  pods,
+  type Resource,
+  roleBindings,
+  roles,
+  serviceAccounts,
+  services,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
+} from "@berth/kube";
+import { type AuditMark, aNode, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
+import { expect } from "vitest";
+import { Actor } from "../packages/fleet/src/testing/actor.ts";
+import { runCommand } from "./command.ts";
+import { patiently } from "./patience.ts";
+import { type BerthProcess, startBerthProcess } from "./product.ts";
+
+/** Berth's namespace, its account there, and the name of its installation. */
+const NAME = "berth-fleet";
+const ACCOUNT = `system:serviceaccount:${NAME}:${NAME}`;
+export const INSTANCE_TYPE = "datumcloud/d1-standard-2";
+export const IMAGE = "registry.test/web:1";
+/** kwok plays a kubelet that cannot pull it. */
+export const BAD_IMAGE = "registry.test/pull-failure:1";
+
+/** What `berth manifests` prints, but for its Deployment: the process of the test is the pod. */
+const INSTALLED: readonly Resource[] = [
+  namespaces,
+  serviceAccounts,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
+  clusterRoles,
+  clusterRoleBindings,
+  roles,
+  roleBindings,
+  configMaps,
+  services,
+  podDisruptionBudgets,
+];
+
+export interface FleetOptions {
+  /** `spec` of the document Fleet. `quota.kubeconfig: quota` is the file with `quota`. */
+  readonly spec: object;
+  /** Text of the kubeconfig of the quota service. */
+  readonly quota?: string;
+  /** Where Berth reaches its API server. Default: directly. */
+  readonly server?: string;
+}
+
+export class FleetWorld implements AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly client: KubeClient;
+  readonly #folder: string;
+  readonly #mark: AuditMark;
+  readonly #owned: AsyncDisposableStack;
+  #replicas = 0;
+
+  constructor(cluster: TestCluster, folder: string, mark: AuditMark, owned: AsyncDisposableStack) {
+    this.cluster = cluster;
+    this.client = cluster.client;
+    this.#folder = folder;
+    this.#mark = mark;
+    this.#owned = owned;
+  }
+
+  /** Resolves once it is ready, and leads unless there is another replica. The caller ends it. */
+  async start(...args: readonly string[]): Promise<BerthProcess> {
+    const berth = this.spawn(...args);
+    await berth.ready();
+    return berth;
+  }
+
+  /** Waits for nothing. */
+  spawn(...args: readonly string[]): BerthProcess {
+    const config = ["--config", path.join(this.#folder, "fleet.yaml")];
+    const identity = ["--namespace", NAME, "--installation", "fleet"];
+    const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
+    const connection = ["--kubeconfig", path.join(this.#folder, "kubeconfig")];
+    this.#replicas += 1;
+    return startBerthProcess({
+      args: ["run", ...config, ...identity, ...addresses, ...connection, ...args],
+      environment: { POD_NAME: `${NAME}-${this.#replicas}` },
+    });
+  }
+
+  async namespace(name: string, labels: Readonly<Record<string, string>> = {}): Promise<string> {
+    const { metadata } = await this.client.create(namespaces, { metadata: { name, labels } });
+    // The API server refuses pods before the namespace has its account.
+    await eventually(() => this.client.get(serviceAccounts, { namespace: name, name: "default" }));
+    return metadata?.name ?? "";
+  }
+
+  /** Requests of Berth's account that its rights or its policy refused: `patch pods default/a`. */
+  async refused(): Promise<readonly string[]> {
+    const entries = await this.cluster.audit.entriesSince(this.#mark, { user: ACCOUNT });
+    expect(entries.length).toBeGreaterThan(0);
+    return entries
+      .filter(({ code }) => code === 401 || code === 403)
+      .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
+  }
+
+  /** What Berth's account asked since then, Leases and Events aside: `create pods/ a/w-us-dfw-0`. */
+  async requestsSince(mark: AuditMark, verbs: readonly string[] = WRITES): Promise<readonly string[]> {
+    const entries = await this.cluster.audit.entriesSince(mark, { user: ACCOUNT });
+    return entries
+      .filter(({ verb, resource }) => verbs.includes(verb) && !/^(?:leases|events)\./.test(resource))
+      .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#owned.disposeAsync();
+  }
+}
+
+export const WRITES: readonly string[] = ["create", "update", "patch", "delete", "deletecollection"];
+
+/** Three nodes, and Berth's account with the rights and the policy that `berth manifests` prints for this Fleet. */
+export async function fleetWorld(
+  cluster: TestCluster,
+  { spec, quota, server }: FleetOptions,
+): Promise<FleetWorld> {
+  await using owned = new AsyncDisposableStack();
+  const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-fleet-"))).path;
+  const file = (name: string, text: string): Promise<void> =>
+    writeFile(path.join(folder, name), text, { mode: 0o600 });
+  const address = `127.0.0.1:${await findFreePort()}`;
+  const documents = [
+    { kind: "Fleet", spec },
+    { kind: "AdmissionServer", spec: { bindAddress: address, url: `https://${address}` } },
+  ].map((it) => ({ apiVersion: "berth.dev/v1alpha1", metadata: { name: "fleet" }, ...it }));
+  await file("fleet.yaml", documents.map((it) => JSON.stringify(it)).join("\n---\n"));
+  if (quota !== undefined) await file("quota", quota);
+  const { client } = cluster;
+  await install(client, path.join(folder, "fleet.yaml"));
+  const token = await issueToken(client);
+  const user = { name: ACCOUNT, groups: [], token };
+  await file("kubeconfig", cluster.kubeconfig({ user, ...(server !== undefined && { server }) }));
+  for (const name of ["fleet-1", "fleet-2", "fleet-3"])
+    await client.create(nodes, aNode(name).fake().build()).catch(ignoreExisting);
+  await patiently(async () => {
+    const { items } = await client.list(nodes);
+    expect(items.flatMap((node) => node.spec?.taints ?? [])).toEqual([]);
+  });
+  return new FleetWorld(cluster, folder, await cluster.audit.mark(), owned.move());
+}
+
+async function install(client: KubeClient, config: string): Promise<void> {
+  const what = ["--image", "registry.test/berth:1", "--namespace", NAME, "--installation", "fleet"];
+  const printed = await runCommand("manifests", "--config", config, ...what, "--output", "json");
+  // Before the list, it may name the rights that are unusual.
+  const { items } = JSON.parse(printed.slice(printed.indexOf("{"))) as {
+    readonly items: readonly KubeObject[];
+  };
+  for (const item of items) {
+    const resource = INSTALLED.find(({ kind }) => kind === item.kind);
+    if (resource !== undefined)
+      await client.apply(resource, item, { fieldManager: "installer", force: true });
+    else expect(item.kind).toBe("Deployment");
+  }
+}
+
+async function issueToken(client: KubeClient): Promise<string> {
+  const of = { namespace: NAME, name: NAME };
+  const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
+  const answer = await client.create(serviceAccounts, request, { subresource: "token", ...of });
+  return (answer as { readonly status?: { readonly token?: string } }).status?.token ?? "";
+}
+
+function ignoreExisting(error: unknown): void {
+  if (!isApiError(error, "alreadyExists")) throw error;
+}
+
+export interface WorkloadChoice {
+  readonly namespace: string;
+  /** Default `w`. */
+  readonly name?: string;
+  /** In each city. Default 1. */
+  readonly replicas?: number;
+  /** Of the placement `us`. Default `DFW`. */
+  readonly cities?: readonly string[];
+  /** Default one that runs. */
+  readonly image?: string;
+  /** Of the template. */
+  readonly metadata?: NonNullable<Workload["spec"]>["template"]["metadata"];
+}
+
+export function aWorkload({
+  namespace,
+  name = "w",
+  replicas = 1,
+  cities = ["DFW"],
+  image = IMAGE,
+  metadata,
+}: WorkloadChoice): Workload {
+  return {
+    apiVersion: "compute.datumapis.com/v1alpha",
+    kind: "Workload",
+    metadata: { namespace, name },
+    spec: {
+      template: {
+        ...(metadata && { metadata }),
+        spec: {
+          runtime: {
+            resources: { instanceType: INSTANCE_TYPE },
+            sandbox: { containers: [{ name: "web", image }] },
+          },
+          networkInterfaces: [{ network: { name: "default" } }],
+        },
+      },
+      placements: [{ name: "us", cityCodes: cities, scaleSettings: { minReplicas: replicas } }],
+    },
+  };
+}
+
+export function createWorkload(client: KubeClient, choice: WorkloadChoice): Promise<Workload> {
+  return client.create(workloads, aWorkload(choice));
+}
+
+export function conditionOf(object: KubeObject, type: string): Condition | undefined {
+  const { status } = object as { readonly status?: { readonly conditions?: readonly Condition[] } };
+  return status?.conditions?.find((it) => it.type === type);
+}
+
+/** `True/Available` */
+export function verdict(object: KubeObject, type: string): string {
+  const { status, reason } = conditionOf(object, type) ?? {};
+  return `${status}/${reason}`;
+}
+
+/** What is in a namespace: lists are sorted by name. */
+export class Look {
+  readonly #client: KubeClient;
+  readonly #namespace: string;
+
+  constructor(client: KubeClient, namespace: string) {
+    this.#client = client;
+    this.#namespace = namespace;
+  }
+
+  workload(name = "w"): Promise<Workload> {
+    return this.#get(workloads, name);
+  }
+
+  deployment(name = "w-us-dfw"): Promise<WorkloadDeployment> {
+    return this.#get(workloadDeployments, name);
+  }
+
+  instance(name = "w-us-dfw-0"): Promise<Instance> {
+    return this.#get(instances, name);
+  }
+
+  pod(name = "w-us-dfw-0"): Promise<Pod> {
+    return this.#get(pods, name);
+  }
+
+  deployments(): Promise<readonly WorkloadDeployment[]> {
+    return this.all(workloadDeployments);
+  }
+
+  instances(): Promise<readonly Instance[]> {
+    return this.all(instances);
+  }
+
+  pods(): Promise<readonly Pod[]> {
+    return this.all(pods);
+  }
+
+  async all<T extends KubeObject>(resource: Resource<T>): Promise<readonly T[]> {
+    const { items } = await this.#client.list(resource, { namespace: this.#namespace });
+    return items.toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+  }
+
+  /** `w-us-dfw-0: ImageUnavailable` of each Event. */
+  async eventReasons(): Promise<readonly string[]> {
+    return (await this.all(events)).map(({ reason, regarding }) => `${regarding?.name}: ${reason}`);
+  }
+
+  /** Waits until exactly these Instances exist, all Ready. */
+  running(...names: readonly string[]): Promise<readonly Instance[]> {
+    return patiently(async () => {
+      const found = await this.instances();
+      const seen = found.map((it) => `${nameOf(it)} ${verdict(it, "Ready")}`);
+      expect(seen).toEqual(names.map((name) => `${name} True/Available`));
+      return found;
+    });
+  }
+
+  /** Waits until nothing is left of what the fleet makes. */
+  empty(): Promise<void> {
+    return patiently(async () => {
+      for (const resource of [workloads, workloadDeployments, instances, pods] as readonly Resource[])
+        expect((await this.all(resource)).map(nameOf)).toEqual([]);
+    });
+  }
+
+  #get<T extends KubeObject>(resource: Resource<T>, name: string): Promise<T> {
+    return this.#client.get(resource, { namespace: this.#namespace, name });
+  }
+}
+
+export const nameOf = ({ metadata }: KubeObject): string => metadata?.name ?? "";
+export const uidOf = ({ metadata }: KubeObject): string => metadata?.uid ?? "";
+export const lookAt = (client: KubeClient, namespace: string): Look => new Look(client, namespace);
+
+/** Merges into the spec of a Workload. A list replaces a list. */
+export function changeWorkload(
+  client: KubeClient,
+  namespace: string,
+  spec: object,
+  name = "w",
+): Promise<Workload> {
+  return client.patch(workloads, { namespace, name }, { type: "merge", body: { spec } });
+}
+
+export const imageChange = (image: string): object => ({
+  template: { spec: { runtime: { sandbox: { containers: [{ name: "web", image }] } } } },
+});
+
+export const scaleChange = (minReplicas: number, cityCodes: readonly string[] = ["DFW"]): object => ({
+  placements: [{ name: "us", cityCodes, scaleSettings: { minReplicas } }],
+});
+
+/** What happened to Instances of a namespace, in order. */
+export interface History extends AsyncDisposable {
+  /** `create w-us-dfw-0`, `ready …`, `delete …` (asked to go), `gone …`. */
+  readonly steps: readonly string[];
+  /** The most Instances that were down at once, of those that had been Ready. */
+  readonly mostDown: number;
+}
+
+export async function followInstances(client: KubeClient, namespace: string): Promise<History> {
+  const steps: string[] = [];
+  const actor = new Actor(client);
+  const wereReady = new Set<string>();
+  const areReady = new Set<string>();
+  let mostDown = 0;
+  const note = (step: string, name: string): void => {
+    steps.push(`${step} ${name}`);
+  };
+  await actor.follow({
+    resource: instances,
+    act: () => Promise.resolve(),
+    onChange(change) {
+      const { object, type } = change;
+      const { name = "", deletionTimestamp, namespace: own } = object.metadata ?? {};
+      if (own !== namespace) return;
+      const old = type === "updated" ? change.old : undefined;
+      if (type === "added") note("create", name);
+      if (type === "deleted") return note("gone", name);
+      const isReady = verdict(object, "Ready") === "True/Available" && deletionTimestamp === undefined;
+      if (isReady && !areReady.has(name)) note("ready", name);
+      if (deletionTimestamp !== undefined && old?.metadata?.deletionTimestamp === undefined)
+        note("delete", name);
+      if (isReady) {
+        wereReady.add(name);
+        areReady.add(name);
+      } else areReady.delete(name);
+      mostDown = Math.max(mostDown, wereReady.size - areReady.size);
+    },
+  });
+  return {
+    steps,
+    get mostDown() {
+      return mostDown;
+    },
+    [Symbol.asyncDispose]: () => actor[Symbol.asyncDispose](),
+  };
+}
