@@ -47,7 +47,11 @@ afterAll(async () => {
 
 const aLocation = (name: string, city: string) => ({
   metadata: { namespace: "default", name },
-  spec: { locationClassName: "self-managed", topology: { "topology.datum.net/city-code": city }, provider: {} },
+  spec: {
+    locationClassName: "self-managed",
+    topology: { "topology.datum.net/city-code": city },
+    provider: {},
+  },
 });
 
 async function aNamespace(name: string): Promise<string> {
@@ -94,7 +98,10 @@ it("A7 asks whether the user may use the network, with what the user brings alon
       failure: {
         kind: "invalid",
         causes: [
-          expect.objectContaining({ field: "spec.template.spec.networkInterfaces[0].network", reason: "FieldValueForbidden" }),
+          expect.objectContaining({
+            field: "spec.template.spec.networkInterfaces[0].network",
+            reason: "FieldValueForbidden",
+          }),
         ],
       },
     }),
@@ -156,7 +163,10 @@ it("8.8 waits behind its gate while the network controllers are away, and what r
   await createWorkload(client, { namespace });
   await patiently(async () => {
     const ready = conditionOf(await seen.instance(), "Ready");
-    expect(ready).toMatchObject({ reason: "SchedulingGatesPresent", message: expect.stringContaining("Network") });
+    expect(ready).toMatchObject({
+      reason: "SchedulingGatesPresent",
+      message: expect.stringContaining("Network"),
+    });
     expect(verdict(await seen.deployment(), "Available")).toBe("False/NetworkProvisioning");
   });
   expect((await seen.pods()).map(nameOf)).toEqual(["before-us-dfw-0"]);
@@ -178,7 +188,10 @@ it("A18 R16 H7 has Instances without a Location, which start when it comes, and 
   await client.patch(
     workloads,
     { namespace, name: "w" },
-    { type: "merge", body: { spec: { placements: [{ name: "us", cityCodes: ["ORD"], scaleSettings: { minReplicas: 2 } }] } } },
+    {
+      type: "merge",
+      body: { spec: { placements: [{ name: "us", cityCodes: ["ORD"], scaleSettings: { minReplicas: 2 } }] } },
+    },
   );
   await patiently(async () => expect(gatesOf(await seen.instance("w-us-ord-1"))).toEqual(["Network"]));
   expect(uidOf(await seen.instance("w-us-ord-0"))).toBe(uidOf(first));
