@@ -3,6 +3,7 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import {
+  type FleetSpec,
   type Instance,
   instances,
   type Workload,
@@ -64,11 +65,10 @@ const INSTALLED: readonly Resource[] = [
 
 export interface FleetOptions {
   /** `spec` of the document Fleet. `quota.kubeconfig: quota` is the file with `quota`. */
-  readonly spec: object;
+  readonly spec: Pick<FleetSpec, "mode"> &
+    Partial<Omit<FleetSpec, "providers">> & { readonly providers?: Partial<FleetSpec["providers"]> };
   /** Text of the kubeconfig of the quota service. */
   readonly quota?: string;
-  /** Where Berth reaches its API server. Default: directly. */
-  readonly server?: string;
 }
 
 export class FleetWorld implements AsyncDisposable {
@@ -139,18 +139,17 @@ export class FleetWorld implements AsyncDisposable {
 export const WRITES: readonly string[] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /** Three nodes, and Berth's account with the rights and the policy that `berth manifests` prints for this Fleet. */
-export async function fleetWorld(
-  cluster: TestCluster,
-  { spec, quota, server }: FleetOptions,
-): Promise<FleetWorld> {
+export async function fleetWorld(cluster: TestCluster, { spec, quota }: FleetOptions): Promise<FleetWorld> {
   await using owned = new AsyncDisposableStack();
   const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-fleet-"))).path;
   const file = (name: string, text: string): Promise<void> =>
     writeFile(path.join(folder, name), text, { mode: 0o600 });
   const address = `127.0.0.1:${await findFreePort()}`;
+  const server = { bindAddress: address, url: `https://${address}` };
   const documents = [
     { kind: "Fleet", spec },
-    { kind: "AdmissionServer", spec: { bindAddress: address, url: `https://${address}` } },
+    // Cells have no webhooks.
+    ...(spec.mode === "single" ? [{ kind: "AdmissionServer", spec: server }] : []),
   ].map((it) => ({ apiVersion: "berth.dev/v1alpha1", metadata: { name: "fleet" }, ...it }));
   await file("fleet.yaml", documents.map((it) => JSON.stringify(it)).join("\n---\n"));
   if (quota !== undefined) await file("quota", quota);
@@ -158,7 +157,7 @@ export async function fleetWorld(
   await install(client, path.join(folder, "fleet.yaml"));
   const token = await issueToken(client);
   const user = { name: ACCOUNT, groups: [], token };
-  await file("kubeconfig", cluster.kubeconfig({ user, ...(server !== undefined && { server }) }));
+  await file("kubeconfig", cluster.kubeconfig({ user }));
   for (const name of ["fleet-1", "fleet-2", "fleet-3"])
     await client.create(nodes, aNode(name).fake().build()).catch(ignoreExisting);
   await patiently(async () => {
@@ -238,6 +237,30 @@ export function aWorkload({
 
 export function createWorkload(client: KubeClient, choice: WorkloadChoice): Promise<Workload> {
   return client.create(workloads, aWorkload(choice));
+}
+
+/** A deployment as the federation brings it to a cell. */
+export function aDeployment({
+  namespace,
+  name = "w",
+  replicas = 1,
+  ...choice
+}: WorkloadChoice): WorkloadDeployment {
+  const { spec } = aWorkload({ namespace, ...choice });
+  return {
+    apiVersion: "compute.datumapis.com/v1alpha",
+    kind: "WorkloadDeployment",
+    metadata: { namespace, name: `${name}-us-dfw` },
+    spec: {
+      workloadRef: { name, uid: `uid-of-${name}` },
+      placementName: "us",
+      cityCode: "DFW",
+      template: spec?.template ?? {
+        spec: { runtime: { resources: { instanceType: "" } }, networkInterfaces: [] },
+      },
+      scaleSettings: { minReplicas: replicas },
+    },
+  };
 }
 
 export function conditionOf(object: KubeObject, type: string): Condition | undefined {

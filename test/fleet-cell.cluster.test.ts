@@ -1,0 +1,157 @@
+/** A cell: deployments come from elsewhere, there are no webhooks, and neither networks nor quota need to exist. */
+import { instances, type WorkloadDeployment, workloadDeployments } from "@berth/fleet";
+import { type KubeClient, leases } from "@berth/kube";
+import { eventually, type TestCluster } from "@berth/testcluster";
+import { afterEach, beforeAll, expect, it } from "vitest";
+import { locations, networks } from "../packages/fleet/src/api/networking.ts";
+import { installCrds, networkingCrds, quotaCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
+import { grantClaims } from "../packages/fleet/src/testing/grant-claims.ts";
+import { networkHands } from "../packages/fleet/src/testing/network-hands.ts";
+import {
+  aDeployment,
+  conditionOf,
+  type FleetWorld,
+  fleetWorld,
+  followInstances,
+  imageChange,
+  lookAt,
+  nameOf,
+  verdict,
+} from "./fleet-world.ts";
+import { sharedFullCluster } from "./footprint-cluster.ts";
+import { patiently } from "./patience.ts";
+
+let cluster: TestCluster;
+let client: KubeClient;
+beforeAll(async () => {
+  cluster = await sharedFullCluster();
+  client = cluster.client;
+});
+
+let world: FleetWorld;
+afterEach(async () => {
+  expect(await world.refused()).toEqual([]);
+  await world[Symbol.asyncDispose]();
+});
+
+const PROJECT = {
+  "meta.datumapis.com/upstream-cluster-name": "cluster-acme_web",
+  "meta.datumapis.com/upstream-namespace": "default",
+};
+
+const bring = (deployment: WorkloadDeployment) => client.create(workloadDeployments, deployment);
+const change = (namespace: string, spec: object) =>
+  client.patch(workloadDeployments, { namespace, name: "w-us-dfw" }, { type: "merge", body: { spec } });
+
+it("A24 F3 runs Instances with nothing but its own rights; when the leader is killed, the other replica finishes the roll", async () => {
+  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
+  const leader = await world.start("--leader-elect");
+  await using _other = await world.start("--leader-elect");
+  const namespace = await world.namespace("cell");
+  const seen = lookAt(client, namespace);
+  await bring(aDeployment({ namespace, replicas: 2 }));
+  const [first = {}] = await seen.running("w-us-dfw-0", "w-us-dfw-1");
+  expect(verdict(first, "QuotaGranted")).toBe("True/QuotaDisabled");
+  expect(first.spec?.controller?.schedulingGates ?? []).toEqual([]);
+  const { items } = await client.list(leases, { namespace: "berth-fleet" });
+  expect(items.map(nameOf)).toEqual(["compute-cell-dfw-01"]);
+  await using history = await followInstances(client, namespace);
+  const begun = history.steps.length;
+  await change(namespace, imageChange("registry.test/web:2"));
+  await eventually(() => expect(history.steps).toContain("gone w-us-dfw-1"), { everyMs: 1 });
+  await leader.kill();
+  await patiently(async () =>
+    expect((await seen.deployment()).status).toMatchObject({
+      observedGeneration: 2,
+      updatedReplicas: 2,
+      readyReplicas: 2,
+    }),
+  );
+  expect(history.steps.slice(begun)).toEqual(
+    ["w-us-dfw-1", "w-us-dfw-0"].flatMap((name) =>
+      ["delete", "gone", "create", "ready"].map((it) => `${it} ${name}`),
+    ),
+  );
+  expect(history.mostDown).toBe(1);
+});
+
+it("A24 H11 starts with a quota service that its cluster does not know yet, and asks it once it is there", async () => {
+  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01", quota: { from: "Cluster" } } });
+  await using _berth = await world.start();
+  const namespace = await world.namespace("waiting", {
+    ...PROJECT,
+    "meta.datumapis.com/upstream-namespace": "waiting",
+  });
+  const seen = lookAt(client, namespace);
+  await bring(aDeployment({ namespace }));
+  await patiently(async () =>
+    expect(verdict(await seen.instance(), "QuotaGranted")).toMatch(/^False\/Quota/),
+  );
+  expect(await seen.pods()).toEqual([]);
+  await installCrds(client, quotaCrds);
+  await using _quota = await grantClaims(client, { budget: 10 });
+  await seen.running("w-us-dfw-0");
+  // It does not say who pays.
+  const nobody = await world.namespace("nobody");
+  await bring(aDeployment({ namespace: nobody }));
+  await patiently(async () =>
+    expect(verdict(await lookAt(client, nobody).instance(), "QuotaGranted")).toBe(
+      "False/QuotaProjectIDUnresolvable",
+    ),
+  );
+});
+
+it("H2 3.3 its CRDs keep what no webhook guards: replicas below 0, specs, hashes, and gates that are added", async () => {
+  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
+  await using _berth = await world.start();
+  const namespace = await world.namespace("guarded");
+  const seen = lookAt(client, namespace);
+  const invalid = { failure: { kind: "invalid" } };
+  await expect(bring(aDeployment({ namespace, replicas: -1 }))).rejects.toMatchObject(invalid);
+  await bring(aDeployment({ namespace }));
+  await seen.running("w-us-dfw-0");
+  await expect(change(namespace, { scaleSettings: { minReplicas: -1 } })).rejects.toMatchObject(invalid);
+  await expect(change(namespace, { cityCode: "ORD" })).rejects.toMatchObject(invalid);
+  const edit = (spec: object) =>
+    client.patch(instances, { namespace, name: "w-us-dfw-0" }, { type: "merge", body: { spec } });
+  for (const spec of [
+    { controller: { templateHash: "v1-0" } },
+    { controller: { schedulingGates: [{ name: "Quota" }] } },
+    { runtime: { resources: { instanceType: "other" } } },
+  ])
+    await expect(edit(spec)).rejects.toMatchObject(invalid);
+  // Without replicas it is empty, and it ends when it is deleted.
+  await change(namespace, { scaleSettings: { minReplicas: 0 } });
+  await seen.running();
+  await client.delete(workloadDeployments, { namespace, name: "w-us-dfw" });
+  await seen.empty();
+});
+
+it("A18 R16 makes Instances without a Location, and they start when it comes", async () => {
+  await installCrds(client, networkingCrds);
+  await using _hands = await networkHands(client);
+  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
+  await using _berth = await world.start();
+  const namespace = await world.namespace("nowhere");
+  const seen = lookAt(client, namespace);
+  await client.create(networks, {
+    metadata: { namespace, name: "default" },
+    spec: { ipam: { mode: "Auto" } },
+  });
+  await bring(aDeployment({ namespace }));
+  await patiently(async () => {
+    expect((await seen.instance()).spec).toMatchObject({
+      controller: { schedulingGates: [{ name: "Network" }] },
+    });
+    expect(conditionOf(await seen.deployment(), "Available")).toMatchObject({
+      status: "False",
+      reason: "NoMatchingLocation",
+      message: 'No Location matches city code "DFW"',
+    });
+  });
+  const topology = { "topology.datum.net/city-code": "DFW" };
+  const spec = { locationClassName: "self-managed", topology, provider: {} };
+  await client.create(locations, { metadata: { namespace, name: "dfw" }, spec });
+  await seen.running("w-us-dfw-0");
+  expect((await seen.deployment()).status?.location).toEqual({ namespace, name: "dfw" });
+});
