@@ -2,7 +2,7 @@
 
 import type { KubeObject } from "@berth/kube";
 import type { ClusterName, Informer } from "@berth/runtime";
-import { CITY_TOPOLOGY, gates, labels } from "../api/keys.ts";
+import { CITY_TOPOLOGY, gates } from "../api/keys.ts";
 import type { Instance, WorkloadDeployment } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import type { NetworkSeen } from "../instance/view.ts";
@@ -63,8 +63,9 @@ export class NetworkStep {
     const { networking, deployments } = this.#caches;
     if (networking === undefined) return { is: "off" };
     const isGated = instance.spec?.controller?.schedulingGates?.some(({ name }) => name === gates.network);
-    const { namespace = "", labels: own = {} } = instance.metadata ?? {};
-    const name = own[labels.deploymentName] ?? "";
+    const { namespace = "", ownerReferences = [] } = instance.metadata ?? {};
+    // Not by its label: Instances of earlier versions of the original have none.
+    const { name = "" } = ownerReferences.find(({ controller }) => controller === true) ?? {};
     const deployment = deployments.get({ cluster: this.#cluster, namespace, name });
     if (!isGated || deployment === undefined || this.state !== "on") return { is: "on", isReady: false };
     const ours = networking.bindings

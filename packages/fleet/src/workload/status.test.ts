@@ -48,6 +48,22 @@ describe("the status of a Workload", () => {
     ]);
   });
 
+  it("R11 is about a new spec once all deployments have it and have counted", () => {
+    const at = (observedGeneration: number, image?: string, cities = ["DFW"]): number | undefined => {
+      const counted = { ...aStatus(2, "True", "StableInstanceFound"), observedGeneration };
+      const workload = aWorkload({
+        placements: [aPlacement("us", cities)],
+        metadata: { generation: 2 },
+        ...(image !== undefined && { image }),
+      });
+      return decide(workload, [dfw(counted)]).status?.observedGeneration;
+    };
+    expect(at(1)).toBe(2);
+    expect(at(0)).toBeUndefined();
+    expect(at(1, "registry.test/app:2")).toBeUndefined();
+    expect(at(1, undefined, ["DFW", "ORD"])).toBeUndefined();
+  });
+
   it("counts a deployment whose placement left the spec until it is gone", () => {
     const { status } = decide(aWorkload({ placements: [aPlacement("eu", ["DFW"])] }), [
       dfw(aStatus(1, "True", "x")),

@@ -47,7 +47,7 @@ export function decide(
   });
 }
 
-/** A status with so many Ready Instances, and `Available` as given. */
+/** A status about the present spec, with so many Ready Instances, and `Available` as given. */
 export function aStatus(
   ready: number,
   available: "True" | "False",
@@ -60,6 +60,7 @@ export function aStatus(
     updatedReplicas: ready,
     desiredReplicas: 2,
     readyReplicas: ready,
+    observedGeneration: 1,
     conditions: [aCondition("Available", available, reason, message)],
   };
 }
