@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import type { Program } from "./process.ts";
 
 const source = join(import.meta.dirname, "peers/careful");
-const FILES: readonly string[] = ["go.mod", "go.sum", "main.go"];
+const FILES: readonly string[] = ["go.mod", "go.sum", "main.go", "fleet.go"];
 
 /** User agent of the peer. */
 export const PEER_AGENT = "bench-careful";
@@ -47,6 +47,12 @@ export function peerProgram(binary: string, { kubeconfig, device, label, pods, s
   const args = ["-config", kubeconfig, "-device", device, "-label", label];
   if (pods) args.push("-pods");
   if (strip) args.push("-strip");
+  return { name: "the Go peer", command: binary, args, userAgent: PEER_AGENT };
+}
+
+/** It keeps Instances, their pods and their claims, and writes nothing. */
+export function fleetPeerProgram(binary: string, { kubeconfig, strip }: Pick<PeerArgs, "kubeconfig" | "strip">): Program {
+  const args = ["-config", kubeconfig, "-fleet", ...(strip ? ["-strip"] : [])];
   return { name: "the Go peer", command: binary, args, userAgent: PEER_AGENT };
 }
 

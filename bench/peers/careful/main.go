@@ -2,7 +2,8 @@
 // gives Berth. No client-side rate limit, 16 workers, one merge patch for a label, nothing written that is there.
 //
 // It sets a label to "true" on the nodes that have the device label, and removes it from those that have it without
-// the device. With -pods it also keeps every pod, and an index of pods by node: what later capabilities of Berth need.
+// the device. With -pods it also keeps every pod, and an index of pods by node: what later capabilities of Berth need. With
+// -fleet it does neither: see fleet.go.
 package main
 
 import (
@@ -39,6 +40,7 @@ func main() {
 	flag.StringVar(&options.label, "label", "", "label to keep in step with it")
 	flag.BoolVar(&options.pods, "pods", false, "keep all pods, with an index by node")
 	flag.BoolVar(&options.strip, "strip", false, "drop managedFields before an object is kept")
+	flag.BoolVar(&options.fleet, "fleet", false, "keep Instances, their pods and claims, and nothing else")
 	flag.IntVar(&options.workers, "workers", 16, "concurrent reconciles")
 	flag.Parse()
 	go collectWhenAsked()
@@ -50,7 +52,7 @@ func main() {
 
 type options struct {
 	kubeconfig, device, label string
-	pods, strip               bool
+	pods, strip, fleet        bool
 	workers                   int
 }
 
@@ -71,6 +73,12 @@ func run(ctx context.Context, o options) error {
 	if o.strip {
 		caching.DefaultTransform = cache.TransformStripManagedFields()
 	}
+	if o.fleet {
+		addFleetTypes(scheme)
+		if caching.ByObject, err = keptPods(); err != nil {
+			return err
+		}
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
 		Cache:                  caching,
@@ -85,12 +93,11 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	r := &reconciler{Client: mgr.GetClient(), device: o.device, label: o.label}
-	err = ctrl.NewControllerManagedBy(mgr).
-		For(&corev1.Node{}).
-		WithEventFilter(r.predicate()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.workers}).
-		Complete(r)
+	if o.fleet {
+		err = addFleet(ctx, mgr, o.workers)
+	} else {
+		err = addLabels(mgr, o)
+	}
 	if err != nil {
 		return err
 	}
@@ -98,6 +105,15 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+func addLabels(mgr ctrl.Manager, o options) error {
+	r := &reconciler{Client: mgr.GetClient(), device: o.device, label: o.label}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&corev1.Node{}).
+		WithEventFilter(r.predicate()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.workers}).
+		Complete(r)
 }
 
 // sayWhenSynced prints a line, for whoever measures this process, once all caches are filled.

@@ -28,6 +28,8 @@ interface Look {
   readonly answer?: QuotaSeen;
   /** What the cache had then. */
   readonly cached: string;
+  /** Something waited for the claim then. */
+  readonly isWaiting: boolean;
 }
 
 export class Quota {
@@ -58,18 +60,19 @@ export class Quota {
     if ("is" in owner) return owner;
     const ref = refOf(owner, instance);
     const cached = claims.seen(ref);
-    const look = this.#looks.get(uid);
+    const known = this.#looks.get(uid);
     const nowMs = clock.monotonic();
     const isWatched = claims.watches(owner.project);
-    const everyMs = isWaiting(instance)
-      ? tierMs(ageMs(instance, clock.now()))
-      : isWatched
-        ? Infinity
-        : RUNNING_MS;
-    const isDue = look === undefined ? !isWatched : nowMs - look.atMs >= everyMs;
-    if (isDue) return this.#ask(instance, () => claims.read(ref, signal));
-    if (look === undefined) this.#looks.set(uid, { atMs: nowMs, cached: versionIn(cached) });
-    return look?.answer !== undefined && isLater(look.answer, look.cached, cached) ? look.answer : cached;
+    const waits = isWaiting(instance);
+    // The time to the first look past a watch counts from the start of the wait.
+    const begins = isWatched && known?.isWaiting !== waits;
+    const atMs = begins ? nowMs : (known?.atMs ?? -Infinity);
+    const isDue = nowMs - atMs >= lookEveryMs(instance, clock.now());
+    if (isDue && (waits || !isWatched)) return this.#ask(instance, () => claims.read(ref, signal));
+    const { answer, cached: then = versionIn(cached) } = known ?? {};
+    const isNewest = answer !== undefined && isLater(answer, then, cached);
+    this.#looks.set(uid, { atMs, cached: then, isWaiting: waits, ...(isNewest && { answer }) });
+    return isNewest ? answer : cached;
   }
 
   async create(instance: Instance, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
@@ -95,7 +98,8 @@ export class Quota {
     const ref = refOf(owner, instance);
     const cached = claims.seen(ref);
     const answer = await request(claims, ref);
-    this.#looks.set(uid, { atMs: clock.monotonic(), answer, cached: versionIn(cached) });
+    const atMs = clock.monotonic();
+    this.#looks.set(uid, { atMs, answer, cached: versionIn(cached), isWaiting: isWaiting(instance) });
     return isLater(answer, versionIn(cached), claims.seen(ref)) ? answer : claims.seen(ref);
   }
 
