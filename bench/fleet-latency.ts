@@ -87,7 +87,10 @@ function latenciesOf(changes: readonly Version[], shown: readonly Version[]): re
   const show = (version: Version): void => {
     current = version;
     next = left.next().value;
-    showUpTo(pending.findLastIndex(({ counts }) => counts === version.counts), version.at);
+    showUpTo(
+      pending.findLastIndex(({ counts }) => counts === version.counts),
+      version.at,
+    );
   };
   for (const change of changes) {
     while (next !== undefined && next.at < change.at) show(next);

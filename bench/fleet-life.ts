@@ -17,11 +17,11 @@ import {
   LATE_MS,
   ofAudit,
   PER_CITY,
+  type RunningBerth,
   requestsSince,
   roll,
-  type RunningBerth,
-  scale,
   type Shape,
+  scale,
   textOf,
   waitForWorkloads,
 } from "./fleet-stage.ts";
@@ -143,7 +143,9 @@ function toFigures(life: Life, quota: boolean, count: number): readonly Figure[]
   const ofEach = (phase: Phase, what: string, budget: number, original: string): Figure => {
     const counts = phase.names.map((name) => writesOf(phase, name).length);
     const [first = ""] = phase.names;
-    const spread = [...Map.groupBy(counts.toSorted(), (it) => it)].map(([it, all]) => `${all.length} with ${it}`);
+    const spread = [...Map.groupBy(counts.toSorted(), (it) => it)].map(
+      ([it, all]) => `${all.length} with ${it}`,
+    );
     return {
       id: `fleet-${what}-writes-${key}`,
       what: `${what} one Instance, ${how}: writes, the most of ${counts.length}`,

@@ -130,7 +130,9 @@ class Bodies {
     const { status = {} } = (object ?? {}) as { status?: { conditions?: readonly object[] } };
     const [first, ...others] = status.conditions ?? [];
     const conditions = [{ ...first, message: `status ${++this.#count} of the loop` }, ...others];
-    return [{ method: "PATCH", path: `${path}/status`, body: { status: { ...status, conditions } }, ...more }];
+    return [
+      { method: "PATCH", path: `${path}/status`, body: { status: { ...status, conditions } }, ...more },
+    ];
   }
 }
 
@@ -158,9 +160,13 @@ function bare(object: KubeObject): KubeObject {
 export async function runLoop({ cluster, folder }: FleetStage, lanes: Lanes): Promise<number> {
   const file = join(folder, "loop.json");
   const target = { url: cluster.url, ca: cluster.ca, token: cluster.adminToken };
-  await writeFile(file, JSON.stringify({ target, lanes, namespace: NAMESPACE, userAgent: LOOP_AGENT } satisfies Loop), {
-    mode: 0o600,
-  });
+  await writeFile(
+    file,
+    JSON.stringify({ target, lanes, namespace: NAMESPACE, userAgent: LOOP_AGENT } satisfies Loop),
+    {
+      mode: 0o600,
+    },
+  );
   const mark = await cluster.audit.mark();
   const child = join(import.meta.dirname, "children/fleet-loop.ts");
   await using loop = startProgram({

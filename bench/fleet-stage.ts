@@ -6,7 +6,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { crds, foreignKinds } from "@berth/cli";
 import { type Workload, workloads } from "@berth/fleet";
 import { namespaces } from "@berth/kube";
-import { type AuditEntry, type AuditMark, aNode, startTestCluster, type TestCluster } from "@berth/testcluster";
+import {
+  type AuditEntry,
+  type AuditMark,
+  aNode,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
 import { installCrds, quotaCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
 import { post, startReady, WITHOUT_ADMISSION } from "./gate-stage.ts";
 import { berthProgram, type MeasuredProcess } from "./process.ts";
@@ -77,7 +83,10 @@ export async function startFleetStage({ runsPods }: { readonly runsPods: boolean
     async startBerth({ quota }) {
       const file = join(folder, `config-${++files}.yaml`);
       // JSON is YAML.
-      await writeFile(file, [fleet(quota), WITHOUT_ADMISSION].map((it) => JSON.stringify(it)).join("\n---\n"));
+      await writeFile(
+        file,
+        [fleet(quota), WITHOUT_ADMISSION].map((it) => JSON.stringify(it)).join("\n---\n"),
+      );
       const any = "127.0.0.1:0";
       const bind = ["--metrics-bind-address", any, "--health-probe-bind-address", any];
       return startSynced(["--kubeconfig", kubeconfig, "--config", file, ...bind], quota);
@@ -163,7 +172,10 @@ function patchWorkload(name: string, spec: object): RawRequest {
 }
 
 function templateSpec(version: string): object {
-  const env = Array.from({ length: 8 }, (_, index) => ({ name: `SETTING_${index}`, value: `value-${index}` }));
+  const env = Array.from({ length: 8 }, (_, index) => ({
+    name: `SETTING_${index}`,
+    value: `value-${index}`,
+  }));
   const web = {
     name: "web",
     image: "registry.test/shop/web:1.4.2",
@@ -203,14 +215,20 @@ export function areReady(all: readonly Workload[], count: number): boolean {
   const sum = (of: (status: NonNullable<Workload["status"]>) => number): number =>
     all.reduce((total, { status }) => total + (status === undefined ? 0 : of(status)), 0);
   const isSeen = all.every(({ metadata, status }) => status?.observedGeneration === metadata?.generation);
-  const counts = [sum((it) => it.replicas), sum((it) => it.readyReplicas), sum((it) => it.updatedReplicas ?? 0)];
+  const counts = [
+    sum((it) => it.replicas),
+    sum((it) => it.readyReplicas),
+    sum((it) => it.updatedReplicas ?? 0),
+  ];
   return isSeen && counts.every((it) => it === count);
 }
 
 export const isRead = ({ verb }: AuditEntry): boolean => verb === "get" || verb === "list";
-export const isWrite = (entry: AuditEntry): boolean => !isRead(entry) && entry.verb !== "watch";
+/** A review asks something, and stores nothing. */
+export const isWrite = (entry: AuditEntry): boolean =>
+  !isRead(entry) && entry.verb !== "watch" && !/^\w+reviews\./.test(entry.resource);
 /** Of leader election. */
-export const isLease = ({ resource }: AuditEntry): boolean => resource === "leases.coordination.k8s.io";
+const isLease = ({ resource }: AuditEntry): boolean => resource === "leases.coordination.k8s.io";
 
 /** Of this process, without leader election. */
 export async function requestsSince(

@@ -1,13 +1,34 @@
 /** The fleet in one cluster: requests of one Instance, many at once, and a large number at rest. */
+import { benchFleetBurst } from "./fleet-burst.ts";
 import { benchFleetLife } from "./fleet-life.ts";
+import { benchFleetSettled, settleOne } from "./fleet-settled.ts";
 import { startFleetStage } from "./fleet-stage.ts";
 import type { Figure } from "./report.ts";
 
 export interface FleetOptions {
+  /** Numbers of Instances that come at once; so many of the largest are settled. */
+  readonly sizes: readonly number[];
+  readonly rounds: number;
+  /** The Go peer. Absent: memory is not compared. */
+  readonly peer: string | undefined;
+  /** Seconds. */
+  readonly restSeconds: number;
   readonly onProgress: (text: string) => void;
+  readonly onServer: (version: string) => void;
 }
 
-export async function benchFleet({ onProgress }: FleetOptions): Promise<readonly Figure[]> {
-  await using stage = await startFleetStage({ runsPods: true });
-  return await benchFleetLife(stage, { perCity: 5, onProgress });
+export async function benchFleet(options: FleetOptions): Promise<readonly Figure[]> {
+  const { sizes, onProgress, onServer } = options;
+  const { settled, figures } = await (async () => {
+    await using stage = await startFleetStage({ runsPods: true });
+    onServer(JSON.parse(await stage.cluster.client.read("/version")).gitVersion);
+    const empty = await stage.cluster.snapshot();
+    const one = await settleOne(stage);
+    await stage.cluster.restore(empty);
+    const life = await benchFleetLife(stage, { onProgress });
+    return { settled: one, figures: [...life, ...(await benchFleetBurst(stage, options))] };
+  })();
+  await using stage = await startFleetStage({ runsPods: false });
+  const count = Math.max(...sizes);
+  return [...figures, ...(await benchFleetSettled(stage, { ...options, settled, count, onProgress }))];
 }

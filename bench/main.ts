@@ -8,6 +8,7 @@ import { benchArchitecture } from "./architecture.ts";
 import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
 import { benchDeadLink } from "./dead-link.ts";
 import { benchDeschedule } from "./deschedule.ts";
+import { benchFleet } from "./fleet.ts";
 import { benchFootprint } from "./footprint.ts";
 import { startFootprintStage } from "./footprint-stage.ts";
 import { startGateStage } from "./gate-stage.ts";
@@ -33,6 +34,7 @@ const PARTS = [
   "architecture",
   "footprint",
   "deschedule",
+  "fleet-cell",
   "hostile",
   "soak",
 ] as const;
@@ -45,8 +47,9 @@ const BUDGET_SIZE = 5000;
 const BUDGET_PODS = 30_000;
 /** A leak shows at any size; few nodes leave less of the memory to vary. */
 const SOAK_NODES = 200;
-/** The burst of gates is told apart from its limit by much more than it varies. */
+/** These bursts are told apart from their limits by much more than they vary. */
 const GATE_ROUNDS = 3;
+const FLEET_ROUNDS = 3;
 /** What brings a cluster of its own, or needs none. */
 const APART: ReadonlySet<Part> = new Set([
   "start",
@@ -54,6 +57,7 @@ const APART: ReadonlySet<Part> = new Set([
   "architecture",
   "footprint",
   "deschedule",
+  "fleet-cell",
   "hostile",
   "soak",
 ]);
@@ -63,7 +67,7 @@ const { values } = parseArgs({
     assert: { type: "boolean", default: false },
     compare: { type: "string" },
     only: { type: "string" },
-    sizes: { type: "string", default: "500,5000,20000" },
+    sizes: { type: "string" },
     nodes: { type: "string" },
     pods: { type: "string", default: "30000" },
     gated: { type: "string", default: "1000" },
@@ -80,7 +84,8 @@ const { values } = parseArgs({
 });
 
 const parts = readParts(values.only);
-const sizes = (values.nodes ?? values.sizes).split(",").map((text) => readNumber("sizes", text));
+const sizes = readSizes(values.nodes ?? values.sizes ?? "500,5000,20000");
+const fleetSizes = readSizes(values.sizes ?? "100,1000,10000");
 const pods = readNumber("pods", values.pods);
 const gated = readNumber("gated", values.gated);
 const created = readNumber("created", values.created);
@@ -137,6 +142,13 @@ if (parts.has("deschedule")) {
   apiserver = JSON.parse(await stage.cluster.client.read("/version")).gitVersion;
   const budgeted = mainSize === BUDGET_SIZE && pods >= BUDGET_PODS;
   figures.push(...(await benchDeschedule(stage, { pods, moved, restSeconds, budgeted, onProgress })));
+}
+if (parts.has("fleet-cell")) {
+  const onProgress = progress("fleet: ");
+  const onServer = (version: string): void => void (apiserver = version);
+  const peer = values.peer ? await buildPeer(onProgress) : undefined;
+  const common = { sizes: fleetSizes, rounds: Math.min(pairs, FLEET_ROUNDS), peer, restSeconds };
+  figures.push(...(await benchFleet({ ...common, onProgress, onServer })));
 }
 if (parts.has("soak")) {
   const onProgress = progress("soak: ");
@@ -200,6 +212,10 @@ function readParts(text: string | undefined): ReadonlySet<Part> {
   const unknown = asked.filter((name) => !PARTS.some((part) => part === name));
   if (unknown.length > 0) throw new Error(`--only knows ${PARTS.join(", ")}, and not ${unknown.join(", ")}`);
   return new Set(PARTS.filter((part) => asked.includes(part)));
+}
+
+function readSizes(text: string): readonly number[] {
+  return text.split(",").map((size) => readNumber("sizes", size));
 }
 
 function readNumber(name: string, text: string): number {

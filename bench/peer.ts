@@ -51,7 +51,10 @@ export function peerProgram(binary: string, { kubeconfig, device, label, pods, s
 }
 
 /** It keeps Instances, their pods and their claims, and writes nothing. */
-export function fleetPeerProgram(binary: string, { kubeconfig, strip }: Pick<PeerArgs, "kubeconfig" | "strip">): Program {
+export function fleetPeerProgram(
+  binary: string,
+  { kubeconfig, strip }: Pick<PeerArgs, "kubeconfig" | "strip">,
+): Program {
   const args = ["-config", kubeconfig, "-fleet", ...(strip ? ["-strip"] : [])];
   return { name: "the Go peer", command: binary, args, userAgent: PEER_AGENT };
 }
