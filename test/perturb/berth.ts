@@ -3,6 +3,7 @@ import { crds, foreignKinds, servedKinds, startBerth } from "@berth/cli";
 import { customResourceDefinitions, namespaces } from "@berth/kube";
 import { type Clock, systemClock } from "@berth/runtime";
 import { type Connection, eventually, type Stage, type TestCluster } from "@berth/testcluster";
+import { installCrds, quotaCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
 
 export interface BerthInStory {
   readonly labelFolder?: string;
@@ -23,6 +24,7 @@ const hurriedClock: Clock = {
 /** Adds the CRDs of Berth; without them it would ask for them again and again. */
 export async function prepareStories(cluster: TestCluster): Promise<TestCluster> {
   for (const crd of crds(foreignKinds())) await cluster.client.apply(customResourceDefinitions, crd);
+  await installCrds(cluster.client, quotaCrds);
   await eventually(() => Promise.all(servedKinds.map(({ resource }) => cluster.client.list(resource))));
   return cluster;
 }

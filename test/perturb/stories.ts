@@ -2,6 +2,7 @@
 import type { PerturbationStory } from "@berth/testcluster";
 import { architectureAffinity, architectureHeld, architectureTaint } from "./architecture.ts";
 import { descheduleMoves, descheduleOlder } from "./deschedule.ts";
+import { fleetQuota, fleetRoll } from "./fleet.ts";
 import { footprintClaims, footprintHold, footprintHoldEnds, footprintNeeded } from "./footprint.ts";
 import { footprintPools } from "./footprint-pools.ts";
 import { gatesBackfill, gatesContinuous, gatesHeld, gatesRelease } from "./gates.ts";
@@ -28,4 +29,6 @@ export const stories: readonly PerturbationStory[] = [
   footprintHold,
   footprintHoldEnds,
   footprintPools,
+  fleetRoll,
+  fleetQuota,
 ];

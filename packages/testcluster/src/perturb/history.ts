@@ -82,16 +82,6 @@ export class VersionLog implements AsyncDisposable {
     return (compareResourceVersions(reached, resourceVersion) ?? 0) >= 0;
   }
 
-  latest(resource: Resource, name: string): KubeObject | undefined {
-    // A namespaced object is found by its name alone: names are unlike any other of the run.
-    const exact = this.#objects.get(`${nameOfResource(resource)}//${name}`);
-    if (exact !== undefined || !resource.namespaced) return exact;
-    const tail = `/${name}`;
-    const head = `${nameOfResource(resource)}/`;
-    for (const [key, object] of this.#objects) if (key.startsWith(head) && key.endsWith(tail)) return object;
-    return undefined;
-  }
-
   /** All present objects of a resource. */
   present(resource: Resource): readonly KubeObject[] {
     const head = `${nameOfResource(resource)}/`;

@@ -94,6 +94,11 @@ describe("an older view", () => {
     const labelled = logOf(pod("p1", undefined, { app: "a" }), pod("p2", undefined, { app: "b" }));
     const labelledB = `${WATCH}&labelSelector=app%3Db`;
     expect(await told(viewAsOf(2, labelled), labelledB, 2)).toEqual(["ADDED p2", "BOOKMARK"]);
+    const labelledAtAll = logOf(pod("p1"), pod("p2", undefined, { app: "b" }));
+    expect(await told(viewAsOf(2, labelledAtAll), `${WATCH}&labelSelector=app`, 2)).toEqual([
+      "ADDED p2",
+      "BOOKMARK",
+    ]);
     for (const selector of ["labelSelector=app%21%3Da", "labelSelector=app%20in%20%28a%29"])
       await expect(ask(viewAsOf(2, labelled), `${WATCH}&${selector}`)).rejects.toThrow(RangeError);
   });

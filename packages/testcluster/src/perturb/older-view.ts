@@ -113,15 +113,18 @@ export function createOlderView(options: OlderViewOptions): OlderView {
   };
 }
 
-/** @throws RangeError for a selector that says more than which labels have which values, and which fields do or do not. */
+/** @throws RangeError for a selector that says more than which labels there are, or have which values, and which fields do or do not. */
 function wantedBy({ namespace, name, query }: ObservedRequest): Wanted {
-  const labels = equalitiesOf(query.get("labelSelector"), ["="]);
+  const terms = query.get("labelSelector")?.split(",") ?? [];
+  const present = terms.filter((term) => /^[\w./-]+$/.test(term));
+  const labels = equalitiesOf(terms.filter((term) => !present.includes(term)).join(), ["="]);
   const fields = equalitiesOf(query.get("fieldSelector"), ["=", "!="]);
   return (object) => {
     const { metadata = {} } = object;
     return (
       (namespace === "" || metadata.namespace === namespace) &&
       (name === "" || metadata.name === name) &&
+      present.every((key) => metadata.labels?.[key] !== undefined) &&
       labels.every(({ key, value }) => metadata.labels?.[key] === value) &&
       fields.every(({ key, operator, value }) => (fieldAt(object, key) === value) === (operator === "="))
     );

@@ -38,11 +38,15 @@ export class NotedStage implements Stage {
     return this.#prefix + local;
   }
 
-  readonly toLocal = (name: string): string =>
-    name.startsWith(this.#prefix) ? name.slice(this.#prefix.length) : "";
+  /** What a controller puts before the name of an object, to name another one after it, stays. */
+  readonly toLocal = (name: string): string => {
+    const at = name.indexOf(this.#prefix);
+    return at < 0 ? "" : name.slice(0, at) + name.slice(at + this.#prefix.length);
+  };
 
   latest<T extends KubeObject>(resource: Resource<T>, local: string): T | undefined {
-    return this.#log.latest(resource, this.nameOf(local)) as T | undefined;
+    const isIt = ({ metadata }: KubeObject): boolean => this.toLocal(metadata?.name ?? "") === local;
+    return this.#log.present(resource).find(isIt) as T | undefined;
   }
 
   async create<T extends KubeObject>(resource: Resource<T>, object: T): Promise<T> {
@@ -64,9 +68,13 @@ export class NotedStage implements Stage {
   }
 
   async remove(resource: Resource, local: string): Promise<void> {
-    const { namespace = "", uid = "" } = this.latest(resource, local)?.metadata ?? {};
+    const {
+      name = this.nameOf(local),
+      namespace = "",
+      uid = "",
+    } = this.latest(resource, local)?.metadata ?? {};
     this.#removed.add(uid);
-    await this.cluster.client.delete(resource, { name: this.nameOf(local), namespace });
+    await this.cluster.client.delete(resource, { name, namespace });
     const isGoing = ({ metadata }: KubeObject): boolean =>
       metadata?.uid !== uid || metadata.deletionTimestamp !== undefined;
     const noted = (): boolean => isGoing(this.latest(resource, local) ?? {});
@@ -90,8 +98,11 @@ export class NotedStage implements Stage {
 
   /** Versions of this object that the story or the harness has made so far. */
   changesOf(resource: Resource, local: string): number {
-    const head = `${nameOfResource(resource)}/${this.nameOf(local)}/`;
-    return [...this.#authors.keys()].filter((key) => key.startsWith(head)).length;
+    const isIt = (key: string): boolean => {
+      const [kind, name = ""] = key.split("/");
+      return kind === nameOfResource(resource) && this.toLocal(name) === local;
+    };
+    return [...this.#authors.keys()].filter(isIt).length;
   }
 
   /** The history of this run as the story reads it. Each resource has a watch of its own: the server tells the order. */
@@ -131,7 +142,8 @@ export class NotedStage implements Stage {
         const body = { metadata: { finalizers: null } };
         await client.patch(resource, { name, namespace }, { type: "merge", body });
       }
-      await client.delete(resource, { name, namespace });
+      // No kubelet ends a pod of a story once the story is over.
+      await client.delete(resource, { name, namespace }, { gracePeriodSeconds: 0 });
     } catch (error) {
       if (!isApiError(error, "notFound")) throw error;
     }
@@ -141,8 +153,8 @@ export class NotedStage implements Stage {
     resource: Resource<T>,
     { local, patch, options, by }: NotedPatch,
   ): Promise<T> {
-    const { namespace = "" } = this.latest(resource, local)?.metadata ?? {};
-    const of = { name: this.nameOf(local), namespace };
+    const { name = this.nameOf(local), namespace = "" } = this.latest(resource, local)?.metadata ?? {};
+    const of = { name, namespace };
     return await this.#note(resource, await this.cluster.client.patch(resource, of, patch, options), by);
   }
 

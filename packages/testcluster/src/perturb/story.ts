@@ -26,7 +26,7 @@ export interface PerturbationStory {
   readonly oldestView?: number;
   /**
    * Those of `resources` by which the controller decides what to write to others, so that no condition of a write can
-   * tell that they were out of date. When a server that lagged behind catches up, it does so with these first. That is
+   * tell that they were out of date. When a server that lagged behind catches up, it does so with these first, one by one. That is
    * no less than real servers promise: the first list of a controller is never older than its request. And a watch of
    * anything else that stood still goes on when the controller has seen these, see `Fence.guides`. Default none.
    */
@@ -86,9 +86,9 @@ export interface Step {
  */
 export interface Fence {
   readonly resource: Resource;
-  /** Of other resources, when one object is not enough to show that all watches have come so far: same name. */
+  /** Of other resources, when one object is not enough to show that all watches have come so far. */
   readonly companions?: readonly Resource[];
-  /** As given to `stage.create`. */
+  /** As given to `stage.create`. Each object of these resources whose name contains it is one of the sentinel. */
   readonly name: string;
   /** Changes the sentinel so that the controller must answer. */
   change(): Promise<void>;
@@ -105,7 +105,7 @@ export interface Fence {
 /** The hands of the story in the cluster. What it changes is known to be its doing when the history is judged. */
 export interface Stage {
   readonly cluster: TestCluster;
-  /** The name of an object in the cluster: unlike that of any other run. */
+  /** The name of an object in the cluster: unlike that of any other run. One that contains it belongs to the run as well. */
   nameOf(local: string): string;
   /** The object as last recorded; `undefined` when there is none. No request. */
   latest<T extends KubeObject>(resource: Resource<T>, local: string): T | undefined;

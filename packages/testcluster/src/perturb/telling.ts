@@ -328,8 +328,8 @@ class Run implements AsyncDisposable {
     victim?.kill();
     if (victim !== undefined) await this.#afterDeath(victim, view);
     await this.#passFence();
-    if (story.guides !== undefined) {
-      view.release(story.guides);
+    for (const guide of story.guides ?? []) {
+      view.release([guide]);
       await this.#passFence();
     }
     view.release();
@@ -358,6 +358,6 @@ class Run implements AsyncDisposable {
 
   #isSentinel(resource: Resource, local: string): boolean {
     const { fence } = this.#scene;
-    return local === fence.name && [fence.resource, ...(fence.companions ?? [])].includes(resource);
+    return local.includes(fence.name) && [fence.resource, ...(fence.companions ?? [])].includes(resource);
   }
 }

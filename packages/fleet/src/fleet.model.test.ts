@@ -1,0 +1,89 @@
+/** Random histories of a Workload: its controllers as they are wired, on caches that are behind, with kills and outages. */
+import { pods, type Resource } from "@berth/kube";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { seededRun, steps } from "../../runtime/src/testing/property.ts";
+import { resourceClaims } from "./api/quota.ts";
+import { instances, workloadDeployments, workloads } from "./api/workload.ts";
+import { FleetWorld, isReady, ordinal } from "./testing/fleet-world.ts";
+
+const KINDS: readonly Resource[] = [workloads, workloadDeployments, instances, pods, resourceClaims];
+const at = fc.constantFrom(0, 0, 1, 1, 2);
+const min = fc.constantFrom(0, 1, 2, 3);
+const image = fc.constantFrom("app:1", "app:2");
+const kind = fc.constantFrom(...KINDS);
+
+const step = fc.oneof(
+  steps(12, ["workloads", "workload-deployments", "instances", "instances", "instances"], { at }),
+  steps(10, ["see"], { kind, states: fc.constantFrom(1, 2, Number.POSITIVE_INFINITY) }),
+  steps(6, ["ready", "ready", "unready", "end", "end", "evict"], { at }),
+  steps(4, ["grant", "grant", "deny", "outage", "recovery"], { at }),
+  steps(4, ["scale", "roll", "remove", "round", "round"], { at, min, image }),
+  steps(2, ["pass"], { ms: fc.constantFrom(50, 1_000, 20_000, 400_000) }),
+  steps(2, ["kill", "restart"], { requests: fc.nat(4), isAfter: fc.boolean() }),
+);
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+async function take(world: FleetWorld, one: Step): Promise<void> {
+  if (one.do === "see") world.life.cacheOf(one.kind).see(one.states);
+  else if ("ms" in one) await world.clock.advance(one.ms);
+  else if ("requests" in one) {
+    if (one.do === "restart") return world.restart();
+    world.life.requestsLeft = one.requests;
+    world.life.killsAfter = one.isAfter;
+  } else if (one.do === "ready" || one.do === "unready") world.ready(one.at, one.do === "ready");
+  else if (one.do === "end") world.end(one.at);
+  else if (one.do === "evict") world.evict(one.at);
+  else if (one.do === "grant" || one.do === "deny") world.decide(one.at, one.do === "grant");
+  else if (one.do === "outage" || one.do === "recovery") world.isQuotaDown = one.do === "outage";
+  else if (one.do === "scale") world.scale(one.min);
+  else if (one.do === "roll") world.roll(one.image);
+  else if (one.do === "remove") world.removeInstance(one.at);
+  else if (one.do === "round") await world.round();
+  else await world.look(one.do, one.at);
+}
+
+describe("any history of one Workload", () => {
+  const run = seededRun(100, process.env);
+  it(
+    `loses no Instance that it needs, opens no gate without a grant, and ends as it should (${run.name})`,
+    run.options,
+    async () => {
+      const property = fc.asyncProperty(
+        fc.array(step, { maxLength: 60 }),
+        fc.boolean(),
+        min,
+        async (history, isDeep, last) => {
+          const world = new FleetWorld(2);
+          if (isDeep) await world.settle();
+          for (const one of history) await take(world, one);
+          world.life.requestsLeft = Number.POSITIVE_INFINITY;
+          world.scale(last);
+          world.roll("app:3");
+          await world.settle();
+          expect(world.violations).toEqual([]);
+          expect(world.instances.map((it) => [ordinal(it), isReady(it)])).toEqual(
+            Array.from({ length: last }, (_, ordinalOfIt) => [ordinalOfIt, true]),
+          );
+          expect([world.server.all(pods).length, world.server.all(resourceClaims).length]).toEqual([
+            last,
+            last,
+          ]);
+          for (const { status, metadata } of [world.workload ?? {}, world.deployment ?? {}])
+            expect(status).toMatchObject({
+              replicas: last,
+              readyReplicas: last,
+              updatedReplicas: last,
+              desiredReplicas: last,
+              observedGeneration: metadata?.generation,
+            });
+          world.removeWorkload();
+          await world.settle();
+          expect(world.violations).toEqual([]);
+          expect(KINDS.map((it) => world.server.all(it).length)).toEqual([0, 0, 0, 0, 0]);
+        },
+      );
+      await fc.assert(property, run.parameters);
+    },
+  );
+});

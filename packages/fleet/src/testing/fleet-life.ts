@@ -1,0 +1,229 @@
+/** One life of Berth's controllers of a fleet, on caches that are behind the server, each by itself. */
+import type { Host } from "@berth/host";
+import { type DeleteOptions, type KubeObject, type Patch, pods, type Resource } from "@berth/kube";
+import {
+  clusterName,
+  createMetricsRegistry,
+  createSilentLogger,
+  type ObjectKey,
+  type Reconcile,
+  type VirtualClock,
+} from "@berth/runtime";
+import { resourceClaims } from "../api/quota.ts";
+import { type Claims } from "../claims/claims.ts";
+import { ClaimPlane } from "../claims/plane.ts";
+import { Quota } from "../claims/quota.ts";
+import { DEFAULT_CATALOG, type FleetSpec } from "../fleet/document.ts";
+import { createCaches } from "../wiring/caches.ts";
+import { addDeploymentController } from "../wiring/deployments.ts";
+import { addInstanceController } from "../wiring/instances.ts";
+import { createFleetMetrics } from "../wiring/metrics.ts";
+import { NetworkStep } from "../wiring/network-step.ts";
+import { addWorkloadController } from "../wiring/workloads.ts";
+import { failed, type ObjectServer } from "./object-server.ts";
+
+const CLUSTER = clusterName("model");
+
+const SPEC: FleetSpec = {
+  mode: "single",
+  cell: "single",
+  project: { id: "web" },
+  cities: ["DFW"],
+  networking: "Off",
+  provider: "pods",
+  quota: { from: "Cluster" },
+  catalog: DEFAULT_CATALOG,
+  providers: { users: [], groups: [] },
+};
+
+export type ControllerName = "workloads" | "workload-deployments" | "instances";
+
+interface CacheOptions {
+  readonly indexes?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
+}
+
+/** A cache of one kind. It shows one state of the server, and never an earlier one again. */
+export class LaggingCache {
+  readonly #server: ObjectServer;
+  readonly #resource: Resource;
+  readonly #indexes: NonNullable<CacheOptions["indexes"]>;
+  #seen: number;
+
+  constructor(server: ObjectServer, resource: Resource, options: CacheOptions) {
+    this.#server = server;
+    this.#resource = resource;
+    this.#indexes = options.indexes ?? {};
+    this.#seen = server.statesOf(resource).length - 1;
+  }
+
+  readonly synced = true;
+  readonly absent = false;
+
+  /** Takes up so many states more. */
+  see(states: number = Number.POSITIVE_INFINITY): void {
+    this.#seen = Math.min(this.#seen + states, this.#server.statesOf(this.#resource).length - 1);
+  }
+
+  get({ name }: Pick<ObjectKey, "name">): KubeObject | undefined {
+    return this.#state.get(name);
+  }
+
+  list(): IterableIterator<KubeObject> {
+    return this.#state.values();
+  }
+
+  byIndex(index: string, value: string): readonly KubeObject[] {
+    return [...this.list()].filter((object) => this.#indexes[index]?.(object).includes(value));
+  }
+
+  problem(): undefined {
+    return undefined;
+  }
+
+  get #state(): ReadonlyMap<string, KubeObject> {
+    return this.#server.statesOf(this.#resource)[this.#seen] ?? new Map();
+  }
+}
+
+export interface LifeOptions {
+  readonly server: ObjectServer;
+  readonly clock: VirtualClock;
+  readonly isQuotaDown: () => boolean;
+}
+
+export class FleetLife {
+  /** So many requests more are carried out. The process is killed at the next one. */
+  requestsLeft: number = Number.POSITIVE_INFINITY;
+  /** The request at which it is killed is carried out. */
+  killsAfter = false;
+  isDead = false;
+  readonly #server: ObjectServer;
+  readonly #options: LifeOptions;
+  readonly #caches = new Map<string, LaggingCache>();
+  readonly #controllers = new Map<string, Reconcile<ObjectKey>>();
+  readonly #plane: ClaimPlane;
+
+  constructor(options: LifeOptions) {
+    const { server, clock, isQuotaDown } = options;
+    this.#server = server;
+    this.#options = options;
+    this.#plane = new ClaimPlane(this.#client(isQuotaDown), () => undefined);
+    const host = this.#host();
+    const caches = createCaches(host, SPEC);
+    const network = new NetworkStep(caches, SPEC, CLUSTER);
+    const metrics = createFleetMetrics(host.metrics, clock, true);
+    const quota = new Quota({
+      spec: SPEC,
+      claims: this.#claims(),
+      cluster: CLUSTER,
+      namespaces: undefined,
+      clock,
+    });
+    const common = { host, spec: SPEC, caches, quota, network, metrics, recheck: () => undefined };
+    addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
+    addDeploymentController(common);
+    addWorkloadController(common);
+  }
+
+  cacheOf(resource: Resource, options: CacheOptions = {}): LaggingCache {
+    const known = this.#caches.get(resource.plural) ?? new LaggingCache(this.#server, resource, options);
+    this.#caches.set(resource.plural, known);
+    return known;
+  }
+
+  seeAll(): void {
+    for (const cache of this.#caches.values()) cache.see();
+  }
+
+  /** One look at an object. A failure is retried at a later look. */
+  async look(controller: ControllerName, name: string): Promise<void> {
+    const { signal } = new AbortController();
+    const context = { signal, log: createSilentLogger() };
+    const key = { cluster: CLUSTER, namespace: "default", name };
+    try {
+      await this.#controllers.get(controller)?.(key, context);
+    } catch (error) {
+      if (!(error instanceof Error) || error.name !== "ApiError") throw error;
+    }
+  }
+
+  /** Finds out whether the quota service works again. */
+  async probe(): Promise<void> {
+    if (this.#plane.isDown) await this.#plane.probe(new AbortController().signal);
+  }
+
+  #host(): Host {
+    const runtime = {
+      informer: (resource: Resource, options = {}) => this.cacheOf(resource, options),
+      addController: ({ name, reconcile }: { name: string; reconcile: Reconcile<ObjectKey> }) => {
+        this.#controllers.set(name, reconcile);
+      },
+    };
+    const host = {
+      runtime,
+      client: this.#client(() => false),
+      cluster: CLUSTER,
+      clock: this.#options.clock,
+      events: { record: () => undefined },
+      metrics: createMetricsRegistry({ processMetrics: false }),
+    };
+    return host as unknown as Host;
+  }
+
+  #claims(): Claims {
+    const plane = this.#plane;
+    const cache = this.cacheOf(resourceClaims);
+    const claims: Pick<Claims, "watches" | "seen" | "read" | "create" | "delete" | "isDown"> = {
+      watches: () => true,
+      seen({ project, name }) {
+        const value = cache.get({ name });
+        return { is: "read", project, claim: value === undefined ? { is: "none" } : { is: "there", value } };
+      },
+      read: (ref, signal) => plane.read({ ...ref, namespace: "default" }, signal),
+      create: (ref, claim, signal) => plane.create(ref, claim, signal),
+      delete: (ref, claim, signal) => plane.delete(ref, claim, signal),
+      isDown: () => plane.isDown,
+    };
+    return claims as Claims;
+  }
+
+  #client(isDown: () => boolean): ModelClient {
+    const server = this.#server;
+    const asked = async <T>(resource: Resource, request: () => T): Promise<T> => {
+      const lost = failed({ kind: "unreachable" }, resource);
+      if (this.isDead || isDown()) throw lost;
+      this.requestsLeft -= 1;
+      this.isDead = this.requestsLeft < 0;
+      if (this.isDead && !this.killsAfter) throw lost;
+      const answer = await Promise.resolve(request());
+      if (this.isDead) throw lost;
+      return answer;
+    };
+    const client = {
+      get: (resource: Resource, of: { name: string }) => asked(resource, () => server.get(resource, of)),
+      read: () => asked(resourceClaims, () => ({})),
+      create: (resource: Resource, object: KubeObject) =>
+        asked(resource, () => server.create(resource, object, resource === resourceClaims ? PENDING : {})),
+      patch: (resource: Resource, of: { name: string }, patch: Patch, more: { subresource?: string } = {}) =>
+        asked(resource, () => server.patch(resource, of, patch, more.subresource)),
+      delete: (resource: Resource, of: { name: string }, options: DeleteOptions) =>
+        asked(resource, () => server.delete(resource, of, options, resource === pods)),
+    };
+    return client as unknown as ModelClient;
+  }
+}
+
+type ModelClient = ConstructorParameters<typeof ClaimPlane>[0] & Pick<Host["client"], "patch">;
+
+/** What the API server shows of a claim that the quota service has not looked at. */
+const PENDING = {
+  conditions: [
+    {
+      type: "Granted",
+      status: "False",
+      reason: "PendingEvaluation",
+      message: "Awaiting evaluation",
+      lastTransitionTime: "1970-01-01T00:00:00Z",
+    },
+  ],
+};

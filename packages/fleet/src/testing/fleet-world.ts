@@ -1,0 +1,280 @@
+/** A Workload, what surrounds Berth, and what must hold for each of its writes. Time is virtual. */
+import { type KubeObject, type Pod, pods } from "@berth/kube";
+import { createVirtualClock, isConditionTrue, mergeConditions, type VirtualClock } from "@berth/runtime";
+import { gates, labels, ordinalOf } from "../api/keys.ts";
+import { type ResourceClaim, resourceClaims } from "../api/quota.ts";
+import {
+  type Instance,
+  instances,
+  type Workload,
+  type WorkloadDeployment,
+  workloadDeployments,
+  workloads,
+} from "../api/workload.ts";
+import { templateHash } from "../deployment/template-hash.ts";
+import { aTemplate } from "../deployment/testing/fixtures.ts";
+import { type ControllerName, FleetLife } from "./fleet-life.ts";
+import { ObjectServer, type Written } from "./object-server.ts";
+
+const WORKLOAD = "w";
+const DEPLOYMENT = `${WORKLOAD}-us-dfw`;
+/** Longer than Berth puts anything off that it does by itself. Looks at a running claim are further apart. */
+const QUIET_ROUNDS = 12;
+const ROUND_MS = 60_000;
+const MOST_ROUNDS = 300;
+
+export class FleetWorld {
+  readonly clock: VirtualClock = createVirtualClock();
+  readonly server: ObjectServer = new ObjectServer(() => this.clock.now());
+  readonly violations: string[] = [];
+  isQuotaDown = false;
+  life: FleetLife;
+  #writes = 0;
+  /** Berth is writing, and not the surroundings. */
+  #isBerth = false;
+  /** Names of Ready Instances that Berth took down, until they are Ready again. */
+  readonly #down = new Set<string>();
+
+  constructor(instanceCount: number) {
+    this.server.onWrite = (written) => this.#check(written);
+    this.server.create<Workload>(workloads, {
+      metadata: { name: WORKLOAD },
+      spec: {
+        template: aTemplate(),
+        placements: [{ name: "us", cityCodes: ["DFW"], scaleSettings: { minReplicas: instanceCount } }],
+      },
+    });
+    this.life = this.#born();
+  }
+
+  get instances(): readonly Instance[] {
+    return this.server.all(instances).toSorted((a, b) => ordinal(a) - ordinal(b));
+  }
+
+  get workload(): Workload | undefined {
+    return this.server.all(workloads)[0];
+  }
+
+  get deployment(): WorkloadDeployment | undefined {
+    return this.server.all(workloadDeployments)[0];
+  }
+
+  scale(minReplicas: number): void {
+    const placements = [{ name: "us", cityCodes: ["DFW"], scaleSettings: { minReplicas } }];
+    this.#edit({ placements });
+  }
+
+  roll(image: string): void {
+    this.#edit({ template: aTemplate(image) });
+  }
+
+  removeWorkload(): void {
+    this.server.delete(workloads, { name: WORKLOAD });
+  }
+
+  removeInstance(at: number): void {
+    const instance = this.#instanceAt(at);
+    if (instance) this.server.delete(instances, { name: instance.metadata?.name ?? "" });
+  }
+
+  /** The kubelet says so. A pod without a node gets one first. */
+  ready(at: number, isReady: boolean): void {
+    const pod = this.#podAt(at);
+    if (pod?.metadata?.deletionTimestamp !== undefined || pod?.status?.phase === "Failed") return;
+    this.#tell(pod, {
+      phase: "Running",
+      conditions: [{ type: "Ready", status: isReady ? "True" : "False" }],
+    });
+  }
+
+  evict(at: number): void {
+    const pod = this.#podAt(at);
+    if (pod?.spec?.nodeName !== undefined)
+      this.#tell(pod, {
+        phase: "Failed",
+        reason: "Evicted",
+        conditions: [{ type: "Ready", status: "False" }],
+      });
+  }
+
+  /** The kubelet has ended a pod that was deleted. */
+  end(at: number): void {
+    const pod = this.#podAt(at);
+    const name = pod?.metadata?.name ?? "";
+    if (pod?.metadata?.deletionTimestamp !== undefined) this.server.delete(pods, { name });
+  }
+
+  /** The quota service decides. It takes no grant back. */
+  decide(at: number, isGranted: boolean): void {
+    const claim = this.server
+      .all(resourceClaims)
+      .find(({ metadata }) => metadata?.name === `instance-${DEPLOYMENT}-${at}`);
+    if (claim === undefined || isConditionTrue(claim.status?.conditions, "Granted")) return;
+    const [status, reason] = isGranted ? ["True", "QuotaAvailable"] : ["False", "QuotaExceeded"];
+    const wanted = {
+      type: "Granted",
+      status: status as "True",
+      reason: reason as string,
+      message: "decided",
+    };
+    const conditions = mergeConditions(claim.status?.conditions, [wanted], this.clock.now());
+    const body = { status: { conditions } };
+    this.server.patch(resourceClaims, nameOf(claim), { type: "merge", body }, "status");
+  }
+
+  async look(controller: ControllerName, at: number): Promise<void> {
+    const names = {
+      workloads: WORKLOAD,
+      "workload-deployments": DEPLOYMENT,
+      instances: `${DEPLOYMENT}-${at}`,
+    };
+    this.#isBerth = true;
+    await this.life.look(controller, names[controller]);
+    this.#isBerth = false;
+    if (this.life.isDead) this.restart();
+  }
+
+  restart(): void {
+    this.life.isDead = true;
+    this.life = this.#born();
+  }
+
+  /** Everything that others do is done, until Berth has nothing to do. */
+  async settle(): Promise<void> {
+    this.isQuotaDown = false;
+    let quiet = 0;
+    for (let round = 0; round < MOST_ROUNDS && quiet < QUIET_ROUNDS; round += 1) {
+      const before = this.#writes;
+      await this.round();
+      for (const { metadata } of this.server.all(pods)) {
+        const at = ordinalOf(metadata?.name ?? "");
+        this.ready(at, true);
+        this.end(at);
+      }
+      for (const { metadata } of this.server.all(resourceClaims))
+        this.decide(ordinalOf(metadata?.name ?? ""), true);
+      quiet = before === this.#writes ? quiet + 1 : 0;
+      await this.clock.advance(quiet > 0 ? ROUND_MS : 1000);
+    }
+    if (quiet < QUIET_ROUNDS) this.violations.push("it never settles");
+  }
+
+  /** The caches catch up, and each object is looked at once. */
+  async round(): Promise<void> {
+    await this.life.probe();
+    this.life.seeAll();
+    await this.look("workloads", 0);
+    await this.look("workload-deployments", 0);
+    for (const at of new Set([...this.instances.map(ordinal), ...this.server.all(pods).map(ordinal)]))
+      await this.look("instances", at);
+  }
+
+  #born(): FleetLife {
+    const { server, clock } = this;
+    return new FleetLife({ server, clock, isQuotaDown: () => this.isQuotaDown });
+  }
+
+  #edit(spec: object): void {
+    if (this.workload !== undefined)
+      this.server.patch(workloads, { name: WORKLOAD }, { type: "merge", body: { spec } });
+  }
+
+  #instanceAt(at: number): Instance | undefined {
+    return this.instances.find((it) => ordinal(it) === at);
+  }
+
+  #podAt(at: number): Pod | undefined {
+    return this.server.all(pods).find((it) => ordinal(it) === at);
+  }
+
+  #tell(pod: Pod | undefined, status: object): void {
+    if (pod === undefined) return;
+    const body = { spec: { nodeName: "n1" } };
+    this.server.patch(pods, nameOf(pod), { type: "merge", body });
+    this.server.patch(pods, nameOf(pod), { type: "merge", body: { status } }, "status");
+  }
+
+  #check({ resource, before, after }: Written): void {
+    this.#writes += 1;
+    if (resource === instances) this.#checkInstance(before, after);
+    if (resource === resourceClaims && before === undefined) this.#checkClaim(after as ResourceClaim);
+  }
+
+  #checkInstance(before: Instance | undefined, after: Instance | undefined): void {
+    const { name = "", uid = "" } = (after ?? before)?.metadata ?? {};
+    const isGoing = after === undefined || after.metadata?.deletionTimestamp !== undefined;
+    if (!isGoing && isReady(after)) this.#down.delete(name);
+    if (after === undefined) this.#checkLeftOvers(name, uid);
+    if (!this.#isBerth || before === undefined) return;
+    const claims = this.server.all(resourceClaims).filter((it) => claimantOf(it) === uid);
+    const isGranted = claims.some(({ status }) => isConditionTrue(status?.conditions, "Granted"));
+    if (after !== undefined && isGated(before) && !isGated(after) && !isGranted)
+      this.violations.push(`${name} loses its gate without a grant`);
+    if (after !== undefined && !isGoing) this.#checkReady(before, after);
+    if (isGoing && before.metadata?.deletionTimestamp === undefined) this.#checkDeletion(before);
+  }
+
+  /** By what Berth has seen, the Instance is wanted as it is, or another one is down. */
+  #checkDeletion(before: Instance): void {
+    const { name = "" } = before.metadata ?? {};
+    const seen = this.life.cacheOf(workloadDeployments).get({ name: DEPLOYMENT }) as
+      | WorkloadDeployment
+      | undefined;
+    const { spec, metadata } = seen ?? {};
+    const isCounted = (one: string): boolean =>
+      metadata?.deletionTimestamp === undefined && ordinalOf(one) < (spec?.scaleSettings.minReplicas ?? 0);
+    if (!isCounted(name) || spec === undefined) return;
+    if (before.spec?.controller?.templateHash === templateHash(spec.template))
+      this.violations.push(`${name} is deleted and was right`);
+    const shown = this.life.cacheOf(instances).get({ name }) as Instance | undefined;
+    if (!isReady(shown)) return;
+    const others = [...this.#down].filter((one) => one !== name && isCounted(one));
+    if (others.length > 0) this.violations.push(`${name} goes down while ${others.join()} is down`);
+    this.#down.add(name);
+  }
+
+  /** A running Instance is shown as down only when its pod is not Ready: an outage of quota changes nothing. */
+  #checkReady(before: Instance, after: Instance): void {
+    const { name = "", uid } = after.metadata ?? {};
+    const pod = this.life.cacheOf(pods).get({ name }) as Pod | undefined;
+    const isOurs = pod?.metadata?.ownerReferences?.some((it) => it.uid === uid) === true;
+    const isUp = isOurs && pod?.metadata?.deletionTimestamp === undefined && isReady(pod);
+    if (isReady(before) && !isReady(after) && isUp) this.violations.push(`${name} is shown as down`);
+  }
+
+  #checkLeftOvers(name: string, uid: string): void {
+    for (const { metadata } of this.server.all(pods))
+      if (metadata?.ownerReferences?.some((it) => it.uid === uid))
+        this.violations.push(`${name} leaves its pod`);
+    for (const claim of this.server.all(resourceClaims))
+      if (claimantOf(claim) === uid) this.violations.push(`${name} leaves its claim`);
+  }
+
+  #checkClaim(claim: ResourceClaim): void {
+    const uid = claimantOf(claim);
+    if (!this.instances.some(({ metadata }) => metadata?.uid === uid))
+      this.violations.push(`${claim.metadata?.name} is made for an Instance that is gone`);
+  }
+}
+
+export function isReady(object: KubeObject | undefined): boolean {
+  const { status } = (object ?? {}) as Pick<Instance, "status">;
+  return isConditionTrue(status?.conditions, "Ready");
+}
+
+export function ordinal({ metadata }: KubeObject): number {
+  return ordinalOf(metadata?.name ?? "");
+}
+
+function nameOf({ metadata }: KubeObject): { readonly name: string } {
+  return { name: metadata?.name ?? "" };
+}
+
+function isGated({ spec }: Instance): boolean {
+  return spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota) === true;
+}
+
+/** The uid of the Instance that the claim was made for. */
+function claimantOf({ metadata }: ResourceClaim): string | undefined {
+  return metadata?.labels?.[labels.instanceUid];
+}
