@@ -11,6 +11,7 @@ import {
   eventually,
   findFreePort,
   startRegistry,
+  startTcpProxy,
   startTestCluster,
   type TestCluster,
   type TestRegistry,
@@ -23,6 +24,7 @@ import {
   setTheArchitectureStage,
 } from "../demo/architecture-story.ts";
 import { DESCHEDULE_SCENES } from "../demo/deschedule-story.ts";
+import { FLEET_SCENES, fleetDocument, setTheFleetStage } from "../demo/fleet-story.ts";
 import { FOOTPRINT_SCENES } from "../demo/footprint-story.ts";
 import { GATE, GATE_SCENES, NAMESPACE, setTheGateStage } from "../demo/gate-story.ts";
 import { narrate } from "../demo/narrator.ts";
@@ -46,18 +48,23 @@ export async function demo(options: DemoOptions, deps: CommandDeps): Promise<Exi
   say(style.heading("Starting a real cluster: etcd, API server, scheduler, controller manager, kwok"));
   await using cluster = await startCluster(deps);
   await using registry = await startImages(deps);
+  await using quota = await startTcpProxy({ target: new URL(cluster.url) });
   await using folder = await mkdtempDisposable(join(tmpdir(), "berth-demo-"));
   const kubeconfig = join(folder.path, "kubeconfig");
   const rules = join(folder.path, "labels");
   await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
+  const quotaKubeconfig = join(folder.path, "quota-kubeconfig");
+  await writeFile(quotaKubeconfig, cluster.kubeconfig({ server: quota.url }), { mode: 0o600 });
   const config = join(folder.path, "config");
   await mkdir(config);
   await writeFile(join(config, "startup-gate.yaml"), GATE);
   await writeFile(join(config, "image-registries.yaml"), listed(registry));
   await writeFile(join(config, "admission-server.yaml"), admissionServer(await findFreePort()));
+  await writeFile(join(config, "fleet.yaml"), fleetDocument(quotaKubeconfig));
   const { images, node: third } = await setTheArchitectureStage({ client: cluster.client }, registry);
   const names = [...(await setTheStage({ client: cluster.client, rules })), third];
   await setTheGateStage({ client: cluster.client });
+  const unpullable = await setTheFleetStage({ client: cluster.client, signal }, registry);
   await allReady(cluster, names, signal);
   say(`The nodes ${names.join(", ")} are Ready`);
 
@@ -76,13 +83,15 @@ export async function demo(options: DemoOptions, deps: CommandDeps): Promise<Exi
     node,
     berth: (command) => runBerth(deps, [...command, "--kubeconfig", kubeconfig, "--config", config]),
     images,
+    unpullable,
     policyFile: join(config, "architecture-policy.yaml"),
     footprintFile: join(config, "node-footprint.yaml"),
     descheduleFile: join(config, "deschedule-policy.yaml"),
+    quota,
     say,
     signal: berth.ended,
   };
-  const later = [...GATE_SCENES, ...FOOTPRINT_SCENES, ...ARCHITECTURE_SCENES];
+  const later = [...GATE_SCENES, ...FOOTPRINT_SCENES, ...ARCHITECTURE_SCENES, ...FLEET_SCENES];
   for (const scene of [...SCENES, ...DESCHEDULE_SCENES, ...later]) {
     say(style.heading(scene.title));
     await play(scene, world).catch((cause: unknown) => {
@@ -194,6 +203,8 @@ function lookAround(
     `  ${self} plan ${berth}`,
     `  ${self} explain pod default/sensor-2 --kubeconfig ${kubeconfig} --config ${config}`,
     `  ${self} image inspect ${image} --config ${config}`,
+    `  kubectl --kubeconfig ${kubeconfig} get workloads,workloaddeployments,instances`,
+    `  ${self} explain workload default/api --kubeconfig ${kubeconfig} --config ${config}`,
     `  ${self} gate list --kubeconfig ${kubeconfig} --config ${config}`,
     `  kubectl --kubeconfig ${kubeconfig} scale deployment shop --replicas=4    # its agent follows`,
     `  echo kubernetes.io/arch >> ${join(rules, DERIVED)}    # every node gets the label`,

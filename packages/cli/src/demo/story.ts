@@ -1,7 +1,7 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { compareResourceVersions, type KubeClient, type Node, nodes, type Pod, pods } from "@berth/kube";
-import { aNode, aPod, eventually } from "@berth/testcluster";
+import { aNode, aPod, eventually, type TcpProxy } from "@berth/testcluster";
 
 /** Names of images in the registry. */
 export interface Images {
@@ -27,12 +27,16 @@ export interface World {
   /** Runs a command of berth on the cluster and returns its output. */
   readonly berth: (args: readonly string[]) => Promise<string>;
   readonly images: Images;
+  /** An image that the registry has, and that no node can pull. */
+  readonly unpullable: string;
   /** Berth reads this file when it is saved. */
   readonly policyFile: string;
   /** Berth reads this file when it is saved. */
   readonly footprintFile: string;
   /** Berth reads this file when it is saved. */
   readonly descheduleFile: string;
+  /** What Berth connects to as the quota service. */
+  readonly quota: TcpProxy;
   /** Prints a further line. */
   readonly say: (line: string) => void;
   readonly signal: AbortSignal;
