@@ -1,5 +1,4 @@
 /** Explains a Workload or an Instance: the one thing that blocks it, and a tree from the Workload to its pods. Pure. */
-import { counted } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import { claimName } from "../api/keys.ts";
@@ -67,14 +66,18 @@ export function explainWorkload(workload: Workload, facts: FleetFacts): FleetExp
       : blocked !== undefined
         ? nextOf(instanceView(blocked, facts))
         : nextOfDeployment(nameOf(deployments[acting]), looks[acting] ?? SETTLED);
-  const desired = deployments.reduce((sum, it) => sum + desiredCount(it), 0);
+  const placements = workload.spec?.placements ?? [];
+  const desired = placements.reduce(
+    (sum, { cityCodes, scaleSettings }) => sum + cityCodes.length * scaleSettings.minReplicas,
+    0,
+  );
   return {
     ...explanation(aboutOf("Workload", workload), block, next),
     tree: {
       kind: "Workload",
       name: nameOf(workload),
       state: `${instances.filter(isReady).length}/${desired} ready`,
-      detail: detailOf(workload),
+      detail: placements.map(({ name, cityCodes }) => `${name}: ${cityCodes.join(", ")}`).join("; "),
       children: deployments.map((it, at) => deploymentNode(it, looks[at] ?? SETTLED, facts)),
     },
   };
@@ -186,13 +189,6 @@ function podState(provider: ProviderSeen): State {
   const where = spec?.nodeName ? `on node ${spec.nodeName}` : "no node yet";
   const state = metadata?.deletionTimestamp === undefined ? (status?.phase ?? "Pending") : "deleting";
   return { state, detail: [where, status?.podIP ?? ""].filter(Boolean).join(", ") };
-}
-
-function detailOf({ spec }: Workload): string {
-  return (spec?.placements ?? [])
-    .map(({ name, cityCodes }) => `${name}: ${cityCodes.join(", ")}`)
-    .concat(spec?.placements.length === 0 ? counted(0, "placement") : [])
-    .join("; ");
 }
 
 function nameOf(object: KubeObject | undefined): string {

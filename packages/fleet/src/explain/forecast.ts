@@ -1,8 +1,9 @@
 /** Foresees what follows from a Workload: each Instance that is created, replaced or deleted, in order. Pure. */
 import { toTime } from "@berth/runtime";
-import { instanceName } from "../api/keys.ts";
+import { instanceName, ordinalOf } from "../api/keys.ts";
 import { requestTypes } from "../api/quota.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
+import { desiredCount } from "../deployment/build.ts";
 import { decideDeployment } from "../deployment/decide.ts";
 import { claimFor } from "../instance/claim.ts";
 import { applyMergePatch } from "../workload/merge-patch.ts";
@@ -52,7 +53,7 @@ export interface WorkloadForecast {
 }
 
 /** Of one forecast. 1000 Instances are rolled with 2000 decisions and some waits. */
-const MAX_DECISIONS = 10_000;
+const MAX_DECISIONS = 5000;
 
 const NONE: Amounts = { instances: 0, vcpus: 0, memory: 0 };
 
@@ -60,7 +61,11 @@ const NONE: Amounts = { instances: 0, vcpus: 0, memory: 0 };
  * Assumes that the quota service grants everything, that every Instance becomes ready, and that no one else acts.
  * @param workload as it would be stored.
  */
-export function forecastWorkload(workload: Workload, facts: FleetFacts): WorkloadForecast {
+export function forecastWorkload(
+  workload: Workload,
+  facts: FleetFacts,
+  maxDecisions: number = MAX_DECISIONS,
+): WorkloadForecast {
   const { metadata } = workload;
   const decision = workloadDecision(workload, facts);
   const changed = new Map(
@@ -70,7 +75,7 @@ export function forecastWorkload(workload: Workload, facts: FleetFacts): Workloa
       applyMergePatch(deployment, body) as WorkloadDeployment,
     ]),
   );
-  const budget = { left: MAX_DECISIONS };
+  const budget = { left: maxDecisions };
   const play = (
     deployment: WorkloadDeployment,
     is: DeploymentForecast["is"],
@@ -115,25 +120,14 @@ function playDeployment(
   budget: { left: number },
 ): Pick<DeploymentForecast, "steps" | "stops"> {
   const name = deployment.metadata?.name ?? "";
-  const others = new Map(facts.instances.map((it) => [it.metadata?.name ?? "", it]));
-  const present = new Map(owned.map((it) => [it.metadata?.name ?? "", it]));
-  for (const key of present.keys()) others.delete(key);
+  const others = new Map(facts.instances.map((it) => [nameOf(it), it]));
+  for (const instance of owned) others.delete(nameOf(instance));
+  // What is being deleted is gone before the next of its name.
+  const alive = owned.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+  const present = new Map(alive.map((it) => [nameOf(it), it]));
   const steps: InstanceStep[] = [];
-  const step = (what: "create" | "delete", instance: Instance): void => {
-    const { name: of = "" } = instance.metadata ?? {};
-    const amounts = amountsOf(instance, facts);
-    const last = steps.at(-1);
-    if (what === "delete") steps.push({ do: what, instance: of, frees: amounts });
-    else if (last?.do !== "delete" || last.instance !== of)
-      steps.push({ do: what, instance: of, takes: amounts });
-    else steps[steps.length - 1] = { ...last, do: "roll", takes: amounts };
-  };
   while (budget.left-- > 0) {
-    const {
-      create,
-      delete: deleted = [],
-      actions,
-    } = decideDeployment({
+    const decision = decideDeployment({
       deployment,
       instances: [...present.values()],
       instanceNamed: (one) => present.get(one) ?? others.get(one),
@@ -142,25 +136,56 @@ function playDeployment(
       isQuotaReachable: true,
       nowMs: facts.nowMs,
     });
+    const { create, delete: deleted = [], actions } = decision;
     for (const instance of deleted) {
-      step("delete", instance);
-      present.delete(instance.metadata?.name ?? "");
+      steps.push({ do: "delete", instance: nameOf(instance), frees: amountsOf(instance, facts) });
+      present.delete(nameOf(instance));
     }
     if (create !== undefined) {
-      step("create", create);
-      present.set(create.metadata?.name ?? "", ready(create));
+      // They follow each other: each is ready before the next.
+      const run = takeWhile(actions, (it) => it.do === "create");
+      for (const { ordinal } of run) {
+        const metadata = { ...create.metadata, name: instanceName(name, ordinal) };
+        const created = ready({ ...create, metadata });
+        pushCreation(steps, metadata.name, amountsOf(created, facts));
+        present.set(metadata.name, created);
+      }
     }
-    const [action] = actions;
     if (create !== undefined || deleted.length > 0) continue;
-    if (action?.do !== "wait") return { steps };
-    const waited = instanceName(name, action.ordinal);
-    const instance = present.get(waited);
-    if (instance === undefined)
-      return { steps, stops: `Instance ${waited} exists and is not of this deployment` };
-    if (action.because === "deleting") present.delete(waited);
-    else present.set(waited, ready(instance));
+    const [action] = actions;
+    const waited = present.get(instanceName(name, action?.ordinal ?? -1));
+    if (waited !== undefined) present.set(nameOf(waited), ready(waited));
+    else return { steps, ...stopOf(deployment, present.size, others) };
   }
-  return { steps, stops: `only the first ${MAX_DECISIONS} decisions are foreseen` };
+  return { steps, stops: "the rest is not foreseen: there are too many steps" };
+}
+
+/** A name that another object has ends the creations. */
+function stopOf(
+  deployment: WorkloadDeployment,
+  count: number,
+  others: ReadonlyMap<string, Instance>,
+): Pick<DeploymentForecast, "stops"> {
+  const { name = "" } = deployment.metadata ?? {};
+  const taken = [...others.keys()].find((one) => one === instanceName(name, ordinalOf(one)));
+  if (taken === undefined || count >= desiredCount(deployment)) return {};
+  return { stops: `Instance ${taken} exists and is not of this deployment` };
+}
+
+function pushCreation(steps: InstanceStep[], instance: string, takes: Amounts): void {
+  const last = steps.at(-1);
+  if (last?.do === "delete" && last.instance === instance)
+    steps[steps.length - 1] = { ...last, do: "roll", takes };
+  else steps.push({ do: "create", instance, takes });
+}
+
+function takeWhile<T>(list: readonly T[], isTaken: (one: T) => boolean): readonly T[] {
+  const end = list.findIndex((one) => !isTaken(one));
+  return end < 0 ? list : list.slice(0, end);
+}
+
+function nameOf({ metadata }: Instance): string {
+  return metadata?.name ?? "";
 }
 
 function totalsOf(steps: readonly InstanceStep[]): WorkloadForecast["totals"] {

@@ -23,18 +23,22 @@ export function nextOfInstance(view: InstanceView, decision: InstanceDecision): 
   const { recheckAfterMs } = decision;
   const because = recheckAfterMs === undefined ? undefined : becauseOf(view, recheckAfterMs);
   return {
-    now: stepsOf(decision),
+    now: stepsOf(view, decision),
     onChangeOf: watchedBy(view, decision),
     ...(recheckAfterMs !== undefined && { withinMs: recheckAfterMs }),
     ...(because !== undefined && { because }),
   };
 }
 
-function stepsOf({ status, gates, finalizers, claim, pod }: InstanceDecision): readonly string[] {
-  const ready = findCondition(status?.conditions, "Ready");
+function stepsOf(
+  { instance }: InstanceView,
+  { status, gates, finalizers, claim, pod }: InstanceDecision,
+): readonly string[] {
+  const [stored, ready] = [instance.status, status].map((it) => findCondition(it?.conditions, "Ready"));
+  const isNews = stored?.status !== ready?.status || stored?.reason !== ready?.reason;
   return [
     ...(claim ? [`${claim.do} its ResourceClaim`] : []),
-    ...(ready ? [`report Ready ${ready.status}, ${ready.reason}`] : []),
+    ...(ready && isNews ? [`report Ready ${ready.status}, ${ready.reason}`] : []),
     ...(gates ? ["open a scheduling gate"] : []),
     ...(finalizers ? ["change its finalizers"] : []),
     ...(pod ? [`${pod.do} its pod`] : []),
