@@ -1,12 +1,6 @@
 /** Commands about Workloads, while `bin/berth run` runs them on a real cluster with kwok. Needs `make build`. */
 import { type Workload, workloads } from "@berth/fleet";
-import {
-  createNodes,
-  eventually,
-  findFreePort,
-  sharedTestCluster,
-  type TestCluster,
-} from "@berth/testcluster";
+import { eventually, findFreePort, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
 import { grant, serveKinds } from "../testing/cluster.ts";
@@ -20,9 +14,10 @@ let folder: TestFolder;
 const owned = new AsyncDisposableStack();
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster({ with: ["controller-manager", "scheduler", "kwok"] });
+  cluster = owned.use(
+    await startTestCluster({ with: ["controller-manager", "scheduler", "kwok"], nodes: 2 }),
+  );
   await serveKinds(cluster.client);
-  await createNodes(cluster.client, 2, { fake: true });
   const port = await findFreePort();
   folder = owned.use(
     await testFolder({
@@ -114,11 +109,18 @@ describe("explain", () => {
     expect(stderr).toMatch(/^berth: there is no workload default\/nothing on /);
     await apply("secret");
     await running("secret", 1);
-    await using _may = await grant(cluster.client, "reader", "get list workloads.compute.datumapis.com");
-    await folder.write("reader", cluster.kubeconfig({ user: "reader" }));
-    const limited = await folder.berth("explain workload secret --kubeconfig reader");
+    await folder.write("reader", cluster.kubeconfig({ user: await cluster.user("reader") }));
+    const explain = (): Promise<CliResult> => folder.berth("explain workload secret --kubeconfig reader");
+    const group = "compute.datumapis.com";
+    await using _workloads = await grant(cluster.client, "reader", `get list workloads.${group}`);
+    const refused = await explain();
+    expect(refused.code).toBe(exitCodes.cluster);
+    expect(refused.stderr).toContain(`needed: verb "list" on "workloaddeployments.${group}"`);
+    const rules = [`list workloaddeployments.${group}`, `list instances.${group}`];
+    await using _rest = await grant(cluster.client, "reader", ...rules);
+    const limited = await explain();
     expect(limited.code).toBe(exitCodes.done);
-    expect(limited.stderr).toContain('needed: verb "list" on "instances"');
+    expect(limited.stderr).toContain('needed: verb "list" on "pods"');
   });
 });
 

@@ -1,5 +1,5 @@
 /** Reads the fleet of one namespace once, for a command. */
-import { eachObject, keepFields, listObjects, type OneShotRun, unlessForbidden } from "@berth/host";
+import { eachObject, keepFields, type OneShotRun, unlessForbidden } from "@berth/host";
 import { isApiError, type KubeObject, type Pod, pods, type Resource } from "@berth/kube";
 import { labels } from "../api/keys.ts";
 import {
@@ -24,21 +24,24 @@ export interface FleetReading {
   readonly fleet?: FleetSettings | undefined;
 }
 
-/** Reads no pods and no claims where the command needs none. */
+/**
+ * Reads no pods and no claims where the command needs none. What other lists lack is left out; without deployments and
+ * Instances every conclusion would be wrong.
+ * @throws ApiError when the user may not list deployments or Instances.
+ */
 export async function readFleetFacts(
   { run, namespace, fleet }: FleetReading,
   { withPods }: { readonly withPods: boolean },
 ): Promise<FleetFacts> {
   const spec = fleet?.spec ?? DEFAULT_FLEET;
-  const consequence = "the tree is not complete";
-  const deployments = await listObjects({ resource: workloadDeployments, namespace, consequence }, run);
-  const found = await listObjects<Instance>({ resource: instances, namespace, consequence }, run);
+  const deployments = await read(workloadDeployments, run, namespace);
+  const found = await read(instances, run, namespace);
   return {
     spec,
     isGiven: fleet !== undefined,
     nowMs: run.clock.now(),
-    deployments: deployments ?? [],
-    instances: found ?? [],
+    deployments: deployments === "absent" ? [] : deployments,
+    instances: found === "absent" ? [] : found,
     networks: spec.networking === "Off" ? "off" : await readNetworks(spec, namespace, run),
     podOf: withPods && spec.provider === "pods" ? await readPods(namespace, run) : () => UNREAD,
     quotaOf: await readClaims({ run, namespace, fleet, isNeeded: withPods }),
@@ -72,6 +75,7 @@ async function readNetworks(
   run: OneShotRun,
 ): Promise<NetworkLists | "off" | "unknown"> {
   const bindings = await served(networkBindings, run, namespace);
+  if (bindings === undefined) return "unknown";
   if (bindings === "absent") return networking === "Auto" ? "off" : "unknown";
   const [ofLocations, ofNetworks, contexts, claims, ofSubnets] = [
     await served(locations, run),
@@ -103,16 +107,23 @@ function served<T extends KubeObject>(
   run: OneShotRun,
   namespace?: string,
 ): Promise<readonly T[] | "absent" | undefined> {
-  const read = async (): Promise<readonly T[] | "absent"> => {
-    const found: T[] = [];
-    try {
-      const options = { signal: run.signal, ...(namespace !== undefined && { namespace }) };
-      for await (const { items } of run.client.pages(resource, options)) found.push(...items);
-      return found;
-    } catch (error) {
-      if (isApiError(error, "notFound")) return "absent";
-      throw error;
-    }
-  };
-  return unlessForbidden(`${resource.kind}s`, run, read, "what waits for networks is not known");
+  const consequence = "what waits for networks is not known";
+  return unlessForbidden(`${resource.kind}s`, run, () => read(resource, run, namespace), consequence);
+}
+
+/** `absent`: the API server does not serve the kind. */
+async function read<T extends KubeObject>(
+  resource: Resource<T>,
+  { client, signal }: OneShotRun,
+  namespace?: string,
+): Promise<readonly T[] | "absent"> {
+  const found: T[] = [];
+  try {
+    const options = { signal, ...(namespace !== undefined && { namespace }) };
+    for await (const { items } of client.pages(resource, options)) found.push(...items);
+    return found;
+  } catch (error) {
+    if (isApiError(error, "notFound")) return "absent";
+    throw error;
+  }
 }
