@@ -91,6 +91,13 @@ it("A24 H11 starts with a quota service that its cluster does not know yet, and 
   await installCrds(client, quotaCrds);
   await using _quota = await grantClaims(client, { budget: 10 });
   await seen.running("w-us-dfw-0");
+  await client.delete(workloadDeployments, { namespace, name: "w-us-dfw" });
+  await seen.empty();
+  // There are no networks.
+  expect(await world.unused()).toEqual([
+    "create networkbindings.networking.datumapis.com",
+    "create subnetclaims.networking.datumapis.com",
+  ]);
   // It does not say who pays.
   const nobody = await world.namespace("nobody");
   await bring(aDeployment({ namespace: nobody }));

@@ -201,3 +201,7 @@ it("A18 R16 H7 has Instances without a Location, which start when it comes, and 
   expect(both.map(uidOf)).toContain(uidOf(first));
   expect((await seen.all(networkBindings)).map(nameOf)).toEqual(["w-us-ord-net-0"]);
 });
+
+it("A24 S-8 has asked for all that its role permits", async () => {
+  expect(await world.unused()).toEqual([]);
+});

@@ -111,6 +111,32 @@ describe("admission", () => {
   });
 });
 
+it("S-8 S-9 lets the account of Berth make no pods but those of Instances, without rights on their node", async () => {
+  const of = { namespace: "aged", name: "w-us-dfw-0" };
+  const [instance = {}] = await lookAt(client, of.namespace).running(of.name);
+  await using thief = cluster.connect({ user: world.user, userAgent: "thief" });
+  const owner = { apiVersion: "compute.datumapis.com/v1alpha", kind: "Instance", name: of.name };
+  const ownerReferences = [{ ...owner, uid: uidOf(instance), controller: true }];
+  const make = (spec: object, metadata: object = { ownerReferences }): Promise<unknown> => {
+    const containers = [{ name: "web", image: "registry.test/web:1" }];
+    const pod = { metadata: { ...of, name: "thief", ...metadata }, spec: { containers, ...spec } };
+    return thief.create(pods, pod, { dryRun: true });
+  };
+  await make({});
+  const container = { name: "web", image: "registry.test/web:1" };
+  const attacks: readonly (readonly [object, object?])[] = [
+    [{}, {}],
+    [{ hostNetwork: true }],
+    [{ containers: [{ ...container, securityContext: { privileged: true } }] }],
+    [{ volumes: [{ name: "root", hostPath: { path: "/" } }] }],
+  ];
+  for (const attack of attacks)
+    await expect(make(...attack)).rejects.toMatchObject({
+      failure: { kind: "invalid" },
+      message: expect.stringContaining("Berth's account may not"),
+    });
+});
+
 describe("Instances of a Workload", () => {
   it("A2 R6 R11 A9 A10 A11 are created, scaled and rolled one after the other", async () => {
     const namespace = await world.namespace("orders");

@@ -305,7 +305,7 @@ it("H23 an outage of the quota service leaves ten Ready Instances as they are, a
     );
     await seen.running(...names);
   }
-  await proxy.untilOpenStreams(2);
+  await proxy.untilOpenStreams(1);
   await seen.running(...names);
   expect(await world.requestsSince(mark)).toEqual([]);
   expect(proxy.count({ verb: "get", resource: "resourceclaims" })).toBe(asked);

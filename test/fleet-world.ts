@@ -33,8 +33,16 @@ import {
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from "@berth/kube";
-import { type AuditMark, aNode, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
+import {
+  type AuditMark,
+  aNode,
+  eventually,
+  findFreePort,
+  type TestCluster,
+  type TestUser,
+} from "@berth/testcluster";
 import { expect } from "vitest";
+import { permissionsOf } from "../packages/cli/src/testing/installed.ts";
 import { Actor } from "../packages/fleet/src/testing/actor.ts";
 import { runCommand } from "./command.ts";
 import { patiently } from "./patience.ts";
@@ -74,14 +82,23 @@ export interface FleetOptions {
 export class FleetWorld implements AsyncDisposable {
   readonly cluster: TestCluster;
   readonly client: KubeClient;
+  /** Berth's account. */
+  readonly user: TestUser;
   readonly #folder: string;
   readonly #mark: AuditMark;
   readonly #owned: AsyncDisposableStack;
   #replicas = 0;
 
-  constructor(cluster: TestCluster, folder: string, mark: AuditMark, owned: AsyncDisposableStack) {
+  constructor(
+    cluster: TestCluster,
+    user: TestUser,
+    folder: string,
+    mark: AuditMark,
+    owned: AsyncDisposableStack,
+  ) {
     this.cluster = cluster;
     this.client = cluster.client;
+    this.user = user;
     this.#folder = folder;
     this.#mark = mark;
     this.#owned = owned;
@@ -121,6 +138,22 @@ export class FleetWorld implements AsyncDisposable {
     return entries
       .filter(({ code }) => code === 401 || code === 403)
       .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
+  }
+
+  /** What its role for the fleet permits, and it has not asked for: `delete pods`. */
+  async unused(): Promise<readonly string[]> {
+    const { rules = [] } = await this.client.get(clusterRoles, { name: `${NAME}-fleet` });
+    const entries = await this.cluster.audit.entriesSince(this.#mark, { user: ACCOUNT });
+    const used = new Set(
+      entries.map((it) => `${it.verb} ${it.resource}${it.subresource && `/${it.subresource}`}`),
+    );
+    // A watch lists first where the API server does not stream what there is (before 1.34).
+    const isUsed = (right: string): boolean => used.has(right) || used.has(right.replace(/^list /, "watch "));
+    // The API server asks for `finalizers` by itself, and webhooks are no matter of the fleet alone.
+    const asked = permissionsOf(rules).filter(
+      ([name = ""]) => !/\/finalizers$|webhookconfigurations/.test(name),
+    );
+    return asked.flatMap((names) => (isUsed(names[0]?.split(" ", 2).join(" ") ?? "") ? [] : names));
   }
 
   /** What Berth's account asked since then, Leases and Events aside: `create pods/ a/w-us-dfw-0`. */
@@ -164,7 +197,7 @@ export async function fleetWorld(cluster: TestCluster, { spec, quota }: FleetOpt
     const { items } = await client.list(nodes);
     expect(items.flatMap((node) => node.spec?.taints ?? [])).toEqual([]);
   });
-  return new FleetWorld(cluster, folder, await cluster.audit.mark(), owned.move());
+  return new FleetWorld(cluster, user, folder, await cluster.audit.mark(), owned.move());
 }
 
 async function install(client: KubeClient, config: string): Promise<void> {
