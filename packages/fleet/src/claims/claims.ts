@@ -1,4 +1,5 @@
 /** The ResourceClaims of all Instances: watched where the API server allows it, and read one by one elsewhere. */
+import { keepFields } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import {
   type Clock,
@@ -24,6 +25,17 @@ const STALE_MS = 5_000;
 const PROBE_MS = 2_000;
 /** Projects whose claims are watched. The claims of further ones are read one by one. */
 const MAX_WATCHED = 500;
+
+/** The fields of a claim that are read, see `instance/`. */
+const FIELDS = [
+  "metadata.creationTimestamp",
+  "metadata.deletionTimestamp",
+  "metadata.labels",
+  "status.conditions[].type",
+  "status.conditions[].status",
+  "status.conditions[].reason",
+  "status.conditions[].message",
+];
 
 export interface ClaimsOptions {
   /** The API server with the claims of a project. */
@@ -119,6 +131,7 @@ export class Claims implements Component {
           cluster,
           resource: resourceClaims,
           scope: { labelSelector: `${labels.sourceCluster}=${source}` },
+          project: keepFields(FIELDS),
           optional: true,
           staleAfterMs: STALE_MS,
           clock,

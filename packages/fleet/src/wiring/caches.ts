@@ -57,14 +57,40 @@ export interface NetworkCaches {
   readonly subnets: Informer<Subnet>;
 }
 
+/**
+ * The fields of an object of the fleet that are read: by decisions, and to find its owner when it changes. A status is
+ * kept whole, because the next one begins with it.
+ */
+const FIELDS = [
+  "metadata.creationTimestamp",
+  "metadata.deletionTimestamp",
+  "metadata.generation",
+  "metadata.labels",
+  "metadata.annotations",
+  "metadata.finalizers",
+  "metadata.ownerReferences",
+  "spec",
+  "status",
+];
+
 /** The fields of a Pod that the provider reads, see `pods/`. */
 const POD_FIELDS = [
   "metadata.creationTimestamp",
   "metadata.deletionTimestamp",
   "metadata.ownerReferences",
-  "metadata.annotations",
   "spec.nodeName",
-  "status",
+  "status.phase",
+  "status.reason",
+  "status.message",
+  "status.podIP",
+  "status.conditions[].type",
+  "status.conditions[].status",
+  "status.conditions[].message",
+  "status.containerStatuses[].name",
+  "status.containerStatuses[].image",
+  "status.containerStatuses[].state",
+  "status.containerStatuses[].lastState",
+  "status.containerStatuses[].restartCount",
 ];
 
 const labelOf =
@@ -92,10 +118,12 @@ export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec
   return {
     deployments: runtime.informer<WorkloadDeployment>(workloadDeployments, {
       ...optional,
+      project: keepFields(FIELDS),
       indexes: { [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]) },
     }),
     instances: runtime.informer<Instance>(instances, {
       ...optional,
+      project: keepFields(FIELDS),
       indexes: {
         [by.deployment]: labelOf(labels.deploymentUid),
         [by.namespace]: ({ metadata }) => [metadata?.namespace ?? ""],
@@ -104,6 +132,7 @@ export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec
     ...(spec.mode === "single" && {
       workloads: runtime.informer<Workload>(workloads, {
         ...optional,
+        project: keepFields(FIELDS),
         indexes: { [by.network]: networksOf },
       }),
     }),
