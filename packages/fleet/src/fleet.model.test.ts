@@ -1,5 +1,5 @@
 /** Random histories of a Workload: its controllers as they are wired, on caches that are behind, with kills and outages. */
-import { pods, type Resource } from "@berth/kube";
+import { type KubeObject, pods, type Resource } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../../runtime/src/testing/property.ts";
@@ -18,7 +18,7 @@ const step = fc.oneof(
   steps(10, ["see"], { kind, states: fc.constantFrom(1, 2, Number.POSITIVE_INFINITY) }),
   steps(6, ["ready", "ready", "unready", "end", "end", "evict"], { at }),
   steps(4, ["grant", "grant", "deny", "outage", "recovery"], { at }),
-  steps(4, ["scale", "roll", "remove", "round", "round"], { at, min, image }),
+  steps(4, ["scale", "roll", "remove", "claim-for-gone", "round", "round"], { at, min, image }),
   steps(2, ["pass"], { ms: fc.constantFrom(50, 1_000, 20_000, 400_000) }),
   steps(2, ["kill", "restart"], { requests: fc.nat(4), isAfter: fc.boolean() }),
 );
@@ -39,6 +39,7 @@ async function take(world: FleetWorld, one: Step): Promise<void> {
   else if (one.do === "scale") world.scale(one.min);
   else if (one.do === "roll") world.roll(one.image);
   else if (one.do === "remove") world.removeInstance(one.at);
+  else if (one.do === "claim-for-gone") world.claimForGone(one.at);
   else if (one.do === "round") await world.round();
   else await world.look(one.do, one.at);
 }
@@ -53,7 +54,8 @@ describe("any history of one Workload", () => {
         fc.array(step, { maxLength: 60 }),
         fc.boolean(),
         min,
-        async (history, isDeep, last) => {
+        fc.array(step, { maxLength: 20 }),
+        async (history, isDeep, last, after) => {
           const world = new FleetWorld(2);
           if (isDeep) await world.settle();
           for (const one of history) await take(world, one);
@@ -77,6 +79,10 @@ describe("any history of one Workload", () => {
               desiredReplicas: last,
               observedGeneration: metadata?.generation,
             });
+          world.scale(3);
+          world.life.seeAll();
+          for (const one of after) await take(world, one);
+          world.life.requestsLeft = Number.POSITIVE_INFINITY;
           world.removeWorkload();
           await world.settle();
           expect(world.violations).toEqual([]);
@@ -86,4 +92,54 @@ describe("any history of one Workload", () => {
       await fc.assert(property, run.parameters);
     },
   );
+});
+
+describe("a process whose cache is behind", () => {
+  const settledWithout = async (...kinds: readonly Resource[]): Promise<FleetWorld> => {
+    const world = new FleetWorld(1);
+    for (let round = 0; round < 10; round += 1) {
+      await world.roundWithout(...kinds);
+      world.decide(0, true);
+    }
+    return world;
+  };
+
+  it("takes down a pod that it has made and not seen, before it lets the Instance go", async () => {
+    const world = await settledWithout(pods);
+    expect(world.server.all(pods)).toHaveLength(1);
+    world.removeInstance(0);
+    for (let round = 0; round < 3; round += 1) await world.roundWithout(pods);
+    expect(world.server.all(pods)[0]?.metadata?.deletionTimestamp).toBeDefined();
+    expect(world.instances).toHaveLength(1);
+    world.end(0);
+    await world.roundWithout();
+    await world.roundWithout();
+    expect(world.server.all(pods)).toEqual([]);
+    expect(world.violations).toEqual([]);
+  });
+
+  it.each([
+    ["deployment", workloadDeployments, workloads],
+    ["Instance", instances, workloadDeployments],
+  ])("takes down a %s that it has made and not seen, before it lets the owner go", async (_, kind, owner) => {
+    const world = await settledWithout(kind);
+    expect(world.server.all<KubeObject>(kind)).toHaveLength(1);
+    world.removeWorkload();
+    for (let round = 0; round < 3; round += 1) await world.roundWithout(kind);
+    expect(world.server.all<KubeObject>(kind)[0]?.metadata?.deletionTimestamp).toBeDefined();
+    expect(world.server.all<KubeObject>(owner)).toHaveLength(1);
+    await world.settle();
+    expect(KINDS.map((it) => world.server.all(it).length)).toEqual([0, 0, 0, 0, 0]);
+  });
+
+  it("leaves no claim of an Instance that is gone, and keeps that of one that it has not seen", async () => {
+    const world = await settledWithout();
+    world.claimForGone(1);
+    const unseen = world.server.create<KubeObject>(instances, { metadata: { name: "w-us-dfw-2" } });
+    world.claimForGone(2, unseen.metadata?.uid);
+    world.life.cacheOf(resourceClaims).see();
+    for (const at of [0, 1, 2]) await world.look("instances", at);
+    const names = world.server.all(resourceClaims).map(({ metadata }) => metadata?.name);
+    expect(names).toEqual(["instance-w-us-dfw-0", "instance-w-us-dfw-2"]);
+  });
 });

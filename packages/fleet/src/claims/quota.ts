@@ -1,10 +1,11 @@
 /** What is known of the quota of one Instance: from the watch of claims, and from reads at growing intervals. */
 import { compareResourceVersions, type Namespace } from "@berth/kube";
-import type { Clock, ClusterName, Lister } from "@berth/runtime";
+import type { Clock, ClusterName, Lister, ObjectKey } from "@berth/runtime";
 import { claimName, finalizers, gates } from "../api/keys.ts";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
+import { isClaimOfAnother } from "../instance/claim.ts";
 import { lookEveryMs } from "../instance/tiers.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import type { Claims } from "./claims.ts";
@@ -101,6 +102,36 @@ export class Quota {
     const atMs = clock.monotonic();
     this.#looks.set(uid, { atMs, answer, cached: versionIn(cached), isWaiting: isWaiting(instance) });
     return isLater(answer, versionIn(cached), claims.seen(ref)) ? answer : claims.seen(ref);
+  }
+
+  /**
+   * Deletes the claim of an Instance that is gone. A process that was behind may have made it after that, and then it
+   * would take quota, and the name, for ever. A cache is no proof that an Instance is gone. Clusters that share a
+   * service under the default name cannot tell their claims apart, so there Berth deletes none.
+   *
+   * @param uid of the Instance that now has this name, as cached.
+   * @param uidNow the same, from the API server.
+   * @returns whether the claim is still there: the quota service does not work.
+   */
+  async sweep(
+    { namespace, name }: Pick<ObjectKey, "namespace" | "name">,
+    uid: string | undefined,
+    uidNow: () => Promise<string | undefined>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { claims, spec } = this.#options;
+    const owner = this.#ownerOf(namespace);
+    const isAlone = spec.quota?.from === "Cluster" || spec.cell !== "single";
+    if (claims === undefined || "is" in owner || !isAlone) return false;
+    const ref = { ...owner, name: claimName(name) };
+    const seen = claims.seen(ref);
+    const claim = seen.is === "read" && seen.claim.is === "there" ? seen.claim.value : undefined;
+    const source = spec.cell;
+    if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) return false;
+    if (!isClaimOfAnother(claim, { namespace, source, uid })) return false;
+    if (!isClaimOfAnother(claim, { namespace, source, uid: await uidNow() })) return false;
+    const answer = await claims.delete(ref, claim, signal);
+    return answer.is === "failed";
   }
 
   /** Where claims for a namespace are, or why that is not known. */

@@ -67,6 +67,17 @@ export function isClaimOf({ metadata }: ResourceClaim, instance: Instance, sourc
   return claimed !== undefined && created !== undefined && claimed >= created;
 }
 
+/** Was the claim made in this cluster for an Instance that had this name, and is not this one? The original writes no uid. */
+export function isClaimOfAnother(
+  { metadata }: ResourceClaim,
+  at: { readonly namespace: string; readonly source: string; readonly uid: string | undefined },
+): boolean {
+  const own = metadata?.labels;
+  const uid = own?.[labels.instanceUid];
+  const isOurs = own?.[labels.sourceCluster] === at.source && own[labels.instanceNamespace] === at.namespace;
+  return isOurs && uid !== undefined && uid !== at.uid;
+}
+
 /** First of: the sum of the limits, if every container has both; the requests; the catalog. */
 function sizeOf(spec: InstanceSpec | undefined, catalog: Catalog): InstanceType | undefined {
   const { sandbox, resources } = spec?.runtime ?? {};

@@ -2,6 +2,7 @@
 import type { Host } from "@berth/host";
 import { type DeleteOptions, type KubeObject, type Patch, pods, type Resource } from "@berth/kube";
 import {
+  type ClusterName,
   clusterName,
   createMetricsRegistry,
   createSilentLogger,
@@ -38,6 +39,10 @@ const SPEC: FleetSpec = {
 
 export type ControllerName = "workloads" | "workload-deployments" | "instances";
 
+interface Listener {
+  onChange(change: { readonly object: KubeObject }): void;
+}
+
 interface CacheOptions {
   readonly indexes?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
 }
@@ -47,6 +52,7 @@ export class LaggingCache {
   readonly #server: ObjectServer;
   readonly #resource: Resource;
   readonly #indexes: NonNullable<CacheOptions["indexes"]>;
+  readonly #listeners: Listener[] = [];
   #seen: number;
 
   constructor(server: ObjectServer, resource: Resource, options: CacheOptions) {
@@ -56,12 +62,21 @@ export class LaggingCache {
     this.#seen = server.statesOf(resource).length - 1;
   }
 
+  readonly cluster: ClusterName = CLUSTER;
   readonly synced = true;
   readonly absent = false;
 
   /** Takes up so many states more. */
   see(states: number = Number.POSITIVE_INFINITY): void {
+    const before = this.#state;
     this.#seen = Math.min(this.#seen + states, this.#server.statesOf(this.#resource).length - 1);
+    for (const object of [...before.values(), ...this.list()])
+      if (before.get(object.metadata?.name ?? "") !== this.get({ name: object.metadata?.name ?? "" }))
+        for (const { onChange } of this.#listeners) onChange({ object });
+  }
+
+  subscribe(listener: Listener): void {
+    this.#listeners.push(listener);
   }
 
   get({ name }: Pick<ObjectKey, "name">): KubeObject | undefined {
@@ -202,6 +217,11 @@ export class FleetLife {
     const client = {
       get: (resource: Resource, of: { name: string }) => asked(resource, () => server.get(resource, of)),
       read: () => asked(resourceClaims, () => ({})),
+      list: (resource: Resource, { fieldSelector = "" }) =>
+        asked(resource, () => {
+          const isIt = ({ metadata }: KubeObject) => `metadata.name=${metadata?.name}` === fieldSelector;
+          return { items: server.all(resource).filter(isIt) };
+        }),
       create: (resource: Resource, object: KubeObject) =>
         asked(resource, () => server.create(resource, object, resource === resourceClaims ? PENDING : {})),
       patch: (resource: Resource, of: { name: string }, patch: Patch, more: { subresource?: string } = {}) =>

@@ -1,5 +1,5 @@
 /** A Workload, what surrounds Berth, and what must hold for each of its writes. Time is virtual. */
-import { type KubeObject, type Pod, pods } from "@berth/kube";
+import { type KubeObject, type Pod, pods, type Resource } from "@berth/kube";
 import { createVirtualClock, isConditionTrue, mergeConditions, type VirtualClock } from "@berth/runtime";
 import { gates, labels, ordinalOf } from "../api/keys.ts";
 import { type ResourceClaim, resourceClaims } from "../api/quota.ts";
@@ -122,6 +122,18 @@ export class FleetWorld {
     this.server.patch(resourceClaims, nameOf(claim), { type: "merge", body }, "status");
   }
 
+  /** An earlier process, which had not seen that the Instance was gone, makes its claim. */
+  claimForGone(at: number, uid = "gone"): void {
+    const name = `instance-${DEPLOYMENT}-${at}`;
+    if (this.server.all(resourceClaims).some(({ metadata }) => metadata?.name === name)) return;
+    const own = {
+      [labels.sourceCluster]: "single",
+      [labels.instanceNamespace]: "default",
+      [labels.instanceUid]: uid,
+    };
+    this.server.create<ResourceClaim>(resourceClaims, { metadata: { name, labels: own } });
+  }
+
   async look(controller: ControllerName, at: number): Promise<void> {
     const names = {
       workloads: WORKLOAD,
@@ -159,14 +171,23 @@ export class FleetWorld {
     if (quiet < QUIET_ROUNDS) this.violations.push("it never settles");
   }
 
+  /** One round, in which these caches do not catch up. */
+  async roundWithout(...kinds: readonly Resource[]): Promise<void> {
+    for (const kind of [workloads, workloadDeployments, instances, pods, resourceClaims] as Resource[])
+      if (!kinds.includes(kind)) this.life.cacheOf(kind).see();
+    await this.look("workloads", 0);
+    await this.look("workload-deployments", 0);
+    await this.look("instances", 0);
+  }
+
   /** The caches catch up, and each object is looked at once. */
   async round(): Promise<void> {
     await this.life.probe();
     this.life.seeAll();
     await this.look("workloads", 0);
     await this.look("workload-deployments", 0);
-    for (const at of new Set([...this.instances.map(ordinal), ...this.server.all(pods).map(ordinal)]))
-      await this.look("instances", at);
+    const named = [instances, pods, resourceClaims].flatMap((it: Resource) => this.server.all(it));
+    for (const at of new Set(named.map(ordinal))) await this.look("instances", at);
   }
 
   #born(): FleetLife {
@@ -197,7 +218,8 @@ export class FleetWorld {
   #check({ resource, before, after }: Written): void {
     this.#writes += 1;
     if (resource === instances) this.#checkInstance(before, after);
-    if (resource === resourceClaims && before === undefined) this.#checkClaim(after as ResourceClaim);
+    if (this.#isBerth && resource === resourceClaims && before === undefined)
+      this.#checkClaim(after as ResourceClaim);
   }
 
   #checkInstance(before: Instance | undefined, after: Instance | undefined): void {

@@ -22,6 +22,7 @@ import { by, type Caches } from "./caches.ts";
 import { creationOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 import type { NetworkStep } from "./network-step.ts";
+import { OwnCreations, UNSEEN_MS } from "./own-creations.ts";
 
 /** Changes of Instances within this time are one status of their deployment, ms. */
 export const COALESCE_MS = 100;
@@ -51,6 +52,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking } = caches;
   const memories = new Map<string, Memory>();
+  const made = new OwnCreations(caches.instances, clock);
   const memoryOf = (deployment: WorkloadDeployment): Memory => {
     const id = toKeyText(keyOf(cluster, deployment));
     const memory = memories.get(id) ?? { deleted: new Set(), wasNetworkReady: true };
@@ -79,9 +81,11 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       memory.wasNetworkReady = found.ready;
       const present = new Set(owned.map(({ metadata }) => metadata?.uid));
       for (const one of deleted) if (!present.has(one)) deleted.delete(one);
+      const isGoing = deployment.metadata?.deletionTimestamp !== undefined;
+      const unseen = isGoing ? made.of(deployment) : [];
       const decision = decideDeployment({
         deployment,
-        instances: owned,
+        instances: [...owned, ...unseen],
         instanceNamed: (name) => caches.instances.get({ cluster, namespace, name }),
         deleted,
         network: toStep(network.state, found),
@@ -90,10 +94,12 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
         ...(refusal !== undefined && { refusal }),
         nowMs: clock.now(),
       });
-      return { ...decision, intents: toIntents(deployment, decision, found.create) };
+      const intents = toIntents(deployment, decision, found.create);
+      return { ...decision, ...(unseen.length > 0 && { recheckAfterMs: UNSEEN_MS }), intents };
     },
-    done(deployment, { do: action, on }) {
+    done(deployment, { do: action, on }, stored) {
       if (on?.resource !== instances) return;
+      if (action === "create") made.note(stored);
       const memory = memoryOf(deployment);
       memory.refusal = undefined;
       if (action === "delete") memory.deleted.add(on.seen?.metadata?.uid ?? "");

@@ -1,6 +1,6 @@
 /** The controller of Instances: sees, decides, and carries out. One reconciler writes an Instance. */
 import { CarryOut, earliest, type Host, type Intent } from "@berth/host";
-import { pods } from "@berth/kube";
+import { type Pod, pods } from "@berth/kube";
 import {
   type Controller,
   findCondition,
@@ -26,6 +26,10 @@ import type {
 import type { Caches } from "./caches.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
+import { OwnCreations, UNSEEN_MS } from "./own-creations.ts";
+
+/** Until the next try to delete the claim of an Instance that is gone, ms. */
+const SWEEP_AGAIN_MS = 15_000;
 
 export interface InstancesOptions {
   readonly host: Host;
@@ -41,6 +45,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
   const { runtime, client, cluster, clock, events } = host;
   const news = new WeakMap<Intent, readonly News[]>();
   const memories = new Map<string, Memory>();
+  const made = caches.pods && new OwnCreations(caches.pods, clock);
   const memoryOf = (object: Instance): Memory | undefined => memories.get(toKeyText(keyOf(cluster, object)));
   const carryOut = new CarryOut<Instance>({
     client,
@@ -51,7 +56,8 @@ export function addInstanceController(options: InstancesOptions): Controller {
       const memory = memoryOf(object);
       if (memory !== undefined && on?.resource === pods) memory.refusal = message;
     },
-    done(object, intent) {
+    done(object, intent, stored) {
+      if (intent.do === "create") made?.note(stored);
       const memory = memoryOf(object);
       if (memory !== undefined && intent.on?.resource === pods) memory.refusal = undefined;
       for (const { type, reason, message: note } of news.get(intent) ?? [])
@@ -79,12 +85,20 @@ export function addInstanceController(options: InstancesOptions): Controller {
     const { refusal } = memoryOf(instance) ?? {};
     return { is: "pods", pod: podOf(instance), ...(refusal !== undefined && { refusal }) };
   };
-  const podOf = ({ metadata = {} }: Instance) => {
-    const { namespace = "", name = "" } = metadata;
+  const unseenOf = (instance: Instance): readonly Pod[] =>
+    instance.metadata?.deletionTimestamp === undefined ? [] : (made?.of(instance) ?? []);
+  const podOf = (instance: Instance) => {
+    const { namespace = "", name = "" } = instance.metadata ?? {};
     if (caches.pods?.synced !== true)
       return { is: "unknown", because: "Berth has not read the pods" } as const;
-    const value = caches.pods.get({ cluster, namespace, name });
+    const value = unseenOf(instance).at(-1) ?? caches.pods.get({ cluster, namespace, name });
     return value === undefined ? ({ is: "none" } as const) : ({ is: "there", value } as const);
+  };
+  /** The answer of the API server, by `list`: no other permission is needed. */
+  const uidOf = async ({ namespace, name }: ObjectKey, signal: AbortSignal): Promise<string | undefined> => {
+    const only = { namespace, fieldSelector: `metadata.name=${name}`, metadataOnly: true, signal };
+    const { items } = await client.list(instances, only);
+    return items[0]?.metadata?.uid;
   };
   return runtime.addController<Instance>({
     name: "instances",
@@ -95,20 +109,24 @@ export function addInstanceController(options: InstancesOptions): Controller {
       : [],
     reconcile: metrics.measured("instance", async (key: ObjectKey, context) => {
       const id = toKeyText(key);
+      const { signal } = context;
       const instance = caches.instances.get(key);
+      const isLeft =
+        caches.instances.synced &&
+        (await quota.sweep(key, instance?.metadata?.uid, () => uidOf(key, signal), signal));
       if (instance === undefined) {
         carryOut.forget(id);
         quota.forget(memories.get(id)?.uid ?? "");
         memories.delete(id);
-        return undefined;
+        return isLeft ? { recheckAfterMs: SWEEP_AGAIN_MS } : undefined;
       }
       const { uid = "" } = instance.metadata ?? {};
       if (memories.get(id)?.uid !== uid) memories.set(id, { uid, firstSeenMs: clock.now() });
-      let seen = await quota.see(instance, context.signal);
+      let seen = await quota.see(instance, signal);
       let decision = decideInstance(view(instance, seen));
       const { claim } = decision;
       if (claim !== undefined) {
-        seen = await quota[claim.do](instance, claim.claim, context.signal);
+        seen = await quota[claim.do](instance, claim.claim, signal);
         decision = decideInstance(view(instance, seen));
       }
       metrics.decided(instance, decision, seen);
@@ -116,7 +134,8 @@ export function addInstanceController(options: InstancesOptions): Controller {
       if (recheckAfterMs !== undefined) context.log.debug("looks again later", { recheckAfterMs, waitsFor });
       const intents = toIntents(decision, news);
       const sent = await carryOut.send(id, { resource: instances, object: instance }, intents, context);
-      const next = earliest(sent.recheckAfterMs, recheckAfterMs);
+      const unseenMs = unseenOf(instance).length > 0 ? UNSEEN_MS : undefined;
+      const next = earliest(earliest(sent.recheckAfterMs, recheckAfterMs), unseenMs);
       return next === undefined ? undefined : { recheckAfterMs: next };
     }),
   });

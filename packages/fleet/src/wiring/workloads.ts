@@ -17,6 +17,7 @@ import { COALESCE_MS } from "./deployments.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 import type { NetworkStep } from "./network-step.ts";
+import { OwnCreations, UNSEEN_MS } from "./own-creations.ts";
 
 export interface WorkloadsOptions {
   readonly host: Host;
@@ -29,6 +30,7 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking } = caches;
   const all = runtime.informer(workloads);
+  const made = new OwnCreations(deployments, clock);
   const reconcile = createObjectReconciler<Workload, unknown, Decision>({
     resource: workloads,
     objects: all,
@@ -40,11 +42,14 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
       const cities = network.cities();
       if (!deployments.synced || cities === undefined) return undefined;
       const { namespace = "", uid = "" } = workload.metadata ?? {};
+      const owned = deployments
+        .byIndex(by.workload, uid)
+        .filter(({ metadata }) => metadata?.namespace === namespace);
+      const isGoing = workload.metadata?.deletionTimestamp !== undefined;
+      const unseen = isGoing ? made.of(workload) : [];
       const decision = decideWorkload({
         workload,
-        deployments: deployments
-          .byIndex(by.workload, uid)
-          .filter(({ metadata }) => metadata?.namespace === namespace),
+        deployments: [...owned, ...unseen],
         deploymentNamed: (name) => deployments.get({ cluster, namespace, name }),
         cities: new Set(cities),
         ...(network.state === "on" && {
@@ -53,7 +58,14 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
         }),
         nowMs: clock.now(),
       });
-      return { ...decision, intents: toIntents(decision) };
+      return {
+        ...decision,
+        ...(unseen.length > 0 && { recheckAfterMs: UNSEEN_MS }),
+        intents: toIntents(decision),
+      };
+    },
+    done(_workload, intent, stored) {
+      if (intent.do === "create") made.note(stored);
     },
   });
   const keys = (found: Iterable<Workload>): readonly ObjectKey[] =>
