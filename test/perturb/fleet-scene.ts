@@ -168,7 +168,7 @@ const DEPLOYMENT = `${WORKLOAD}-us-dfw`;
 const instanceOf = (ordinal: number): string => `${DEPLOYMENT}-${ordinal}`;
 const claimOf = (ordinal: number): string => `instance-${instanceOf(ordinal)}`;
 
-function createWorkloadHands(stage: Stage, { setBudget }: FleetHands): WorkloadHands {
+function createWorkloadHands(stage: Stage, around: FleetHands): WorkloadHands {
   const editTemplate = async (template: object): Promise<void> => {
     await stage.patch(workloads, WORKLOAD, merge({ spec: { template } }));
   };
@@ -190,7 +190,7 @@ function createWorkloadHands(stage: Stage, { setBudget }: FleetHands): WorkloadH
       await stage.patch(workloads, WORKLOAD, merge({ metadata: { annotations } }));
     },
     removeWorkload: () => stage.remove(workloads, WORKLOAD),
-    setBudget,
+    setBudget: (count) => around.setBudget(count),
     removeInstance: (ordinal) => stage.remove(instances, instanceOf(ordinal)),
     async stripInstance(ordinal) {
       await stage.patch(instances, instanceOf(ordinal), merge({ metadata: { finalizers: null } }));

@@ -72,7 +72,7 @@ export class LaggingCache {
     this.#seen = Math.min(this.#seen + states, this.#server.statesOf(this.#resource).length - 1);
     for (const object of [...before.values(), ...this.list()])
       if (before.get(object.metadata?.name ?? "") !== this.get({ name: object.metadata?.name ?? "" }))
-        for (const { onChange } of this.#listeners) onChange({ object });
+        for (const listener of this.#listeners) listener.onChange({ object });
   }
 
   subscribe(listener: Listener): void {

@@ -114,7 +114,7 @@ export class FleetWorld {
     const wanted = {
       type: "Granted",
       status: status as "True",
-      reason: reason as string,
+      reason,
       message: "decided",
     };
     const conditions = mergeConditions(claim.status?.conditions, [wanted], this.clock.now());
@@ -239,16 +239,16 @@ export class FleetWorld {
   /** By what Berth has seen, the Instance is wanted as it is, or another one is down. */
   #checkDeletion(before: Instance): void {
     const { name = "" } = before.metadata ?? {};
-    const seen = this.life.cacheOf(workloadDeployments).get({ name: DEPLOYMENT }) as
-      | WorkloadDeployment
-      | undefined;
+    const seen: WorkloadDeployment | undefined = this.life
+      .cacheOf(workloadDeployments)
+      .get({ name: DEPLOYMENT });
     const { spec, metadata } = seen ?? {};
     const isCounted = (one: string): boolean =>
       metadata?.deletionTimestamp === undefined && ordinalOf(one) < (spec?.scaleSettings.minReplicas ?? 0);
     if (!isCounted(name) || spec === undefined) return;
     if (before.spec?.controller?.templateHash === templateHash(spec.template))
       this.violations.push(`${name} is deleted and was right`);
-    const shown = this.life.cacheOf(instances).get({ name }) as Instance | undefined;
+    const shown = this.life.cacheOf(instances).get({ name });
     if (!isReady(shown)) return;
     const others = [...this.#down].filter((one) => one !== name && isCounted(one));
     if (others.length > 0) this.violations.push(`${name} goes down while ${others.join()} is down`);
@@ -258,7 +258,7 @@ export class FleetWorld {
   /** A running Instance is shown as down only when its pod is not Ready: an outage of quota changes nothing. */
   #checkReady(before: Instance, after: Instance): void {
     const { name = "", uid } = after.metadata ?? {};
-    const pod = this.life.cacheOf(pods).get({ name }) as Pod | undefined;
+    const pod = this.life.cacheOf(pods).get({ name });
     const isOurs = pod?.metadata?.ownerReferences?.some((it) => it.uid === uid) === true;
     const isUp = isOurs && pod?.metadata?.deletionTimestamp === undefined && isReady(pod);
     if (isReady(before) && !isReady(after) && isUp) this.violations.push(`${name} is shown as down`);
