@@ -1,6 +1,7 @@
 /** What stands in examples works: the rules do on a node what examples/labels.md says, and gates, policies and footprints are in force. */
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
+import { fleetKind, leaseName, type Workload } from "@berth/fleet";
 import { compileDocuments, type DocumentRules, type Documents } from "@berth/host";
 import {
   architecturePolicyKind,
@@ -19,6 +20,7 @@ import {
 } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { loadSettings } from "./config/settings.ts";
 import { readRuleFiles } from "./session.ts";
 
@@ -143,6 +145,34 @@ describe("examples/deschedule", () => {
     const policies = inForceOf(descheduleRules, await settingsOf(folder, file));
     expect(policies?.faults).toEqual([]);
     expect(policies?.policies.map(({ spec }) => spec.keys)).toEqual(expected);
+  });
+});
+
+describe("examples/fleet", () => {
+  const folder = "examples/fleet";
+  const leases = {
+    "cell.yaml": "compute-cell-dfw-01",
+    "external-provider.yaml": "compute-single",
+    "quota.yaml": "compute-single",
+    "single.yaml": "compute-single",
+  };
+
+  it("documents every file", async () => {
+    const files = new Set([...Object.keys(leases), "workload.yaml"]);
+    expect(await listFiles(folder)).toEqual({ files, documented: files });
+  });
+
+  it.each(Object.entries(leases))("%s is a Fleet as it stands", async (file, lease) => {
+    const spec = (await settingsOf(folder, file)).specOf(fleetKind);
+    expect(spec && leaseName(spec)).toBe(lease);
+  });
+
+  it("workload.yaml names a city and a size of single.yaml", async () => {
+    const fleet = (await settingsOf(folder, "single.yaml")).specOf(fleetKind);
+    const text = await readFile(path.join(root, folder, "workload.yaml"), "utf8");
+    const { spec } = parse(text) as Workload;
+    expect(fleet?.cities).toEqual(expect.arrayContaining([...(spec?.placements[0]?.cityCodes ?? ["none"])]));
+    expect(Object.keys(fleet?.catalog ?? {})).toContain(spec?.template.spec.runtime.resources.instanceType);
   });
 });
 
