@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import { type FleetSpec, fleetKind } from "./document.ts";
+import { fleetPermissions } from "./permissions.ts";
+
+/** `workloads/status: patch`, of each resource that the mode may use at all. */
+function permissionsOf(spec: object | undefined): readonly string[] {
+  const parsed = spec && fleetKind.spec.parse(spec);
+  const documents = { documentsOf: () => [], specOf: () => parsed as never };
+  const asked = fleetPermissions({ name: "berth", documents, flags: new Set() });
+  return asked.flatMap(({ rule: { resources = [], verbs } }) =>
+    resources.map((resource) => `${resource}: ${verbs.join(" ")}`),
+  );
+}
+
+const CELL = { mode: "cell", cell: "dfw-01" } satisfies Partial<FleetSpec>;
+
+describe("R10 the permissions of a fleet", () => {
+  it("are none without a Fleet", () => {
+    expect(permissionsOf(undefined)).toEqual([]);
+  });
+
+  it("let a cell change Instances, and only look at its deployments but for their status", () => {
+    expect(permissionsOf(CELL)).toEqual(
+      expect.arrayContaining([
+        "workloaddeployments: list watch patch",
+        "workloaddeployments/status: patch",
+        "instances: list watch patch",
+        "instances: create delete",
+        "pods: list watch create delete",
+      ]),
+    );
+    expect(permissionsOf(CELL).filter((it) => /^(?:workloads|subjectaccess|validating)/.test(it))).toEqual(
+      [],
+    );
+    expect(permissionsOf(CELL)).not.toContain("workloaddeployments: create delete");
+  });
+
+  it("let a single cluster create deployments, and ask whether a user may use a network", () => {
+    expect(permissionsOf({ mode: "single" })).toEqual(
+      expect.arrayContaining([
+        "workloads: list watch patch",
+        "workloaddeployments: create delete",
+        "subjectaccessreviews: create",
+      ]),
+    );
+  });
+
+  it.each([
+    ["pods, with an external provider", { ...CELL, provider: "external" }, /^pods/],
+    [
+      "networks, with networking off",
+      { ...CELL, networking: "Off" },
+      /^(?:locations|network|subnet(?:s|claims))/,
+    ],
+    ["claims, without quota", CELL, /^resourceclaims/],
+    [
+      "claims here, with a quota service elsewhere",
+      { ...CELL, quota: { from: "Projects", kubeconfig: "quota" } },
+      /^resourceclaims/,
+    ],
+    ["namespaces, without quota", CELL, /^namespaces/],
+  ])("name no %s", (_what, spec, resources) => {
+    expect(permissionsOf(spec).filter((it) => resources.test(it))).toEqual([]);
+  });
+
+  it("name the Lease of the mode alone", () => {
+    const documents = { documentsOf: () => [], specOf: () => fleetKind.spec.parse(CELL) as never };
+    const asked = fleetPermissions({ name: "berth", documents, flags: new Set() });
+    const leases = asked.filter(({ rule }) => rule.resources?.includes("leases"));
+    expect(leases.map(({ rule }) => rule.resourceNames)).toEqual([["compute-cell-dfw-01"]]);
+  });
+});
