@@ -49,9 +49,10 @@ async function followAll(): Promise<ReadonlyMap<string, readonly string[]>> {
     const printed = stdout.split(`${MARK}\n`).slice(1).map(normal);
     return new Map(guides.map(({ name, steps }) => [name, printed.splice(0, steps.length)]));
   } finally {
-    await run(join(root, "bin/berth"), ["cluster", "stop", "--dir", join(folder, "cluster")]).catch(
-      () => undefined,
-    );
+    for (const dir of ["cluster", "fleet"])
+      await run(join(root, "bin/berth"), ["cluster", "stop", "--dir", join(folder, dir)]).catch(
+        () => undefined,
+      );
     await rm(folder, { recursive: true, force: true });
   }
 }
