@@ -24,8 +24,17 @@ describe("the tools that are installed by themselves", () => {
   });
 });
 
-const capabilities = ["labels", "startup-gate", "architecture", "footprint", "worker-pool", "deschedule"];
-const capabilityReadme = (name: string): string => `packages/placement/src/${name}/README.md`;
+const capabilities = [
+  "labels",
+  "startup-gate",
+  "architecture",
+  "footprint",
+  "worker-pool",
+  "deschedule",
+  "fleet",
+];
+const capabilityReadme = (name: string): string =>
+  name === "fleet" ? "packages/fleet/README.md" : `packages/placement/src/${name}/README.md`;
 const guides = readGuides();
 const pages = globSync("**/*.md", { cwd: root, exclude: (path) => /node_modules|^docs\/api/.test(path) });
 
@@ -83,5 +92,29 @@ describe.each(capabilities)("the README of %s", (name) => {
     const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
     expect(headings).toEqual(expect.arrayContaining(["What it guarantees", "Decision table", "Failures"]));
     expect(text).toContain(`docs/reference/${name}.md`);
+  });
+});
+
+describe("docs/reference/fleet.md", () => {
+  const rows = [
+    ...read("docs/reference/fleet.md").matchAll(/^\| ([RHATF]\d+|8\.\d) \| .* \| (.*) \|$/gm),
+  ].map(([, id = "", files = ""]) => ({
+    id,
+    files: [...files.matchAll(/`(\S+)`/g)].map(([, file = ""]) => file),
+  }));
+
+  it("lists each case once", () => {
+    const ids = rows.map(({ id }) => id);
+    expect(ids.length).toBeGreaterThan(60);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it.each(rows)("$id has a test of that name in each of its files", ({ id, files }) => {
+    expect(files).not.toEqual([]);
+    const title = new RegExp(`["'\`](?:[A-Z]?[\\d.]+,? )*${id.replace(".", "\\.")}[ ,]`);
+    for (const file of files) {
+      const path = file.startsWith("test/") ? file : `packages/fleet/src/${file}`;
+      expect(read(path), path).toMatch(title);
+    }
   });
 });

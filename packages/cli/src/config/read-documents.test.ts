@@ -140,8 +140,8 @@ spec:
 });
 
 const root = path.join(import.meta.dirname, "../../../..");
-const pages = ["docs/*/*.md", "packages/placement/src/*/README.md"].flatMap((pattern) =>
-  globSync(pattern, { cwd: root }),
+const pages = ["docs/*/*.md", "packages/placement/src/*/README.md", "packages/fleet/README.md"].flatMap(
+  (pattern) => globSync(pattern, { cwd: root }),
 );
 /** The documents of Berth that pages show, each with its page. */
 const shown = pages.flatMap((page) => {
