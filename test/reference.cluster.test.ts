@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fleetKind } from "@berth/fleet";
 import { reasonList } from "@berth/placement";
 import { createMetricsRegistry, declareApiMetrics } from "@berth/runtime";
 import { eventually, sharedTestCluster } from "@berth/testcluster";
@@ -27,7 +28,7 @@ describe("docs/reference", () => {
     await expect(page.join("\n")).toMatchFileSnapshot(join(reference, "reasons.md"));
   });
 
-  it("lists every metric that a running Berth exposes", async () => {
+  it("F4 lists every metric that a running Berth exposes", async () => {
     const cluster = await sharedTestCluster();
     await using folder = await temporaryFolder();
     const metrics = createMetricsRegistry({ processMetrics: false });
@@ -37,6 +38,7 @@ describe("docs/reference", () => {
       metrics,
       labelFolder: { path: folder.path, shown: folder.path, options: { allowReserved: [] } },
       lease: { namespace: "default", name: "berth" },
+      fleet: { spec: fleetKind.spec.parse({ mode: "single" }) },
       admission: {
         namespace: "default",
         spec: { mode: "Webhook", bindAddress: "127.0.0.1:0", failurePolicy: "Ignore" },
