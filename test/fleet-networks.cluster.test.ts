@@ -3,7 +3,7 @@
  * network controllers, through the real API server.
  */
 import { type Instance, workloads } from "@berth/fleet";
-import { clusterRoleBindings, clusterRoles, type KubeClient } from "@berth/kube";
+import { clusterRoleBindings, clusterRoles, customResourceDefinitions, type KubeClient } from "@berth/kube";
 import { type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { locations, networkBindings, networks } from "../packages/fleet/src/api/networking.ts";
@@ -154,6 +154,26 @@ it("A17 shows the failure of a NetworkBinding on the Instance, with its message,
   expect(await seen.pods()).toEqual([]);
 });
 
+it("A17 shows a failure that comes when the Instance waits already", async () => {
+  const namespace = await aNamespace("late");
+  const seen = lookAt(client, namespace);
+  hands.pause();
+  await createWorkload(client, { namespace, name: "late" });
+  await patiently(async () =>
+    expect(conditionOf(await seen.instance("late-us-dfw-0"), "Ready")).toMatchObject({
+      message: "Scheduling gates present: Network",
+    }),
+  );
+  hands.fail("late-us-dfw-net-0", "the range is used up");
+  hands.resume();
+  await patiently(async () =>
+    expect(conditionOf(await seen.instance("late-us-dfw-0"), "Ready")).toMatchObject({
+      reason: "NetworkFailedToCreate",
+      message: "the range is used up",
+    }),
+  );
+});
+
 it("8.8 waits behind its gate while the network controllers are away, and what runs is left alone", async () => {
   const namespace = await aNamespace("away");
   const seen = lookAt(client, namespace);
@@ -202,6 +222,20 @@ it("A18 R16 H7 has Instances without a Location, which start when it comes, and 
   expect((await seen.all(networkBindings)).map(nameOf)).toEqual(["w-us-ord-net-0"]);
 });
 
-it("A24 S-8 has asked for all that its role permits", async () => {
-  expect(await world.unused()).toEqual([]);
+it("8.8 deletes a Workload while networks are not served, and places another one once they are", async () => {
+  const namespace = await aNamespace("gone");
+  const seen = lookAt(client, namespace);
+  await createWorkload(client, { namespace });
+  await seen.running("w-us-dfw-0");
+  await client.delete(customResourceDefinitions, { name: "subnets.networking.datumapis.com" });
+  // Berth takes any city once it does not know them.
+  const anywhere = aWorkload({ namespace, name: "any", cities: ["XXX"] });
+  await patiently(() => client.create(workloads, anywhere, { dryRun: true }));
+  await client.delete(workloads, { namespace, name: "w" });
+  await seen.empty();
+  await createWorkload(client, { namespace, name: "later" });
+  await installCrds(client, networkingCrds);
+  await patiently(async () => expect((await seen.deployments()).map(nameOf)).toEqual(["later-us-dfw"]));
+  await client.delete(workloads, { namespace, name: "later" });
+  await seen.empty();
 });

@@ -4,6 +4,7 @@ import {
   bindingName,
   claimName,
   deploymentName,
+  deploymentOfBinding,
   encodeCluster,
   instanceName,
   instanceOfClaim,
@@ -106,4 +107,6 @@ describe("R5 the name of a claim", () => {
 
 it("names the NetworkBinding of an interface by its place", () => {
   expect(bindingName("w-us-dfw", 1)).toBe("w-us-dfw-net-1");
+  expect(deploymentOfBinding(bindingName("w-net-0-dfw", 15))).toBe("w-net-0-dfw");
+  expect(deploymentOfBinding("w-us-dfw-net")).toBeUndefined();
 });

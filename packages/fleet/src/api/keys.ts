@@ -62,6 +62,11 @@ export function bindingName(deployment: string, at: number): string {
   return `${deployment}-net-${at}`;
 }
 
+/** The deployment of a binding. `undefined`: the binding is of no deployment. */
+export function deploymentOfBinding(binding: string): string | undefined {
+  return /^(.+)-net-[0-9]+$/.exec(binding)?.[1];
+}
+
 export function claimName(instance: string): string {
   return `instance-${instance}`;
 }

@@ -1,5 +1,5 @@
 /** The controller of WorkloadDeployments: creates, rolls and removes Instances, one at a time. */
-import { createObjectReconciler, type Host, type Intent } from "@berth/host";
+import { createObjectReconciler, type Host, type Intent, type ObjectDecision } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import {
   type Change,
@@ -12,10 +12,12 @@ import {
   toOwner,
   watchFor,
 } from "@berth/runtime";
+import { deploymentOfBinding, gates } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
 import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
 import type { FleetSpec } from "../fleet/document.ts";
+import { gatesOf } from "../instance/tiers.ts";
 import type { Creation } from "../network/addresses.ts";
 import type { NetworkDecision } from "../network/decide.ts";
 import { by, type Caches } from "./caches.ts";
@@ -26,6 +28,8 @@ import { OwnCreations, UNSEEN_MS } from "./own-creations.ts";
 
 /** Changes of Instances within this time are one status of their deployment, ms. */
 export const COALESCE_MS = 100;
+/** Until the next look while a cache is not complete, ms. The end of its first list is no event. */
+export const UNREAD_RECHECK_MS = 2_000;
 
 export interface DeploymentsOptions {
   readonly host: Host;
@@ -44,22 +48,23 @@ interface Memory {
   refusal?: string | undefined;
   /** Uids of Instances that Berth has deleted, until the cache no longer has them. */
   readonly deleted: Set<string>;
-  wasNetworkReady: boolean;
+  /** What the network step came to, as text. */
+  network?: string;
 }
 
 export function addDeploymentController(options: DeploymentsOptions): Controller {
   const { host, spec, caches, quota, network, metrics, recheck } = options;
   const { client, clock, cluster, events, runtime } = host;
-  const { deployments, networking } = caches;
+  const { deployments, networking: { bindings, ...networking } = {} } = caches;
   const memories = new Map<string, Memory>();
   const made = new OwnCreations(caches.instances, clock);
   const memoryOf = (deployment: WorkloadDeployment): Memory => {
     const id = toKeyText(keyOf(cluster, deployment));
-    const memory = memories.get(id) ?? { deleted: new Set(), wasNetworkReady: true };
+    const memory = memories.get(id) ?? { deleted: new Set() };
     memories.set(id, memory);
     return memory;
   };
-  const reconcile = createObjectReconciler<WorkloadDeployment, unknown, Decision>({
+  const reconcile = createObjectReconciler<WorkloadDeployment, unknown, ObjectDecision>({
     resource: workloadDeployments,
     objects: deployments,
     client,
@@ -67,18 +72,20 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
     events,
     action: "RunDeployment",
     decide(deployment) {
-      if (!caches.instances.synced) return undefined;
-      const found = network.of(deployment);
-      if (found === undefined) return undefined;
-      const { namespace = "", uid = "" } = deployment.metadata ?? {};
+      const { namespace = "", uid = "", deletionTimestamp } = deployment.metadata ?? {};
+      // What is deleted needs no network: it goes also while the networks are not known.
+      const found = network.of(deployment) ?? (deletionTimestamp === undefined ? undefined : UNKNOWN_NETWORK);
+      if (!caches.instances.synced || found === undefined) return { recheckAfterMs: UNREAD_RECHECK_MS };
       const memory = memoryOf(deployment);
       const { refusal, deleted } = memory;
       const owned = caches.instances
         .byIndex(by.deployment, uid)
         .filter(({ metadata }) => metadata?.namespace === namespace);
-      if (found.ready && !memory.wasNetworkReady)
-        for (const instance of owned) recheck(keyOf(cluster, instance));
-      memory.wasNetworkReady = found.ready;
+      // No event tells an Instance that its network is ready, or has failed.
+      const step = JSON.stringify([found.ready, found.blocked]);
+      if (step !== memory.network)
+        for (const instance of owned.filter(awaitsNetwork)) recheck(keyOf(cluster, instance));
+      memory.network = step;
       const present = new Set(owned.map(({ metadata }) => metadata?.uid));
       for (const one of deleted) if (!present.has(one)) deleted.delete(one);
       const isGoing = deployment.metadata?.deletionTimestamp !== undefined;
@@ -117,10 +124,16 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   const { kind, group } = workloadDeployments;
   const ofOwner = toOwner({ cluster, kind, group });
   const all = (): readonly ObjectKey[] => [...deployments.list()].map((it) => keyOf(cluster, it));
+  const ofBinding = ({ object: { metadata = {} } }: Change<KubeObject>): readonly ObjectKey[] => {
+    const name = deploymentOfBinding(metadata.name ?? "");
+    return name === undefined ? [] : [{ cluster, namespace: metadata.namespace ?? "", name }];
+  };
   const sources: Source<ObjectKey>[] = [
     watchFor({ informer: caches.instances, map: ofOwner, immediate: movesOn }),
+    // There is one for each deployment: all others have nothing to do with it.
+    ...(bindings ? [watchFor<KubeObject>({ informer: bindings, map: ofBinding })] : []),
     // Few of them, and they change seldom.
-    ...Object.values(networking ?? {}).map((informer) => watchFor<KubeObject>({ informer, map: all })),
+    ...Object.values(networking).map((informer) => watchFor<KubeObject>({ informer, map: all })),
   ];
   const controller = runtime.addController<WorkloadDeployment>({
     name: "workload-deployments",
@@ -133,7 +146,15 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   return controller;
 }
 
-type Decision = DeploymentDecision & { readonly intents: readonly Intent[] };
+const UNKNOWN_NETWORK: NetworkDecision = {
+  ready: false,
+  blocked: { reason: "NetworkProvisioning", message: "Berth has not read the networks of this cluster" },
+  create: [],
+};
+
+function awaitsNetwork(instance: Instance): boolean {
+  return gatesOf(instance).some(({ name }) => name === gates.network);
+}
 
 function isNewSpec(change: Change<KubeObject>): boolean {
   return change.type === "updated" && change.old.metadata?.generation !== change.object.metadata?.generation;

@@ -1,5 +1,5 @@
 /** The controller of Workloads: one deployment for each city of each placement, and the sum of their statuses. */
-import { createObjectReconciler, type Host, type Intent } from "@berth/host";
+import { createObjectReconciler, type Host, type Intent, type ObjectDecision } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import {
   type Change,
@@ -13,7 +13,7 @@ import {
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
 import { decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, type Caches, networkKey } from "./caches.ts";
-import { COALESCE_MS } from "./deployments.ts";
+import { COALESCE_MS, UNREAD_RECHECK_MS } from "./deployments.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 import type { NetworkStep } from "./network-step.ts";
@@ -30,8 +30,7 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking } = caches;
   const all = runtime.informer(workloads);
-  const made = new OwnCreations(deployments, clock);
-  const reconcile = createObjectReconciler<Workload, unknown, Decision>({
+  const reconcile = createObjectReconciler<Workload, unknown, ObjectDecision>({
     resource: workloads,
     objects: all,
     client,
@@ -39,14 +38,10 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
     events,
     action: "PlaceWorkload",
     decide(workload) {
-      const cities = network.cities();
-      if (!deployments.synced || cities === undefined) return undefined;
-      const { namespace = "", uid = "" } = workload.metadata ?? {};
-      const owned = deployments
-        .byIndex(by.workload, uid)
-        .filter(({ metadata }) => metadata?.namespace === namespace);
-      const isGoing = workload.metadata?.deletionTimestamp !== undefined;
-      const unseen = isGoing ? made.of(workload) : [];
+      const { namespace = "", uid = "", deletionTimestamp } = workload.metadata ?? {};
+      // What is deleted needs no city: it goes also while the networks are not known.
+      const cities = network.cities() ?? (deletionTimestamp === undefined ? undefined : []);
+      if (!deployments.synced || cities === undefined) return { recheckAfterMs: UNREAD_RECHECK_MS };
       const decision = decideWorkload({
         workload,
         deployments: [...owned, ...unseen],
@@ -98,8 +93,6 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
     reconcile: metrics.measured("workload", reconcile),
   });
 }
-
-type Decision = WorkloadDecision & { readonly intents: readonly Intent[] };
 
 function toIntents({ finalizers, create, patch, delete: gone, status }: WorkloadDecision): readonly Intent[] {
   const available = findCondition(status?.conditions, "Available");
