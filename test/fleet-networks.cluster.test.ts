@@ -3,7 +3,15 @@
  * network controllers, through the real API server.
  */
 import { type Instance, workloads } from "@berth/fleet";
-import { clusterRoleBindings, clusterRoles, customResourceDefinitions, type KubeClient } from "@berth/kube";
+import {
+  clusterRoleBindings,
+  clusterRoles,
+  customResourceDefinitions,
+  type KubeClient,
+  type Pod,
+  pods,
+  serviceAccounts,
+} from "@berth/kube";
 import { type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { locations, networkBindings, networks } from "../packages/fleet/src/api/networking.ts";
@@ -15,6 +23,7 @@ import {
   createWorkload,
   type FleetWorld,
   fleetWorld,
+  issueToken,
   lookAt,
   nameOf,
   uidOf,
@@ -220,6 +229,28 @@ it("A18 R16 H7 has Instances without a Location, which start when it comes, and 
   const both = await seen.running("w-us-ord-0", "w-us-ord-1");
   expect(both.map(uidOf)).toContain(uidOf(first));
   expect((await seen.all(networkBindings)).map(nameOf)).toEqual(["w-us-ord-net-0"]);
+});
+
+it("A24 lets a program with Berth's token run no pod with another account", async () => {
+  const namespace = await aNamespace("thief");
+  await using thief = cluster.connect({
+    user: { name: "thief", groups: [], token: await issueToken(client) },
+  });
+  const owner = { apiVersion: "compute.datumapis.com/v1alpha", kind: "Instance", name: "a", uid: "u" };
+  const make = (more: object) =>
+    thief.create(
+      pods,
+      {
+        metadata: { namespace, name: "a", ownerReferences: [{ ...owner, controller: true }] },
+        spec: { containers: [{ name: "a", image: "registry.test/a:1" }], ...more },
+      } as Pod,
+      { dryRun: true },
+    );
+  await client.create(serviceAccounts, { metadata: { namespace, name: "admin" } });
+  await make({});
+  await patiently(() =>
+    expect(make({ serviceAccountName: "admin" })).rejects.toThrow(/Berth's account may not/),
+  );
 });
 
 it("8.8 deletes a Workload while networks are not served, and places another one once they are", async () => {

@@ -215,7 +215,8 @@ async function install(client: KubeClient, config: string): Promise<void> {
   }
 }
 
-async function issueToken(client: KubeClient): Promise<string> {
+/** Of Berth's account. */
+export async function issueToken(client: KubeClient): Promise<string> {
   const of = { namespace: NAME, name: NAME };
   const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
   const answer = await client.create(serviceAccounts, request, { subresource: "token", ...of });

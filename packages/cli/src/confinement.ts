@@ -190,8 +190,8 @@ export function confinement({
 }
 
 /**
- * CEL: is it the pod of an Instance, without rights on its node? Other admission may have added containers to it, so the
- * policy does not compare whole pods.
+ * CEL: is it the pod of an Instance, without rights on its node, and with no account but that of its namespace? Other
+ * admission may have added containers to it, so the policy does not compare whole pods.
  */
 function isInstance(): string {
   const { group, kind } = instances;
@@ -201,6 +201,7 @@ function isInstance(): string {
     'request.resource.resource == "pods"',
     `${list(NOW, "metadata.ownerReferences")}.exists(o, o.apiVersion.startsWith("${group}/") && o.kind == "${kind}" && o.?controller.orValue(false))`,
     ...["hostNetwork", "hostPID", "hostIPC"].map((it) => `!${field(NOW, `spec.${it}`)}.orValue(false)`),
+    `${field(NOW, "spec.serviceAccountName")}.orValue("default") == "default"`,
     all("containers", unprivileged),
     all("initContainers", unprivileged),
     all("volumes", "!has(c.hostPath)"),
