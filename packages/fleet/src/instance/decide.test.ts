@@ -1,3 +1,4 @@
+import { toTime } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { labels } from "../api/keys.ts";
 import { decideInstance } from "./decide.ts";
@@ -136,6 +137,7 @@ describe("the gate Quota", () => {
   it.each<[string, QuotaSeen]>([
     ["H13 ends", claimed(aClaim({ granted: "True/QuotaAvailable", terminating: true }))],
     ["is gone", { is: "read", project: "web", claim: { is: "none" } }],
+    ["was not read", { is: "read", project: "web", claim: { is: "unknown", because: "" } }],
     ["is denied by now", claimed(aClaim({ granted: "False/QuotaExceeded" }))],
   ])("stays when the claim of the stored grant %s", (_, quota) => {
     expect(gated(1, quota).gates).toBeUndefined();
@@ -267,6 +269,15 @@ it("a provider that flips ten times a second causes two writes a second at most"
   expect(cell.requests.length).toBeLessThanOrEqual(21);
 });
 
+it("an Instance that is down is shown so at once when the clock that wrote Ready is ahead", () => {
+  const ready = condition("Ready=True/Available", { lastTransitionTime: toTime(BORN + 60_000) });
+  const texts = conditions([...runs.slice(0, 2), "Available=False/Stopped"]);
+  const cell = new Cell(anInstance({ gates: [], conditions: [...texts, ready] }), "external");
+  cell.quota = off;
+  cell.settle();
+  expect(cell.ready()).toBe("False/Stopped");
+});
+
 it("item 4: Available is believed without a pod", () => {
   const cell = new Cell(anInstance({ gates: [], conditions: conditions(runs.slice(0, 3)) }), "external");
   cell.settle();
@@ -353,6 +364,15 @@ describe("an Instance that is being deleted", () => {
     cell.quota = { is: "unresolvable", message: "namespace ns-u names no project" };
     expect(cell.settle()).toEqual(["finalizers"]);
     const message = "namespace ns-u names no project. A claim of this Instance may be left over";
+    expect(cell.news).toEqual([{ type: "Warning", reason: "QuotaClaimOrphaned", message }]);
+  });
+
+  it("is let go with a Warning when quota was switched off after its grant", () => {
+    const cell = deleted({ conditions: conditions([GRANTED]) });
+    cell.pod = undefined;
+    cell.quota = off;
+    expect(cell.settle()).toEqual(["finalizers"]);
+    const message = "no quota service is configured. A claim of this Instance may be left over";
     expect(cell.news).toEqual([{ type: "Warning", reason: "QuotaClaimOrphaned", message }]);
   });
 

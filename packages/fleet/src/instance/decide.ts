@@ -98,7 +98,7 @@ function openGates({ instance, network, quota: seen }: InstanceView, quota: Quot
   const isGranted =
     stored?.status === "True" &&
     stored.observedGeneration === (instance.metadata?.generation ?? 0) &&
-    (quota.condition?.status ?? "True") === "True" &&
+    quota.condition?.status === "True" &&
     quota.claim === undefined;
   const left = remaining(instance, network, isGranted);
   const needsFinalizer =

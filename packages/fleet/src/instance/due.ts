@@ -54,7 +54,8 @@ export function coalesceMs(view: InstanceView, next: InstanceStatus): number | u
   const before = findCondition(stored, "Ready");
   if (before?.status === "True") {
     const leftMs = (fromTime(before.lastTransitionTime) ?? -Infinity) + FLIP_MS - nowMs;
-    return ready?.status !== "True" && leftMs > 0 ? leftMs : undefined;
+    // A longer wait is that of another clock: an Instance that is down must not look Ready for so long.
+    return ready?.status !== "True" && leftMs > 0 && leftMs <= FLIP_MS ? leftMs : undefined;
   }
   const isNews = findCondition(stored, "QuotaGranted")?.status !== granted?.status;
   if (provider.is !== "pods" || isNews || !STARTING.has(ready?.reason ?? "")) return undefined;

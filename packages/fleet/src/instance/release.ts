@@ -1,4 +1,5 @@
 /** Takes an Instance down that is being deleted: its pod, then its claim, then the finalizers of Berth. Pure. */
+import { findCondition } from "@berth/runtime";
 import { finalizers } from "../api/keys.ts";
 import type { PodDecision } from "../pods/decide.ts";
 import { isClaimOf } from "./claim.ts";
@@ -22,13 +23,15 @@ export function decideRelease(view: InstanceView, down: PodDecision | undefined)
 
 /** `undefined`: it is gone, or it never was. */
 function releaseClaim({ instance, quota, source, nowMs }: InstanceView): InstanceDecision | undefined {
-  if (quota.is === "off") return undefined;
+  if (quota.is === "off") {
+    const granted = findCondition(instance.status?.conditions, "QuotaGranted");
+    return granted?.status === "True" && granted.reason !== "QuotaDisabled"
+      ? orphaned("no quota service is configured")
+      : undefined;
+  }
   const recheckAfterMs = lookEveryMs(instance, nowMs);
   if (quota.is === "failed") return { recheckAfterMs, waitsFor: quota.message };
-  if (quota.is === "unresolvable") {
-    const message = `${quota.message}. A claim of this Instance may be left over`;
-    return { finalizers: [], news: [{ type: "Warning", reason: "QuotaClaimOrphaned", message }] };
-  }
+  if (quota.is === "unresolvable") return orphaned(quota.message);
   const { claim } = quota;
   if (claim.is === "unknown") return { recheckAfterMs, waitsFor: claim.because };
   if (claim.is === "none" || !isClaimOf(claim.value, instance, source)) return undefined;
@@ -38,4 +41,9 @@ function releaseClaim({ instance, quota, source, nowMs }: InstanceView): Instanc
     recheckAfterMs,
     waitsFor: "The end of the claim",
   };
+}
+
+function orphaned(why: string): InstanceDecision {
+  const message = `${why}. A claim of this Instance may be left over`;
+  return { finalizers: [], news: [{ type: "Warning", reason: "QuotaClaimOrphaned", message }] };
 }
