@@ -46,10 +46,12 @@ export class Quota {
     this.#looks.delete(uid);
   }
 
-  /** Is the quota service for this namespace known not to work? */
+  /** Can no claim of this namespace be granted now: its project is not known, or the quota service does not work? */
   isDown(namespace: string): boolean {
+    const { claims } = this.#options;
+    if (claims === undefined) return false;
     const owner = this.#ownerOf(namespace);
-    return !("is" in owner) && this.#options.claims?.isDown(owner.project) === true;
+    return "is" in owner || claims.isDown(owner.project);
   }
 
   /** Reads past the cache only when a look is due: see `lookEveryMs`. */
@@ -155,8 +157,8 @@ function isWaiting({ metadata = {}, spec }: Instance): boolean {
 /** Is the answer later than what the cache has now? @param then what the cache had when the answer came. */
 function isLater(answer: QuotaSeen, then: string, cached: QuotaSeen): boolean {
   const now = versionIn(cached);
-  // No failure takes back a grant that the watch has shown.
-  if (answer.is === "failed") return !isGranted(cached);
+  // No failure takes back a grant that the watch has shown, and a change that it shows later is the answer.
+  if (answer.is === "failed") return now === then && !isGranted(cached);
   return now === then || (compareResourceVersions(versionIn(answer), now) ?? -1) > 0;
 }
 

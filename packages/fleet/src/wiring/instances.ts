@@ -121,8 +121,13 @@ export function addInstanceController(options: InstancesOptions): Controller {
         return isLeft ? { recheckAfterMs: SWEEP_AGAIN_MS } : undefined;
       }
       const { uid = "" } = instance.metadata ?? {};
-      if (memories.get(id)?.uid !== uid) memories.set(id, { uid, firstSeenMs: clock.now() });
-      let seen = await quota.see(instance, signal);
+      const known = memories.get(id)?.uid;
+      if (known !== uid) {
+        // A new Instance may have the name of another one before its deletion was looked at.
+        if (known !== undefined) quota.forget(known);
+        memories.set(id, { uid, firstSeenMs: clock.now() });
+      }
+      let seen = await quota.see(instance, context.signal);
       let decision = decideInstance(view(instance, seen));
       const { claim } = decision;
       if (claim !== undefined) {
