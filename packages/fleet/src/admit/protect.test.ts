@@ -20,7 +20,7 @@ const object = {
     name: "web-us-dfw-0",
     labels: { "compute.datumapis.com/instance-index": "0", app: "web" },
     annotations: { "berth.dev/ordinal-start": "0" },
-    finalizers: ["a"],
+    finalizers: ["a", "quota.compute.datumapis.com/claim-cleanup"],
     ownerReferences: [{ name: "web" }],
   },
   spec: { runtime: {} },
@@ -29,7 +29,8 @@ const withMetadata = (change: object): object => ({ ...object, metadata: { ...ob
 
 const updates = {
   spec: { ...object, spec: { runtime: { sandbox: {} } } },
-  finalizers: withMetadata({ finalizers: [] }),
+  finalizers: withMetadata({ finalizers: ["b", "quota.compute.datumapis.com/claim-cleanup"] }),
+  "own finalizer": withMetadata({ finalizers: ["a"] }),
   owners: withMetadata({ ownerReferences: undefined }),
   "own label": withMetadata({
     labels: { ...object.metadata.labels, "compute.datumapis.com/instance-index": "1" },
@@ -66,7 +67,15 @@ const ACTS = [
   "scale",
 ] as const;
 const FREE = ["free label", "free annotation", "nothing"] as const;
-const ANY_METADATA = ["finalizers", "owners", "own label", "lost label", "own annotation", ...FREE] as const;
+const ANY_METADATA = [
+  "finalizers",
+  "own finalizer",
+  "owners",
+  "own label",
+  "lost label",
+  "own annotation",
+  ...FREE,
+] as const;
 
 describe("3.3 an Instance", () => {
   const cases: readonly (readonly [User, ...allowed: readonly Act[]])[] = [

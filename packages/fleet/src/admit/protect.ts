@@ -5,6 +5,7 @@
 import { celText, celTexts } from "@berth/host";
 import type { MatchCondition } from "@berth/kube";
 import { type AdmissionRequest, isSameData } from "@berth/runtime";
+import { finalizers } from "../api/keys.ts";
 import { instances } from "../api/workload.ts";
 import type { Identities } from "../fleet/document.ts";
 import { Field } from "./field.ts";
@@ -60,13 +61,12 @@ function ownMetadata(object: Field | undefined, isProvider: boolean): unknown {
       .items()
       .map(({ value }) => value)
       .toArray(),
-    isProvider
-      ? undefined
-      : metadata
-          ?.get("finalizers")
-          .items()
-          .map(({ value }) => value)
-          .toArray(),
+    metadata
+      ?.get("finalizers")
+      .items()
+      .map(({ value }) => value)
+      .filter((it) => !isProvider || OURS.has(it))
+      .toArray(),
     ...["labels", "annotations"].map((name) => {
       const map = metadata?.get(name);
       const own = map?.keys.filter((key) => OWN_KEY.test(key)).map((key) => [key, map.key(key).value]);
@@ -74,6 +74,9 @@ function ownMetadata(object: Field | undefined, isProvider: boolean): unknown {
     }),
   ];
 }
+
+/** Without them an Instance would go before its claim. */
+const OURS: ReadonlySet<unknown> = new Set(Object.values(finalizers));
 
 const OWN_KEY = /^(?:[^/]*\.)?(?:compute\.datumapis\.com|berth\.dev)\//;
 
