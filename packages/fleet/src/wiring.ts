@@ -88,7 +88,8 @@ function addAdmission(host: Host, spec: FleetSpec, network: NetworkStep): void {
     self,
     networking: () => network.state !== "off",
     cities: () => network.cities(),
-    policy: {},
+    // Until Berth knows its own name, what protects Instances stays as it is.
+    policy: self === undefined ? { isReading: true } : {},
   });
   let current = inForce(undefined);
   const handle = host.review({
