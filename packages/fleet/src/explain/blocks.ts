@@ -20,7 +20,7 @@ export interface Block {
 type Said = Pick<Block, "reason" | "message"> & { readonly lastTransitionTime?: string };
 
 /** Conditions of deployments and Workloads that, when False, say why something does not run. */
-const TELLING = ["Available", "Progressing", "ReplicasReady"];
+const TELLING: ReadonlySet<string> = new Set(["Available", "Progressing", "ReplicasReady"]);
 
 /** The block with the highest rank; the first of equals. Give those of Instances first: they say the most. */
 export function worstBlock(blocks: readonly Block[]): Block | undefined {
@@ -71,7 +71,7 @@ function parentBlocks(parent: Workload | WorkloadDeployment): readonly Block[] {
   const about = aboutOf(spec !== undefined && "cityCode" in spec ? "WorkloadDeployment" : "Workload", parent);
   return (status?.conditions ?? [])
     .filter(({ type, status: is }) =>
-      type === "DeploymentConflict" ? is === "True" : is === "False" && TELLING.includes(type),
+      type === "DeploymentConflict" ? is === "True" : is === "False" && TELLING.has(type),
     )
     .map((condition) => blockOf(condition, { about, rank: rankOf(condition.reason), object: parent }));
 }

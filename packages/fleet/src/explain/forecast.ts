@@ -126,7 +126,7 @@ function playDeployment(
   const alive = owned.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
   const present = new Map(alive.map((it) => [nameOf(it), it]));
   const steps: InstanceStep[] = [];
-  while (budget.left-- > 0) {
+  for (; budget.left > 0; budget.left -= 1) {
     const decision = decideDeployment({
       deployment,
       instances: [...present.values()],

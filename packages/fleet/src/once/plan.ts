@@ -35,15 +35,18 @@ export function readWorkloads(
 ): { readonly given: readonly GivenWorkload[]; readonly faults: readonly Fault[] } {
   const { documents, problems } = readYaml(text);
   const given: GivenWorkload[] = [];
-  const faults: Fault[] = problems.map((problem) => ({
-    ...problem,
+  const faults: Fault[] = problems.map(({ line, column, message }) => ({
     file,
+    line,
+    column,
     severity: "error",
     reason: configReasons.NotYaml,
+    message,
   }));
   for (const yaml of documents.flatMap((it) => itemsOf(it, list))) {
     const parsed = schema.safeParse(yaml.value);
-    if (!parsed.success) faults.push(...faultsOfDocument(parsed.error, yaml).map((it) => ({ ...it, file })));
+    if (!parsed.success)
+      for (const fault of faultsOfDocument(parsed.error, yaml)) faults.push({ ...fault, file });
     else {
       const { metadata, spec } = parsed.data;
       // The schema has checked the spec; the API server checks more of the metadata.
@@ -73,13 +76,11 @@ export async function planWorkload(
   });
   if (faults.length > 0)
     return {
-      faults: faults.map(({ field, message, type }) => ({
-        file,
-        ...yaml.positionOf(pathOf(field)),
-        severity: "error",
-        reason: `FieldValue${type}`,
-        message: `${field}: ${message}`,
-      })),
+      faults: faults.map(({ field, message, type }): Fault => {
+        const { line, column } = yaml.positionOf(pathOf(field));
+        const reason = `FieldValue${type}`;
+        return { file, line, column, severity: "error", reason, message: `${field}: ${message}` };
+      }),
     };
   const { uid = "new", ...ofServer } = stored?.metadata ?? {};
   const merged = { ...object, metadata: { ...ofServer, ...object.metadata, uid } };

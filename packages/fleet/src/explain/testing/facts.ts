@@ -47,12 +47,8 @@ export function instancesIn(deployment: WorkloadDeployment, states: string): rea
   return states.split(" ").flatMap((state, at) => {
     if (state === "x" || state === "") return [];
     const instance = anInstance(deployment, at, state as State);
-    const metadata = {
-      ...instance.metadata,
-      namespace: "default",
-      creationTimestamp: "2026-01-01T00:00:00Z",
-    };
-    return { ...instance, metadata };
+    const metadata = Object.assign({ creationTimestamp: "2026-01-01T00:00:00Z" }, instance.metadata);
+    return Object.assign(instance, { metadata });
   });
 }
 
