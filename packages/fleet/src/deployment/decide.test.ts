@@ -111,7 +111,7 @@ describe("a roll", () => {
     const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "Ro")];
     const held = decide({ instances, isQuotaReachable: false });
     expect(held.delete).toBeUndefined();
-    expect(held.recheckAfterMs).toBe(15_000);
+    expect(held.recheckAfterMs).toBe(2_000);
     expect(held.status?.conditions?.map(({ type, status, reason }) => `${type} ${status} ${reason}`)).toEqual(
       [
         "Available True StableInstanceFound",

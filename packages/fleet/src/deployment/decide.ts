@@ -48,8 +48,8 @@ export interface DeploymentDecision {
   readonly recheckAfterMs?: number | undefined;
 }
 
-/** Until the next look at the quota service, when a roll waits for it. An event usually comes first. */
-const HELD_RECHECK_MS = 15_000;
+/** Until the next look when a roll waits for the quota service, ms. It takes no request. */
+const HELD_RECHECK_MS = 2_000;
 
 const settled: DeploymentDecision = Object.freeze({ actions: [], findings: [] });
 
