@@ -258,6 +258,9 @@ export class FleetWorld {
   /** A running Instance is shown as down only when its pod is not Ready: an outage of quota changes nothing. */
   #checkReady(before: Instance, after: Instance): void {
     const { name = "", uid } = after.metadata ?? {};
+    const hadGrant = isConditionTrue(before.status?.conditions, "QuotaGranted");
+    if (!isGated(before) && hadGrant && !isConditionTrue(after.status?.conditions, "QuotaGranted"))
+      this.violations.push(`${name} runs, and its grant is shown as lost`);
     const pod = this.life.cacheOf(pods).get({ name });
     const isOurs = pod?.metadata?.ownerReferences?.some((it) => it.uid === uid) === true;
     const isUp = isOurs && pod?.metadata?.deletionTimestamp === undefined && isReady(pod);
