@@ -24,8 +24,10 @@ export class NetworkStep {
   get state(): "on" | "off" | "unknown" {
     const { networking } = this.#caches;
     if (networking === undefined) return "off";
-    const { bindings } = networking;
-    if (!bindings.synced && bindings.absent && this.#spec.networking === "Auto") return "off";
+    const { synced, absent, refusal } = networking.bindings;
+    // A server that refuses the question may have networks: a new one refuses all until it has read its roles.
+    const isServed = synced || !absent || refusal !== undefined;
+    if (!isServed && this.#spec.networking === "Auto") return "off";
     return all(networking).every(({ synced, absent }) => synced && !absent) ? "on" : "unknown";
   }
 
