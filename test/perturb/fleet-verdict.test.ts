@@ -42,17 +42,23 @@ class Told extends ToldHistory {
 
   /** Of the template that is wanted now. */
   instance(ordinal: number, state: State = "R"): this {
-    return this.#put(anInstance(this.#deployment, ordinal, state), state.startsWith("D"));
+    return this.#put(anInstance(this.#deployment, ordinal, state));
+  }
+
+  /** Of the same name as the one before. */
+  another(ordinal: number): this {
+    const { metadata, ...rest } = anInstance(this.#deployment, ordinal);
+    return this.#put({ ...rest, metadata: { ...metadata, uid: `another-${ordinal}` } });
   }
 
   waiting(ordinal: number): this {
-    return this.#put(gated(anInstance(this.#deployment, ordinal, "N"), "Quota"), false);
+    return this.#put(gated(anInstance(this.#deployment, ordinal, "N"), "Quota"));
   }
 
   /** Its deletion begins. */
   deleted(ordinal: number): this {
     const last = this.#last(instances, `w-us-dfw-${ordinal}`) as Instance;
-    return this.#put({ ...last, metadata: { ...last.metadata, deletionTimestamp: GOING } }, false);
+    return this.#put({ ...last, metadata: { ...last.metadata, deletionTimestamp: GOING } });
   }
 
   gone(resource: Resource, name: string): this {
@@ -98,9 +104,9 @@ class Told extends ToldHistory {
     return forbiddenOfFleet(this.entries, { ...trial, writes: this.#writes, ended: this.#ended }).join("\n");
   }
 
-  #put(object: Instance, isStory: boolean): this {
+  #put(object: Instance): this {
     const name = object.metadata?.name ?? "";
-    return this.note(instances, { name, object, by: isStory ? "story" : "controller" });
+    return this.note(instances, { name, object, by: "controller" });
   }
 
   #last(resource: Resource, name: string): KubeObject {
@@ -125,7 +131,7 @@ describe("a Workload", () => {
     ],
     ["loses what it no longer wants at once", two().wants(0).deleted(1).deleted(0), RIGHT],
     ["keeps what it wants", two().deleted(1), /w-us-dfw-1 was deleted and was right/],
-    ["keeps what it wants after a roll", rolling().instance(1).deleted(1), /was deleted and was right/],
+    ["keeps what it wants after a roll", rolling().another(1).deleted(1), /was deleted and was right/],
     ["is followed", two().wants(3), RIGHT],
     ["is not followed to what it never asked for", two().wants(3, "x", false), /what no Workload asks for/],
     ["shows an Instance as down with its pod", two().instance(1, "N"), RIGHT],
