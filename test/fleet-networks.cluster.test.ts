@@ -8,7 +8,6 @@ import {
   clusterRoles,
   customResourceDefinitions,
   type KubeClient,
-  type Pod,
   pods,
   serviceAccounts,
 } from "@berth/kube";
@@ -243,7 +242,7 @@ it("A24 lets a program with Berth's token run no pod with another account", asyn
       {
         metadata: { namespace, name: "a", ownerReferences: [{ ...owner, controller: true }] },
         spec: { containers: [{ name: "a", image: "registry.test/a:1" }], ...more },
-      } as Pod,
+      },
       { dryRun: true },
     );
   await client.create(serviceAccounts, { metadata: { namespace, name: "admin" } });
