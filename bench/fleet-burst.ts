@@ -2,18 +2,17 @@
  * Many Instances at once, in deployments of 20: from the creation of their Workloads to the last one that is Available.
  * Beside it a loop sends the same requests, which it takes from the audit log. Requests and CPU of each at several sizes.
  */
-import type { ClusterSnapshot } from "@berth/testcluster";
 import { receivedAt } from "./audit.ts";
-import { captureLanes, runLoop } from "./fleet-loop.ts";
+import { captureLanes, type Lanes, runLoop } from "./fleet-loop.ts";
 import {
   areReady,
   CITIES,
   createWorkload,
-  type FleetStage,
   isWrite,
   ofAudit,
   PER_CITY,
   requestsSince,
+  startFleetStage,
   textOf,
   waitForWorkloads,
 } from "./fleet-stage.ts";
@@ -34,11 +33,12 @@ const FLAT = 1.2;
 /** What has not become Available within it is left out, and said. Milliseconds. */
 const TIMEOUT_MS = 1_200_000;
 
-export async function benchFleetBurst(
-  stage: FleetStage,
-  { sizes, rounds, onProgress }: FleetBurstOptions,
-): Promise<readonly Figure[]> {
-  const empty = await stage.cluster.snapshot();
+/** Each run has a new cluster. */
+export async function benchFleetBurst({
+  sizes,
+  rounds,
+  onProgress,
+}: FleetBurstOptions): Promise<readonly Figure[]> {
   const ascending = sizes.map((size) => Math.ceil(size / PER_CITY) * PER_CITY).toSorted((a, b) => a - b);
   const main = ascending.includes(BUDGET_SIZE) ? BUDGET_SIZE : Math.min(...ascending);
   const bursts: Burst[] = [];
@@ -46,13 +46,15 @@ export async function benchFleetBurst(
   for (const size of ascending) {
     if (size !== main) {
       onProgress(`${size} Instances at once`);
-      bursts.push(await burst(stage, { size, empty, withLoop: false }));
+      bursts.push((await burst(size)).measured);
       continue;
     }
     const all: Burst[] = [];
     for (let round = 1; round <= rounds; round++) {
       onProgress(`${size} Instances at once, and the loop, round ${round} of ${rounds}`);
-      all.push(await burst(stage, { size, empty, withLoop: true }));
+      const { measured, lanes } = await burst(size);
+      await using stage = await startFleetStage({ runsPods: true });
+      all.push({ ...measured, loopSeconds: await runLoop(stage, lanes) });
     }
     bursts.push(...all.slice(0, 1));
     figures.push(toRatio(all));
@@ -73,46 +75,38 @@ interface Burst {
   readonly loopSeconds?: number;
 }
 
-async function burst(
-  stage: FleetStage,
-  { size, empty, withLoop }: { size: number; empty: ClusterSnapshot; withLoop: boolean },
-): Promise<Burst> {
+/** @returns also what Berth sent. */
+async function burst(size: number): Promise<{ readonly measured: Burst; readonly lanes: Lanes }> {
+  await using stage = await startFleetStage({ runsPods: true });
   const { cluster, raw } = stage;
-  const { lanes, ...measured } = await (async () => {
-    await using berth = await stage.startBerth({ quota: false });
-    const cpuBefore = await berth.cpuMs();
-    const mark = await cluster.audit.mark();
-    const perWorkload = CITIES.length * PER_CITY;
-    for (let at = 0; at * perWorkload < size; at++) {
-      const cities = CITIES.slice(0, Math.ceil((size - at * perWorkload) / PER_CITY));
-      await raw.send(createWorkload(`burst-${at}`, { cities, perCity: PER_CITY }));
-    }
-    await waitForWorkloads(stage, berth, { is: (all) => areReady(all, size), timeoutMs: TIMEOUT_MS });
-    const cpuMs = (await berth.cpuMs()) - cpuBefore;
-    const requests = (await requestsSince(stage, berth, mark)).filter(({ verb }) => verb !== "watch");
-    const created = { verb: "create", resource: ofAudit.workloads, userAgent: raw.userAgent };
-    const [first] = await cluster.audit.entriesSince(mark, created);
-    // The second status of an Instance without quota says that it is Available.
-    const statuses = requests.filter(
-      (it) => it.resource === ofAudit.instances && it.subresource === "status" && it.code === 200,
-    );
-    const byName = [...Map.groupBy(statuses, ({ name }) => name).values()].filter((all) => all.length > 1);
-    const lastAt = byName.reduce((last, all) => Math.max(last, ...all.map(receivedAt)), 0);
-    return {
-      count: byName.length,
-      wanted: size,
-      seconds: (lastAt - (first === undefined ? Number.NaN : receivedAt(first))) / 1000,
-      requests: requests.length,
-      text: textOf(requests),
-      cpuMs,
-      lanes: withLoop ? await captureLanes(stage, requests.filter(isWrite)) : undefined,
-    };
-  })();
-  await cluster.restore(empty);
-  if (lanes === undefined) return measured;
-  const loopSeconds = await runLoop(stage, lanes);
-  await cluster.restore(empty);
-  return { ...measured, loopSeconds };
+  await using berth = await stage.startBerth({ quota: false });
+  const cpuBefore = await berth.cpuMs();
+  const mark = await cluster.audit.mark();
+  const perWorkload = CITIES.length * PER_CITY;
+  for (let at = 0; at * perWorkload < size; at++) {
+    const cities = CITIES.slice(0, Math.ceil((size - at * perWorkload) / PER_CITY));
+    await raw.send(createWorkload(`burst-${at}`, { cities, perCity: PER_CITY }));
+  }
+  await waitForWorkloads(stage, berth, { is: (all) => areReady(all, size), timeoutMs: TIMEOUT_MS });
+  const cpuMs = (await berth.cpuMs()) - cpuBefore;
+  const requests = (await requestsSince(stage, berth, mark)).filter(({ verb }) => verb !== "watch");
+  const created = { verb: "create", resource: ofAudit.workloads, userAgent: raw.userAgent };
+  const [first] = await cluster.audit.entriesSince(mark, created);
+  const statuses = requests.filter(
+    (it) => it.resource === ofAudit.instances && it.subresource === "status" && it.code === 200,
+  );
+  // The second status of an Instance without quota says that it is Available.
+  const available = [...Map.groupBy(statuses, ({ name }) => name).values()].filter((all) => all.length > 1);
+  const lastAt = available.reduce((last, all) => Math.max(last, ...all.map(receivedAt)), 0);
+  const measured = {
+    count: available.length,
+    wanted: size,
+    seconds: (lastAt - (first === undefined ? Number.NaN : receivedAt(first))) / 1000,
+    requests: requests.length,
+    text: textOf(requests),
+    cpuMs,
+  };
+  return { measured, lanes: await captureLanes(stage, requests.filter(isWrite)) };
 }
 
 function toRatio(bursts: readonly Burst[]): Figure {

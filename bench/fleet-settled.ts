@@ -21,6 +21,7 @@ import {
   CLAIMS,
   COMPUTE,
   createWorkload,
+  deleteWorkload,
   type FleetStage,
   isRead,
   isWrite,
@@ -68,7 +69,7 @@ const QUIET_MS = 5000;
 const TIMEOUT_MS = 600_000;
 const NAME = "settled";
 
-/** Has Berth run one Instance with a claim, on a stage with pods. */
+/** Has Berth run one Instance with a claim, on a stage with pods, and takes it away again. */
 export async function settleOne(stage: FleetStage): Promise<Settled> {
   const { client } = stage.cluster;
   await using _grants = await grantClaims(client, { budget: 1 });
@@ -83,13 +84,16 @@ export async function settleOne(stage: FleetStage): Promise<Settled> {
     if (item === undefined) throw new Error(`there is no ${resource.kind}`);
     return item;
   };
-  return {
+  const settled = {
     workload: await only(workloads),
     deployment: await only(workloadDeployments),
     instance: await only(instances),
     pod: await only(pods),
     claim: await only(resourceClaims),
   };
+  await stage.raw.send(deleteWorkload(NAME));
+  await waitForWorkloads(stage, berth, { is: (all) => all.length === 0, timeoutMs: TIMEOUT_MS });
+  return settled;
 }
 
 /** @param stage nothing runs pods there: they stay as they are. */

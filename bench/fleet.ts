@@ -22,13 +22,15 @@ export async function benchFleet(options: FleetOptions): Promise<readonly Figure
   const { settled, figures } = await (async () => {
     await using stage = await startFleetStage({ runsPods: true });
     onServer(JSON.parse(await stage.cluster.client.read("/version")).gitVersion);
-    const empty = await stage.cluster.snapshot();
     const one = await settleOne(stage);
-    await stage.cluster.restore(empty);
-    const life = await benchFleetLife(stage, { onProgress });
-    return { settled: one, figures: [...life, ...(await benchFleetBurst(stage, options))] };
+    return { settled: one, figures: await benchFleetLife(stage, { onProgress }) };
   })();
+  const bursts = await benchFleetBurst(options);
   await using stage = await startFleetStage({ runsPods: false });
   const count = Math.max(...sizes);
-  return [...figures, ...(await benchFleetSettled(stage, { ...options, settled, count, onProgress }))];
+  return [
+    ...figures,
+    ...bursts,
+    ...(await benchFleetSettled(stage, { ...options, settled, count, onProgress })),
+  ];
 }
