@@ -40,8 +40,15 @@ export function isCurrent({ metadata, spec }: Instance, template: InstanceTempla
  * or a known default equals none. The order of lists matters. Labels and annotations may be empty texts.
  */
 export function canonicalJson(value: unknown): string {
-  return JSON.stringify(canonical(value) ?? null);
+  const known = typeof value === "object" && value !== null ? texts.get(value) : undefined;
+  if (known !== undefined) return known;
+  const text = JSON.stringify(canonical(value) ?? null);
+  if (typeof value === "object" && value !== null) texts.set(value, text);
+  return text;
 }
+
+/** A Workload looks at the templates of all its deployments whenever one of them changes. Objects of a cache never do. */
+const texts = new WeakMap<object, string>();
 
 function withoutOurs(spec: InstanceSpec): Partial<InstanceSpec> {
   const { controller: _controller, location: _location, ...own } = spec;
