@@ -1,4 +1,5 @@
 /** A cell: deployments come from elsewhere, there are no webhooks, and neither networks nor quota need to exist. */
+import { deepStrictEqual } from "node:assert";
 import { instances, type WorkloadDeployment, workloadDeployments } from "@berth/fleet";
 import { type KubeClient, leases } from "@berth/kube";
 import { eventually, type TestCluster } from "@berth/testcluster";
@@ -30,7 +31,7 @@ beforeAll(async () => {
 
 let world: FleetWorld;
 afterEach(async () => {
-  expect(await world.refused()).toEqual([]);
+  deepStrictEqual(await world.refused(), []);
   await world[Symbol.asyncDispose]();
 });
 

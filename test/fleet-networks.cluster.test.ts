@@ -2,6 +2,7 @@
  * Workloads where networks are: Berth asks for bindings and addresses, and Instances wait for them. The test plays the
  * network controllers, through the real API server.
  */
+import { deepStrictEqual } from "node:assert";
 import { type Instance, workloads } from "@berth/fleet";
 import {
   clusterRoleBindings,
@@ -49,7 +50,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await berth[Symbol.asyncDispose]();
   await hands[Symbol.asyncDispose]();
-  expect(await world.refused()).toEqual([]);
+  deepStrictEqual(await world.refused(), []);
   await world[Symbol.asyncDispose]();
 });
 

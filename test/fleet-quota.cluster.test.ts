@@ -2,6 +2,7 @@
  * The quota gate, with its claims in another cluster than the Instances: reached by a kubeconfig through a proxy that
  * fails in ways the tests choose. The quota service is played by the test, through the real API server.
  */
+import { deepStrictEqual } from "node:assert";
 import { type Instance, workloads } from "@berth/fleet";
 import { type KubeClient, namespaces } from "@berth/kube";
 import {
@@ -55,7 +56,7 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  expect(await world.refused()).toEqual([]);
+  deepStrictEqual(await world.refused(), []);
   await world[Symbol.asyncDispose]();
   await proxy[Symbol.asyncDispose]();
 });

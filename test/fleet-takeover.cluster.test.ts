@@ -108,7 +108,10 @@ async function externalProvider(as: KubeClient): Promise<Actor> {
       const { templateHash, schedulingGates = [] } = instance.spec?.controller ?? {};
       if (schedulingGates.length > 0 || verdict(instance, "Available") === "True/Available") return;
       // Its own change brings it back here.
-      if (others.length === finalizers.length) return void (await finalizersTo([...finalizers, PROVIDER]));
+      if (others.length === finalizers.length) {
+        await finalizersTo([...finalizers, PROVIDER]);
+        return;
+      }
       const status = {
         controller: { observedTemplateHash: templateHash },
         conditions: [
@@ -265,8 +268,8 @@ it("T1 T2 adopts what runs in the cell of the original, recreates nothing, and d
       readyReplicas: 2,
     }),
   );
-  const after = (await seen.running("w-us-dfw-0", "w-us-dfw-1")).map(uidOf);
-  expect(before.map(uidOf).filter((uid) => after.includes(uid))).toEqual([]);
+  const after = new Set((await seen.running("w-us-dfw-0", "w-us-dfw-1")).map(uidOf));
+  expect(before.map(uidOf).filter((uid) => after.has(uid))).toEqual([]);
   await client.delete(workloadDeployments, { namespace, name: "w-us-dfw" });
   await seen.empty();
   expect(await claimsIn(namespace)).toEqual([]);

@@ -1,4 +1,5 @@
 /** A cluster that runs Workloads: `berth run` as its own manifests install it, and what tests of the fleet ask for. */
+import { deepStrictEqual, ok } from "node:assert";
 import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -41,7 +42,6 @@ import {
   type TestCluster,
   type TestUser,
 } from "@berth/testcluster";
-import { expect } from "vitest";
 import { permissionsOf } from "../packages/cli/src/testing/installed.ts";
 import { Actor } from "../packages/fleet/src/testing/actor.ts";
 import { runCommand } from "./command.ts";
@@ -134,7 +134,7 @@ export class FleetWorld implements AsyncDisposable {
   /** Requests of Berth's account that its rights or its policy refused: `patch pods default/a`. */
   async refused(): Promise<readonly string[]> {
     const entries = await this.cluster.audit.entriesSince(this.#mark, { user: ACCOUNT });
-    expect(entries.length).toBeGreaterThan(0);
+    ok(entries.length > 0, "the audit log has no request of Berth");
     return entries
       .filter(({ code }) => code === 401 || code === 403)
       .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
@@ -183,8 +183,12 @@ export async function fleetWorld(cluster: TestCluster, { spec, quota }: FleetOpt
     { kind: "Fleet", spec },
     // Cells have no webhooks.
     ...(spec.mode === "single" ? [{ kind: "AdmissionServer", spec: server }] : []),
-  ].map((it) => ({ apiVersion: "berth.dev/v1alpha1", metadata: { name: "fleet" }, ...it }));
-  await file("fleet.yaml", documents.map((it) => JSON.stringify(it)).join("\n---\n"));
+  ];
+  const common = { apiVersion: "berth.dev/v1alpha1", metadata: { name: "fleet" } };
+  await file(
+    "fleet.yaml",
+    documents.map((it) => JSON.stringify(Object.assign({}, common, it))).join("\n---\n"),
+  );
   if (quota !== undefined) await file("quota", quota);
   const { client } = cluster;
   await install(client, path.join(folder, "fleet.yaml"));
@@ -195,7 +199,10 @@ export async function fleetWorld(cluster: TestCluster, { spec, quota }: FleetOpt
     await client.create(nodes, aNode(name).fake().build()).catch(ignoreExisting);
   await patiently(async () => {
     const { items } = await client.list(nodes);
-    expect(items.flatMap((node) => node.spec?.taints ?? [])).toEqual([]);
+    deepStrictEqual(
+      items.flatMap((node) => node.spec?.taints ?? []),
+      [],
+    );
   });
   return new FleetWorld(cluster, user, folder, await cluster.audit.mark(), owned.move());
 }
@@ -211,7 +218,7 @@ async function install(client: KubeClient, config: string): Promise<void> {
     const resource = INSTALLED.find(({ kind }) => kind === item.kind);
     if (resource !== undefined)
       await client.apply(resource, item, { fieldManager: "installer", force: true });
-    else expect(item.kind).toBe("Deployment");
+    else deepStrictEqual(item.kind, "Deployment");
   }
 }
 
@@ -361,7 +368,10 @@ export class Look {
     return patiently(async () => {
       const found = await this.instances();
       const seen = found.map((it) => `${nameOf(it)} ${verdict(it, "Ready")}`);
-      expect(seen).toEqual(names.map((name) => `${name} True/Available`));
+      deepStrictEqual(
+        seen,
+        names.map((name) => `${name} True/Available`),
+      );
       return found;
     });
   }
@@ -370,7 +380,7 @@ export class Look {
   empty(): Promise<void> {
     return patiently(async () => {
       for (const resource of [workloads, workloadDeployments, instances, pods] as readonly Resource[])
-        expect((await this.all(resource)).map(nameOf)).toEqual([]);
+        deepStrictEqual((await this.all(resource)).map(nameOf), []);
     });
   }
 
