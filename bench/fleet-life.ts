@@ -127,10 +127,10 @@ async function reach(
 
 /** Of one Instance with its pod and claim: writes that the server took. */
 function writesOf({ requests }: Phase, instance: string): readonly AuditEntry[] {
-  const names = [instance, `instance-${instance}`];
-  const resources: readonly string[] = [ofAudit.instances, ofAudit.claims, "pods"];
+  const names = new Set([instance, `instance-${instance}`]);
+  const resources = new Set<string>([ofAudit.instances, ofAudit.claims, "pods"]);
   return requests.filter(
-    (it) => isWrite(it) && it.code < 300 && resources.includes(it.resource) && names.includes(it.name),
+    (it) => isWrite(it) && it.code < 300 && resources.has(it.resource) && names.has(it.name),
   );
 }
 
@@ -143,9 +143,12 @@ function toFigures(life: Life, quota: boolean, count: number): readonly Figure[]
   const ofEach = (phase: Phase, what: string, budget: number, original: string): Figure => {
     const counts = phase.names.map((name) => writesOf(phase, name).length);
     const [first = ""] = phase.names;
-    const spread = [...Map.groupBy(counts.toSorted(), (it) => it)].map(
-      ([it, all]) => `${all.length} with ${it}`,
-    );
+    const spread = [
+      ...Map.groupBy(
+        counts.toSorted((a, b) => a - b),
+        (it) => it,
+      ),
+    ].map(([it, all]) => `${all.length} with ${it}`);
     return {
       id: `fleet-${what}-writes-${key}`,
       what: `${what} one Instance, ${how}: writes, the most of ${counts.length}`,

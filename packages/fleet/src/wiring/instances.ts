@@ -6,6 +6,7 @@ import {
   findCondition,
   keyOf,
   type ObjectKey,
+  type ReconcileContext,
   referenceTo,
   toKeyText,
   toSelf,
@@ -60,6 +61,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
       if (intent.do === "create") made?.note(stored);
       const memory = memoryOf(object);
       if (memory !== undefined && intent.on?.resource === pods) memory.refusal = undefined;
+      if (memory !== undefined && intent.on === undefined) memory.stored = stored;
       for (const { type, reason, message: note } of news.get(intent) ?? [])
         events.record({
           regarding: referenceTo(instances, object),
@@ -100,6 +102,29 @@ export function addInstanceController(options: InstancesOptions): Controller {
     const { items } = await client.list(instances, only);
     return items[0]?.metadata?.uid;
   };
+  const step = async (instance: Instance, context: ReconcileContext): Promise<Step> => {
+    let seen = await quota.see(instance, context.signal);
+    let decision = decideInstance(view(instance, seen));
+    const { claim } = decision;
+    if (claim !== undefined) {
+      seen = await quota[claim.do](instance, claim.claim, context.signal);
+      decision = decideInstance(view(instance, seen));
+    }
+    metrics.decided(instance, decision, seen);
+    const { recheckAfterMs, waitsFor } = decision;
+    if (recheckAfterMs !== undefined) context.log.debug("looks again later", { recheckAfterMs, waitsFor });
+    const id = toKeyText(keyOf(cluster, instance));
+    const intents = toIntents(decision, news);
+    const sent = await carryOut.send(id, { resource: instances, object: instance }, intents, context);
+    const memory = memories.get(id);
+    const stored: Instance | undefined = memory?.stored;
+    if (memory !== undefined) memory.stored = undefined;
+    const unseenMs = unseenOf(instance).length > 0 ? UNSEEN_MS : undefined;
+    return {
+      recheckAfterMs: earliest(earliest(sent.recheckAfterMs, recheckAfterMs), unseenMs),
+      stored: stored?.metadata?.deletionTimestamp === undefined ? stored : undefined,
+    };
+  };
   return runtime.addController<Instance>({
     name: "instances",
     for: instances,
@@ -127,24 +152,23 @@ export function addInstanceController(options: InstancesOptions): Controller {
         if (known !== undefined) quota.forget(known);
         memories.set(id, { uid, firstSeenMs: clock.now() });
       }
-      let seen = await quota.see(instance, context.signal);
-      let decision = decideInstance(view(instance, seen));
-      const { claim } = decision;
-      if (claim !== undefined) {
-        seen = await quota[claim.do](instance, claim.claim, signal);
-        decision = decideInstance(view(instance, seen));
-      }
-      metrics.decided(instance, decision, seen);
-      const { recheckAfterMs, waitsFor } = decision;
-      if (recheckAfterMs !== undefined) context.log.debug("looks again later", { recheckAfterMs, waitsFor });
-      const intents = toIntents(decision, news);
-      const sent = await carryOut.send(id, { resource: instances, object: instance }, intents, context);
-      const unseenMs = unseenOf(instance).length > 0 ? UNSEEN_MS : undefined;
-      const next = earliest(earliest(sent.recheckAfterMs, recheckAfterMs), unseenMs);
-      return next === undefined ? undefined : { recheckAfterMs: next };
+      let { stored, recheckAfterMs } = await step(instance, context);
+      for (let steps = 1; steps < MAX_STEPS && stored !== undefined; steps++)
+        ({ stored, recheckAfterMs } = await step(stored, context));
+      return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
     }),
   });
 }
+
+/** One decision about an Instance, and what became of it. */
+interface Step {
+  /** The Instance as the server stored it: the next decision need not wait until the cache shows it. */
+  readonly stored: Instance | undefined;
+  readonly recheckAfterMs: number | undefined;
+}
+
+/** The most in one run: a status, the gates, and the pod. */
+const MAX_STEPS = 3;
 
 function toIntents(
   { status, gates, finalizers, pod, news }: InstanceDecision,
@@ -184,4 +208,6 @@ interface Memory {
   readonly firstSeenMs: number;
   /** Why the API server refused the last pod. */
   refusal?: string | undefined;
+  /** The Instance after the last write, until the next decision. */
+  stored?: Instance | undefined;
 }
