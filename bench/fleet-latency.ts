@@ -77,26 +77,24 @@ export async function watchCounts(client: KubeClient): Promise<CountsWatch> {
  */
 function latenciesOf(changes: readonly Version[], shown: readonly Version[]): readonly number[] {
   const latencies: number[] = [];
-  const left = shown.values();
   let pending: Version[] = [];
-  let [current, next]: (Version | undefined)[] = [undefined, left.next().value];
   const showUpTo = (last: number, at: number): void => {
     latencies.push(...pending.slice(0, last + 1).map((change) => at - change.at));
     pending = pending.slice(last + 1);
   };
-  const show = (version: Version): void => {
-    current = version;
-    next = left.next().value;
-    showUpTo(
-      pending.findLastIndex(({ counts }) => counts === version.counts),
-      version.at,
-    );
-  };
-  for (const change of changes) {
-    while (next !== undefined && next.at < change.at) show(next);
-    pending.push(change);
-    if (current?.counts === change.counts) showUpTo(pending.length - 1, change.at);
+  const ofWorkload = new Set(shown);
+  let current: Version | undefined;
+  for (const version of [...changes, ...shown].toSorted((a, b) => a.at - b.at)) {
+    if (ofWorkload.has(version)) {
+      current = version;
+      showUpTo(
+        pending.findLastIndex(({ counts }) => counts === version.counts),
+        version.at,
+      );
+      continue;
+    }
+    pending.push(version);
+    if (current?.counts === version.counts) showUpTo(pending.length - 1, version.at);
   }
-  while (next !== undefined) show(next);
   return latencies;
 }

@@ -160,14 +160,16 @@ export async function benchFleetSettled(
       budget: 1,
       detail: `${rested.reconciles} in ${2 * restSeconds} s, CPU ${rested.cpuMs} ms; ${rested.before} since the start`,
     },
-    ...go.map(({ name, held, collected, budget }) => ({
-      id: `fleet-memory-vs-${name.replaceAll(" ", "-")}`,
-      what: `${what}: resident ${restSeconds} s after sync, berth / ${name}`,
-      value: resident / held,
-      unit: "x" as const,
-      ...(count >= BUDGET_SIZE && budget && { budget: MEMORY_RATIO }),
-      detail: `berth ${mb(resident)}, peak ${mb(peak)}; Go ${mb(held)}, ${mb(collected)} once collected (${(resident / collected).toFixed(2)} x)`,
-    })),
+    ...go.map(
+      ({ name, held, collected, budget }): Figure => ({
+        id: `fleet-memory-vs-${name.replaceAll(" ", "-")}`,
+        what: `${what}: resident ${restSeconds} s after sync, berth / ${name}`,
+        value: resident / held,
+        unit: "x" as const,
+        ...(count >= BUDGET_SIZE && budget && { budget: MEMORY_RATIO }),
+        detail: `berth ${mb(resident)}, peak ${mb(peak)}; Go ${mb(held)}, ${mb(collected)} once collected (${(resident / collected).toFixed(2)} x)`,
+      }),
+    ),
     {
       id: "fleet-memory",
       what: `${what}: resident ${restSeconds} s after sync`,
@@ -222,7 +224,7 @@ async function fill(stage: FleetStage, settled: Settled, count: number): Promise
     const one = renamed(instance, swaps);
     const { [labels.instanceIndex]: _, ...others } = one.metadata?.labels ?? {};
     const own = { ...others, [labels.instanceIndex]: `${ordinal}` };
-    return { ...one, metadata: { ...one.metadata, labels: own } };
+    return Object.assign(one, { metadata: { ...one.metadata, labels: own } });
   });
   const uids = await createWithStatus(stage, `${COMPUTE}/instances`, made);
   const withUid = <T extends KubeObject>(object: T): readonly T[] =>
@@ -231,10 +233,8 @@ async function fill(stage: FleetStage, settled: Settled, count: number): Promise
       const one = renamed(object, all);
       const own = one.metadata?.labels ?? {};
       if (own[labels.instanceIndex] === undefined) return one;
-      return {
-        ...one,
-        metadata: { ...one.metadata, labels: { ...own, [labels.instanceIndex]: `${ordinal}` } },
-      };
+      const indexed = { ...own, [labels.instanceIndex]: `${ordinal}` };
+      return Object.assign(one, { metadata: { ...one.metadata, labels: indexed } });
     });
   await createWithStatus(stage, PODS, withUid(pod));
   await createWithStatus(stage, CLAIMS, withUid(claim));
@@ -242,7 +242,7 @@ async function fill(stage: FleetStage, settled: Settled, count: number): Promise
 
 type Swaps = readonly (readonly [from: string | undefined, to: string | undefined])[];
 
-/** Every text that is `from`, or that begins or ends with it and a dash, has `to` instead: the longest `from` first. */
+/** Every text that is `from`, or the name of its claim, has `to` instead. */
 function renamed<T extends KubeObject>(object: T, swaps: Swaps): T {
   const swap = (text: string): string => {
     for (const [from = "", to = ""] of swaps) {
