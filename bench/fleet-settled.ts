@@ -166,7 +166,7 @@ export async function benchFleetSettled(
         what: `${what}: resident ${restSeconds} s after sync, berth / ${name}`,
         value: resident / held,
         unit: "x" as const,
-        ...(count >= BUDGET_SIZE && budget && { budget: MEMORY_RATIO }),
+        budget: count >= BUDGET_SIZE && budget ? MEMORY_RATIO : undefined,
         detail: `berth ${mb(resident)}, peak ${mb(peak)}; Go ${mb(held)}, ${mb(collected)} once collected (${(resident / collected).toFixed(2)} x)`,
       }),
     ),

@@ -6,7 +6,7 @@ export interface Figure {
   readonly value: number;
   readonly unit: Unit;
   /** The most it may be; absent: printed for information. */
-  readonly budget?: number;
+  readonly budget?: number | undefined;
   /** What we would like it to be. */
   readonly aim?: number;
   /** How it was measured, and the numbers behind it. */

@@ -196,7 +196,9 @@ export function confinement({
 function isInstance(): string {
   const { group, kind } = instances;
   const all = (what: string, holds: string): string => `${list(NOW, `spec.${what}`)}.all(c, ${holds})`;
-  const unprivileged = "!c.?securityContext.?privileged.orValue(false)";
+  // Sidecars of service meshes need these two.
+  const unprivileged =
+    '!c.?securityContext.?privileged.orValue(false) && c.?securityContext.?capabilities.?add.orValue([]).all(it, it in ["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE"])';
   return [
     'request.resource.resource == "pods"',
     `${list(NOW, "metadata.ownerReferences")}.exists(o, o.apiVersion.startsWith("${group}/") && o.kind == "${kind}" && o.?controller.orValue(false))`,

@@ -22,6 +22,16 @@ const size = { cpu: "1000m", memory: "2048Mi" };
 const whole = { requests: size, limits: size };
 
 describe("the pod of an Instance", () => {
+  it("has none of the keys by which the operator of the cell asks Berth", () => {
+    const { metadata, ...rest } = anInstance();
+    const keys = { team: "shop", "berth.dev/tolerate-startup-gates": "true" };
+    const given = { ...rest, metadata: { ...metadata, labels: keys, annotations: keys } };
+    expect(built(given)).toMatchObject({
+      metadata: { labels: { team: "shop" }, annotations: { team: "shop" } },
+    });
+    expect(JSON.stringify(built(given))).not.toContain("berth.dev/");
+  });
+
   it("has its name, labels, annotations, owner and size, and no rights in the cell", () => {
     expect(built(anInstance())).toEqual({
       apiVersion: "v1",

@@ -46,8 +46,8 @@ export function buildPod(instance: Instance, catalog: Catalog): BuiltPod {
       metadata: {
         name,
         namespace,
-        ...(labels && { labels }),
-        ...(annotations && { annotations }),
+        ...(labels && { labels: withoutBerth(labels) }),
+        ...(annotations && { annotations: withoutBerth(annotations) }),
         ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
       },
       spec: {
@@ -60,6 +60,11 @@ export function buildPod(instance: Instance, catalog: Catalog): BuiltPod {
       },
     },
   };
+}
+
+/** A tenant wrote the template: it may not ask Berth for what the operator of the cell decides, such as tolerations. */
+function withoutBerth(keys: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(keys).filter(([key]) => !key.startsWith("berth.dev/")));
 }
 
 /**

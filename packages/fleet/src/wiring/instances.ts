@@ -116,6 +116,8 @@ export function addInstanceController(options: InstancesOptions): Controller {
     const id = toKeyText(keyOf(cluster, instance));
     const intents = toIntents(decision, news);
     const sent = await carryOut.send(id, { resource: instances, object: instance }, intents, context);
+    const isSent = sent.recheckAfterMs === undefined;
+    if (!isSent || recheckAfterMs !== undefined) metrics.requeued(instance, isSent ? "pending" : "conflict");
     const memory = memories.get(id);
     const stored: Instance | undefined = memory?.stored;
     if (memory !== undefined) memory.stored = undefined;

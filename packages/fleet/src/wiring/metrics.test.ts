@@ -15,6 +15,7 @@ it("F4 counts looks, failures and further looks at quota, and how long its gate 
   await expect(fails({}, {} as never)).rejects.toThrow("down");
   const waiting = decideInstance(aView({ nowMs: clock.now(), quota: down }));
   metrics.decided(anInstance(), waiting, down);
+  metrics.requeued(anInstance(), "pending");
   metrics.decided(anInstance(), { gates: [] }, { is: "off" });
   const { body } = await registry.expose();
   const samples = body.split("\n").filter((line) => line.startsWith("compute_"));
@@ -23,7 +24,7 @@ it("F4 counts looks, failures and further looks at quota, and how long its gate 
       'compute_reconcile_total{controller="instance",result="error"} 1',
       'compute_reconcile_seconds_count{controller="instance"} 1',
       'compute_quota_eval_failures_total{reason="QuotaBackendUnavailable"} 1',
-      'compute_quota_requeues_total{tier="15s"} 1',
+      'compute_quota_requeues_total{tier="15s",cause="pending"} 1',
       "compute_quota_gate_wait_seconds_sum 90",
       "compute_quota_enforcement_enabled 1",
     ]),

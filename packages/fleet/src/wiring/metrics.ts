@@ -11,6 +11,8 @@ export interface FleetMetrics {
   measured<K>(controller: string, reconcile: Reconcile<K>): Reconcile<K>;
   /** Counts what a decision about an Instance says about its quota. */
   decided(instance: Instance, decision: InstanceDecision, quota: QuotaSeen): void;
+  /** Counts a further look at an Instance that waits for quota. */
+  requeued(instance: Instance, cause: "pending" | "conflict"): void;
 }
 
 /** @param hasQuota a quota service is configured. */
@@ -34,10 +36,10 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
     name: "compute_quota_claims_orphaned_total",
     help: "Instances that ended while their project was not known: their claims may be left over.",
   });
-  const requeues = registry.counter<"tier">({
+  const requeues = registry.counter<"tier" | "cause">({
     name: "compute_quota_requeues_total",
-    help: "Further looks at an Instance that waits for quota, by the wait of its age.",
-    labels: ["tier"],
+    help: "Further looks at an Instance that waits for quota, by the wait of its age, and by cause: pending, or conflict of versions.",
+    labels: ["tier", "cause"],
   });
   const waits = registry.histogram({
     name: "compute_quota_gate_wait_seconds",
@@ -64,19 +66,22 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
         seconds.observe((clock.monotonic() - startedMs) / 1000, { controller });
       }
     },
-    decided(instance, { gates, news, recheckAfterMs }, quota) {
+    decided(instance, { gates, news }, quota) {
       if (quota.is === "failed") failures.inc({ reason: quota.reason });
       if (quota.is === "unresolvable") failures.inc({ reason: "QuotaProjectIDUnresolvable" });
       if (news?.some(({ reason }) => reason === "QuotaClaimOrphaned")) orphans.inc();
-      const isGated = instance.spec?.controller?.schedulingGates?.some(
-        ({ name }) => name === gateNames.quota,
-      );
-      if (!isGated) return;
+      if (!isGated(instance)) return;
       const isOpening = gates !== undefined && !gates.some(({ name }) => name === gateNames.quota);
       if (isOpening) waits.observe(ageMs(instance) / 1000);
+    },
+    requeued(instance, cause) {
       const isGranted = findCondition(instance.status?.conditions, "QuotaGranted")?.status === "True";
-      if (!isGranted && recheckAfterMs !== undefined)
-        requeues.inc({ tier: `${tierMs(ageMs(instance)) / 1000}s` });
+      if (isGated(instance) && !isGranted)
+        requeues.inc({ tier: `${tierMs(ageMs(instance)) / 1000}s`, cause });
     },
   };
+}
+
+function isGated({ spec }: Instance): boolean {
+  return spec?.controller?.schedulingGates?.some(({ name }) => name === gateNames.quota) === true;
 }
