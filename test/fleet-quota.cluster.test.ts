@@ -124,7 +124,11 @@ it("A13 A16 R5 a budget of one lets the first Instance start, and a raised one t
   await changeWorkload(client, namespace, imageChange("registry.test/web:2"));
   await patiently(async () => {
     expect((await claimsIn(namespace)).length).toBeLessThanOrEqual(2);
-    expect((await seen.workload()).status).toMatchObject({ updatedReplicas: 2, readyReplicas: 2 });
+    expect((await seen.workload()).status).toMatchObject({
+      observedGeneration: 2,
+      updatedReplicas: 2,
+      readyReplicas: 2,
+    });
   });
   expect(history.mostDown).toBe(1);
   await client.delete(workloads, { namespace, name: "w" });
