@@ -270,3 +270,7 @@ it("8.8 deletes a Workload while networks are not served, and places another one
   await client.delete(workloads, { namespace, name: "later" });
   await seen.empty();
 });
+
+it("A24 S-8 has asked for all that its role permits", async () => {
+  expect(await world.unused()).toEqual([]);
+});

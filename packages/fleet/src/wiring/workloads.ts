@@ -30,6 +30,7 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking } = caches;
   const all = runtime.informer(workloads);
+  const made = new OwnCreations(deployments, clock);
   const reconcile = createObjectReconciler<Workload, unknown, ObjectDecision>({
     resource: workloads,
     objects: all,
@@ -39,9 +40,14 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
     action: "PlaceWorkload",
     decide(workload) {
       const { namespace = "", uid = "", deletionTimestamp } = workload.metadata ?? {};
+      const isGoing = deletionTimestamp !== undefined;
       // What is deleted needs no city: it goes also while the networks are not known.
-      const cities = network.cities() ?? (deletionTimestamp === undefined ? undefined : []);
+      const cities = network.cities() ?? (isGoing ? [] : undefined);
       if (!deployments.synced || cities === undefined) return { recheckAfterMs: UNREAD_RECHECK_MS };
+      const owned = deployments
+        .byIndex(by.workload, uid)
+        .filter(({ metadata }) => metadata?.namespace === namespace);
+      const unseen = isGoing ? made.of(workload) : [];
       const decision = decideWorkload({
         workload,
         deployments: [...owned, ...unseen],
