@@ -38,7 +38,7 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
   });
   const requeues = registry.counter<"tier" | "cause">({
     name: "compute_quota_requeues_total",
-    help: "Further looks at an Instance that waits for quota, by the wait of its age, and by cause: pending, or conflict of versions.",
+    help: "Further looks at an Instance that waits for quota, by wait and cause (pending or conflict).",
     labels: ["tier", "cause"],
   });
   const waits = registry.histogram({
