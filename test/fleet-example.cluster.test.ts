@@ -1,34 +1,32 @@
-/** The example of a fleet, as a new user runs it: outside the cluster, with the files as they stand. */
+/** The example of a fleet, as a new user runs it: outside the cluster. Only its port is another: tests share the machine. */
 import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type Workload, workloads } from "@berth/fleet";
 import { nodes, pods } from "@berth/kube";
-import { aNode } from "@berth/testcluster";
+import { aNode, findFreePort } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
 import { startBerthProcess } from "./product.ts";
-import { usualPorts } from "./usual-ports.ts";
 
 const examples = path.join(import.meta.dirname, "../examples/fleet");
 const OF = { namespace: "default", name: "hello" };
 
-// The address of the webhook is fixed in the example. The guides use the same.
-it("F1 examples/fleet runs three pods in one cluster, with nothing but the CRDs", {
-  timeout: 360_000,
-}, async () => {
+it("F1 examples/fleet runs three pods in one cluster, with nothing but the CRDs", async () => {
   const cluster = await sharedFullCluster();
   const { client } = cluster;
   await using folder = await mkdtempDisposable(path.join(tmpdir(), "berth-fleet-example-"));
   const kubeconfig = path.join(folder.path, "kubeconfig");
   await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
   for (const name of ["n-1", "n-2", "n-3"]) await client.create(nodes, aNode(name).fake().build());
-  await using _ports = await usualPorts();
+  const config = path.join(folder.path, "single.yaml");
+  const example = await readFile(path.join(examples, "single.yaml"), "utf8");
+  await writeFile(config, example.replaceAll("8443", String(await findFreePort())));
   const off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "127.0.0.1:0"];
   await using berth = startBerthProcess({
-    args: ["run", "--config", path.join(examples, "single.yaml"), "--kubeconfig", kubeconfig, ...off],
+    args: ["run", "--config", config, "--kubeconfig", kubeconfig, ...off],
   });
   await berth.ready();
   const workload = parse(await readFile(path.join(examples, "workload.yaml"), "utf8")) as Workload;
