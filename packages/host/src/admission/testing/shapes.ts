@@ -16,7 +16,7 @@ import { admissionServerSpec } from "../settings.ts";
 
 export interface Shapes extends InForce {
   readonly isOn: boolean;
-  /** Nobody else is asked about. */
+  /** The only user whose writes are not asked about. */
   readonly except: string;
 }
 
