@@ -1,5 +1,6 @@
 /** Rules about `spec.placements`. */
 import { deploymentName } from "../api/keys.ts";
+import { CITY } from "../fleet/document.ts";
 import type { Faults } from "./fault.ts";
 import type { Field } from "./field.ts";
 import { nameFaults } from "./names.ts";
@@ -16,8 +17,6 @@ export interface PlacementContext {
 
 /** A label of Instances has the name of the deployment, and `-` and up to four digits follow in their own names. */
 const MAX_DEPLOYMENT_NAME = 58;
-
-const CITY = /^[A-Za-z0-9-]{1,16}$/;
 
 export function* placementFaults(placements: Field, context: PlacementContext): Faults {
   if (placements.size === 0) yield placements.required();

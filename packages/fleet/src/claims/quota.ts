@@ -1,12 +1,12 @@
 /** What is known of the quota of one Instance: from the watch of claims, and from reads at growing intervals. */
 import { compareResourceVersions, type Namespace } from "@berth/kube";
 import type { Clock, ClusterName, Lister, ObjectKey } from "@berth/runtime";
-import { claimName, finalizers, gates } from "../api/keys.ts";
+import { claimName } from "../api/keys.ts";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { isClaimOfAnother } from "../instance/claim.ts";
-import { lookEveryMs } from "../instance/tiers.ts";
+import { awaitsClaim, lookEveryMs } from "../instance/tiers.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import type { Claims } from "./claims.ts";
 import { payerOf } from "./payer.ts";
@@ -66,7 +66,7 @@ export class Quota {
     const known = this.#looks.get(uid);
     const nowMs = clock.monotonic();
     const isWatched = claims.watches(owner.project);
-    const waits = isWaiting(instance);
+    const waits = awaitsClaim(instance);
     // The time to the first look past a watch counts from the start of the wait.
     const begins = isWatched && known?.isWaiting !== waits;
     const atMs = begins ? nowMs : (known?.atMs ?? -Infinity);
@@ -102,7 +102,7 @@ export class Quota {
     const cached = claims.seen(ref);
     const answer = await request(claims, ref);
     const atMs = clock.monotonic();
-    this.#looks.set(uid, { atMs, answer, cached: versionIn(cached), isWaiting: isWaiting(instance) });
+    this.#looks.set(uid, { atMs, answer, cached: versionIn(cached), isWaiting: awaitsClaim(instance) });
     return isLater(answer, versionIn(cached), claims.seen(ref)) ? answer : claims.seen(ref);
   }
 
@@ -145,13 +145,6 @@ export class Quota {
 
 function refOf(at: Omit<ClaimRef, "name">, { metadata }: Instance): ClaimRef {
   return { ...at, name: claimName(metadata?.name ?? "") };
-}
-
-/** Does something wait for the claim: a grant, or its end? */
-function isWaiting({ metadata = {}, spec }: Instance): boolean {
-  if (metadata.deletionTimestamp !== undefined)
-    return metadata.finalizers?.includes(finalizers.claim) === true;
-  return spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota) === true;
 }
 
 /** Is the answer later than what the cache has now? @param then what the cache had when the answer came. */

@@ -1,9 +1,9 @@
 /** The status of a deployment, from its Instances. Nothing in it changes with time alone. */
 import { isDeepStrictEqual } from "node:util";
 import { findCondition, isConditionTrue } from "@berth/runtime";
-import { gates } from "../api/keys.ts";
 import { rankOf, worstOf } from "../api/ranks.ts";
 import type { DeploymentStatus, Instance, LocationReference, WorkloadDeployment } from "../api/workload.ts";
+import { awaitsQuota } from "../instance/tiers.ts";
 import { desiredCount } from "./build.ts";
 import { type Block, conditionsWith, type Verdict } from "./conditions.ts";
 
@@ -120,8 +120,8 @@ function blockOf(instance: Instance): readonly Block[] {
 }
 
 /** The condition that says so. An evaluation that has only begun blocks nothing, and neither does one without a gate. */
-function quotaBlock({ spec, status }: Instance): { readonly message: string } | undefined {
-  if (!spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota)) return undefined;
-  const granted = findCondition(status?.conditions, "QuotaGranted");
+function quotaBlock(instance: Instance): { readonly message: string } | undefined {
+  if (!awaitsQuota(instance)) return undefined;
+  const granted = findCondition(instance.status?.conditions, "QuotaGranted");
   return granted?.status === "False" || granted?.reason === "QuotaNoBudget" ? granted : undefined;
 }

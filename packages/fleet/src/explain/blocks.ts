@@ -1,9 +1,9 @@
 /** Why Instances of a Workload do not run, as their objects say it. Pure. */
 import type { KubeObject } from "@berth/kube";
 import { findCondition, fromTime, isConditionTrue } from "@berth/runtime";
-import { gates } from "../api/keys.ts";
 import { rankOf } from "../api/ranks.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
+import { awaitsQuota } from "../instance/tiers.ts";
 
 /** One thing that keeps Instances from running. */
 export interface Block {
@@ -57,7 +57,7 @@ export function instanceBlock(instance: Instance): readonly Block[] {
   const ready = findCondition(status?.conditions, "Ready");
   if (ready?.status === "True") return [];
   const quota = findCondition(status?.conditions, "QuotaGranted");
-  const isGated = instance.spec?.controller?.schedulingGates?.some(({ name }) => name === gates.quota);
+  const isGated = awaitsQuota(instance);
   const { reason } = ready ?? PENDING;
   const isQuota = isGated && quota?.status !== "True" && rankOf(reason) <= rankOf("PendingQuota");
   const rank = isQuota ? rankOf("PendingQuota") : Math.max(1, rankOf(reason));

@@ -54,7 +54,8 @@ export interface Identities {
 /** The only type of the original. */
 export const DEFAULT_CATALOG: Catalog = { "datumcloud/d1-standard-2": { millicores: 1000, mebibytes: 2048 } };
 
-const CITY = /^[A-Za-z0-9-]{1,16}$/;
+/** Of a city code. */
+export const CITY: RegExp = /^[A-Za-z0-9-]{1,16}$/;
 const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 
 const names = (): z.ZodDefault<z.ZodArray<z.ZodString>> =>

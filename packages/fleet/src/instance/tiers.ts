@@ -26,9 +26,19 @@ export function gatesOf({ spec }: Instance): readonly { readonly name: string }[
   return spec?.controller?.schedulingGates ?? [];
 }
 
+export function hasGate(instance: Instance, gate: string): boolean {
+  return gatesOf(instance).some(({ name }) => name === gate);
+}
+
 /** While this gate is there, the Instance waits for quota. */
 export function awaitsQuota(instance: Instance): boolean {
-  return gatesOf(instance).some(({ name }) => name === gates.quota);
+  return hasGate(instance, gates.quota);
+}
+
+/** Does something wait for the claim: a grant, or its end? */
+export function awaitsClaim(instance: Instance): boolean {
+  const isGoing = instance.metadata?.deletionTimestamp !== undefined;
+  return isGoing ? hasFinalizer(instance, finalizers.claim) : awaitsQuota(instance);
 }
 
 /**
@@ -37,9 +47,8 @@ export function awaitsQuota(instance: Instance): boolean {
  */
 export function lookEveryMs(instance: Instance, nowMs: number): number {
   const { creationTimestamp, deletionTimestamp, uid = "" } = instance.metadata ?? {};
-  const waits = deletionTimestamp ? hasFinalizer(instance, finalizers.claim) : awaitsQuota(instance);
   const sinceMs = fromTime(deletionTimestamp ?? creationTimestamp) ?? nowMs;
-  return jittered(waits ? tierMs(nowMs - sinceMs) : RUNNING_MS, uid);
+  return jittered(awaitsClaim(instance) ? tierMs(nowMs - sinceMs) : RUNNING_MS, uid);
 }
 
 /**

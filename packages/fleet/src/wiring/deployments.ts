@@ -17,7 +17,7 @@ import { type Instance, instances, type WorkloadDeployment, workloadDeployments 
 import type { Quota } from "../claims/quota.ts";
 import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
 import type { FleetSpec } from "../fleet/document.ts";
-import { gatesOf } from "../instance/tiers.ts";
+import { hasGate } from "../instance/tiers.ts";
 import type { Creation } from "../network/addresses.ts";
 import type { NetworkDecision } from "../network/decide.ts";
 import { by, type Caches } from "./caches.ts";
@@ -153,7 +153,7 @@ const UNKNOWN_NETWORK: NetworkDecision = {
 };
 
 function awaitsNetwork(instance: Instance): boolean {
-  return gatesOf(instance).some(({ name }) => name === gates.network);
+  return hasGate(instance, gates.network);
 }
 
 function isNewSpec(change: Change<KubeObject>): boolean {

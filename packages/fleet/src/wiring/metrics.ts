@@ -3,7 +3,7 @@ import type { Clock, MetricsRegistry, Reconcile } from "@berth/runtime";
 import { findCondition, fromTime } from "@berth/runtime";
 import { gates as gateNames } from "../api/keys.ts";
 import type { Instance } from "../api/workload.ts";
-import { tierMs } from "../instance/tiers.ts";
+import { awaitsQuota, tierMs } from "../instance/tiers.ts";
 import type { InstanceDecision, QuotaSeen } from "../instance/view.ts";
 
 export interface FleetMetrics {
@@ -70,18 +70,14 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
       if (quota.is === "failed") failures.inc({ reason: quota.reason });
       if (quota.is === "unresolvable") failures.inc({ reason: "QuotaProjectIDUnresolvable" });
       if (news?.some(({ reason }) => reason === "QuotaClaimOrphaned")) orphans.inc();
-      if (!isGated(instance)) return;
+      if (!awaitsQuota(instance)) return;
       const isOpening = gates !== undefined && !gates.some(({ name }) => name === gateNames.quota);
       if (isOpening) waits.observe(ageMs(instance) / 1000);
     },
     requeued(instance, cause) {
       const isGranted = findCondition(instance.status?.conditions, "QuotaGranted")?.status === "True";
-      if (isGated(instance) && !isGranted)
+      if (awaitsQuota(instance) && !isGranted)
         requeues.inc({ tier: `${tierMs(ageMs(instance)) / 1000}s`, cause });
     },
   };
-}
-
-function isGated({ spec }: Instance): boolean {
-  return spec?.controller?.schedulingGates?.some(({ name }) => name === gateNames.quota) === true;
 }

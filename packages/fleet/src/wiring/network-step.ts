@@ -5,6 +5,7 @@ import type { ClusterName, Informer } from "@berth/runtime";
 import { CITY_TOPOLOGY, gates } from "../api/keys.ts";
 import type { Instance, WorkloadDeployment } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
+import { hasGate } from "../instance/tiers.ts";
 import type { NetworkSeen } from "../instance/view.ts";
 import { decideNetwork, failedBinding, type NetworkDecision } from "../network/decide.ts";
 import { by, type Caches, type NetworkCaches } from "./caches.ts";
@@ -34,9 +35,8 @@ export class NetworkStep {
   /** The city codes that a Workload may name, sorted. `undefined`: not known. */
   cities(): readonly string[] | undefined {
     const { networking } = this.#caches;
-    const { state } = this;
-    if (state === "unknown" || networking === undefined || state === "off")
-      return state === "unknown" ? undefined : this.#spec.cities;
+    if (this.state === "unknown") return undefined;
+    if (this.state === "off" || networking === undefined) return this.#spec.cities;
     const found = [...networking.locations.list()].flatMap(
       ({ spec }) => spec?.topology?.[CITY_TOPOLOGY] ?? [],
     );
@@ -64,7 +64,7 @@ export class NetworkStep {
   seenBy(instance: Instance): NetworkSeen {
     const { networking, deployments } = this.#caches;
     if (networking === undefined) return { is: "off" };
-    const isGated = instance.spec?.controller?.schedulingGates?.some(({ name }) => name === gates.network);
+    const isGated = hasGate(instance, gates.network);
     const { namespace = "", ownerReferences = [] } = instance.metadata ?? {};
     // Not by its label: Instances of earlier versions of the original have none.
     const { name = "" } = ownerReferences.find(({ controller }) => controller === true) ?? {};

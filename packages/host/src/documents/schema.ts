@@ -50,7 +50,7 @@ export const intOrString: z.ZodType<number | string> = z
   .meta({ "x-kubernetes-int-or-string": true });
 
 /** Of a text (apimachinery, `resource.Quantity`). */
-const QUANTITY =
+export const QUANTITY =
   "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$";
 const quantityPattern: RegExp = new RegExp(QUANTITY);
 

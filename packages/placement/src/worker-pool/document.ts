@@ -1,6 +1,6 @@
 /** `WorkerPool`, `ate.dev/v1alpha1`, as agent-substrate defines it: the user's spec and the reported status. */
 
-import { conditions } from "@berth/host";
+import { conditions, QUANTITY } from "@berth/host";
 import type { Condition, NodeAffinity, ResourceRequirements, Toleration } from "@berth/kube";
 import * as z from "zod";
 
@@ -32,10 +32,6 @@ export interface WorkerPoolStatus {
   /** Berth sets `Allowed`, only while it is `False`. The original's CRD has no conditions and drops it. */
   readonly conditions?: readonly Condition[];
 }
-
-/** As in `resources` of a container: a number, or a text with a unit (apimachinery, `resource.Quantity`). */
-const QUANTITY =
-  "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$";
 
 const MAX_TOLERATIONS = 16;
 
