@@ -1,7 +1,13 @@
 /** The scene of a Workload: what surrounds Berth, the hands of a story, a sentinel, and the state that counts. */
 import { startBerth } from "@berth/cli";
-import type { FleetSpec } from "@berth/fleet";
-import { type Instance, instances, type Workload, workloadDeployments, workloads } from "@berth/fleet";
+import {
+  fleetKind,
+  type Instance,
+  instances,
+  type Workload,
+  workloadDeployments,
+  workloads,
+} from "@berth/fleet";
 import { events, namespaces, nodes, pods, serviceAccounts } from "@berth/kube";
 import { type Clock, findCondition, systemClock } from "@berth/runtime";
 import type { Connection, PerturbationStory, Scene, Stage, Step } from "@berth/testcluster";
@@ -124,16 +130,12 @@ async function startFleet(
     monotonic: () => systemClock.monotonic() * pace,
     schedule: (delayMs, callback) => systemClock.schedule(delayMs / pace, callback),
   };
-  const spec: FleetSpec = {
+  const spec = fleetKind.spec.parse({
     mode: "single",
-    cell: "single",
     cities: ["DFW"],
     networking: "Off",
-    provider: "pods",
-    catalog: { "datumcloud/d1-standard-2": { millicores: 1000, mebibytes: 2048 } },
-    providers: { users: [], groups: [] },
     ...(budget !== undefined && { project: { id: "web" }, quota: { from: "Cluster" } }),
-  };
+  });
   owned.use(await startBerth({ client: noteWrites(client, note), clock, crdGraceMs: 0, fleet: { spec } }));
   return owned.move();
 }

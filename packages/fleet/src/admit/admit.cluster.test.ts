@@ -18,21 +18,18 @@ import { clusterName, createMetricsRegistry, createSilentLogger, Manager, system
 import { eventually, findFreePort, sharedTestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Instance, instances, type Workload, workloadDeployments, workloads } from "../api/workload.ts";
-import { DEFAULT_CATALOG, type FleetSpec } from "../fleet/document.ts";
+import { fleetKind } from "../fleet/document.ts";
 import { fleetKinds } from "../kinds/kinds.ts";
 import { type FleetInForce, fleetAdmission } from "./review.ts";
 import { type Changes, changed, sandboxWorkload } from "./testing/workloads.ts";
 
 const NAMESPACE = "fleet-admit";
-const spec: FleetSpec = {
+const spec = fleetKind.spec.parse({
   mode: "single",
-  cell: "single",
-  cities: [],
   networking: "On",
   provider: "external",
-  catalog: DEFAULT_CATALOG,
   providers: { users: ["fleet-provider"], groups: ["fleet-providers"] },
-};
+});
 const cluster = await sharedTestCluster();
 const { client } = cluster;
 const stop = new AbortController();

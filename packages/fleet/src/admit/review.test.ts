@@ -1,19 +1,11 @@
 import type { ReviewIo } from "@berth/host";
 import type { AdmissionRequest } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { DEFAULT_CATALOG, type FleetSpec } from "../fleet/document.ts";
+import { fleetKind } from "../fleet/document.ts";
 import { type FleetInForce, fleetAdmission } from "./review.ts";
 import { changed, machineWorkload, sandboxWorkload } from "./testing/workloads.ts";
 
-const spec: FleetSpec = {
-  mode: "single",
-  cell: "single",
-  cities: ["AMS"],
-  networking: "Auto",
-  provider: "pods",
-  catalog: DEFAULT_CATALOG,
-  providers: { users: [], groups: [] },
-};
+const spec = fleetKind.spec.parse({ mode: "single", cities: ["AMS"] });
 const inForce: FleetInForce = {
   policy: {},
   spec,

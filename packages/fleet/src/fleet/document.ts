@@ -1,6 +1,7 @@
 /** `Fleet`: what Berth does about Workloads in this process. It comes from files or from `--mode`; at most one. */
 import path from "node:path";
-import { type DocumentKind, onlyOne } from "@berth/host";
+import { type DocumentKind, onlyOne, type Selector, selector } from "@berth/host";
+import { parseQuantity } from "@berth/runtime";
 import * as z from "zod";
 
 export interface FleetSpec {
@@ -25,6 +26,41 @@ export interface FleetSpec {
   readonly catalog: Catalog;
   /** Other programs that may write Instances, beside Berth. */
   readonly providers: Identities;
+  /** Namespaces with Instances. Default: in a cell those with a project, else all but `kube-*` and Berth's own. */
+  readonly namespaceSelector?: Selector | undefined;
+  readonly locations: {
+    /** Namespaces whose Locations count. Default: in a cell all, else Berth's own. */
+    readonly namespaces?: readonly string[] | undefined;
+  };
+  readonly template: TemplateLimits;
+  readonly pods: PodSettings;
+  /** Off by default. `ContainerResources`: containers may name their own CPU and memory. */
+  readonly featureGates: { readonly ContainerResources: boolean };
+}
+
+/** What a tenant may write in a template. */
+export interface TemplateLimits {
+  /** Keys with a prefix that reach the Pod, as globs. Keys without a prefix always do. */
+  readonly keys: readonly string[];
+  /** A quantity of bytes: of one template, as JSON. */
+  readonly maxSize: string;
+  /** A quantity of bytes: of the template times the Instances of one Workload. */
+  readonly maxTotal: string;
+}
+
+/** How Pods of Instances are confined. A change touches no Pod that runs. */
+export interface PodSettings {
+  /** Linux capabilities that containers keep. All others are dropped. */
+  readonly capabilities: readonly string[];
+  /** A quantity: the limit of each Pod. */
+  readonly ephemeralStorage: string;
+  /** What other admission webhooks, such as a service mesh, add after Berth. */
+  readonly added: {
+    /** Images of containers, as globs. */
+    readonly images: readonly string[];
+    /** Names of volumes. */
+    readonly volumes: readonly string[];
+  };
 }
 
 export interface QuotaSpec {
@@ -61,6 +97,22 @@ const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const names = (): z.ZodDefault<z.ZodArray<z.ZodString>> =>
   z.array(z.string().min(1).max(253)).max(100).default([]);
 
+/** A positive quantity, as a text. */
+const amount = (standard: string): z.ZodDefault<z.ZodString> =>
+  z
+    .string()
+    .refine((text) => (parseQuantity(text) ?? 0n) > 0n, "must be a quantity above 0")
+    .default(standard);
+
+const texts = (standard: readonly string[] = []): z.ZodDefault<z.ZodArray<z.ZodString>> =>
+  z
+    .array(z.string().min(1).max(1024))
+    .max(100)
+    .default([...standard]);
+
+/** Images that start as root go on working with these. */
+const CAPABILITIES = "CHOWN DAC_OVERRIDE FOWNER KILL NET_BIND_SERVICE SETGID SETUID".split(" ");
+
 const fleetSpec: z.ZodType<FleetSpec> = z
   .strictObject({
     mode: z.enum(["single", "cell"]),
@@ -88,6 +140,25 @@ const fleetSpec: z.ZodType<FleetSpec> = z
       )
       .default(DEFAULT_CATALOG),
     providers: z.strictObject({ users: names(), groups: names() }).default({ users: [], groups: [] }),
+    namespaceSelector: selector.optional(),
+    locations: z
+      .strictObject({ namespaces: z.array(z.string().regex(DNS_LABEL)).max(100).optional() })
+      .default({}),
+    template: z
+      .strictObject({
+        keys: texts(["app.kubernetes.io/*"]),
+        maxSize: amount("32Ki"),
+        maxTotal: amount("16Mi"),
+      })
+      .prefault({}),
+    pods: z
+      .strictObject({
+        capabilities: texts(CAPABILITIES),
+        ephemeralStorage: amount("10Gi"),
+        added: z.strictObject({ images: texts(), volumes: texts() }).prefault({}),
+      })
+      .prefault({}),
+    featureGates: z.strictObject({ ContainerResources: z.boolean().default(false) }).prefault({}),
   })
   .superRefine(({ mode, cell, project, quota }, context) => {
     const fault = (field: string, message: string): void =>

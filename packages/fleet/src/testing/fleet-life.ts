@@ -14,7 +14,7 @@ import { resourceClaims } from "../api/quota.ts";
 import { type Claims } from "../claims/claims.ts";
 import { ClaimPlane } from "../claims/plane.ts";
 import { Quota } from "../claims/quota.ts";
-import { DEFAULT_CATALOG, type FleetSpec } from "../fleet/document.ts";
+import { type FleetSpec, fleetKind } from "../fleet/document.ts";
 import { createCaches } from "../wiring/caches.ts";
 import { addDeploymentController } from "../wiring/deployments.ts";
 import { addInstanceController } from "../wiring/instances.ts";
@@ -25,17 +25,13 @@ import { failed, type ObjectServer } from "./object-server.ts";
 
 const CLUSTER = clusterName("model");
 
-const SPEC: FleetSpec = {
+const SPEC: FleetSpec = fleetKind.spec.parse({
   mode: "single",
-  cell: "single",
   project: { id: "web" },
   cities: ["DFW"],
   networking: "Off",
-  provider: "pods",
   quota: { from: "Cluster" },
-  catalog: DEFAULT_CATALOG,
-  providers: { users: [], groups: [] },
-};
+});
 
 export type ControllerName = "workloads" | "workload-deployments" | "instances";
 
