@@ -110,7 +110,7 @@ export function instanceView(instance: Instance, facts: FleetFacts): InstanceVie
     instance,
     nowMs,
     firstSeenMs: fromTime(instance.metadata?.creationTimestamp) ?? nowMs,
-    catalog: spec.catalog,
+    rules: spec,
     source: spec.cell,
     quota: quotaOf(instance),
     network: networkSeen(instance, facts),

@@ -212,7 +212,7 @@ function ready(instance: Instance): Instance {
 
 /** What the claim of the Instance asks for. */
 function amountsOf(instance: Instance, { spec }: FleetFacts): Amounts {
-  const { requests = [] } = claimFor({ instance, source: spec.cell, catalog: spec.catalog }, "").spec ?? {};
+  const { requests = [] } = claimFor({ instance, source: spec.cell, rules: spec }, "").spec ?? {};
   const amount = (type: string): number =>
     requests.find(({ resourceType }) => resourceType === type)?.amount ?? 0;
   return {

@@ -38,6 +38,9 @@ export interface FleetSpec {
   readonly featureGates: { readonly ContainerResources: boolean };
 }
 
+/** What the Fleet says about one Instance: its size, and what of its template reaches the Pod. */
+export type InstanceRules = Pick<FleetSpec, "catalog" | "template" | "pods">;
+
 /** What a tenant may write in a template. */
 export interface TemplateLimits {
   /** Keys with a prefix that reach the Pod, as globs. Keys without a prefix always do. */

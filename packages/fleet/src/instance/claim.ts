@@ -10,12 +10,12 @@ const PROJECT = { apiGroup: "resourcemanager.miloapis.com", kind: "Project" } as
 
 /** The claim to create, without its namespace: the view names the project only. */
 export function claimFor(
-  { instance, source, catalog }: Pick<InstanceView, "instance" | "source" | "catalog">,
+  { instance, source, rules }: Pick<InstanceView, "instance" | "source" | "rules">,
   projectName: string,
 ): ResourceClaim {
   const { name = "", namespace = "", uid = "" } = instance.metadata ?? {};
   const project = { ...PROJECT, name: projectName };
-  const size = sizeOf(instance.spec, catalog);
+  const size = sizeOf(instance.spec, rules.catalog);
   return {
     metadata: {
       name: claimName(name),

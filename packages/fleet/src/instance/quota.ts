@@ -25,7 +25,7 @@ const FAST_TIER_MS = 15_000;
 /** Until the next look when the name of the claim becomes free, or when the claim was changed. */
 const SOON_MS = 1000;
 
-type QuotaView = Pick<InstanceView, "instance" | "quota" | "nowMs" | "catalog" | "source">;
+type QuotaView = Pick<InstanceView, "instance" | "quota" | "nowMs" | "rules" | "source">;
 
 /**
  * While gate `Quota` is present, each state of the claim has its condition. Afterwards a failure changes nothing, and

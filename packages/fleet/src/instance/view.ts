@@ -4,7 +4,7 @@ import type { DesiredCondition } from "@berth/runtime";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance, InstanceStatus } from "../api/workload.ts";
-import type { Catalog } from "../fleet/document.ts";
+import type { InstanceRules } from "../fleet/document.ts";
 
 /** Everything that the decision may look at. */
 export interface InstanceView {
@@ -16,7 +16,7 @@ export interface InstanceView {
    * coarse for waits of 100 ms.
    */
   readonly firstSeenMs: number;
-  readonly catalog: Catalog;
+  readonly rules: InstanceRules;
   /** This cluster, in the label `source-cluster` of claims. */
   readonly source: string;
   readonly quota: QuotaSeen;

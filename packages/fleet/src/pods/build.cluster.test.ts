@@ -3,8 +3,9 @@ import { type KubeClient, namespaces, type Pod, pods } from "@berth/kube";
 import { sharedTestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
 import type { InstanceSpec, SandboxContainer } from "../api/workload.ts";
+import { RULES } from "../fleet/testing/rules.ts";
 import { buildPod } from "./build.ts";
-import { anInstance, catalog } from "./testing/instances.ts";
+import { anInstance } from "./testing/instances.ts";
 
 const namespace = "fleet-build";
 const app: SandboxContainer = { name: "app", image: "registry.test/app:1" };
@@ -23,7 +24,7 @@ beforeAll(async () => {
 function stored(containers: readonly SandboxContainer[], more: Partial<InstanceSpec> = {}): Promise<Pod> {
   const resources = { instanceType: "datumcloud/d1-standard-2" };
   const runtime = { resources, sandbox: { containers, imagePullSecrets: [{ name: "registry" }] } };
-  const built = buildPod(anInstance({ runtime, ...more }, { metadata: { namespace } }), catalog);
+  const built = buildPod(anInstance({ runtime, ...more }, { metadata: { namespace } }), RULES);
   if ("fault" in built) throw new Error(built.fault);
   return client.create(pods, built.pod, { dryRun: true });
 }

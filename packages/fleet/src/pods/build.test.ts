@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Instance, InstanceSpec, SandboxContainer } from "../api/workload.ts";
+import { RULES } from "../fleet/testing/rules.ts";
 import { buildPod } from "./build.ts";
-import { anInstance, catalog } from "./testing/instances.ts";
+import { anInstance } from "./testing/instances.ts";
 
 const instanceType = "datumcloud/d1-standard-2";
 const container = (name: string, more: Partial<SandboxContainer> = {}): SandboxContainer => ({
@@ -15,7 +16,7 @@ const running = (
   type = instanceType,
 ) => anInstance({ runtime: { resources: { instanceType: type }, sandbox: { containers } }, ...more });
 const built = (instance: Instance) => {
-  const result = buildPod(instance, catalog);
+  const result = buildPod(instance, RULES);
   return "pod" in result ? result.pod : result.fault;
 };
 const size = { cpu: "1000m", memory: "2048Mi" };
@@ -155,6 +156,6 @@ describe("an Instance that pods cannot run", () => {
       "The catalog of this cell has no instance type constructor. Choose another type.",
     ],
   ])("has a fault: %s", (_, instance, fault) => {
-    expect(buildPod(instance, catalog)).toEqual({ fault });
+    expect(buildPod(instance, RULES)).toEqual({ fault });
   });
 });

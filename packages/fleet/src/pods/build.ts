@@ -14,7 +14,7 @@ import {
   instances,
   type SandboxContainer,
 } from "../api/workload.ts";
-import type { Catalog } from "../fleet/document.ts";
+import type { Catalog, InstanceRules } from "../fleet/document.ts";
 
 /** `fault`: why a Pod cannot run this Instance, as a sentence for the user. */
 export type BuiltPod = { readonly pod: Pod } | { readonly fault: string };
@@ -27,7 +27,7 @@ export type BuiltPod = { readonly pod: Pod } | { readonly fault: string };
  * resources of the Pod as a whole (`spec.resources`, on by default since Kubernetes 1.34). An older API server drops
  * this field, so such Pods would run without limits there.
  */
-export function buildPod(instance: Instance, catalog: Catalog): BuiltPod {
+export function buildPod(instance: Instance, { catalog }: InstanceRules): BuiltPod {
   const { metadata = {}, spec } = instance;
   const sandbox = spec?.runtime.sandbox;
   if (spec === undefined || sandbox === undefined)

@@ -5,8 +5,9 @@ import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance } from "../api/workload.ts";
+import { RULES } from "../fleet/testing/rules.ts";
 import { decidePod, type PodDecision, type PodView } from "./decide.ts";
-import { anInstance, CREATED, catalog, createdMs, podOf } from "./testing/instances.ts";
+import { anInstance, CREATED, createdMs, podOf } from "./testing/instances.ts";
 
 const run = seededRun(500, process.env);
 const instance = anInstance();
@@ -17,7 +18,7 @@ const withMeta = (pod: Pod, metadata: Pod["metadata"]): Pod => ({
   metadata: { ...pod.metadata, ...metadata },
 });
 const decide = (pod: Seen<Pod>, change: Partial<PodView> = {}): PodDecision =>
-  decidePod({ instance, pod, nowMs: createdMs, isGated: false, catalog, ...change });
+  decidePod({ instance, pod, nowMs: createdMs, isGated: false, rules: RULES, ...change });
 const deleted = anInstance({}, { metadata: { deletionTimestamp: CREATED } });
 
 /** `action: Programmed status/reason, Available status/reason message` */
@@ -89,7 +90,7 @@ describe("the pod of an Instance", () => {
     [
       "is not created from what pods cannot run",
       none,
-      { catalog: {} },
+      { rules: { ...RULES, catalog: {} } },
       `wait: ${MISCONFIGURED} The catalog of this cell has no instance type datumcloud/d1-standard-2. Choose another type.`,
     ],
     [

@@ -3,7 +3,7 @@ import type { Pod } from "@berth/kube";
 import { findCondition, fromTime, toTime } from "@berth/runtime";
 import type { Seen } from "../api/seen.ts";
 import type { Instance } from "../api/workload.ts";
-import type { Catalog } from "../fleet/document.ts";
+import type { InstanceRules } from "../fleet/document.ts";
 import type { Contribution, InstanceDecision } from "../instance/view.ts";
 import { buildPod } from "./build.ts";
 import { misconfigured, observePod, starting } from "./observe.ts";
@@ -16,7 +16,7 @@ export interface PodView {
   readonly nowMs: number;
   /** A scheduling gate remains. */
   readonly isGated: boolean;
-  readonly catalog: Catalog;
+  readonly rules: InstanceRules;
   /** Why the API server refused the last Pod of this Instance, as a sentence: it is forbidden, invalid, or exists. */
   readonly refusal?: string | undefined;
 }
@@ -55,7 +55,7 @@ export function decidePod(view: PodView): PodDecision {
     isDown: false,
   });
   if (pod === undefined) {
-    const built = buildPod(instance, view.catalog);
+    const built = buildPod(instance, view.rules);
     if ("fault" in built) return decided(misconfigured(built.fault));
     const { refusal } = view;
     const contribution = refusal ? misconfigured(refusal) : starting("The pod is being created");

@@ -75,7 +75,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
   const view = (instance: Instance, seen: QuotaSeen): InstanceView => ({
     instance,
     nowMs: clock.now(),
-    catalog: spec.catalog,
+    rules: spec,
     source: spec.cell,
     firstSeenMs: memoryOf(instance)?.firstSeenMs ?? clock.now(),
     quota: seen,

@@ -4,7 +4,7 @@ import { type DesiredCondition, toTime } from "@berth/runtime";
 import { claimName, finalizers, gates, labels } from "../../api/keys.ts";
 import type { ResourceClaim } from "../../api/quota.ts";
 import type { Instance, InstanceSpec } from "../../api/workload.ts";
-import { DEFAULT_CATALOG } from "../../fleet/document.ts";
+import { RULES } from "../../fleet/testing/rules.ts";
 import type { InstanceView, QuotaSeen } from "../view.ts";
 
 /** The creation time of Instances, ms. */
@@ -113,7 +113,7 @@ export function aView(parts: Partial<InstanceView> = {}): InstanceView {
     instance: anInstance(),
     nowMs: BORN,
     firstSeenMs: BORN,
-    catalog: DEFAULT_CATALOG,
+    rules: RULES,
     source: "dfw-01",
     quota: noClaim,
     network: { is: "off" },

@@ -1,10 +1,9 @@
 /** Instances and their Pods, as tests of the provider `pods` need them. */
 import type { Pod } from "@berth/kube";
 import type { Instance, InstanceSpec } from "../../api/workload.ts";
-import { type Catalog, DEFAULT_CATALOG } from "../../fleet/document.ts";
+import { RULES } from "../../fleet/testing/rules.ts";
 import { buildPod } from "../build.ts";
 
-export const catalog: Catalog = DEFAULT_CATALOG;
 export const CREATED = "2026-01-01T00:00:00Z";
 export const createdMs: number = Date.parse(CREATED);
 
@@ -34,7 +33,7 @@ export function anInstance(spec: Partial<InstanceSpec> = {}, more: Omit<Instance
 
 /** The Pod that Berth creates for this Instance, as the API server stores it. */
 export function podOf(instance: Instance, status: Pod["status"] = { phase: "Pending" }, node?: string): Pod {
-  const built = buildPod(instance, catalog);
+  const built = buildPod(instance, RULES);
   if ("fault" in built) throw new Error(built.fault);
   const { metadata, spec = { containers: [] } } = built.pod;
   return {
