@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build demo test perturb check bench docs generate clean
+.PHONY: help build demo test perturb check bench docs mutate generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -40,6 +40,14 @@ tools/typedoc/node_modules/.package-lock.json: tools/typedoc/package-lock.json t
 
 docs: node_modules/.package-lock.json tools/typedoc/node_modules/.package-lock.json ## Write the reference of the libraries to docs/api
 	@$(NODE) scripts/docs.ts
+
+# On its own as well: it is no part of CI, and brings 100 packages.
+tools/stryker/node_modules/.package-lock.json: tools/stryker/package-lock.json tools/stryker/package.json
+	cd tools/stryker && npm install --no-save --ignore-scripts --legacy-peer-deps --loglevel=error
+	@touch $@
+
+mutate: node_modules/.package-lock.json tools/stryker/node_modules/.package-lock.json ## Break the code bit by bit, print what no unit test notices (ARGS="FILE|FOLDER …", --changed)
+	@$(NODE) scripts/mutate.ts $(ARGS)
 
 generate: node_modules/.package-lock.json ## Write the wire types again from the pinned Kubernetes
 	@$(NODE) scripts/generate-wire-types.ts

@@ -1,8 +1,21 @@
-import type { ViteUserConfig } from "vitest/config";
+import type { TestProjectInlineConfiguration, ViteUserConfig } from "vitest/config";
 import { LongestFirst } from "./scripts/test-order.ts";
 
 const conditions = ["berth-source", "node", "import", "module", "default"];
 const source = { resolve: { conditions }, ssr: { resolve: { conditions, externalConditions: conditions } } };
+
+/** The pure tests; `make mutate` runs them without the others. */
+export const unit: TestProjectInlineConfiguration = {
+  ...source,
+  test: {
+    name: "unit",
+    include: ["packages/*/src/**/*.test.ts", "scripts/**/*.test.ts"],
+    exclude: ["**/*.cluster.test.ts"],
+    isolate: false,
+    maxWorkers: "100%",
+    testTimeout: 30_000,
+  },
+};
 
 /**
  * Three projects: pure tests run side by side in milliseconds; tests against a real control plane (`*.cluster.test.ts`
@@ -12,19 +25,15 @@ const source = { resolve: { conditions }, ssr: { resolve: { conditions, external
 const config: ViteUserConfig = {
   test: {
     pool: "forks",
+    // `make test ARGS=--coverage` alone measures it.
+    coverage: {
+      reporter: ["text"],
+      include: ["packages/*/src/**/*.ts"],
+      exclude: ["**/*.test.ts", "**/testing/**", "**/generated/**"],
+    },
     sequence: { sequencer: LongestFirst },
     projects: [
-      {
-        ...source,
-        test: {
-          name: "unit",
-          include: ["packages/*/src/**/*.test.ts", "scripts/**/*.test.ts"],
-          exclude: ["**/*.cluster.test.ts"],
-          isolate: false,
-          maxWorkers: "100%",
-          testTimeout: 30_000,
-        },
-      },
+      unit,
       {
         ...source,
         test: {

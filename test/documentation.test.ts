@@ -12,16 +12,19 @@ describe.each(["kube", "registry", "runtime", "testcluster"])("the package %s", 
 });
 
 describe("the tools that are installed by themselves", () => {
-  it("are pinned exactly, in step with their lockfile, and name no registry", () => {
-    const { devDependencies } = JSON.parse(read("tools/typedoc/package.json")) as {
-      readonly devDependencies: Readonly<Record<string, string>>;
-    };
-    const lock = read("tools/typedoc/package-lock.json");
-    const { packages } = JSON.parse(lock) as { readonly packages: Readonly<Record<string, unknown>> };
-    expect(packages[""]).toMatchObject({ devDependencies });
-    for (const version of Object.values(devDependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
-    expect(lock).not.toMatch(/"resolved": "http/);
-  });
+  it.each(readdirSync(join(root, "tools")))(
+    "pins %s exactly, in step with its lockfile, and names no registry",
+    (tool) => {
+      const { devDependencies } = JSON.parse(read(`tools/${tool}/package.json`)) as {
+        readonly devDependencies: Readonly<Record<string, string>>;
+      };
+      const lock = read(`tools/${tool}/package-lock.json`);
+      const { packages } = JSON.parse(lock) as { readonly packages: Readonly<Record<string, unknown>> };
+      expect(packages[""]).toMatchObject({ devDependencies });
+      for (const version of Object.values(devDependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
+      expect(lock).not.toMatch(/"resolved": "http/);
+    },
+  );
 });
 
 const capabilities = [
