@@ -2,6 +2,7 @@
 import { type Workload, workloads } from "@berth/fleet";
 import { eventually, findFreePort, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { installCrds, networkingCrds } from "../../../fleet/src/testing/fixture-crds.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { grant, serveKinds } from "../testing/cluster.ts";
 import { type CliResult, type TestFolder, testFolder } from "../testing/harness.ts";
@@ -221,5 +222,67 @@ describe("plan -f", () => {
       /^bad.json:\d+:\d+: error: spec.placements\[0\].cityCodes\[0\]: Unsupported value: "NYC"/m,
     );
     expect(stderr).toContain("minReplicas: Invalid value: 0: must be greater than 0");
+  });
+});
+
+// Last, as from here on the cluster has networks.
+describe("C22 what a user may not read", () => {
+  const group = "compute.datumapis.com";
+  const rules = [
+    `get list workloads.${group}`,
+    `list workloaddeployments.${group}`,
+    `list instances.${group}`,
+    "list pods",
+  ];
+
+  it("is nothing where there are no networks, and then says SourceNotRead and never what would be created", async () => {
+    await apply("seen");
+    await running("seen", 1);
+    await folder.write("new.json", JSON.stringify(objectOf("unseen")));
+    await folder.write("more.json", JSON.stringify(objectOf("seen", { min: 2 })));
+    await folder.write("tenant", cluster.kubeconfig({ user: await cluster.user("tenant") }));
+    await using _granted = await grant(cluster.client, "tenant", ...rules);
+    const asTenant = (line: string): Promise<CliResult> =>
+      folder.berth(`${line} --config fleet.yaml --kubeconfig tenant`);
+    const before = await asTenant("plan -f new.json --exit-code");
+    expect([before.code, before.stderr]).toEqual([exitCodes.changes, ""]);
+    expect(before.stdout).toContain("+ unseen-us-dfw-0");
+
+    await installCrds(cluster.client, networkingCrds);
+    for (const file of ["new.json", "more.json"]) {
+      const planned = await asTenant(`plan -f ${file}`);
+      expect([planned.code, planned.stdout]).toEqual([
+        exitCodes.done,
+        expect.stringMatching(
+          /^! SourceNotRead: networks: .*locations may not be listed.*\n\nWhat follows is not known\.\n$/m,
+        ),
+      ]);
+      expect(planned.stdout).not.toMatch(/[+~-] (un)?seen|creat/);
+      expect(planned.stderr).toContain('needed: verb "list" on "locations.networking.datumapis.com"');
+    }
+    const { code } = await asTenant("plan -f new.json --exit-code");
+    expect(code).toBe(exitCodes.cluster);
+    const data = JSON.parse((await asTenant("plan -f new.json -o json")).stdout);
+    expect(data).toMatchObject({
+      workloads: [{ deployments: [], unread: [{ reason: "SourceNotRead", what: "networks" }] }],
+    });
+    const explained = await asTenant("explain workload seen");
+    expect(explained.code).toBe(exitCodes.done);
+    expect(explained.stdout).toMatch(/not known +SourceNotRead: networks: /);
+    expect(explained.stdout).not.toMatch(/creat|nothing blocks/);
+  });
+
+  it("says SourceNotRead where no API server has the claims", async () => {
+    const quota = { project: { id: "web" }, quota: { from: "Cluster" }, networking: "Off" };
+    const spec = { mode: "single", cities: ["DFW"], ...quota };
+    const fleet = { apiVersion: "berth.dev/v1alpha1", kind: "Fleet", metadata: { name: "fleet" }, spec };
+    await folder.write("quota.json", JSON.stringify(fleet));
+    await folder.write("new.json", JSON.stringify(objectOf("unseen")));
+    const { code, stdout } = await berth("plan -f new.json --config quota.json");
+    expect(code).toBe(exitCodes.done);
+    expect(stdout).toContain(
+      "! SourceNotRead: quota: the ResourceClaims cannot be read, or are not served\n",
+    );
+    expect(stdout).not.toContain("+ unseen");
   });
 });

@@ -53,7 +53,10 @@ export async function planWorkloads(options: PlanWorkloadOptions, deps: CommandD
   if (found.length > 0) return refused(found, options, deps);
   if (output) printData(stdout, { workloads: forecasts, faults: [] }, output);
   else stdout.write(forecasts.map((it) => formatForecast(it, styleFor(stdout))).join("\n"));
-  return options.exitCode && forecasts.some(isChanging) ? exitCodes.changes : exitCodes.done;
+  if (!options.exitCode) return exitCodes.done;
+  if (forecasts.some(isChanging)) return exitCodes.changes;
+  // "No changes" would be a guess.
+  return forecasts.some(({ unread }) => unread.length > 0) ? exitCodes.cluster : exitCodes.done;
 }
 
 function refused(

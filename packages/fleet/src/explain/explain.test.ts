@@ -12,8 +12,10 @@ import {
   factsOf,
   instancesIn,
   NOW_MS,
+  networksUnread,
   placement,
   plain,
+  quotaUnread,
   withQuota,
 } from "./testing/facts.ts";
 
@@ -130,6 +132,31 @@ describe("explain workload", () => {
     `);
   });
 
+  it.each([
+    ["no deployment is created", [], { deployments: [] }],
+    ["no Instance is created", [first], {}],
+  ])("C22 says that the networks were not read, and %s", (_name, instances, parts) => {
+    const text = told(instances, { ...parts, networks: "unknown", unread: [networksUnread] });
+    expect(text).toMatch(/^Workload default\/w: nothing that was read blocks it\n/);
+    expect(text).toContain("  not known   SourceNotRead: networks: locations may not be listed\n");
+    expect(text).not.toContain("create");
+  });
+
+  it("C22 says that quota was not read, and nothing of what depends on it", () => {
+    const quotaOf = (): QuotaSeen => ({
+      is: "read",
+      project: "",
+      claim: { is: "unknown", because: "connection refused" },
+    });
+    const held = told(instancesIn(deployment, "Ro R"), { spec: withQuota, quotaOf, unread: [quotaUnread] });
+    expect(held).not.toMatch(/delete|a roll waits/);
+    const text = told([first, gated(second, "Quota")], { spec: withQuota, quotaOf, unread: [quotaUnread] });
+    expect(text).toMatch(/not known +SourceNotRead: quota: connection refused\n/);
+    expect(text).toMatch(/next look +on the next change of its claim/);
+    expect(text).toMatch(/ResourceClaim instance-w-us-dfw-1 +not read +connection refused\n/);
+    expect(text).not.toMatch(/now, to|create/);
+  });
+
   it("leaves claims out where no Fleet says where they are", () => {
     expect(told([first, second], { isGiven: false })).not.toContain("ResourceClaim");
   });
@@ -174,6 +201,18 @@ describe("explain instance", () => {
       └─ Pod w-us-dfw-1                      none
       "
     `);
+  });
+
+  it.each([
+    ["SchedulingGatesPresent", "Scheduling gates present: Network"],
+    ["NetworkFailedToCreate", "no addresses are left"],
+  ])("C22 repeats %s, which is stored, and foresees nothing without the networks", (reason, message) => {
+    const waits = withCondition(gated(second, "Network"), failing("Ready", reason, message));
+    const text = explain(waits, { networks: "unknown", unread: [networksUnread] });
+    expect(text).toMatch(new RegExp(`^${reason}: Instance default/w-us-dfw-1: ${message}\n`));
+    expect(text).toMatch(/next look +on the next change of its network\n/);
+    expect(text).toMatch(/not known +SourceNotRead: networks: locations may not be listed\n/);
+    expect(text).toMatch(/─ Network +not read\n/);
   });
 
   it("says that Berth has not looked, and what it would do", () => {

@@ -5,7 +5,8 @@ import { claimName } from "../api/keys.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { decideInstance } from "../instance/decide.ts";
-import type { InstanceView, NetworkSeen, ProviderSeen, QuotaSeen } from "../instance/view.ts";
+import { gatesOf } from "../instance/tiers.ts";
+import type { NetworkSeen, ProviderSeen, QuotaSeen } from "../instance/view.ts";
 import { adviceFor } from "./advice.ts";
 import { aboutOf, type Block, blocksOf, instanceBlock, isReady, worstBlock } from "./blocks.ts";
 import {
@@ -17,6 +18,7 @@ import {
   instancesOf,
   instanceView,
   networkDecision,
+  type Unread,
   workloadDecision,
 } from "./facts.ts";
 import { actionText, type Next, nextOfDeployment, nextOfInstance } from "./next.ts";
@@ -40,6 +42,8 @@ export interface FleetExplanation {
   /** What would change that. */
   readonly advice?: string;
   readonly next: Next;
+  /** Sources that were not read. What depends on them is left out. */
+  readonly unread: readonly Unread[];
   readonly tree: TreeNode;
 }
 
@@ -64,7 +68,7 @@ export function explainWorkload(workload: Workload, facts: FleetFacts): FleetExp
     steps.length > 0
       ? { now: steps, onChangeOf: ["its deployments"] }
       : blocked !== undefined
-        ? nextOf(instanceView(blocked, facts))
+        ? nextOf(blocked, facts)
         : nextOfDeployment(nameOf(deployments[acting]), looks[acting] ?? SETTLED);
   const placements = workload.spec?.placements ?? [];
   const desired = placements.reduce(
@@ -73,6 +77,7 @@ export function explainWorkload(workload: Workload, facts: FleetFacts): FleetExp
   );
   return {
     ...explanation(aboutOf("Workload", workload), block, next),
+    unread: facts.unread,
     tree: {
       kind: "Workload",
       name: nameOf(workload),
@@ -93,20 +98,30 @@ export function explainInstance(instance: Instance, facts: FleetFacts): FleetExp
     network !== undefined && hasGate(instance, "network") ? [{ ...network, about, rank: 2 }] : [];
   const block = worstBlock([...instanceBlock(instance), ...networkBlock]);
   return {
-    ...explanation(about, block, nextOf(instanceView(instance, facts))),
+    ...explanation(about, block, nextOf(instance, facts)),
+    unread: facts.unread,
     tree: instanceNode(instance, facts),
   };
 }
 
-function explanation(about: string, block: Block | undefined, next: Next): Omit<FleetExplanation, "tree"> {
+function explanation(
+  about: string,
+  block: Block | undefined,
+  next: Next,
+): Omit<FleetExplanation, "tree" | "unread"> {
   if (block === undefined) return { about, next };
   const { rank: _, ...blocking } = block;
   const advice = adviceFor(block.reason);
   return { about, blocking, ...(advice !== undefined && { advice }), next };
 }
 
-function nextOf(view: InstanceView): Next {
-  return nextOfInstance(view, decideInstance(view));
+function nextOf(instance: Instance, facts: FleetFacts): Next {
+  const view = instanceView(instance, facts);
+  const decision = decideInstance(view);
+  // What is said of an Instance with gates depends on networks and quota.
+  const isKnown = facts.unread.length === 0 || gatesOf(instance).length === 0;
+  const { recheckAfterMs, waitsFor } = decision;
+  return nextOfInstance(view, isKnown ? decision : { recheckAfterMs, waitsFor });
 }
 
 function findingBlocks(
@@ -151,13 +166,20 @@ function instanceNode(instance: Instance, facts: FleetFacts): TreeNode {
       ...(facts.isGiven
         ? [{ kind: "ResourceClaim", name: claimName(nameOf(instance)), ...claimState(quota), children: [] }]
         : []),
-      { kind: "Network", name: "", ...networkState(network, instance, blocked?.message), children: [] },
+      {
+        kind: "Network",
+        name: "",
+        ...(facts.networks === "unknown" ? NOT_READ : networkState(network, instance, blocked?.message)),
+        children: [],
+      },
       { kind: "Pod", name: nameOf(instance), ...pod, children: [] },
     ],
   };
 }
 
 type State = Pick<TreeNode, "state" | "detail">;
+
+const NOT_READ: State = { state: "not read", detail: "" };
 
 function claimState(quota: QuotaSeen): State {
   if (quota.is === "off") return { state: "not needed", detail: "the Fleet has no quota service" };

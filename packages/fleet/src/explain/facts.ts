@@ -13,6 +13,13 @@ import { citiesOf, decideWorkload, type WorkloadDecision } from "../workload/dec
 
 export type NetworkLists = Omit<NetworkView, "deployment">;
 
+/** What a command could not read. Decisions that depend on it are left out. */
+export interface Unread {
+  readonly reason: "SourceNotRead";
+  readonly what: "networks" | "quota";
+  readonly message: string;
+}
+
 export interface FleetFacts {
   /** Without a document Fleet: its defaults. */
   readonly spec: FleetSpec;
@@ -27,6 +34,13 @@ export interface FleetFacts {
   readonly networks: NetworkLists | "off" | "unknown";
   readonly quotaOf: (instance: Instance) => QuotaSeen;
   readonly podOf: (instance: Instance) => Seen<Pod>;
+  /** New Instances need both. */
+  readonly unread: readonly Unread[];
+}
+
+/** `SourceNotRead: quota: the ResourceClaims cannot be read` */
+export function unreadText({ reason, what, message }: Unread): string {
+  return `${reason}: ${what}: ${message}`;
 }
 
 /** `undefined`: not known. */
@@ -36,11 +50,11 @@ export function knownCities({ networks, spec, isGiven }: FleetFacts): readonly s
   return [...citiesOf(networks.locations)].sort();
 }
 
-/** As the controller of Workloads decides. Cities that are not known count as served. */
+/** As the controller of Workloads decides. Without a Fleet, cities count as served. */
 export function workloadDecision(workload: Workload, facts: FleetFacts): WorkloadDecision {
   const { deployments, networks, nowMs } = facts;
   const asked = workload.spec?.placements.flatMap(({ cityCodes }) => cityCodes) ?? [];
-  return decideWorkload({
+  const decision = decideWorkload({
     workload,
     deployments: deploymentsOf(workload, facts),
     deploymentNamed: (name) => deployments.find(({ metadata }) => metadata?.name === name),
@@ -51,6 +65,9 @@ export function workloadDecision(workload: Workload, facts: FleetFacts): Workloa
     }),
     nowMs,
   });
+  if (networks !== "unknown" || workload.metadata?.deletionTimestamp !== undefined) return decision;
+  // A Network that does not exist stops each of them, and a city without a Location the creations.
+  return { create: [], patch: [], delete: [], findings: decision.findings };
 }
 
 export function deploymentsOf(
@@ -69,16 +86,19 @@ export function instancesOf(
 
 /** As the controller of deployments decides. */
 export function deploymentDecision(deployment: WorkloadDeployment, facts: FleetFacts): DeploymentDecision {
-  const owned = instancesOf(deployment, facts);
-  return decideDeployment({
+  const decision = decideDeployment({
     deployment,
-    instances: owned,
+    instances: instancesOf(deployment, facts),
     instanceNamed: (name) => facts.instances.find(({ metadata }) => metadata?.name === name),
-    network: stepOf(networkDecision(deployment, facts)),
+    network: facts.networks === "unknown" ? { is: "waiting" } : stepOf(networkDecision(deployment, facts)),
     hasQuota: facts.spec.quota !== undefined,
-    isQuotaReachable: owned.every((it) => facts.quotaOf(it).is !== "failed"),
+    isQuotaReachable: facts.unread.length === 0,
     nowMs: facts.nowMs,
   });
+  if (facts.unread.length === 0) return decision;
+  const { actions, findings } = decision;
+  const creation = actions.findIndex((it) => it.do === "create");
+  return { actions: creation < 0 ? actions : actions.slice(0, creation), findings };
 }
 
 function stepOf(decision: NetworkDecision | undefined): NetworkStep {

@@ -9,8 +9,10 @@ import {
   aWorkload,
   factsOf,
   instancesIn,
+  networksUnread,
   placement,
   plain,
+  quotaUnread,
   withQuota,
 } from "./testing/facts.ts";
 
@@ -84,6 +86,44 @@ describe("what follows from a Workload", () => {
     ]);
   });
 
+  it.each<[string, Scene, readonly string[]]>([
+    ["no deployment, as its Network may be missing", {}, []],
+    [
+      "no change of one, as its Network may be missing",
+      { states: "R R", image: "app:2" },
+      ["w-us-dfw kept:"],
+    ],
+    [
+      "no deletion of one that no placement names",
+      { states: "R", placements: [] },
+      ["w-us-dfw kept: ! STOP"],
+    ],
+    ["no Instance, as it may wait for its network", { states: "R" }, ["w-us-dfw kept: ! STOP"]],
+  ])("C22 without the networks there is %s", (_name, scene, expected) => {
+    const stop = "what comes next is not known (SourceNotRead)";
+    const facts = { networks: "unknown", unread: [networksUnread] } as const;
+    expect(stepsOf({ ...scene, facts })).toEqual(expected.map((it) => it.replace("STOP", stop)));
+  });
+
+  it.each<[string, Scene, readonly string[]]>([
+    ["creates nothing", {}, ["w-us-dfw created: ! STOP"]],
+    ["takes nothing down that is Ready", { states: "R R", image: "app:2" }, ["w-us-dfw changed: ! STOP"]],
+    [
+      "replaces what is not Ready, and creates nothing",
+      { states: "R N", image: "app:2" },
+      ["w-us-dfw changed: -1 ! STOP"],
+    ],
+    [
+      "removes what is too much",
+      { states: "R R", placements: [placement("us", ["DFW"], 1)] },
+      ["w-us-dfw changed: -1"],
+    ],
+  ])("C22 without the quota service it %s", (_name, scene, expected) => {
+    const stop = "what comes next is not known (SourceNotRead)";
+    const facts = { spec: withQuota, unread: [quotaUnread] };
+    expect(stepsOf({ ...scene, facts })).toEqual(expected.map((it) => it.replace("STOP", stop)));
+  });
+
   it("is bounded", () => {
     const workload = aWorkload({ placements: [placement("us", ["DFW"], 3)], image: "app:2" });
     const deployment = aDeployment();
@@ -118,6 +158,22 @@ us in DFW: w-us-dfw is changed
 Instances: 1 to roll, 1 to delete, one after the other in each city. Quota: -1 Instances, -1 vCPUs, -2048 MiB.
 `);
     expect([found.needsClaims, isChanging(found)]).toEqual([false, true]);
+  });
+
+  it("C22 says what was not read, and neither that nothing changes nor what would be created", () => {
+    const facts = { networks: "unknown", unread: [networksUnread, quotaUnread] } as const;
+    expect(formatForecast(forecast({ facts }), plain)).toBe(`Workload default/w
+! SourceNotRead: networks: locations may not be listed
+! SourceNotRead: quota: connection refused
+
+What follows is not known.
+`);
+    const some = forecast({
+      states: "R R",
+      placements: [placement("us", ["DFW"], 1)],
+      facts: { unread: [quotaUnread] },
+    });
+    expect(formatForecast(some, plain)).toMatch(/^Instances: 1 to delete, .* The rest is not known\.\n$/m);
   });
 
   it("says that nothing changes", () => {

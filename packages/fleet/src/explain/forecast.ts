@@ -7,7 +7,7 @@ import { desiredCount } from "../deployment/build.ts";
 import { decideDeployment } from "../deployment/decide.ts";
 import { claimFor } from "../instance/claim.ts";
 import { applyMergePatch } from "../workload/merge-patch.ts";
-import { deploymentsOf, type FleetFacts, instancesOf, workloadDecision } from "./facts.ts";
+import { deploymentsOf, type FleetFacts, instancesOf, type Unread, workloadDecision } from "./facts.ts";
 
 /** What an Instance takes from the budget of its project: thousandths of a CPU, and MiB. */
 export interface Amounts {
@@ -50,6 +50,8 @@ export interface WorkloadForecast {
   readonly quota: Amounts;
   /** Each Instance that is created needs a ResourceClaim. Absent: not known without a Fleet. */
   readonly needsClaims?: boolean;
+  /** Sources that were not read. What depends on them is not foreseen. */
+  readonly unread: readonly Unread[];
 }
 
 /** Of one forecast. 1000 Instances are rolled with 2000 decisions and some waits. */
@@ -58,7 +60,8 @@ const MAX_DECISIONS = 5000;
 const NONE: Amounts = { instances: 0, vcpus: 0, memory: 0 };
 
 /**
- * Assumes that the quota service grants everything, that every Instance becomes ready, and that no one else acts.
+ * Assumes that the quota service grants everything, that every Instance becomes ready, and that no one else acts. Where
+ * networks or quota were not read, nothing new is foreseen.
  * @param workload as it would be stored.
  */
 export function forecastWorkload(
@@ -109,6 +112,7 @@ export function forecastWorkload(
     totals: totalsOf(steps),
     quota: steps.reduce(balance, NONE),
     ...(facts.isGiven && { needsClaims: facts.spec.quota !== undefined }),
+    unread: facts.unread,
   };
 }
 
@@ -133,10 +137,13 @@ function playDeployment(
       instanceNamed: (one) => present.get(one) ?? others.get(one),
       network: { is: "off" },
       hasQuota: facts.spec.quota !== undefined,
-      isQuotaReachable: true,
+      isQuotaReachable: facts.unread.length === 0,
       nowMs: facts.nowMs,
     });
-    const { create, delete: deleted = [], actions } = decision;
+    const { create, delete: deleted = [], actions, recheckAfterMs } = decision;
+    const isHeld = deleted.length === 0 && recheckAfterMs !== undefined;
+    if (facts.unread.length > 0 && (create !== undefined || isHeld))
+      return { steps, stops: "what comes next is not known (SourceNotRead)" };
     for (const instance of deleted) {
       steps.push({ do: "delete", instance: nameOf(instance), frees: amountsOf(instance, facts) });
       present.delete(nameOf(instance));

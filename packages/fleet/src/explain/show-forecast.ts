@@ -1,13 +1,14 @@
 /** A forecast as text for people. */
 import { counted, formatColumns, MOST_LISTED, type Style } from "@berth/host";
+import { unreadText } from "./facts.ts";
 import type { Amounts, DeploymentForecast, InstanceStep, WorkloadForecast } from "./forecast.ts";
 
 /** `+` creates, `~` replaces, `-` deletes. Ends with a line feed. */
 export function formatForecast(forecast: WorkloadForecast, style: Style): string {
-  const { workload, isNew, deployments, findings } = forecast;
+  const { workload, isNew, deployments, findings, unread } = forecast;
   const shown = deployments.filter(({ is, steps, stops }) => is !== "kept" || steps.length > 0 || stops);
   const blocks = shown.map((it) => `\n${formatDeployment(it, forecast, style)}`);
-  const remarks = findings.map((message) => style.warning(`! ${message}\n`));
+  const remarks = [...unread.map(unreadText), ...findings].map((it) => style.warning(`! ${it}\n`));
   const heading = style.heading(`Workload ${workload}${isNew ? " (new)" : ""}`);
   return `${heading}\n${remarks.join("")}${blocks.join("")}\n${summary(forecast)}\n`;
 }
@@ -45,13 +46,14 @@ function sizeText(amounts: Amounts | undefined): string {
   return `${counted(amounts.vcpus / 1000, "vCPU")}, ${amounts.memory} MiB`;
 }
 
-function summary({ totals, quota, deployments }: WorkloadForecast): string {
+function summary({ totals, quota, deployments, unread }: WorkloadForecast): string {
   const parts = [
     [totals.create, "to create"],
     [totals.roll, "to roll"],
     [totals.delete, "to delete"],
   ] as const;
   const what = parts.filter(([count]) => count > 0).map(([count, words]) => `${count} ${words}`);
+  if (what.length === 0 && unread.length > 0) return "What follows is not known.";
   if (what.length === 0)
     return deployments.some(({ is }) => is !== "kept") ? "No Instance changes." : "No changes.";
   const signed = (amount: number): string => (amount > 0 ? `+${amount}` : String(amount));
@@ -60,7 +62,7 @@ function summary({ totals, quota, deployments }: WorkloadForecast): string {
   const balance = isSame
     ? "as now"
     : `${signed(instances)} Instances, ${signed(vcpus / 1000)} vCPUs, ${signed(memory)} MiB`;
-  return `Instances: ${what.join(", ")}, one after the other in each city. Quota: ${balance}.`;
+  return `Instances: ${what.join(", ")}, one after the other in each city. Quota: ${balance}.${unread.length > 0 ? " The rest is not known." : ""}`;
 }
 
 /** Does anything follow? */

@@ -2,14 +2,15 @@
 import { formatAge, formatColumns, MOST_LISTED, type Style } from "@berth/host";
 import { fromTime } from "@berth/runtime";
 import type { FleetExplanation, TreeNode } from "./explain.ts";
+import { unreadText } from "./facts.ts";
 import { nextText } from "./next.ts";
 
 /** @param nowMs wall clock. Ends with a line feed. */
 export function formatExplanation(explanation: FleetExplanation, nowMs: number, style: Style): string {
-  const { about, blocking, advice, next, tree } = explanation;
+  const { about, blocking, advice, next, unread, tree } = explanation;
   const headline =
     blocking === undefined
-      ? style.heading(`${about}: nothing blocks it`)
+      ? style.heading(`${about}: nothing ${unread.length > 0 ? "that was read " : ""}blocks it`)
       : style.warning(`${blocking.reason}: ${blocking.about}: ${blocking.message}`);
   const rows = [
     ...(blocking?.since === undefined
@@ -17,6 +18,7 @@ export function formatExplanation(explanation: FleetExplanation, nowMs: number, 
       : [["since", `${blocking.since} (${formatAge(nowMs - (fromTime(blocking.since) ?? nowMs))})`]]),
     ...(advice === undefined ? [] : [["what helps", advice]]),
     ["next look", nextText(next)],
+    ...unread.map((it) => ["not known", unreadText(it)]),
   ];
   return `${headline}\n${formatColumns(rows, "  ")}\n${formatColumns(linesOf(tree, "", ""))}`;
 }

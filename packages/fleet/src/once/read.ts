@@ -1,6 +1,7 @@
 /** Reads the fleet of one namespace once, for a command. */
 import { eachObject, keepFields, type OneShotRun, unlessForbidden } from "@berth/host";
 import { isApiError, type KubeObject, type Pod, pods, type Resource } from "@berth/kube";
+import { NETWORKING_GROUP, NETWORKING_VERSION } from "../api/group.ts";
 import { labels } from "../api/keys.ts";
 import {
   locations,
@@ -12,7 +13,7 @@ import {
 } from "../api/networking.ts";
 import type { Seen } from "../api/seen.ts";
 import { type Instance, instances, workloadDeployments } from "../api/workload.ts";
-import type { FleetFacts, NetworkLists } from "../explain/facts.ts";
+import type { FleetFacts, NetworkLists, Unread } from "../explain/facts.ts";
 import { type FleetSpec, fleetKind } from "../fleet/document.ts";
 import type { FleetSettings } from "../fleet/settings.ts";
 import { readClaims } from "./claims.ts";
@@ -25,8 +26,8 @@ export interface FleetReading {
 }
 
 /**
- * Reads no pods and no claims where the command needs none. What other lists lack is left out; without deployments and
- * Instances every conclusion would be wrong.
+ * Reads no pods where the command needs none. What other lists lack is `unread`; without deployments and Instances every
+ * conclusion would be wrong.
  * @throws ApiError when the user may not list deployments or Instances.
  */
 export async function readFleetFacts(
@@ -36,16 +37,28 @@ export async function readFleetFacts(
   const spec = fleet?.spec ?? DEFAULT_FLEET;
   const deployments = await read(workloadDeployments, run, namespace);
   const found = await read(instances, run, namespace);
+  const networks = spec.networking === "Off" ? "off" : await readNetworks(spec, namespace, run);
+  const podOf = withPods && spec.provider === "pods" ? await readPods(namespace, run) : () => UNREAD;
+  const claims = await readClaims({ run, namespace, fleet });
+  const isKnown = typeof networks === "string" || !("unread" in networks);
   return {
     spec,
     isGiven: fleet !== undefined,
     nowMs: run.clock.now(),
     deployments: deployments === "absent" ? [] : deployments,
     instances: found === "absent" ? [] : found,
-    networks: spec.networking === "Off" ? "off" : await readNetworks(spec, namespace, run),
-    podOf: withPods && spec.provider === "pods" ? await readPods(namespace, run) : () => UNREAD,
-    quotaOf: await readClaims({ run, namespace, fleet, isNeeded: withPods }),
+    networks: isKnown ? networks : "unknown",
+    podOf,
+    quotaOf: claims.quotaOf,
+    unread: [
+      ...(isKnown ? [] : [notRead("networks", networks.unread)]),
+      ...(claims.unread === undefined ? [] : [notRead("quota", claims.unread)]),
+    ],
   };
+}
+
+function notRead(what: Unread["what"], message: string): Unread {
+  return { reason: "SourceNotRead", what, message };
 }
 
 /** As `berth run --mode single` runs it. */
@@ -73,10 +86,10 @@ async function readNetworks(
   { networking }: FleetSpec,
   namespace: string,
   run: OneShotRun,
-): Promise<NetworkLists | "off" | "unknown"> {
+): Promise<NetworkLists | "off" | { readonly unread: string }> {
+  if (networking === "Auto" && !(await isGroupServed(run))) return "off";
   const bindings = await served(networkBindings, run, namespace);
-  if (bindings === undefined) return "unknown";
-  if (bindings === "absent") return networking === "Auto" ? "off" : "unknown";
+  if (bindings === "absent" && networking === "Auto") return "off";
   const [ofLocations, ofNetworks, contexts, claims, ofSubnets] = [
     await served(locations, run),
     await served(networks, run),
@@ -92,7 +105,22 @@ async function readNetworks(
     subnetClaims: claims,
     subnets: ofSubnets,
   };
-  return isWhole(lists) ? lists : "unknown";
+  if (isWhole(lists)) return lists;
+  const missing = Object.entries(lists).flatMap(([what, list]) =>
+    typeof list === "object" ? [] : `${what} ${list === "absent" ? "are not served" : "may not be listed"}`,
+  );
+  return { unread: missing.join(", ") };
+}
+
+/** Who may not list its kinds is refused also where there are none: everybody may ask for the group. */
+async function isGroupServed({ client, signal }: OneShotRun): Promise<boolean> {
+  try {
+    await client.read(`/apis/${NETWORKING_GROUP}/${NETWORKING_VERSION}`, { signal });
+  } catch (error) {
+    if (isApiError(error, "notFound")) return false;
+    if (!isApiError(error, "forbidden")) throw error;
+  }
+  return true;
 }
 
 type Lists = { readonly [K in keyof NetworkLists]: NetworkLists[K] | "absent" | undefined };

@@ -6,7 +6,7 @@ import { finalizers } from "../../api/keys.ts";
 import type { Instance, Placement, Workload, WorkloadDeployment } from "../../api/workload.ts";
 import { aDeployment, anInstance, aTemplate, type State } from "../../deployment/testing/fixtures.ts";
 import { type FleetSpec, fleetKind } from "../../fleet/document.ts";
-import type { FleetFacts } from "../facts.ts";
+import type { FleetFacts, Unread } from "../facts.ts";
 
 export const NOW_MS: number = Date.parse("2026-01-01T00:02:00Z");
 export const plain: ReturnType<typeof styleFor> = styleFor({
@@ -52,6 +52,13 @@ export function instancesIn(deployment: WorkloadDeployment, states: string): rea
   });
 }
 
+export const networksUnread: Unread = {
+  reason: "SourceNotRead",
+  what: "networks",
+  message: "locations may not be listed",
+};
+export const quotaUnread: Unread = { reason: "SourceNotRead", what: "quota", message: "connection refused" };
+
 export interface FactsParts extends Partial<Omit<FleetFacts, "podOf">> {
   /** By name of the Instance. */
   readonly pods?: Readonly<Record<string, Pod>>;
@@ -67,6 +74,7 @@ export function factsOf({ pods = {}, ...parts }: FactsParts): FleetFacts {
     instances: [],
     networks: "off",
     quotaOf: () => ({ is: "off" }),
+    unread: [],
     podOf: ({ metadata }) => {
       const value = pods[metadata?.name ?? ""];
       return value === undefined ? { is: "none" } : { is: "there", value };
