@@ -5,8 +5,10 @@ import { field, listField, textField } from "../node/untrusted-json.ts";
 
 type Placement = Pick<PodSpec, "affinity" | "nodeSelector">;
 
+const LABEL = "kubernetes.io/arch";
 /** The kubelet sets both on its node. The second one is the former name. */
-const LABELS: readonly string[] = ["kubernetes.io/arch", "beta.kubernetes.io/arch"];
+const LABELS: readonly string[] = [LABEL, "beta.kubernetes.io/arch"];
+const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
 
 const MAX_TEXT = 300;
 /** More than fit into that text; a pod may have thousands. */
@@ -25,16 +27,15 @@ export function architectureExpressions(term: unknown): NonNullable<LabelSelecto
 
 /** Terms of the required node affinity. Leaves out a term without requirements: it selects no node. */
 export function requiredTerms(affinity: unknown): readonly unknown[] {
-  const required = field(field(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
-  return listField(required, "nodeSelectorTerms").filter(
+  return listField(field(field(affinity, "nodeAffinity"), REQUIRED), "nodeSelectorTerms").filter(
     (term) => listField(term, "matchExpressions").length + listField(term, "matchFields").length > 0,
   );
 }
 
 /** Combines the node selector with each required term, and keeps only architecture requirements. */
 function alternativesOf({ affinity, nodeSelector }: Placement): readonly LabelSelector[] {
-  const selected = LABELS.map((label) => [label, textField(nodeSelector, label)] as const);
-  const matchLabels = Object.fromEntries(selected.filter(([, value]) => value !== ""));
+  const selected = LABELS.filter((label) => field(nodeSelector, label) !== undefined);
+  const matchLabels = Object.fromEntries(selected.map((label) => [label, textField(nodeSelector, label)]));
   const terms = requiredTerms(affinity);
   if (terms.length === 0) return [{ matchLabels }];
   return terms.map((term) => ({ matchLabels, matchExpressions: architectureExpressions(term) }));
@@ -49,11 +50,16 @@ export function allowsArchitecture(spec: Placement, architecture: string): boole
 }
 
 /**
- * Does each alternative of the pod require an architecture? As `isNodeSelectorConfiguredForArchitecture` of
- * multiarch-tuning-operator (controller/podplacement/pod_model.go), which leaves such pods alone.
+ * Does the pod state its architecture, for multiarch-tuning-operator? As its `isNodeSelectorConfiguredForArchitecture`
+ * (controllers/podplacement/pod_model.go): the former label does not count, a node selector counts with any value, and a
+ * term without requirements states none.
  */
-export function statesArchitecture(spec: Placement): boolean {
-  return alternativesOf(spec).every((selector) => !isEmptySelector(selector));
+export function statesArchitecture({ affinity, nodeSelector }: Placement): boolean {
+  if (field(nodeSelector, LABEL) !== undefined) return true;
+  const required = field(field(affinity, "nodeAffinity"), REQUIRED);
+  const isStated = (term: unknown): boolean =>
+    listField(term, "matchExpressions").some((expression) => textField(expression, "key") === LABEL);
+  return required !== undefined && listField(required, "nodeSelectorTerms").every(isStated);
 }
 
 /** Does at least one alternative require an architecture? */

@@ -236,6 +236,28 @@ describe("I-11 a pod that requires architectures itself", () => {
     for (const spec of [{}, requiring(zone), requiring(arm, zone)])
       expect(short(said(spec))).toBe("waiting ImagesPending");
   });
+
+  const FORMER = "beta.kubernetes.io/arch";
+  it.each<readonly [string, Partial<PodSpec>, boolean]>([
+    ["is named in one term, and another term is empty", requiring(arm, {}), false],
+    ["is named in one term, and another term has fields only", requiring(arm, { matchFields: [] }), false],
+    ["has its former label in the node selector", { nodeSelector: { [FORMER]: "arm64" } }, false],
+    ["has its former label in a term", requiring(term([FORMER, "In", ["arm64"]])), false],
+    ["has an empty value in the node selector", selecting(""), true],
+    [
+      "has a value in the node selector, and no term names it",
+      { ...selecting("arm64"), ...requiring(zone) },
+      true,
+    ],
+  ])("C24 an architecture that %s is stated as for that operator", (_, spec, isLeft) => {
+    const policy = { preset: "multiarch-tuning-operator" } as const;
+    const { reason } = verdictOf({ images: {}, pod: ["a"], spec, policy });
+    expect(reason === "ArchitectureLeftToPod").toBe(isLeft);
+  });
+
+  it("C24 that is empty in the node selector fits no image", () => {
+    expect(short(verdictOf({ images: { a: ["arm64"] }, spec: selecting("") }))).toBe(none);
+  });
 });
 
 describe("I-11 an operator bundle", () => {
