@@ -12,7 +12,9 @@ const inProgress = (...evictions: readonly Eviction[]): LedgerView => ({
 const begun =
   (...times: readonly number[]): LedgerView["begunSince"] =>
   (sinceMs) =>
-    times.flatMap((atMs, i) => (atMs > sinceMs ? [{ uid: `gone${i}`, rule: "config/default", atMs }] : []));
+    times.flatMap((atMs, i) =>
+      atMs > sinceMs ? [{ uid: `gone${i}`, rule: "config/default", namespace: "default", atMs }] : [],
+    );
 
 interface Row {
   readonly reason: string;

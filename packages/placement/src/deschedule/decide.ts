@@ -2,7 +2,14 @@
 import type { Pod } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { FitResult } from "./fit.ts";
-import { BREAKER_WINDOW_MS, isReady, type LedgerView, ownerOf } from "./ledger.ts";
+import {
+  BREAKER_WINDOW_MS,
+  EVERY_NAMESPACE,
+  type Freeze,
+  isReady,
+  type LedgerView,
+  ownerOf,
+} from "./ledger.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
 /** A pod on a wrong node, under one policy. */
@@ -54,8 +61,8 @@ export interface Standing {
 export interface EvictionDecision {
   /** In the order in which pods go. A pod with several policies occurs once for each, until one evicts it. */
   readonly standings: readonly Standing[];
-  /** Policies of which too many pods are lost at this moment. */
-  readonly tooMany: ReadonlySet<string>;
+  /** Of what too many pods are lost at this moment. */
+  readonly tooMany: readonly Freeze[];
   readonly recheckAfterMs: number | undefined;
 }
 
@@ -68,7 +75,7 @@ const SOON_MS = 50;
 const BACKSTOP_MS = 60_000;
 
 export function decideEvictions(view: EvictionView): EvictionDecision {
-  const tooMany = new Set([...Map.groupBy(view.lost, ({ policy }) => policy)].flatMap(tooManyOf(view)));
+  const tooMany = [...Map.groupBy(view.lost, ({ policy }) => policy)].flatMap(tooManyOf(view));
   const pass = new Pass(view, tooMany);
   const standings = view.lost.toSorted(byPrecedence).flatMap((one) => pass.decide(one) ?? []);
   const rechecks = standings.flatMap(({ recheckAfterMs }) => recheckAfterMs ?? []);
@@ -92,18 +99,31 @@ export function nameOf({ metadata }: Pod): string {
   return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
+/**
+ * What a PodDisruptionBudget holds does not go. A namespace with as many pods as the limit is frozen by itself. Of all
+ * namespaces each counts with half of the limit at most, so no tenant alone stops the evictions of the others.
+ */
 function tooManyOf({ inScope, ledger, nowMs }: EvictionView) {
-  return ([policy, lost]: [DeschedulePolicyInForce, readonly LostPod[]]): readonly string[] => {
+  return ([policy, lost]: [DeschedulePolicyInForce, readonly LostPod[]]): readonly Freeze[] => {
     const { rule, forMs, spec } = policy;
+    const { percent, pods } = spec.breaker;
     const soon = lost.filter(
       ({ pod, sinceMs }) => sinceMs + forMs - nowMs <= BREAKER_WINDOW_MS && !ledger.isGivenUp(ownerOf(pod)),
     );
-    const begun = ledger.begunSince(nowMs - BREAKER_WINDOW_MS, rule);
     // A pod that is being evicted may still be on its node.
-    const going = new Set([...soon.map(({ pod }) => pod.metadata?.uid), ...begun.map(({ uid }) => uid)]).size;
-    const { percent, pods } = spec.breaker;
+    const going = new Map([
+      ...soon.map(({ pod: { metadata } }) => [metadata?.uid ?? "", metadata?.namespace ?? ""] as const),
+      ...ledger.begunSince(nowMs - BREAKER_WINDOW_MS, rule).map((it) => [it.uid, it.namespace] as const),
+    ]);
+    for (const uid of going.keys())
+      if (ledger.restOf(uid)?.reason === reasons.DisruptionBudget) going.delete(uid);
     // Pods that were evicted before count as well, so more than 100 percent may go.
-    return percent < 100 && going >= pods && going * 100 > inScope(policy) * percent ? [rule] : [];
+    if (percent >= 100 || going.size < pods) return [];
+    const limit = Math.max(pods, Math.floor((inScope(policy) * percent) / 100) + 1);
+    const counts = Map.groupBy(going.values(), (namespace) => namespace);
+    const shares = counts.values().reduce((sum, { length }) => sum + Math.min(length, limit / 2), 0);
+    const full = [...counts].flatMap(([namespace, { length }]) => (length < limit ? [] : [namespace]));
+    return [...(shares < limit ? [] : [EVERY_NAMESPACE]), ...full].map((namespace) => ({ rule, namespace }));
   };
 }
 
@@ -116,7 +136,7 @@ interface Begun {
 /** One pass over all lost pods, in order. What it lets go counts against the limits of those after it. */
 class Pass {
   readonly #view: EvictionView;
-  readonly #tooMany: ReadonlySet<string>;
+  readonly #tooMany: readonly Freeze[];
   readonly #lost: ReadonlySet<string>;
   readonly #begun: Begun[];
   readonly #owners: Set<string>;
@@ -124,7 +144,7 @@ class Pass {
   readonly #fits = new Map<string, FitResult>();
   #perMinute: number;
 
-  constructor(view: EvictionView, tooMany: ReadonlySet<string>) {
+  constructor(view: EvictionView, tooMany: readonly Freeze[]) {
     const { ledger, lost, nowMs } = view;
     this.#view = view;
     this.#tooMany = tooMany;
@@ -168,13 +188,8 @@ class Pass {
     const { spec, rule, forMs, minAgeMs } = policy;
     const owner = ownerOf(pod);
     if (spec.dryRun) return { reason: reasons.DryRun, message: "the policy is in dry run" };
-    const frozenAt = this.#tooMany.has(rule) ? nowMs : ledger.frozenAt(rule);
-    if (frozenAt !== undefined && nowMs - frozenAt < BREAKER_WINDOW_MS)
-      return {
-        reason: reasons.EvictionsFrozen,
-        message: "too many pods of the policy would go at once",
-        recheckAfterMs: frozenAt + BREAKER_WINDOW_MS - nowMs,
-      };
+    const frozen = this.#frozen(rule, pod.metadata?.namespace ?? "");
+    if (frozen !== undefined) return frozen;
     const leftMs = sinceMs + forMs - nowMs;
     if (leftMs > 0)
       return {
@@ -208,6 +223,22 @@ class Pass {
     if (rest !== undefined && rest.untilMs > nowMs)
       return { reason: rest.reason, message: rest.message, recheckAfterMs: rest.untilMs - nowMs };
     return this.#limited(pod, policy);
+  }
+
+  #frozen(rule: string, own: string): Omit<Standing, "lost"> | undefined {
+    const { ledger, nowMs } = this.#view;
+    for (const namespace of [EVERY_NAMESPACE, own]) {
+      const isNow = this.#tooMany.some((it) => it.rule === rule && it.namespace === namespace);
+      const atMs = isNow ? nowMs : ledger.frozenAt({ rule, namespace });
+      if (atMs === undefined || nowMs - atMs >= BREAKER_WINDOW_MS) continue;
+      const whose = namespace === EVERY_NAMESPACE ? "the policy" : `namespace ${namespace}`;
+      return {
+        reason: reasons.EvictionsFrozen,
+        message: `too many pods of ${whose} would go at once`,
+        recheckAfterMs: atMs + BREAKER_WINDOW_MS - nowMs,
+      };
+    }
+    return undefined;
   }
 
   /** What of the owner has to be whole before another pod of it goes. */

@@ -102,4 +102,14 @@ describe("the forecast of evictions", () => {
     expect(first).toEqual(running);
     expect(first.length).toBeGreaterThan(1);
   });
+
+  it("D-F30 lets pods go while those of another namespace are too many for the breaker", () => {
+    const of = (namespace: string, name: string): LostPod =>
+      lostPod(gpuPod(name).in(namespace).ownedBy("ReplicaSet", name, name).build(), { ...wrong, policy });
+    const policy = aPolicy();
+    const evil = Array.from({ length: 11 }, (_, at) => of("evil", `e${at}`));
+    const said = forecast(aView([...evil, of("good", "g")], { inScope: () => 100 }));
+    expect(said.filter((it) => it.startsWith("1 "))).toEqual(["1 good/g config/default PodDescheduled"]);
+    expect(said.filter((it) => it.endsWith("EvictionsFrozen"))).toHaveLength(11);
+  });
 });

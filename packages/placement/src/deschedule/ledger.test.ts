@@ -88,7 +88,7 @@ describe("an eviction in progress", () => {
     expect(story.ledger.endsInMs(1_000)).toBe(MINUTE - 1_000);
     story.ledger.accept("a");
     expect(story.ledger.endsInMs(1_000)).toBe(10 * MINUTE - 1_000);
-    story.ledger.freeze(["config/default"], 0);
+    story.ledger.freeze([{ rule: "config/default", namespace: "" }], 0);
     expect(story.ledger.endsInMs(1_000)).toBe(5 * MINUTE - 1_000);
   });
 });
@@ -209,13 +209,27 @@ describe("what the breaker reads", () => {
 
   it("D-E13 stays frozen for 5 minutes after too many were lost", () => {
     const { ledger } = new Story();
-    ledger.freeze(["x"], 0);
+    const x = { rule: "x", namespace: "a" };
+    ledger.freeze([x], 0);
     ledger.freeze([], 5 * MINUTE - 1);
-    expect(ledger.frozenAt("x")).toBe(0);
-    ledger.freeze(["x"], MINUTE);
+    expect(ledger.frozenAt(x)).toBe(0);
+    ledger.freeze([x], MINUTE);
     ledger.freeze([], 5 * MINUTE);
-    expect(ledger.frozenAt("x")).toBe(MINUTE);
+    expect(ledger.frozenAt(x)).toBe(MINUTE);
     ledger.freeze([], 6 * MINUTE);
-    expect(ledger.frozenAt("x")).toBeUndefined();
+    expect(ledger.frozenAt(x)).toBeUndefined();
+  });
+
+  it("D-E21 freezes and lets go namespaces one by one", () => {
+    const { ledger } = new Story();
+    ledger.freeze([{ rule: "x", namespace: "a" }], 0);
+    ledger.freeze([{ rule: "x", namespace: "b" }], MINUTE);
+    expect([ledger.frozen("x"), ledger.frozen("y")]).toEqual([["a", "b"], []]);
+    expect(ledger.frozenAt({ rule: "x", namespace: "" })).toBeUndefined();
+    ledger.freeze([], 5 * MINUTE);
+    expect(ledger.frozen("x")).toEqual(["b"]);
+    expect(ledger.endsInMs(5 * MINUTE)).toBe(MINUTE);
+    ledger.freeze([], 6 * MINUTE);
+    expect(ledger.endsInMs(6 * MINUTE)).toBe(Number.POSITIVE_INFINITY);
   });
 });

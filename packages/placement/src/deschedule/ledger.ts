@@ -42,6 +42,7 @@ interface Rest {
 
 interface Begun {
   readonly rule: string;
+  readonly namespace: string;
   readonly atMs: number;
   readonly uid: string;
 }
@@ -54,6 +55,14 @@ interface OwnerRecord {
   evictions: number;
 }
 
+/** Too many pods of a policy would go at once: those of one namespace, or of `EVERY_NAMESPACE`. */
+export interface Freeze {
+  readonly rule: string;
+  readonly namespace: string;
+}
+
+export const EVERY_NAMESPACE = "";
+
 /** What `decideEvictions` reads. */
 export interface LedgerView {
   /** No eviction before this time, because replacements of earlier ones may still be to come. 0: the time does not matter. */
@@ -64,8 +73,8 @@ export interface LedgerView {
   begunSince(atMs: number, rule?: string): readonly Begun[];
   restOf(uid: string): Rest | undefined;
   isGivenUp(owner: string): boolean;
-  /** When evictions of the policy were last too many at once. */
-  frozenAt(rule: string): number | undefined;
+  /** When evictions were last too many at once. */
+  frozenAt(freeze: Freeze): number | undefined;
 }
 
 export const emptyLedger: LedgerView = {
@@ -93,7 +102,8 @@ export class EvictionLedger implements LedgerView {
   #begun: readonly Begun[] = [];
   readonly #rests = new Map<string, Rest>();
   readonly #owners = new Map<string, OwnerRecord>();
-  readonly #frozen = new Map<string, number>();
+  /** By policy and namespace. */
+  readonly #frozen = new Map<string, Map<string, number>>();
   #quietUntilMs: number | undefined;
 
   get quietUntilMs(): number {
@@ -126,16 +136,22 @@ export class EvictionLedger implements LedgerView {
     return [...this.#owners.keys()].filter((owner) => this.isGivenUp(owner));
   }
 
-  frozenAt(rule: string): number | undefined {
-    return this.#frozen.get(rule);
+  frozenAt({ rule, namespace }: Freeze): number | undefined {
+    return this.#frozen.get(rule)?.get(namespace);
+  }
+
+  /** Namespaces of which the policy evicts no pod now. */
+  frozen(rule: string): readonly string[] {
+    return [...(this.#frozen.get(rule)?.keys() ?? [])];
   }
 
   begin(eviction: Eviction): void {
-    const { owner, rule, atMs, pod } = eviction;
+    const { owner, rule, namespace, atMs, pod } = eviction;
     const uid = pod.metadata?.uid ?? "";
     this.#inProgress.set(owner, eviction);
     this.#record(owner).evictions += 1;
-    this.#begun = [...this.#begun.filter((one) => one.atMs > atMs - BREAKER_WINDOW_MS), { rule, atMs, uid }];
+    const recent = this.#begun.filter((one) => one.atMs > atMs - BREAKER_WINDOW_MS);
+    this.#begun = [...recent, { rule, namespace, atMs, uid }];
   }
 
   accept(uid: string): void {
@@ -166,10 +182,14 @@ export class EvictionLedger implements LedgerView {
     return this.#inProgress.delete(eviction.owner);
   }
 
-  /** Records which policies have too many lost pods now. Those that had them keep it for the window. */
-  freeze(rules: Iterable<string>, nowMs: number): void {
-    for (const rule of rules) this.#frozen.set(rule, nowMs);
-    for (const [rule, atMs] of this.#frozen) if (nowMs - atMs >= BREAKER_WINDOW_MS) this.#frozen.delete(rule);
+  /** Records of what there is too much now. What was too much before keeps it for the window. */
+  freeze(freezes: Iterable<Freeze>, nowMs: number): void {
+    for (const { rule, namespace } of freezes)
+      this.#frozen.set(rule, (this.#frozen.get(rule) ?? new Map()).set(namespace, nowMs));
+    for (const [rule, of] of this.#frozen) {
+      for (const [namespace, atMs] of of) if (nowMs - atMs >= BREAKER_WINDOW_MS) of.delete(namespace);
+      if (of.size === 0) this.#frozen.delete(rule);
+    }
   }
 
   /** A policy that the user has changed begins anew, and may not want what was not sent yet. */
@@ -227,7 +247,7 @@ export class EvictionLedger implements LedgerView {
 
   /** Until time alone ends an eviction or a freeze, ms; `Infinity` without one. */
   endsInMs(nowMs: number): number {
-    const frozen = this.#frozen.values().map((atMs) => atMs + BREAKER_WINDOW_MS);
+    const frozen = this.#frozen.values().flatMap((of) => of.values().map((atMs) => atMs + BREAKER_WINDOW_MS));
     return Math.max(1, Math.min(...this.#inProgress.values().map(endOf), ...frozen) - nowMs);
   }
 

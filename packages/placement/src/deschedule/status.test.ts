@@ -12,7 +12,7 @@ const counts: DescheduleCounts = {
   givenUp: 2,
   waiting: [],
   first: ["default/a", "default/b"],
-  isFrozen: false,
+  frozen: [],
 };
 const inForce: DocumentResult = { ready: true, reason: "DeschedulePolicyInForce", message: "in force" };
 const fresh: DeschedulePolicy = { metadata: { name: "default", generation: 3 } };
@@ -50,10 +50,26 @@ describe("the status of a policy", () => {
     expect(decide(after({})).status).toBeUndefined();
   });
 
+  it.each<[readonly string[], string]>([
+    [[""], "none is evicted"],
+    [["", "evil"], "none is evicted"],
+    [["evil"], "too many of them in namespaces evil, where none is evicted"],
+    [
+      ["f", "e", "d", "c", "b", "a"],
+      "too many of them in namespaces a, b, c, d, e and 1 more, where none is evicted",
+    ],
+  ])("D-E23 says of which namespaces %j too many would go", (frozen, what) => {
+    const { status } = decide(fresh, { frozen });
+    const condition = status?.conditions?.find(({ type }) => type === "EvictionsFrozen");
+    expect(condition?.message).toBe(
+      `12 of 40 pods in scope are on wrong nodes; ${what} until fewer are for 5 minutes. To let them go, raise spec.breaker`,
+    );
+  });
+
   it("D-F21 keeps the counts of before while Berth does not know them", () => {
     const { status } = decideStatus(
-      { ...after({ isFrozen: true }), metadata: { name: "default", generation: 4 } },
-      describePolicy(after({ isFrozen: true }), inForce, undefined),
+      { ...after({ frozen: [""] }), metadata: { name: "default", generation: 4 } },
+      describePolicy(after({ frozen: [""] }), inForce, undefined),
       BUILT_MS,
     );
     expect(status).toMatchObject({ podsInScope: 40, observedGeneration: 4 });
@@ -61,7 +77,7 @@ describe("the status of a policy", () => {
   });
 
   it("D-E14 has a condition while evictions are frozen, with one Event, and none after that", () => {
-    const frozen = after({ isFrozen: true });
+    const frozen = after({ frozen: [""] });
     expect(frozen.status?.conditions).toContainEqual(
       expect.objectContaining({
         type: "EvictionsFrozen",
@@ -71,8 +87,8 @@ describe("the status of a policy", () => {
           "To let them go, raise spec.breaker",
       }),
     );
-    expect(newsOf(fresh, { isFrozen: true })).toEqual(["EvictionsFrozen=True EvictionsFrozen"]);
-    expect(newsOf(frozen, { isFrozen: true, lost: 13 })).toEqual([]);
+    expect(newsOf(fresh, { frozen: [""] })).toEqual(["EvictionsFrozen=True EvictionsFrozen"]);
+    expect(newsOf(frozen, { frozen: [""], lost: 13 })).toEqual([]);
     expect(after({}, frozen).status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
   });
 

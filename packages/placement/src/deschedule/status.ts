@@ -3,6 +3,8 @@ import { type DocumentResult, type StatusParts, toCondition } from "@berth/host"
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
+import { firstOf } from "../node/first-names.ts";
+import { EVERY_NAMESPACE } from "./ledger.ts";
 import type { DeschedulePolicy } from "./resource.ts";
 
 export const descheduleConditions = {
@@ -22,7 +24,8 @@ export interface DescheduleCounts {
   readonly waiting: readonly string[];
   /** Sorted, as `namespace/name`. */
   readonly first: readonly string[];
-  readonly isFrozen: boolean;
+  /** Namespaces of which too many pods would go at once; `EVERY_NAMESPACE` for all of them together. */
+  readonly frozen: readonly string[];
   /** Why Berth cannot do its work. */
   readonly problem?: string | undefined;
 }
@@ -41,10 +44,10 @@ export function describePolicy(
       ? { ...result, message: `${result.message}${counts === undefined ? "" : waitingText(counts)}` }
       : { ready: false, reason: reasons.PodsUnread, message: problem };
   const conditions: DesiredCondition[] = [toCondition(descheduleConditions.ready, said)];
-  if (counts?.isFrozen) conditions.push(frozen(counts));
+  if (counts !== undefined && counts.frozen.length > 0) conditions.push(frozen(counts));
   return {
     conditions,
-    ended: counts !== undefined && !counts.isFrozen ? [descheduleConditions.frozen] : [],
+    ended: counts?.frozen.length === 0 ? [descheduleConditions.frozen] : [],
     rest: {
       ...status,
       ...(counts !== undefined && {
@@ -63,13 +66,20 @@ function waitingText({ waiting }: Pick<DescheduleCounts, "waiting">): string {
   return waiting.length === 0 ? "" : `; lost pods stay: ${waiting.join(", ")}`;
 }
 
-function frozen({ lost, inScope }: DescheduleCounts): DesiredCondition {
+/** Of many namespaces it names the first. */
+const MAX_NAMED = 5;
+
+function frozen({ lost, inScope, frozen: namespaces }: DescheduleCounts): DesiredCondition {
+  const named = namespaces.includes(EVERY_NAMESPACE) ? [] : firstOf(namespaces, MAX_NAMED);
+  const more = named.length === 0 ? 0 : namespaces.length - named.length;
+  const whose = `namespaces ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  const what = named.length === 0 ? "none" : `too many of them in ${whose}, where none`;
   return {
     type: descheduleConditions.frozen,
     status: "True",
     reason: reasons.EvictionsFrozen,
     message:
-      `${lost} of ${inScope} pods in scope are on wrong nodes; none is evicted until fewer are for 5 minutes. ` +
+      `${lost} of ${inScope} pods in scope are on wrong nodes; ${what} is evicted until fewer are for 5 minutes. ` +
       "To let them go, raise spec.breaker",
   };
 }

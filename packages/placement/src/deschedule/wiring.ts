@@ -93,7 +93,7 @@ function wire(host: NodeHost): Wired {
       givenUp: ledger.givenUp.length,
       waiting: evictions.waiting(rule),
       first: firstOf(new Set(names), MAX_FIRST_PODS),
-      isFrozen: ledger.frozenAt(rule) !== undefined,
+      frozen: ledger.frozen(rule),
       problem,
     };
   };
@@ -108,7 +108,7 @@ function wire(host: NodeHost): Wired {
   counted.counts({
     lost: () => lost.size,
     inProgress: () => ledger.inProgress.size,
-    frozen: () => policies().filter(({ rule }) => ledger.frozenAt(rule) !== undefined).length,
+    frozen: () => policies().filter(({ rule }) => ledger.frozen(rule).length > 0).length,
   });
   const documents = host.documents({
     rules: descheduleRules,

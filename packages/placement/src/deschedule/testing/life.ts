@@ -24,7 +24,7 @@ const WINDOW_MS = 300_000;
 export const guarded: DeschedulePolicyInForce = aPolicy({
   for: "1m",
   limits: LIMITS,
-  breaker: { percent: 60, pods: 5 },
+  breaker: { percent: 40, pods: 4 },
 });
 /** The same after the user has let all pods go. */
 export const open: DeschedulePolicyInForce = aPolicy({
@@ -57,7 +57,8 @@ export class Life {
   // What the oracle knows of this Berth.
   #lostSince = new Map<string, number>();
   #gone: Gone[] = [];
-  #frozenUntilMs = 0;
+  /** By namespace, "" for all. */
+  #frozenUntilMs = new Map<string, number>();
 
   constructor() {
     for (const name of NODES) this.label(name, name !== "n4");
@@ -95,13 +96,13 @@ export class Life {
     this.#lost = this.#newLost();
     this.#lostSince = new Map();
     this.#gone = [];
-    this.#frozenUntilMs = 0;
+    this.#frozenUntilMs = new Map();
   }
 
   setPolicy(policy: DeschedulePolicyInForce): void {
     this.policy = policy;
     this.#ledger.forgetPolicies(new Set());
-    this.#frozenUntilMs = 0;
+    this.#frozenUntilMs = new Map();
     this.#gone = this.#gone.filter((it) => this.#isSent(it));
   }
 
@@ -211,9 +212,20 @@ export class Life {
     const recent = this.#ledger.begunSince(this.#nowMs - WINDOW_MS).map(({ uid }) => uid);
     const counted = lost.filter((uid) => !this.#ledger.isGivenUp(ownerOf(this.pods.get(uid) ?? {})));
     const { percent, pods } = this.policy.spec.breaker;
-    const going = new Set([...counted, ...recent]).size;
-    if (percent < 100 && going >= pods && going * 100 > this.#inScope().length * percent)
-      this.#frozenUntilMs = this.#nowMs + WINDOW_MS;
+    const going = [...new Set([...counted, ...recent])].filter(
+      (uid) => this.#ledger.restOf(uid)?.reason !== "DisruptionBudget",
+    );
+    const isTooMany = (count: number): boolean =>
+      percent < 100 && count >= pods && count * 100 > this.#inScope().length * percent;
+    const freeze = (namespace: string): void =>
+      void this.#frozenUntilMs.set(namespace, this.#nowMs + WINDOW_MS);
+    // An owner of a team is named by the first letter of its pods.
+    const ofTeam = [true, false].map((is) => going.filter((uid) => uid < "c" === is).length);
+    for (const [at, count] of ofTeam.entries()) if (isTooMany(count)) freeze(`team-${at}`);
+    let least = 1;
+    while (!isTooMany(least) && least < 100) least += 1;
+    const shares = ofTeam.map((count) => Math.min(count, least / 2));
+    if (isTooMany(shares.reduce((a, b) => a + b))) freeze("");
   }
 
   #isSent({ uid }: Gone): boolean {
@@ -236,7 +248,8 @@ export class Life {
     require(this.isLost(pod), "it fits its node");
     require(this.#nowMs - (this.#lostSince.get(uid) ?? this.#nowMs) >=
       FOR_MS, "it was not lost for long enough");
-    require(this.#nowMs >= this.#frozenUntilMs, "its policy is frozen");
+    for (const of of ["", namespace])
+      require(this.#nowMs >= (this.#frozenUntilMs.get(of) ?? 0), `its policy is frozen for "${of}"`);
     require(others.every((it) => isKept(it) && (isReady(it) || this.isLost(it))), "its owner is not whole");
     require(!this.#gone.some((it) => it.owner === owner), "another pod of its owner goes");
     require(this.#gone.length < LIMITS.cluster, "too many go in the cluster");
