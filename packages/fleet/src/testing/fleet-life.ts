@@ -6,8 +6,11 @@ import {
   clusterName,
   createMetricsRegistry,
   createSilentLogger,
+  type LogFields,
+  type MetricsRegistry,
   type ObjectKey,
   type Reconcile,
+  type ReconcileResult,
   type VirtualClock,
 } from "@berth/runtime";
 import { resourceClaims } from "../api/quota.ts";
@@ -108,6 +111,11 @@ export class FleetLife {
   /** The request at which it is killed is carried out. */
   killsAfter = false;
   isDead = false;
+  /** What Berth has told, in order: `Warning QuotaNoBudget w-us-dfw-0`. */
+  readonly events: string[] = [];
+  /** The fields of each debug line, in order. */
+  readonly debugLines: LogFields[] = [];
+  readonly metrics: MetricsRegistry = createMetricsRegistry({ processMetrics: false });
   readonly #server: ObjectServer;
   readonly #options: LifeOptions;
   readonly #caches = new Map<string, LaggingCache>();
@@ -148,14 +156,21 @@ export class FleetLife {
 
   /** One look at an object. A failure is retried at a later look. */
   async look(controller: ControllerName, name: string): Promise<void> {
-    const { signal } = new AbortController();
-    const context = { signal, log: createSilentLogger() };
-    const key = { cluster: CLUSTER, namespace: "default", name };
     try {
-      await this.#controllers.get(controller)?.(key, context);
+      await this.reconcile(controller, name);
     } catch (error) {
       if (!(error instanceof Error) || error.name !== "ApiError") throw error;
     }
+  }
+
+  /** The same, with what the queue is told. @throws ApiError */
+  async reconcile(controller: ControllerName, name: string): Promise<ReconcileResult | undefined> {
+    const { signal } = new AbortController();
+    const silent = createSilentLogger();
+    const debug = (_message: string, fields: LogFields = {}): void => void this.debugLines.push(fields);
+    const log = { ...silent, debug, with: () => log };
+    const key = { cluster: CLUSTER, namespace: "default", name };
+    return (await this.#controllers.get(controller)?.(key, { signal, log })) ?? undefined;
   }
 
   /** Finds out whether the quota service works again. */
@@ -175,8 +190,11 @@ export class FleetLife {
       client: this.#client(() => false),
       cluster: CLUSTER,
       clock: this.#options.clock,
-      events: { record: () => undefined },
-      metrics: createMetricsRegistry({ processMetrics: false }),
+      events: {
+        record: ({ type, reason, regarding }: Parameters<Host["events"]["record"]>[0]) =>
+          void this.events.push(`${type} ${reason} ${regarding.name}`),
+      },
+      metrics: this.metrics,
     };
     return host as unknown as Host;
   }

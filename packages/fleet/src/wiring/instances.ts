@@ -26,7 +26,7 @@ import type {
 } from "../instance/view.ts";
 import type { Caches } from "./caches.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
-import type { FleetMetrics } from "./metrics.ts";
+import type { FleetMetrics, Requeue } from "./metrics.ts";
 import { OwnCreations, UNSEEN_MS } from "./own-creations.ts";
 
 /** Until the next try to delete the claim of an Instance that is gone, ms. */
@@ -112,18 +112,18 @@ export function addInstanceController(options: InstancesOptions): Controller {
     }
     metrics.decided(instance, decision, seen);
     const { recheckAfterMs, waitsFor } = decision;
-    if (recheckAfterMs !== undefined) context.log.debug("looks again later", { recheckAfterMs, waitsFor });
     const id = toKeyText(keyOf(cluster, instance));
     const intents = toIntents(decision, news);
     const sent = await carryOut.send(id, { resource: instances, object: instance }, intents, context);
-    const isSent = sent.recheckAfterMs === undefined;
-    if (!isSent || recheckAfterMs !== undefined) metrics.requeued(instance, isSent ? "pending" : "conflict");
     const memory = memories.get(id);
     const stored: Instance | undefined = memory?.stored;
     if (memory !== undefined) memory.stored = undefined;
     const unseenMs = unseenOf(instance).length > 0 ? UNSEEN_MS : undefined;
     return {
+      instance,
       recheckAfterMs: earliest(earliest(sent.recheckAfterMs, recheckAfterMs), unseenMs),
+      waitsFor,
+      cause: sent.recheckAfterMs === undefined ? "pending" : "conflict",
       stored: stored?.metadata?.deletionTimestamp === undefined ? stored : undefined,
     };
   };
@@ -154,19 +154,27 @@ export function addInstanceController(options: InstancesOptions): Controller {
         if (known !== undefined) quota.forget(known);
         memories.set(id, { uid, firstSeenMs: clock.now() });
       }
-      let { stored, recheckAfterMs } = await step(instance, context);
-      for (let steps = 1; steps < MAX_STEPS && stored !== undefined; steps++)
-        ({ stored, recheckAfterMs } = await step(stored, context));
-      return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+      let last = await step(instance, context);
+      for (let steps = 1; steps < MAX_STEPS && last.stored !== undefined; steps++)
+        last = await step(last.stored, context);
+      const { recheckAfterMs, waitsFor, cause } = last;
+      if (recheckAfterMs === undefined) return undefined;
+      const requeue = metrics.requeued(last.instance, cause);
+      context.log.debug("looks again later", { recheckAfterMs, waitsFor, ...requeue });
+      return { recheckAfterMs };
     }),
   });
 }
 
 /** One decision about an Instance, and what became of it. */
 interface Step {
+  readonly instance: Instance;
   /** The Instance as the server stored it: the next decision need not wait until the cache shows it. */
   readonly stored: Instance | undefined;
   readonly recheckAfterMs: number | undefined;
+  /** Why it is looked at again then. */
+  readonly waitsFor: string | undefined;
+  readonly cause: Requeue["cause"];
 }
 
 /** The most in one run: a status, the gates, and the pod. */

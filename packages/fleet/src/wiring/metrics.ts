@@ -11,8 +11,16 @@ export interface FleetMetrics {
   measured<K>(controller: string, reconcile: Reconcile<K>): Reconcile<K>;
   /** Counts what a decision about an Instance says about its quota. */
   decided(instance: Instance, decision: InstanceDecision, quota: QuotaSeen): void;
-  /** Counts a further look at an Instance that waits for quota. */
-  requeued(instance: Instance, cause: "pending" | "conflict"): void;
+  /** Counts a further look at an Instance that waits for quota. @returns what the log says of it, of others nothing. */
+  requeued(instance: Instance, cause: Requeue["cause"]): Requeue | undefined;
+}
+
+/** A further look at an Instance that waits for quota. */
+export interface Requeue {
+  readonly ageMs: number;
+  /** The longest wait at this age: `15s`. */
+  readonly tier: string;
+  readonly cause: "pending" | "conflict";
 }
 
 /** @param hasQuota a quota service is configured. */
@@ -76,8 +84,10 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
     },
     requeued(instance, cause) {
       const isGranted = findCondition(instance.status?.conditions, "QuotaGranted")?.status === "True";
-      if (awaitsQuota(instance) && !isGranted)
-        requeues.inc({ tier: `${tierMs(ageMs(instance)) / 1000}s`, cause });
+      if (!awaitsQuota(instance) || isGranted) return undefined;
+      const tier = `${tierMs(ageMs(instance)) / 1000}s`;
+      requeues.inc({ tier, cause });
+      return { ageMs: ageMs(instance), tier, cause };
     },
   };
 }
