@@ -52,6 +52,8 @@ export interface BerthOptions extends Partial<Omit<CapabilityFlags, "userAgent">
   readonly metricsBindAddress?: string;
   readonly healthProbeBindAddress?: string;
   readonly client: KubeClient;
+  /** Asks the API server what reviews need to know, on connections of its own. Default: `client`. */
+  readonly questions?: KubeClient;
   /** Stops Berth in order, as disposing does. */
   readonly signal?: AbortSignal;
   /** Recorded on every node. Two Berths on one cluster need different names. Default `berth`. */
@@ -148,12 +150,13 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
     namespace,
     lease,
   } = options;
-  const { client, metrics: registry, config, crdGraceMs, admission, self, labelFolder } = options;
+  const { client, questions, metrics: registry, config, crdGraceMs, admission, self, labelFolder } = options;
   const { metricsBindAddress, healthProbeBindAddress: healthBindAddress } = options;
   const host = createHost({
     name: "berth",
     reportingController: "berth.dev/controller",
     client,
+    ...(questions && { questions }),
     cluster: CLUSTER,
     installation,
     identity: options.identity ?? "berth",

@@ -1,5 +1,5 @@
 /** The common part of every controller program: documents, statuses, admission, faults and start. */
-import type { ObjectReference } from "@berth/kube";
+import type { KubeClient, ObjectReference } from "@berth/kube";
 import {
   type Clock,
   type ClusterName,
@@ -62,6 +62,8 @@ export interface HostOptions extends Omit<RuntimeOptions, "name"> {
   readonly crdGraceMs?: number;
   /** How the API server calls admission. Default: it does not. */
   readonly admission?: AdmissionSettings | undefined;
+  /** Asks the API server what reviews need to know, on connections of its own. Default: `client`. */
+  readonly questions?: KubeClient;
   /** Marks that documents left on objects. Default: no marks that outlive the process. */
   readonly traces?: DocumentTraces;
   /** The object of Events about files: the pod, or the namespace of its state. Absent: no such Events. */
@@ -120,6 +122,7 @@ export interface Host {
 export function createHost(options: HostOptions): Host {
   const { name, installation = name, kinds, config = [], ofFlags, self, admission: settings } = options;
   const { clock = systemClock, log = createSilentLogger(), crdGraceMs: graceMs = CRD_GRACE_MS } = options;
+  const { questions = options.client } = options;
   const { traces = { whenKnown: () => Promise.resolve(true), of: () => false } } = options;
   const runtime = createRuntime({ ...options, clock, log });
   const { client, cluster, events, metrics } = runtime;
@@ -201,7 +204,13 @@ export function createHost(options: HostOptions): Host {
     run(signal) {
       const { lease } = options;
       if (settings !== undefined && members.length > 0) {
-        admission = createAdmission(settings, { ...machine, installation, members, ...(lease && { lease }) });
+        admission = createAdmission(settings, {
+          ...machine,
+          questions: runtime.guard(questions),
+          installation,
+          members,
+          ...(lease && { lease }),
+        });
         for (const component of admission.always) runtime.add(component, "everywhere");
         for (const component of admission.elected) runtime.add(component, "elected");
       }

@@ -33,6 +33,7 @@ export type {
   AdmissionUser,
 } from "./admission/review.ts";
 export type { AdmissionContext, AdmissionHandler } from "./admission/review-exchange.ts";
+export { createRoom, type Room } from "./admission/room.ts";
 export * from "./admission/server.ts";
 export type { ServingCertificate } from "./admission/serving-context.ts";
 export { declareApiMetrics } from "./api-metrics.ts";

@@ -41,6 +41,9 @@ export interface RunOptions extends ConnectionOptions, RuleOptions, FleetOptions
   readonly originalForm: boolean;
 }
 
+/** For what reviews ask the API server. Any user can cause reviews, and must not delay writes and Leases. */
+const QUESTION_CONNECTIONS = 8;
+
 /** Runs until the user stops it, or until it cannot continue. */
 export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCode> {
   const { folder, stdout, signal } = deps;
@@ -57,7 +60,9 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   });
   const metrics = createMetricsRegistry();
   const onAnswer = declareApiMetrics(metrics);
-  await using client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer });
+  const connection = { ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer };
+  await using client = connect(connection);
+  await using questions = connect({ ...connection, maxWriteConnections: QUESTION_CONNECTIONS });
   await meetCluster(client, cluster, { log, signal });
   await using fleet = asked && (await openFleet(asked, deps));
   const lease = asked ? leaseName(asked.spec) : baseName(options.installation);
@@ -80,6 +85,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const clientAuthority = authority && (await readAuthorities("API servers", authority));
   const berth = await startBerth({
     client,
+    questions,
     signal,
     installation,
     ...(labelFolder && { labelFolder }),

@@ -144,10 +144,38 @@ describe("a Workload", () => {
     }
   });
 
-  it("can get labels and lose finalizers while it breaks a rule that is newer, but no other spec", async () => {
+  it("A5 can be changed and scaled while it breaks a rule that is newer, but not break it otherwise", async () => {
     await client.patch(workloads, at("older"), merge({ metadata: { labels: { a: "b" }, finalizers: null } }));
-    const template = merge({ spec: { template: { metadata: { labels: { a: "b" } } } } });
-    await expect(client.patch(workloads, at("older"), template)).rejects.toThrow("not implemented");
+    const template = (change: object) => merge({ spec: { template: change } });
+    await client.patch(workloads, at("older"), template({ metadata: { labels: { a: "b" } } }));
+    const { placements = [] } = workload("older", { "P/scaleSettings/minReplicas": 3 }).spec ?? {};
+    await client.patch(workloads, at("older"), merge({ spec: { placements } }));
+    const other = template({ spec: { runtime: { resources: { requests: { cpu: 2 } } } } });
+    await expect(client.patch(workloads, at("older"), other)).rejects.toThrow("not implemented");
+  });
+
+  it("A5 is refused with a template of 100 KB, and accepted with one city in two placements", async () => {
+    const large = workload("large", { "T/metadata/annotations": { note: "x".repeat(100_000) } });
+    await expect(client.create(workloads, large)).rejects.toThrow(/the template has 100\d{3} bytes of JSON/);
+    const [first] = workload("twice").spec?.placements ?? [];
+    const twice = [first, { ...first, name: "eu" }];
+    await client.create(workloads, workload("twice", { "spec/placements": twice }), dryRun);
+  });
+
+  it("C18 keeps its networks once it has deployments", async () => {
+    const interfaces = (name: string) =>
+      merge({ spec: { template: { spec: { networkInterfaces: [{ network: { name } }] } } } });
+    await client.create(workloads, workload("bound"));
+    await client.patch(workloads, at("bound"), interfaces("corrected"));
+    const counts = { replicas: 0, currentReplicas: 0, desiredReplicas: 0, readyReplicas: 0 };
+    const status = merge({ status: { ...counts, deployments: 1 } });
+    await client.patch(workloads, at("bound"), status, { subresource: "status" });
+    await expect(client.patch(workloads, at("bound"), interfaces("other"))).rejects.toMatchObject({
+      failure: {
+        kind: "invalid",
+        causes: [{ field: "spec.template.spec.networkInterfaces[0].network.name" }],
+      },
+    });
   });
 
   it("A7 is refused to a user who may not use its network, on CREATE and for a changed network", async () => {

@@ -5,20 +5,23 @@ import { type Fault, type Faults, type FaultType, listed, quoted } from "./fault
 export class Field {
   readonly path: string;
   readonly value: unknown;
+  /** As the path, but with the names of list items and not their indexes. */
+  readonly place: string;
 
-  constructor(path: string, value: unknown) {
+  constructor(path: string, value: unknown, place: string = path) {
     this.path = path;
     this.value = value;
+    this.place = place;
   }
 
   /** `spec` → `spec.name` */
   get(name: string): Field {
-    return new Field(this.path === "" ? name : `${this.path}.${name}`, this.#own(name));
+    return this.#below(this.path === "" ? name : `.${name}`, this.#own(name));
   }
 
   /** `requests` → `requests[name]` */
   key(name: string): Field {
-    return new Field(`${this.path}[${name}]`, this.#own(name));
+    return this.#below(`[${name}]`, this.#own(name));
   }
 
   get isSet(): boolean {
@@ -41,7 +44,14 @@ export class Field {
 
   /** `list` → `list[0]`, … One by one, because a list may be as long as a request. */
   *items(): Generator<Field, void, undefined> {
-    for (const [at, item] of this.#list.entries()) yield new Field(`${this.path}[${at}]`, item);
+    for (const [at, item] of this.#list.entries()) {
+      const unnamed = new Field("", item);
+      yield new Field(
+        `${this.path}[${at}]`,
+        item,
+        `${this.place}[${unnamed.text || unnamed.get("name").text}]`,
+      );
+    }
   }
 
   /** The keys of a map. */
@@ -89,8 +99,12 @@ export class Field {
     return isRecord(this.value) && Object.hasOwn(this.value, name) ? this.value[name] : undefined;
   }
 
+  #below(step: string, value: unknown): Field {
+    return new Field(this.path + step, value, this.place + step);
+  }
+
   #fault(type: FaultType, message: string): Fault {
-    return { type, field: this.path, message };
+    return { type, field: this.path, message, place: this.place, value: this.value };
   }
 }
 

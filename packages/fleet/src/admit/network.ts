@@ -3,7 +3,7 @@ import type { Access } from "@berth/host";
 import type { SubjectAccessReviewSpec } from "@berth/kube";
 import type { AdmissionUser } from "@berth/runtime";
 import { NETWORKING_GROUP, NETWORKING_VERSION } from "../api/group.ts";
-import type { Fault, Faults } from "./fault.ts";
+import { type Fault, type Faults, quoted } from "./fault.ts";
 import { Field } from "./field.ts";
 import { dnsLabel } from "./names.ts";
 
@@ -31,6 +31,29 @@ export function* interfaceFaults(interfaces: Field, namespace: string): Faults {
   }
 }
 
+/**
+ * Only interfaces at the end may be new. The name of a NetworkBinding has the index of its interface, and the binding
+ * of a live deployment keeps its network. A Workload without deployments has no bindings, and can be corrected.
+ */
+export function* boundNetworkFaults(workload: Field, old: Field, namespace: string): Faults {
+  if (old.get("status").get("deployments").integer === 0) return;
+  const interfaces = interfacesOf(workload);
+  const now = interfaces.items().map(networkOf).toArray();
+  for (const [at, before] of interfacesOf(old).items().map(networkOf).toArray().entries()) {
+    const { name, namespace: of } = now[at] ?? {};
+    if (name === undefined || of === undefined) {
+      yield interfaces.invalid(`interface ${at} may not be removed: its NetworkBinding exists`, now.length);
+      return;
+    }
+    const isSame =
+      name.text === before.name.text && (of.text || namespace) === (before.namespace.text || namespace);
+    if (!isSame)
+      yield name.invalid(
+        `the network of an interface may not change, it is ${quoted(before.name.text)}: create another Workload`,
+      );
+  }
+}
+
 /** Networks that the stored object does not use. Names that are invalid are left out. */
 export function newNetworks(workload: Field, old: Field): readonly UsedNetwork[] {
   const stored = new Set(networkNames(old));
@@ -41,11 +64,14 @@ export function newNetworks(workload: Field, old: Field): readonly UsedNetwork[]
 }
 
 function networkNames(workload: Field): readonly string[] {
-  const interfaces = workload.get("spec").get("template").get("spec").get("networkInterfaces");
-  return interfaces
+  return interfacesOf(workload)
     .items()
     .map((it) => networkOf(it).name.text)
     .toArray();
+}
+
+function interfacesOf(workload: Field): Field {
+  return workload.get("spec").get("template").get("spec").get("networkInterfaces");
 }
 
 function networkOf(item: Field): { readonly name: Field; readonly namespace: Field } {
@@ -75,12 +101,11 @@ export function accessQuestion(
   };
 }
 
-/** @param access the answer about this network. */
+/** @param access the answer about this network. The words of the authorizer are not for the user. */
 export function accessFaults({ index, name }: UsedNetwork, access: Access | undefined): readonly Fault[] {
   if (access === undefined || access.kind === "allowed") return [];
   const network = new Field(`${INTERFACES}[${index}].network`, name);
-  const because = access.message === "" ? "" : `: ${access.message}`;
   return access.kind === "denied"
-    ? [network.forbidden(`you may not use network ${name}${because}`)]
-    : [network.internal(`it is not known whether you may use network ${name}; try again${because}`)];
+    ? [network.forbidden(`you may not use network ${name}`)]
+    : [network.internal(`it is not known whether you may use network ${name}; try again`)];
 }

@@ -11,8 +11,6 @@ export interface PlacementContext {
   readonly workload: string;
   /** Codes that are registered, sorted. `undefined`: not known. */
   readonly cities: readonly string[] | undefined;
-  /** The stored object. */
-  readonly old: Field;
 }
 
 /** A label of Instances has the name of the deployment, and `-` and up to four digits follow in their own names. */
@@ -20,9 +18,8 @@ const MAX_DEPLOYMENT_NAME = 58;
 
 export function* placementFaults(placements: Field, context: PlacementContext): Faults {
   if (placements.size === 0) yield placements.required();
-  const [names, cities] = [new Set<string>(), new Set<string>()];
+  const [names, deployments] = [new Set<string>(), new Set<string>()];
   const registered = context.cities && new Set(context.cities);
-  const stored = storedCities(context.old);
   for (const placement of placements.items()) {
     const name = placement.get("name");
     yield* nameFaults(name, names);
@@ -30,11 +27,11 @@ export function* placementFaults(placements: Field, context: PlacementContext): 
     if (codes.size === 0) yield codes.required();
     for (const city of codes.items()) {
       // While the cities are not known, a refusal would keep every Workload out. The deployment says it later.
-      const isServed = registered?.has(city.text) ?? true;
-      if (!isServed && !stored.get(name.text)?.has(city.text)) yield city.notSupported(context.cities ?? []);
+      if (registered?.has(city.text) === false) yield city.notSupported(context.cities ?? []);
       yield* codeFaults(city, name.text, context.workload);
-      // Deployments have the code in lower case in their names.
-      if (city.text !== "") yield* city.unique(cities, city.text.toLowerCase());
+      // One city may be in several placements, as long as each deployment has a name of its own.
+      if (city.text !== "")
+        yield* city.unique(deployments, deploymentName(context.workload, name.text, city.text));
     }
     yield* scaleFaults(placement.get("scaleSettings"));
   }
@@ -50,23 +47,4 @@ function* codeFaults(city: Field, placement: string, workload: string): Faults {
     yield city.invalid(
       `the name <workload>-<placement>-<city> would have ${length} characters; use shorter names, it must have at most ${MAX_DEPLOYMENT_NAME}`,
     );
-}
-
-/** Codes by placement. A city that is no longer registered stays valid where it is. */
-function storedCities(old: Field): ReadonlyMap<string, ReadonlySet<string>> {
-  return new Map(
-    old
-      .get("spec")
-      .get("placements")
-      .items()
-      .map((placement) => [
-        placement.get("name").text,
-        new Set(
-          placement
-            .get("cityCodes")
-            .items()
-            .map(({ text }) => text),
-        ),
-      ]),
-  );
 }

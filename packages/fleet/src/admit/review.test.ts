@@ -32,7 +32,7 @@ function accessOf(asked: unknown[] = []): ReviewIo {
     accessReview: (question) => {
       asked.push(question);
       const isDenied = question.resourceAttributes?.name === "red";
-      return Promise.resolve(isDenied ? { kind: "denied", message: "" } : { kind: "allowed" });
+      return Promise.resolve(isDenied ? { kind: "denied" } : { kind: "allowed" });
     },
     namespaceLabels: () => Promise.resolve(undefined),
   };
@@ -55,6 +55,37 @@ describe("the review of a Workload", () => {
       message: "Forbidden: you may not use network red",
     });
     expect(answer).toEqual({ allowed: false, causes: [cause(0), cause(2)] });
+  });
+
+  it("rule 49 asks nothing about an object that is invalid already", async () => {
+    const asked: unknown[] = [];
+    const broken = changed(networks("red", "blue"), { "P/cityCodes": ["XXX"] });
+    const answer = await workloads?.answer(inForce, request(broken), accessOf(asked));
+    expect(answer?.causes?.map(({ field }) => field)).toEqual(["spec.placements[0].cityCodes[0]"]);
+    expect(asked).toEqual([]);
+  });
+
+  it("asks one question at a time, and tells the user to ask again when too many are open", async () => {
+    const asked: unknown[] = [];
+    let open = 0;
+    const io: ReviewIo = {
+      ...accessOf(),
+      async accessReview(question) {
+        asked.push(question.resourceAttributes?.name);
+        open += 1;
+        expect(open).toBe(1);
+        await Promise.resolve();
+        open -= 1;
+        return { kind: asked.length === 3 ? "busy" : "allowed" };
+      },
+    };
+    const answer = await workloads?.answer(inForce, request(networks("a", "b", "c", "d")), io);
+    expect(asked).toEqual(["a", "b", "c"]);
+    expect(answer).toEqual({
+      allowed: false,
+      message: expect.stringMatching(/try again$/),
+      retryAfterSeconds: 1,
+    });
   });
 
   it("asks about no network while networking is off, and takes the cities of the Fleet", async () => {

@@ -1,8 +1,9 @@
 /** What the API server asks about the fleet, and the answers. */
-import type { AdmissionRules, InForce, ReviewIo, ReviewRules } from "@berth/host";
+import type { Access, AdmissionRules, InForce, ReviewIo, ReviewRules } from "@berth/host";
 import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
 import { instances, workloadDeployments, workloads } from "../api/workload.ts";
+import { sizeLimits } from "../deployment/template-size.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { toCause } from "./fault.ts";
 import { accessFaults, accessQuestion } from "./network.ts";
@@ -62,24 +63,32 @@ async function answerWorkload(
     namespace,
     cities: isNetworking ? cities() : spec.cities,
     catalog: spec.catalog,
+    limits: sizeLimits(spec.template),
     networking: isNetworking,
   });
-  const names = [...new Set(networks.map(({ name }) => name))];
-  const access = await Promise.all(
-    names.map((name) => io.accessReview(accessQuestion(userInfo, { namespace, name }))),
-  );
-  const all = [
-    ...faults,
-    ...networks.flatMap((network) => accessFaults(network, access[names.indexOf(network.name)])),
-  ];
-  if (all.length === 0) return { allowed: true };
   const isCut = faults.length === MAX_FAULTS;
-  return {
-    allowed: false,
-    causes: all.map(toCause),
-    ...(isCut && { warnings: [`only the first ${MAX_FAULTS} faults of the Workload are shown`] }),
-  };
+  if (faults.length > 0)
+    return {
+      allowed: false,
+      causes: faults.map(toCause),
+      ...(isCut && { warnings: [`only the first ${MAX_FAULTS} faults of the Workload are shown`] }),
+    };
+  const access = new Map<string, Access>();
+  // One after another, so that one review takes one of the few questions that its user may have open.
+  for (const { name } of networks) {
+    if (access.has(name)) continue;
+    const answer = await io.accessReview(accessQuestion(userInfo, { namespace, name }));
+    if (answer.kind === "busy") return { allowed: false, ...TOO_MANY_QUESTIONS };
+    access.set(name, answer);
+  }
+  const refused = networks.flatMap((network) => accessFaults(network, access.get(network.name)));
+  return refused.length === 0 ? { allowed: true } : { allowed: false, causes: refused.map(toCause) };
 }
+
+const TOO_MANY_QUESTIONS = {
+  message: "too many questions about the use of networks are open for this user or namespace: try again",
+  retryAfterSeconds: 1,
+};
 
 const protectedReview: ReviewRules<FleetInForce> = {
   name: "managed",

@@ -1,9 +1,8 @@
 /** Rules about `scaleSettings`. */
 import { parseQuantity } from "@berth/runtime";
+import { MAX_REPLICAS } from "../deployment/control.ts";
 import type { Faults } from "./fault.ts";
 import type { Field } from "./field.ts";
-
-const MAX_REPLICAS = 1000;
 
 export function* scaleFaults(settings: Field): Faults {
   const [least, most] = [settings.get("minReplicas"), settings.get("maxReplicas")];

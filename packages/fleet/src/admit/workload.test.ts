@@ -1,18 +1,23 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { templateSize } from "../deployment/template-size.ts";
 import { DEFAULT_CATALOG } from "../fleet/document.ts";
 import { toCause } from "./fault.ts";
+import { Field } from "./field.ts";
 import { accessFaults, accessQuestion } from "./network.ts";
 import {
   type Changes,
   changed,
   faultsOf,
+  LIMITS,
   machineWorkload,
   named,
   sandboxWorkload,
   validate,
 } from "./testing/workloads.ts";
 import { MAX_FAULTS, validateWorkload } from "./workload.ts";
+
+const templateOf = (workload: object): Field => new Field("", workload).get("spec").get("template");
 
 const placement = (name: string, ...cityCodes: readonly string[]): object => ({
   name,
@@ -33,9 +38,12 @@ describe("3.2 rules beyond those of the original", () => {
       "NotSupported P.cityCodes[1]",
       "Duplicate P.cityCodes[1]",
     ],
+    ["a city in two placements", { "spec/placements": [placement("a", "DFW"), placement("b", "DFW")] }],
     [
-      "a city in two placements",
-      { "spec/placements": [placement("a", "DFW"), placement("b", "DFW")] },
+      "deployments of one name",
+      { "spec/placements": [placement("a", "B-C"), placement("a-b", "C")] },
+      "NotSupported spec.placements[0].cityCodes[0]",
+      "NotSupported spec.placements[1].cityCodes[0]",
       "Duplicate spec.placements[1].cityCodes[0]",
     ],
     [
@@ -116,17 +124,137 @@ describe("an update", () => {
     expect(faultsOf(renamed, { cities, old })).toEqual(["NotSupported spec.placements[0].cityCodes[0]"]);
   });
 
+  const BROKEN = changed(old, {
+    "R/resources/requests": { cpu: 1 },
+    "V/name": "a!",
+    "V/disk/template/spec/type": "tape",
+    "S/volumes/2/secret/items": [{}],
+    "C/volumeAttachments/0/name": "gone",
+    "S/networkInterfaces/1": { network: { name: "no name" } },
+  });
+  const reversed = templateOf(BROKEN)
+    .get("spec")
+    .get("volumes")
+    .items()
+    .map(({ value }) => value)
+    .toArray()
+    .toReversed();
+
+  const cases: readonly (readonly [about: string, stored: Changes, Changes, ...faults: readonly string[]])[] =
+    [
+      ["another number", {}, { "P/scaleSettings/minReplicas": 3 }],
+      ["another image of the same container", {}, { "C/image": "registry.example/app:2" }],
+      ["an item that moved", {}, { "S/volumes": reversed }],
+      ["a fault that is gone", {}, { "R/resources/requests": undefined }],
+      [
+        "one more of the same words",
+        {},
+        {
+          "S/networkInterfaces/1": { network: { name: "no name" } },
+          "S/networkInterfaces/2": { network: {} },
+        },
+        "Invalid S.networkInterfaces[2].network.name",
+      ],
+      [
+        "another wrong value in its place",
+        {},
+        { "R/resources/requests": { cpu: 2 } },
+        "Forbidden S.runtime.resources.requests",
+      ],
+      [
+        "the same fault in another place",
+        {},
+        { "V/name": "b!" },
+        "NotSupported V.disk.template.spec.type",
+        "Invalid V.name",
+        "Required V.name",
+      ],
+      [
+        "a fault of another type",
+        {},
+        { "P/scaleSettings/minReplicas": -1 },
+        "Invalid P.scaleSettings.minReplicas",
+      ],
+      [
+        "a number that was too high and still is",
+        { "P/scaleSettings/minReplicas": 1001 },
+        { "P/scaleSettings/minReplicas": 1002 },
+        "Invalid P.scaleSettings.minReplicas",
+      ],
+    ];
+  for (const [about, before, change, ...faults] of cases)
+    it(`A5 counts no fault that the stored object has: ${about}`, () => {
+      const stored = changed(BROKEN, before);
+      expect(faultsOf(stored).length).toBeGreaterThan(5);
+      expect(faultsOf(changed(stored, change), { old: stored })).toEqual(faults.map(named));
+    });
+
+  it("C18 keeps the networks of interfaces that deployments have bound", () => {
+    const live = changed(old, { "status/deployments": 1 });
+    const using = (...of: readonly object[]): object =>
+      changed(live, { "S/networkInterfaces": of.map((network) => ({ network })) });
+    const [own, other] = [{ name: "default" }, { name: "other" }];
+    const NAME = "Invalid spec.template.spec.networkInterfaces[0].network.name";
+    expect(faultsOf(using(other), { old: live })).toEqual([NAME]);
+    expect(faultsOf(using(other, own), { old: live })).toEqual([NAME]);
+    expect(faultsOf(using({ ...own, namespace: "default" }, other), { old: live })).toEqual([]);
+    expect(faultsOf(using(own), { old: using(own, other) })).toEqual([
+      "Invalid spec.template.spec.networkInterfaces",
+    ]);
+    // Nothing is bound: before there are deployments, and without networks.
+    expect(faultsOf(using(other), { old })).toEqual([]);
+    expect(faultsOf(using(other), { old: live, networking: false })).toEqual([]);
+  });
+
   it("A5 rule 49 asks about changed networks again, and about none while networking is off", () => {
     const two = changed(old, {
       "S/networkInterfaces": ["default", "new", "new", "A"].map((name) => ({ network: { name } })),
     });
     const asked = (input: object): unknown =>
-      validateWorkload({ object: two, namespace: "default", cities, catalog: {}, networking: true, ...input })
-        .networks;
+      validateWorkload({
+        object: two,
+        namespace: "default",
+        cities,
+        catalog: {},
+        limits: LIMITS,
+        networking: true,
+        ...input,
+      }).networks;
     const added = [1, 2].map((index) => ({ index, name: "new" }));
     expect(asked({})).toEqual([{ index: 0, name: "default" }, ...added]);
     expect(asked({ old })).toEqual(added);
     expect(asked({ networking: false })).toEqual([]);
+  });
+});
+
+describe("the size of a template", () => {
+  const limits = { template: 2000, total: 7000 };
+  const size = templateSize(templateOf(sandboxWorkload).value);
+  const padded = (bytes: number, minReplicas = 1): object =>
+    changed(sandboxWorkload, {
+      "T/metadata/labels/app": "x".repeat(bytes - size + "web".length),
+      "P/scaleSettings/minReplicas": minReplicas,
+    });
+  const messages = (object: object, old?: object): readonly string[] =>
+    validate(object, { limits, ...(old && { old }) }).map(({ field, message }) => `${field}: ${message}`);
+
+  it("is bounded, and so is its product with the Instances of all cities", () => {
+    expect(messages(padded(2000, 3))).toEqual([]);
+    expect(messages(padded(2001))).toEqual([
+      "spec.template: Invalid value: {…}: the template has 2001 bytes of JSON, and may have 2000: move data to ConfigMaps",
+    ]);
+    expect(messages(padded(2000, 4))).toEqual([
+      "spec.template: Invalid value: {…}: the template of 2000 bytes times 4 Instances is 8000 bytes, and may be 7000: use a smaller template or fewer Instances",
+    ]);
+    expect(messages(changed(padded(2000, 2), { "P/cityCodes": ["DFW", "ORD"] }))).toHaveLength(1);
+  });
+
+  it("does not keep a Workload that is too large from being scaled down, or up within the total", () => {
+    expect(messages(padded(2000, 5), padded(2000, 6))).toEqual([]);
+    expect(messages(padded(2000, 7), padded(2000, 6))).toHaveLength(1);
+    expect(messages(padded(2001, 2), padded(2001, 1))).toEqual([]);
+    expect(messages(padded(2001, 4), padded(2001, 1))).toHaveLength(1);
+    expect(messages(padded(2002, 1), padded(2001, 1))).toHaveLength(1);
   });
 });
 
@@ -165,12 +293,8 @@ describe("access to networks", () => {
 
   it.each([
     [{ kind: "allowed" }, []],
-    [{ kind: "denied", message: "" }, ["Forbidden: you may not use network blue"]],
-    [{ kind: "denied", message: "no quota" }, ["Forbidden: you may not use network blue: no quota"]],
-    [
-      { kind: "failed", message: "503" },
-      ["Internal error: it is not known whether you may use network blue; try again: 503"],
-    ],
+    [{ kind: "denied" }, ["Forbidden: you may not use network blue"]],
+    [{ kind: "failed" }, ["Internal error: it is not known whether you may use network blue; try again"]],
   ] as const)("A5 rule 49 A7 %j", (access, messages) => {
     const faults = accessFaults({ index: 3, name: "blue" }, access);
     expect(faults.map(({ message }) => message)).toEqual(messages);
@@ -201,7 +325,7 @@ describe("a fault", () => {
     ["NotSupported", "FieldValueNotSupported"],
     ["Internal", "InternalError"],
   ] as const)("of type %s has the cause %s", (type, reason) => {
-    expect(toCause({ type, field: "spec", message: "why" })).toEqual({
+    expect(toCause({ type, field: "spec", message: "why", place: "spec", value: 1 })).toEqual({
       reason,
       field: "spec",
       message: "why",
@@ -261,6 +385,7 @@ describe("hostile input", () => {
       namespace: "default",
       cities,
       catalog: DEFAULT_CATALOG,
+      limits: LIMITS,
       networking: true,
     });
     expect(faults.length).toBeGreaterThan(0);

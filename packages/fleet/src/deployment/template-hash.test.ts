@@ -77,6 +77,15 @@ describe("the hash of a template", () => {
     expect(templateHash(structuredClone(template))).toBe(templateHash(template));
   });
 
+  it.each(["__proto__", "constructor", "toString"])("has all of the key %s", (key) => {
+    const named = (value: unknown): InstanceTemplate =>
+      container({ env: [JSON.parse(`{ "${key}": ${JSON.stringify(value)} }`)] });
+    expect(templateHash(named({ a: "b" }))).not.toBe(templateHash(named({ a: "c" })));
+    expect(templateHash(named({ a: "b" }))).not.toBe(templateHash(container({ env: [{}] })));
+    const label = (value: string): InstanceTemplate => aTemplate("app:1", { labels: { [key]: value } });
+    expect(templateHash(label("a"))).not.toBe(templateHash(label("b")));
+  });
+
   it("takes no part of controller, location and other metadata", () => {
     const template = aTemplate();
     const other = {

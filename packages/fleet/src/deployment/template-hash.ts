@@ -8,11 +8,11 @@ const FORMAT = "v1-";
 const HASH_DIGITS = 16;
 
 /** Fields whose default the CRDs fill in. The default equals none: a new default must not roll any Instance. */
-const DEFAULTS: Readonly<Record<string, unknown>> = {
-  protocol: "TCP",
-  type: "pd-standard",
-  instanceManagementPolicy: "OrderedReady",
-};
+const DEFAULTS: ReadonlyMap<string, unknown> = new Map([
+  ["protocol", "TCP"],
+  ["type", "pd-standard"],
+  ["instanceManagementPolicy", "OrderedReady"],
+]);
 
 /** `v1-` and 64 bits in hex, from labels, annotations and spec. Equal for equal content by `canonicalJson`. */
 export function templateHash({ metadata, spec }: InstanceTemplate): string {
@@ -60,13 +60,13 @@ function hasAll(map: Readonly<Record<string, string>> = {}, wanted: Readonly<Rec
 }
 
 function canonical(value: unknown, key = ""): unknown {
-  if (value === null || value === "" || value === DEFAULTS[key]) return undefined;
+  if (value === null || value === "" || value === DEFAULTS.get(key)) return undefined;
   if (Array.isArray(value))
     return value.length === 0 ? undefined : value.map((item) => canonical(item) ?? null);
   if (typeof value !== "object") return key === "divisor" ? amount(value) : value;
   const entries = Object.entries(value)
     .flatMap(([name, child]: [string, unknown]) => {
-      const kept = KEPT[key]?.(child) ?? canonical(child, name);
+      const kept = KEPT.get(key)?.(child) ?? canonical(child, name);
       return kept === undefined ? [] : [[name, kept] as const];
     })
     .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
@@ -74,12 +74,12 @@ function canonical(value: unknown, key = ""): unknown {
 }
 
 /** Maps whose keys are names that users choose. */
-const KEPT: Readonly<Record<string, (value: unknown) => unknown>> = {
-  labels: (value) => value,
-  annotations: (value) => value,
-  requests: amount,
-  limits: amount,
-};
+const KEPT: ReadonlyMap<string, (value: unknown) => unknown> = new Map([
+  ["labels", (value) => value],
+  ["annotations", (value) => value],
+  ["requests", amount],
+  ["limits", amount],
+]);
 
 /** In units of 10⁻⁹. A text that is no quantity stays as it is. */
 function amount(value: unknown): unknown {

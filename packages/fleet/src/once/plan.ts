@@ -12,6 +12,7 @@ import {
 import { apiVersionOf, isApiError } from "@berth/kube";
 import { validateWorkload } from "../admit/workload.ts";
 import { type Workload, workloads } from "../api/workload.ts";
+import { sizeLimits } from "../deployment/template-size.ts";
 import { knownCities } from "../explain/facts.ts";
 import { forecastWorkload, type WorkloadForecast } from "../explain/forecast.ts";
 import { workloadKind } from "../kinds/workload.ts";
@@ -72,6 +73,7 @@ export async function planWorkload(
     namespace,
     cities: knownCities(facts),
     catalog: facts.spec.catalog,
+    limits: sizeLimits(facts.spec.template),
     networking: typeof facts.networks === "object",
   });
   if (faults.length > 0)

@@ -4,8 +4,9 @@ import { isDeepStrictEqual } from "node:util";
 export function mergePatchOf(from: unknown, to: unknown): unknown {
   if (!isRecord(from) || !isRecord(to)) return isDeepStrictEqual(from, to) ? undefined : to;
   const changes = Object.keys({ ...from, ...to }).flatMap((key) => {
+    const [before, after] = [own(from, key), own(to, key)];
     const change =
-      to[key] === undefined ? (from[key] === undefined ? undefined : null) : mergePatchOf(from[key], to[key]);
+      after === undefined ? (before === undefined ? undefined : null) : mergePatchOf(before, after);
     return change === undefined ? [] : [[key, change] as const];
   });
   return changes.length === 0 ? undefined : Object.fromEntries(changes);
@@ -15,11 +16,16 @@ export function mergePatchOf(from: unknown, to: unknown): unknown {
 export function applyMergePatch(to: unknown, patch: unknown): unknown {
   if (!isRecord(patch)) return patch;
   const from = isRecord(to) ? to : {};
-  const kept = Object.entries(from).filter(([key]) => !(key in patch));
+  const kept = Object.entries(from).filter(([key]) => !Object.hasOwn(patch, key));
   const changed = Object.entries(patch).flatMap(([key, value]) =>
-    value === null ? [] : [[key, applyMergePatch(from[key], value)] as const],
+    value === null ? [] : [[key, applyMergePatch(own(from, key), value)] as const],
   );
   return Object.fromEntries([...kept, ...changed]);
+}
+
+/** A user may choose keys such as `__proto__` and `constructor`. */
+function own(from: Readonly<Record<string, unknown>>, key: string): unknown {
+  return Object.hasOwn(from, key) ? from[key] : undefined;
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

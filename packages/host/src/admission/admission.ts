@@ -1,5 +1,5 @@
 /** Admission of all rules: one webhook server, the objects that make the API server call it, and their state. */
-import type { KubeObject } from "@berth/kube";
+import type { KubeClient, KubeObject } from "@berth/kube";
 import {
   type Change,
   type Component,
@@ -30,6 +30,8 @@ export interface AdmissionOptions extends KeeperOptions {
   /** In the order in which they answer. */
   readonly members: readonly AdmissionMember[];
   readonly lease?: { readonly namespace: string; readonly name: string };
+  /** Asks what reviews need to know. Default: `client`. */
+  readonly questions?: KubeClient;
 }
 
 /** The admission of one set of rules. */

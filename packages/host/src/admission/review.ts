@@ -6,21 +6,27 @@ import {
   namespaces,
   subjectAccessReviews,
 } from "@berth/kube";
-import type {
-  AdmissionAnswer,
-  AdmissionContext,
-  AdmissionHandler,
-  AdmissionRequest,
-  Logger,
+import {
+  type AdmissionAnswer,
+  type AdmissionContext,
+  type AdmissionHandler,
+  type AdmissionRequest,
+  type Clock,
+  type Logger,
+  systemClock,
 } from "@berth/runtime";
+import { type Asker, createAsker } from "./asker.ts";
 import { applyPatch } from "./json-patch.ts";
 import { areTogether } from "./merge.ts";
 import type { AdmissionEnv, BoundReview, BoundRules, ReviewIo } from "./rules.ts";
 
 export interface ReviewOptions {
+  /** For the questions of reviews. */
   readonly client: Pick<KubeClient, "list" | "create">;
   readonly env: AdmissionEnv;
   readonly log: Logger;
+  /** Default: the machine's. */
+  readonly clock?: Clock;
 }
 
 /** Timeout of a request for an answer, ms. The API server waits 5 s for the whole answer. */
@@ -35,6 +41,7 @@ export function reviewHandlers(
   options: ReviewOptions,
 ): Readonly<Record<string, AdmissionHandler>> {
   const pairs = all.flatMap((rules) => rules.reviews.map((review) => [rules, review] as const));
+  const asker = createAsker(options.clock ?? systemClock);
   const handlers = pairs.map(([rules, review]): [string, AdmissionHandler] => {
     const together = pairs.filter((pair) => areTogether([rules, review], pair)).map(([, it]) => it);
     // Reviews with the same path share one answer.
@@ -43,14 +50,14 @@ export function reviewHandlers(
       review.path,
       (request, context) => {
         const wanted = asked.filter((it) => it.path === review.path || it.when(options.env) !== undefined);
-        return answer(wanted, request, { ...options, ...context });
+        return answer(wanted, request, { ...options, ...context, asker });
       },
     ];
   });
   return Object.fromEntries(handlers);
 }
 
-type Answering = ReviewOptions & AdmissionContext;
+type Answering = ReviewOptions & AdmissionContext & { readonly asker: Asker };
 
 function answer(
   asked: readonly BoundReview[],
@@ -58,7 +65,7 @@ function answer(
   options: Answering,
 ): AdmissionAnswer | Promise<AdmissionAnswer> {
   const [only] = asked;
-  const io = createIo(options);
+  const io = createIo(request, options);
   return only !== undefined && asked.length === 1
     ? only.answer(request, io)
     : answerAll(asked, request, io, options);
@@ -108,25 +115,32 @@ async function answerAll(
   return { allowed: true, patch };
 }
 
-function createIo({ client, signal }: Answering): ReviewIo {
-  const options = { timeoutMs: TIMEOUT_MS, signal };
+/** Several reviews may wait for one answer, so none of them ends a request. */
+const REQUEST = { timeoutMs: TIMEOUT_MS };
+
+function createIo(
+  { userInfo, namespace = "" }: AdmissionRequest,
+  { client, asker, peer, log }: Answering,
+): ReviewIo {
+  const asking = { user: userInfo?.username ?? "", namespace, peer };
   return {
     async accessReview(spec) {
       try {
-        const { status } = await client.create(subjectAccessReviews, { spec }, options);
-        const { allowed, reason, evaluationError } = status ?? {};
-        return allowed ? { kind: "allowed" } : { kind: "denied", message: reason || evaluationError || "" };
+        const answer = asker.ask(spec, asking, () => client.create(subjectAccessReviews, { spec }, REQUEST));
+        if (answer === undefined) return { kind: "busy" };
+        return { kind: (await answer).status?.allowed ? "allowed" : "denied" };
       } catch (error) {
         if (!isApiError(error)) throw error;
-        return { kind: "failed", message: error.message };
+        log.debug("the access of a user could not be asked", { error: error.message });
+        return { kind: "failed" };
       }
     },
     /** With a list request: Berth has no permission to `get` a namespace. */
     async namespaceLabels(name) {
-      const read = { fieldSelector: `metadata.name=${name}`, metadataOnly: true, ...options };
+      const read = { fieldSelector: `metadata.name=${name}`, metadataOnly: true, ...REQUEST };
       try {
-        const { items } = await client.list(namespaces, read);
-        const found = items.find(({ metadata }) => metadata?.name === name);
+        const answer = await asker.ask(["labels", name], asking, () => client.list(namespaces, read));
+        const found = answer?.items.find(({ metadata }) => metadata?.name === name);
         return found && (found.metadata?.labels ?? {});
       } catch (error) {
         if (!isApiError(error)) throw error;

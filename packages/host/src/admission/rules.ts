@@ -32,22 +32,23 @@ export interface AskedWhen {
 }
 
 /** Whether a user may do something. */
-export type Access =
-  | { readonly kind: "allowed" }
-  /** `message`: the reason of the authorizer, which may be empty. */
-  | { readonly kind: "denied"; readonly message: string }
-  /** The API server did not answer. */
-  | { readonly kind: "failed"; readonly message: string };
+export interface Access {
+  /**
+   * `failed`: the API server did not answer. `busy`: this user or namespace has too many questions open, and must ask
+   * again. The authorizer's own words are for its operator alone.
+   */
+  readonly kind: "allowed" | "denied" | "failed" | "busy";
+}
 
 /** What an answer may ask the API server. */
 export interface ReviewIo {
   /**
    * May this user do this? Takes up to 2 s, and needs the permission to create `subjectaccessreviews`. To ask about the
    * user of the review, pass all of its username, groups, uid and extra. The sender of a forged review learns the
-   * answer too.
+   * answer too. Ask one question at a time: a user has few open at once. An answer counts for 3 s.
    */
   accessReview(spec: SubjectAccessReviewSpec): Promise<Access>;
-  /** Labels of a namespace that no watch has shown yet. Takes up to 2 s. `undefined`: not found or not read. */
+  /** Labels of a namespace that no watch has shown yet, bounded as `accessReview`. `undefined`: not found or not read. */
   namespaceLabels(name: string): Promise<Readonly<Record<string, string>> | undefined>;
 }
 

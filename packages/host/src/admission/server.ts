@@ -20,6 +20,8 @@ import type { AdmissionSettings } from "./settings.ts";
 
 export interface WebhookServerOptions {
   readonly client: KubeClient;
+  /** Asks what reviews need to know. Default: `client`. */
+  readonly questions?: KubeClient;
   readonly env: AdmissionEnv;
   /** All rules that answer. Reviews share a path only if one call answers them together. */
   readonly rules: readonly BoundRules[];
@@ -56,7 +58,7 @@ export function createWebhookServer(
   options: WebhookServerOptions,
 ): WebhookServer {
   const { spec, clientAuthority } = settings;
-  const { env, rules, onChange, log, clock, metrics } = options;
+  const { client, questions = client, env, rules, onChange, log, clock, metrics } = options;
   const certificates = createCertificates(settings, options);
   const demanded = new Set<BoundRules>();
   const firstDemand = Promise.withResolvers<void>();
@@ -69,7 +71,7 @@ export function createWebhookServer(
       bindAddress: spec.bindAddress,
       ...(clientAuthority !== undefined && { clientAuthority }),
       certificate: () => certificates.current(),
-      handlers: reviewHandlers(rules, options),
+      handlers: reviewHandlers(rules, { client: questions, env, log, clock }),
       ready: () =>
         certificates.current() !== undefined && demanded.values().every(({ read }) => read() !== "unread"),
       log,

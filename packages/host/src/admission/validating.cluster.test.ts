@@ -117,7 +117,7 @@ describe("a client", () => {
     await expect(create({ network: "red" })).rejects.toMatchObject({
       failure: {
         kind: "invalid",
-        causes: [NO_CITY, { reason: "FieldValueForbidden", message: "denied: ", field: "data.network" }],
+        causes: [NO_CITY, { reason: "FieldValueForbidden", message: "denied", field: "data.network" }],
       },
     });
 
@@ -150,7 +150,7 @@ describe("a client without rights", () => {
     } as const;
     expect(await ask["/validate-v1-shape"]?.(request, { signal: never })).toMatchObject({
       allowed: false,
-      causes: [{ message: expect.stringMatching(/^failed: .*subjectaccessreviews.*forbidden/) }],
+      causes: [{ message: "failed" }],
     });
     expect(await ownUsername(stranger, never)).toBe("validated-stranger");
     await using wrong = cluster.connect({ user: { name: "x", groups: [], token: "wrong" } });

@@ -18,6 +18,8 @@ import {
 export interface AdmissionContext {
   /** Aborts when the answer is no longer needed: it was sent, is too late, or the API server disconnected. */
   readonly signal: AbortSignal;
+  /** The address of the client. Absent: an API server that has shown its certificate. */
+  readonly peer?: string | undefined;
 }
 
 /**
@@ -38,6 +40,11 @@ export interface Exchange {
   readonly timeout: string | undefined;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+}
+
+/** An exchange whose client is known. */
+interface Asked extends Exchange {
+  readonly peer: string | undefined;
 }
 
 /** Dependencies of every exchange. */
@@ -84,7 +91,7 @@ export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): 
     turn = await tools.turn(peer);
   }
   // The turn includes the handler up to its first wait.
-  const decided = "review" in parsed ? decide(parsed.review, exchange, tools) : undefined;
+  const decided = "review" in parsed ? decide(parsed.review, { ...exchange, peer }, tools) : undefined;
   turn[Symbol.dispose]();
   if ("review" in parsed) return await decided;
   tools.refused({ path, problem: parsed.problem });
@@ -97,7 +104,7 @@ function isJson({ headers }: IncomingMessage): boolean {
   return type === "application/json" && (headers["content-encoding"] ?? "identity") === "identity";
 }
 
-async function decide(review: Review, exchange: Exchange, tools: ExchangeTools): Promise<Reply | undefined> {
+async function decide(review: Review, exchange: Asked, tools: ExchangeTools): Promise<Reply | undefined> {
   const { path } = exchange;
   const { log, metrics } = tools;
   const verdict: Verdict =
@@ -141,7 +148,7 @@ type Verdict =
 
 async function ask(
   request: AdmissionRequest,
-  { handler, timeout, response }: Exchange,
+  { handler, timeout, response, peer }: Asked,
   clock: Clock,
 ): Promise<Verdict> {
   if (response.destroyed) return { kind: "gone" };
@@ -152,7 +159,7 @@ async function ask(
   // It settles even after the answer is no longer awaited, so that a late error is still handled.
   const asked = async (): Promise<Verdict> => {
     try {
-      return { kind: "answered", answer: await handler(request, { signal: over.signal }) };
+      return { kind: "answered", answer: await handler(request, { signal: over.signal, peer }) };
     } catch (error) {
       return { kind: "failed", error };
     }

@@ -200,4 +200,11 @@ describe("renderReview", () => {
     expect(JSON.parse(status([image], "no"))).toMatchObject({ response: { status: { message: "no" } } });
     expect(JSON.parse(status([]))).toMatchObject({ response: { status: { code: 403 } } });
   });
+
+  it("denies for the moment with the time after which clients ask again", () => {
+    expect(renderReview(v1, { allowed: false, message: "busy", retryAfterSeconds: 1 })).toBe(
+      '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"705ab4f5","allowed":false,' +
+        '"status":{"metadata":{},"message":"busy","reason":"TooManyRequests","details":{"retryAfterSeconds":1},"code":429}}}',
+    );
+  });
 });

@@ -64,6 +64,11 @@ export interface AdmissionAnswer {
    * `message` lists them. Without causes a denial is a 403 `Forbidden`.
    */
   readonly causes?: readonly AdmissionCause[];
+  /**
+   * Seconds. It makes a denial a 429 `TooManyRequests`: clients of the API server, kubectl too, send the request again
+   * after this time.
+   */
+  readonly retryAfterSeconds?: number;
   /** For the user. The API server cuts warnings beyond 256 characters once all together have 4096. */
   readonly warnings?: readonly string[];
 }
@@ -244,10 +249,12 @@ export function renderReview({ apiVersion, kind, request }: Review, answer: Admi
 
 /** A denial has a code. Without one the API server sends 400, as if the object were malformed. */
 function toStatus(
-  { allowed, message, causes = [] }: AdmissionAnswer,
+  { allowed, message, causes = [], retryAfterSeconds }: AdmissionAnswer,
   request: AdmissionRequest | undefined,
 ): object | undefined {
   if (allowed) return message === undefined ? undefined : { metadata: {}, message };
+  if (retryAfterSeconds !== undefined)
+    return { metadata: {}, message, reason: "TooManyRequests", details: { retryAfterSeconds }, code: 429 };
   if (causes.length === 0) return { metadata: {}, message, reason: "Forbidden", code: 403 };
   const { group = "", kind = "" } = request?.kind ?? {};
   const { name } = request ?? {};

@@ -90,6 +90,8 @@ export const machineWorkload: object = {
   },
 };
 
+export const LIMITS: WorkloadInput["limits"] = { template: 2 ** 15, total: 2 ** 24 };
+
 /** Values by path: `P/name`. `undefined` removes the field. */
 export type Changes = Readonly<Record<string, unknown>>;
 
@@ -142,6 +144,7 @@ export function validate(
     namespace: "default",
     cities: ["DFW", "ORD"],
     catalog: DEFAULT_CATALOG,
+    limits: LIMITS,
     networking: true,
     ...input,
   }).faults;

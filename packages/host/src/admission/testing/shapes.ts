@@ -39,8 +39,7 @@ async function validate(
   const of = { group: "networking.test", version: "v1", resource: "networks", namespace, name: network };
   const said = await io.accessReview({ ...user, user: username, resourceAttributes: { verb: "use", ...of } });
   if (said.kind === "allowed") return causes;
-  const message = `${said.kind}: ${said.message}`;
-  return [...causes, { reason: "FieldValueForbidden", message, field: "data.network" }];
+  return [...causes, { reason: "FieldValueForbidden", message: said.kind, field: "data.network" }];
 }
 
 export function shapeRules(

@@ -1,0 +1,87 @@
+/** Asks the API server what reviews need to know: few questions at a time, and equal ones once. */
+import { createHash } from "node:crypto";
+import { type Clock, createRoom } from "@berth/runtime";
+
+/** For whom a question is asked. Any client that reaches the port can claim any user and namespace. */
+export interface Asking {
+  readonly user: string;
+  readonly namespace: string;
+  /** The address of the client. Absent: an API server that has shown its certificate. */
+  readonly peer: string | undefined;
+}
+
+export interface Asker {
+  /**
+   * The answer of `send`, or the one that an equal question got a moment ago. Rejects as `send` does, and only answers
+   * are kept.
+   *
+   * @returns `undefined` when too many questions are open. The caller must be told to ask again.
+   */
+  ask<T>(question: unknown, asking: Asking, send: () => Promise<T>): Promise<T> | undefined;
+}
+
+/** Open questions at once: of all, of a namespace, and of one user in it. */
+const [MAX_OPEN, MAX_OF_NAMESPACE, MAX_OF_USER] = [32, 4, 2];
+/** An answer counts this long, ms. */
+const KEPT_MS = 3_000;
+/** Answers that are remembered. */
+const MAX_KEPT = 1_000;
+
+/** Creates an asker. Clients of one address leave half of the questions to all others. */
+export function createAsker(clock: Clock): Asker {
+  const room = createRoom(MAX_OPEN);
+  const open = new Map<string, number>();
+  const known = new Map<string, { readonly answer: Promise<unknown>; untilMs: number }>();
+  const take = ({ user, namespace, peer }: Asking): Disposable | undefined => {
+    const bounds = [
+      [digest([namespace]), MAX_OF_NAMESPACE],
+      [digest([namespace, user]), MAX_OF_USER],
+    ] as const;
+    if (bounds.some(([of, most]) => (open.get(of) ?? 0) >= most)) return undefined;
+    const place = room.take(1, peer);
+    if (place === undefined) return undefined;
+    for (const [of] of bounds) open.set(of, (open.get(of) ?? 0) + 1);
+    return {
+      [Symbol.dispose]() {
+        place[Symbol.dispose]();
+        for (const [of] of bounds)
+          if (open.get(of) === 1) open.delete(of);
+          else open.set(of, (open.get(of) ?? 0) - 1);
+      },
+    };
+  };
+  const asked = async <T>(key: string, place: Disposable, send: () => Promise<T>): Promise<T> => {
+    using _place = place;
+    try {
+      const answer = await send();
+      const entry = known.get(key);
+      if (entry !== undefined) entry.untilMs = clock.monotonic() + KEPT_MS;
+      return answer;
+    } catch (error) {
+      known.delete(key);
+      throw error;
+    }
+  };
+  return {
+    ask<T>(question: unknown, asking: Asking, send: () => Promise<T>): Promise<T> | undefined {
+      const key = digest(question);
+      const entry = known.get(key);
+      if (entry !== undefined && clock.monotonic() < entry.untilMs) return entry.answer as Promise<T>;
+      const place = take(asking);
+      if (place === undefined) return undefined;
+      const answer = asked(key, place, send);
+      known.delete(key);
+      known.set(key, { answer, untilMs: Number.POSITIVE_INFINITY });
+      for (const oldest of known.keys()) {
+        if (known.size <= MAX_KEPT) break;
+        known.delete(oldest);
+      }
+      return answer;
+    },
+  };
+}
+
+/** A question may be as long as a review. */
+function digest(question: unknown): string {
+  return createHash("sha256").update(JSON.stringify(question)).digest("base64");
+}
