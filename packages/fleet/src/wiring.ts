@@ -18,7 +18,7 @@ import { type FleetSpec, fleetKind } from "./fleet/document.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
 import type { FleetSettings } from "./fleet/settings.ts";
 import { fleetKinds } from "./kinds/kinds.ts";
-import { by, createCaches } from "./wiring/caches.ts";
+import { by, createCaches, projectsOf } from "./wiring/caches.ts";
 import { addDeploymentController } from "./wiring/deployments.ts";
 import { addInstanceController } from "./wiring/instances.ts";
 import { createFleetMetrics } from "./wiring/metrics.ts";
@@ -63,17 +63,33 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void
       clock,
       log,
       onChange: recheck,
+      onService: (isOf) => quota.serviceChanged(isOf),
     });
-  const quota = new Quota({ spec, claims, cluster, namespaces: caches.namespaces, clock });
+  const quota = new Quota({
+    spec,
+    claims,
+    cluster,
+    namespaces: caches.namespaces,
+    clock,
+    onAnswer: recheck,
+    onHold(namespace) {
+      for (const deployment of caches.deployments.list())
+        if (deployment.metadata?.namespace === namespace)
+          deployments.enqueue(keyOf(cluster, deployment), { immediate: true });
+    },
+    onFailure: (reason) => metrics.failed(reason),
+  });
   if (claims !== undefined) host.add([claims], "caches");
   const common = { host, spec, caches, quota, network, metrics, recheck };
   const instances = addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
-  addDeploymentController(common);
+  const deployments = addDeploymentController(common);
   if (spec.mode === "single") addWorkloadController(common);
   if (spec.mode === "single") addAdmission(host, spec, network);
   caches.namespaces?.subscribe({
-    onChange({ object }: Change<Namespace>) {
-      const name = object.metadata?.name ?? "";
+    onChange(change: Change<Namespace>) {
+      for (const project of projectsOf(change.type === "updated" ? change.old : change.object))
+        if (caches.namespaces?.byIndex(by.project, project).length === 0) claims?.drop(project);
+      const name = change.object.metadata?.name ?? "";
       for (const instance of caches.instances.byIndex(by.namespace, name)) recheck(keyOf(cluster, instance));
     },
   });

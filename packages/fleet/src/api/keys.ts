@@ -18,6 +18,9 @@ export const labels = {
   upstreamNamespace: "meta.datumapis.com/upstream-namespace",
 } as const;
 
+/** The name of a cell that has none: then it is in the label `source-cluster` of its claims. */
+export const DEFAULT_CELL = "single";
+
 /** Key in `Location.spec.topology`. */
 export const CITY_TOPOLOGY = "topology.datum.net/city-code";
 
@@ -27,6 +30,8 @@ export const annotations = {
   restartedAt: "compute.datumapis.com/restartedAt",
   /** Of a deployment: its first ordinal. Default 0. */
   ordinalStart: "berth.dev/ordinal-start",
+  /** Of an Instance that another program made: the uid of its claim, which that program made as well. */
+  claim: "berth.dev/claim",
   /** Of a CRD: the kind belongs to projects. */
   parentContexts: "discovery.miloapis.com/parent-contexts",
 } as const;

@@ -13,11 +13,12 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
-import { labels } from "../api/keys.ts";
+import { DEFAULT_CELL, labels } from "../api/keys.ts";
 import { type ResourceClaim, resourceClaims } from "../api/quota.ts";
 import { instanceClaiming } from "../instance/claim.ts";
 import type { QuotaSeen } from "../instance/view.ts";
-import { ClaimPlane, type ClaimRef } from "./plane.ts";
+import { Keeper } from "./keeper.ts";
+import { ClaimPlane, type ClaimRef, type Outage } from "./plane.ts";
 
 /** How long a watch may have no connection before the service counts as down, ms. */
 const STALE_MS = 5_000;
@@ -31,6 +32,8 @@ const FIELDS = [
   "metadata.creationTimestamp",
   "metadata.deletionTimestamp",
   "metadata.labels",
+  "spec.consumerRef",
+  "spec.requests",
   "status.conditions[].type",
   "status.conditions[].status",
   "status.conditions[].reason",
@@ -49,22 +52,28 @@ export interface ClaimsOptions {
   readonly log: Logger;
   /** A claim of this Instance changed. Must not throw. */
   readonly onChange: (instance: ObjectKey) => void;
+  /** The service of these projects is known not to work since now, or works again. Must not throw. */
+  readonly onService: (isOf: (project: string) => boolean) => void;
 }
 
 interface Plane {
   readonly requests: ClaimPlane;
   /** Absent above `MAX_WATCHED`. */
   readonly informer?: Informer<ResourceClaim>;
+  /** Aborted when the process stops, or when the last namespace of the project is gone. */
+  readonly stop: AbortController;
 }
 
 export class Claims implements Component {
   readonly name = "claims";
   readonly #options: ClaimsOptions;
   readonly #planes = new Map<string, Plane>();
+  /** By project. */
+  readonly #keepers = new Map<string, Keeper>();
   readonly #failed = Promise.withResolvers<never>();
   readonly #runs = new Set<Promise<void>>();
-  #signal: AbortSignal | undefined;
-  #probing: Promise<void> | undefined;
+  readonly #probed = new Set<Plane>();
+  #isStarted = false;
 
   constructor(options: ClaimsOptions) {
     this.#options = options;
@@ -86,32 +95,61 @@ export class Claims implements Component {
     return { is: "read", project, claim: value === undefined ? { is: "none" } : { is: "there", value } };
   }
 
-  read(ref: ClaimRef, signal: AbortSignal): Promise<QuotaSeen> {
-    return this.#planeOf(ref.project).requests.read(ref, signal);
+  /** Does a question about this Instance wait for its turn or its answer? */
+  isAsked(project: string, uid: string): boolean {
+    return this.#keepers.get(project)?.has(uid) === true;
   }
 
-  create(ref: ClaimRef, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
-    return this.#planeOf(ref.project).requests.create(ref, claim, signal);
+  /**
+   * Asks about the claim of one Instance when it is its turn. The question gets the service, and a signal that ends it.
+   * While the service does not work, all wait but one probe.
+   */
+  ask(
+    project: string,
+    uid: string,
+    question: (plane: ClaimPlane, signal: AbortSignal) => Promise<void>,
+  ): void {
+    const { requests, stop } = this.#planeOf(project);
+    const keeper = this.#keepers.get(project) ?? new Keeper(() => requests.outage === undefined);
+    this.#keepers.set(project, keeper);
+    keeper.ask(uid, () => this.#owned(question(requests, stop.signal), stop.signal));
   }
 
-  delete(ref: ClaimRef, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
-    return this.#planeOf(ref.project).requests.delete(ref, claim, signal);
+  /** Drops the question about this Instance. */
+  forget(project: string, uid: string): void {
+    this.#keepers.get(project)?.forget(uid);
   }
 
-  /** Is the quota service of this project known not to work? A watch without a connection says so, too. */
-  isDown(project: string): boolean {
-    const { requests, informer } = this.#planeOf(project);
-    const isLost =
-      informer !== undefined && !informer.absent && (!informer.synced || informer.problem() !== undefined);
-    return requests.isDown || isLost;
+  /** Ends everything about a project that no namespace names. */
+  drop(project: string): void {
+    if (this.#options.isShared) return;
+    this.#planes.get(project)?.stop.abort();
+    this.#planes.delete(project);
+    this.#keepers.delete(project);
+  }
+
+  /** The service of this project does not work. */
+  outage(project: string): Outage | undefined {
+    return this.#planeOf(project).requests.outage;
+  }
+
+  /** Why the watch of claims cannot be trusted. `""`: it has only not begun. `undefined`: it can, or there is none. */
+  watchProblem(project: string): string | undefined {
+    const { informer } = this.#planeOf(project);
+    if (informer === undefined) return undefined;
+    const problem = informer.refusal ?? informer.problem();
+    if (problem !== undefined) return problem;
+    if (informer.absent) return `project ${project} serves no ResourceClaims`;
+    return informer.synced ? undefined : "";
   }
 
   start(signal: AbortSignal): Promise<Running> {
-    this.#signal = signal;
+    this.#isStarted = true;
     for (const plane of this.#planes.values()) this.#launch(plane);
     const end = async (): Promise<void> => {
       await whenAborted(signal);
-      await Promise.all([...this.#runs, this.#probing]);
+      for (const { stop } of this.#planes.values()) stop.abort();
+      await Promise.all(this.#runs);
     };
     return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
   }
@@ -123,14 +161,18 @@ export class Claims implements Component {
     if (known !== undefined) return known;
     const client = clientOf(key);
     const plane: Plane = {
-      requests: new ClaimPlane(client, () => this.#probe()),
+      stop: new AbortController(),
+      requests: new ClaimPlane(client, () => this.#probe(plane)),
       ...(this.#planes.size < MAX_WATCHED && {
         informer: createInformer({
           name: `claims-${key || "all"}`,
           client,
           cluster,
           resource: resourceClaims,
-          scope: { labelSelector: `${labels.sourceCluster}=${source}` },
+          // Cells of the original have the default name, whatever Berth calls them.
+          scope: {
+            labelSelector: `${labels.sourceCluster} in (${[...new Set([source, DEFAULT_CELL])].join()})`,
+          },
           project: keepFields(FIELDS),
           optional: true,
           staleAfterMs: STALE_MS,
@@ -144,13 +186,20 @@ export class Claims implements Component {
     return plane;
   }
 
-  #launch({ informer }: Plane): void {
-    const signal = this.#signal;
-    if (informer === undefined || signal === undefined || signal.aborted) return;
-    const run: Promise<void> = this.#follow(informer, signal)
-      .catch(this.#failed.reject)
+  #launch({ informer, stop }: Plane): void {
+    if (informer !== undefined && this.#isStarted)
+      void this.#owned(this.#follow(informer, stop.signal), stop.signal);
+  }
+
+  /** A rejection ends the process, unless the work was stopped. */
+  async #owned(work: Promise<void>, signal: AbortSignal): Promise<void> {
+    const run = work
+      .catch((error: unknown) => {
+        if (!signal.aborted) this.#failed.reject(error);
+      })
       .finally(() => this.#runs.delete(run));
     this.#runs.add(run);
+    await run;
   }
 
   async #follow(informer: Informer<ResourceClaim>, signal: AbortSignal): Promise<void> {
@@ -165,18 +214,30 @@ export class Claims implements Component {
     await running.ended;
   }
 
-  /** Asks services that do not work until they do. */
-  #probe(): void {
-    const signal = this.#signal;
-    if (signal === undefined || signal.aborted) return;
-    this.#probing ??= this.#probeAll(signal).finally(() => (this.#probing = undefined));
+  /** Asks a service that does not work until it does: one request at a time, the first one now. */
+  #probe(plane: Plane): void {
+    if (this.#probed.has(plane)) return;
+    this.#probed.add(plane);
+    const probing = this.#probeUntil(plane).finally(() => this.#probed.delete(plane));
+    void this.#owned(probing, plane.stop.signal);
   }
 
-  async #probeAll(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    const down = (): readonly ClaimPlane[] =>
-      [...this.#planes.values()].map(({ requests }) => requests).filter(({ isDown }) => isDown);
-    while (down().length > 0 && (await sleep(clock, PROBE_MS, signal)))
-      await Promise.all(down().map((plane) => plane.probe(signal)));
+  async #probeUntil(plane: Plane): Promise<void> {
+    const { clock, onService, isShared } = this.#options;
+    const {
+      requests,
+      stop: { signal },
+    } = plane;
+    const isOf = (project: string): boolean => this.#planes.get(isShared ? "" : project) === plane;
+    let isTold = false;
+    do {
+      await requests.probe(signal);
+      if (signal.aborted) return;
+      if (requests.outage?.isConfirmed && !isTold) onService(isOf);
+      isTold = requests.outage !== undefined;
+    } while (requests.outage !== undefined && (await sleep(clock, PROBE_MS, signal)));
+    if (signal.aborted) return;
+    for (const [project, keeper] of this.#keepers) if (isOf(project)) keeper.next();
+    onService(isOf);
   }
 }

@@ -2,7 +2,7 @@
 import { type ApiError, isApiError, type KubeClient } from "@berth/kube";
 import { QUOTA_GROUP, QUOTA_VERSION } from "../api/group.ts";
 import { type ResourceClaim, resourceClaims } from "../api/quota.ts";
-import type { QuotaFailure, QuotaSeen } from "../instance/view.ts";
+import type { QuotaSeen } from "../instance/view.ts";
 
 /** The claim of one Instance. */
 export interface ClaimRef {
@@ -20,10 +20,18 @@ const EARLIEST = "1970-01-01T00:00:00Z";
 
 type Requests = Pick<KubeClient, "get" | "create" | "delete" | "read">;
 
+/** The service does not work. */
+export interface Outage {
+  /** How the last request failed. */
+  readonly message: string;
+  /** A probe has failed after the first request: it is more than one bad answer. */
+  readonly isConfirmed: boolean;
+}
+
 export class ClaimPlane {
   readonly #client: Requests;
   readonly #onDown: () => void;
-  #isDown = false;
+  #outage: Outage | undefined;
 
   /** @param onDown called when a request finds that the service does not work. */
   constructor(client: Requests, onDown: () => void) {
@@ -31,9 +39,9 @@ export class ClaimPlane {
     this.#onDown = onDown;
   }
 
-  /** Did the last request find that the service does not work? */
-  get isDown(): boolean {
-    return this.#isDown;
+  /** Set when the last request found that the service does not work. */
+  get outage(): Outage | undefined {
+    return this.#outage;
   }
 
   /** Reads the claim, past every cache. */
@@ -78,15 +86,50 @@ export class ClaimPlane {
     });
   }
 
-  /** Asks for the API group: the cheapest question that every authenticated user may ask. */
+  /**
+   * Finds out whether a claim could be created in this namespace: the server does everything but store it.
+   * @returns why not. `undefined` also where the server does not know such trials.
+   */
+  async tryCreate(ref: ClaimRef, claim: ResourceClaim, signal: AbortSignal): Promise<string | undefined> {
+    const { namespace } = ref;
+    const answer = await this.#ask(ref, "create", signal, async (options) => {
+      try {
+        return await this.#client.create(resourceClaims, claim, { ...options, namespace, dryRun: true });
+      } catch (error) {
+        if (!isApiError(error, "alreadyExists", "invalid")) throw error;
+        return undefined;
+      }
+    });
+    return answer.is === "failed" ? answer.message : undefined;
+  }
+
+  /** Asks whether the service works again. */
   async probe(signal: AbortSignal): Promise<void> {
     try {
-      const path = `/apis/${QUOTA_GROUP}/${QUOTA_VERSION}`;
-      await this.#client.read(path, { signal, timeoutMs: TIMEOUT_MS });
+      await this.#read(signal);
     } catch (error) {
-      if (!isApiError(error, "notFound", "forbidden")) return;
+      if (!isApiError(error, "notFound", "forbidden")) {
+        if (isApiError(error) && !signal.aborted)
+          this.#outage = { message: error.message, isConfirmed: true };
+        return;
+      }
     }
-    this.#isDown = false;
+    this.#outage = undefined;
+  }
+
+  /** Asks for the API group: the cheapest question that every authenticated user may ask. */
+  async #read(signal: AbortSignal): Promise<void> {
+    await this.#client.read(`/apis/${QUOTA_GROUP}/${QUOTA_VERSION}`, { signal, timeoutMs: TIMEOUT_MS });
+  }
+
+  /** `true` also where the server does not say it. */
+  async #isServed(signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#read(signal);
+      return true;
+    } catch (error) {
+      return !isApiError(error, "notFound");
+    }
   }
 
   async #ask(
@@ -97,25 +140,28 @@ export class ClaimPlane {
   ): Promise<QuotaSeen> {
     try {
       const value = await request({ signal, timeoutMs: TIMEOUT_MS });
-      this.#isDown = false;
+      this.#outage = undefined;
       return { is: "read", project, claim: value === undefined ? { is: "none" } : { is: "there", value } };
     } catch (error) {
       if (!isApiError(error) || signal.aborted) throw error;
-      const reason = reasonOf(error, verb);
-      if (reason === "QuotaBackendUnavailable") {
-        this.#isDown = true;
-        this.#onDown();
-      }
-      return { is: "failed", reason, message: error.message };
+      return this.#failed(error, verb, signal);
     }
+  }
+
+  async #failed(error: ApiError, verb: Verb, signal: AbortSignal): Promise<QuotaSeen> {
+    const { message } = error;
+    const isRefused = isApiError(error, "forbidden", "invalid");
+    if (isRefused) return { is: "failed", reason: "QuotaMisconfigured", message };
+    if (verb === "create" && isApiError(error, "notFound")) {
+      // A missing namespace and a missing project answer alike.
+      const reason = (await this.#isServed(signal)) ? "QuotaNamespaceNotFound" : "QuotaProjectNotFound";
+      return { is: "failed", reason, message };
+    }
+    this.#outage = { message, isConfirmed: this.#outage?.isConfirmed ?? false };
+    this.#onDown();
+    return { is: "failed", reason: "QuotaBackendUnavailable", message };
   }
 }
 
 type Verb = "read" | "create" | "delete";
 type Options = { readonly signal: AbortSignal; readonly timeoutMs: number };
-
-function reasonOf(error: ApiError, verb: Verb): QuotaFailure {
-  if (isApiError(error, "forbidden", "invalid")) return "QuotaMisconfigured";
-  if (verb === "create" && isApiError(error, "notFound")) return "QuotaNamespaceNotFound";
-  return "QuotaBackendUnavailable";
-}

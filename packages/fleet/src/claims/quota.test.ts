@@ -1,47 +1,361 @@
-import type { Namespace } from "@berth/kube";
-import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { ApiError, type ApiFailure, type Namespace } from "@berth/kube";
+import { clusterName, createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { labels } from "../api/keys.ts";
+import type { ResourceClaim } from "../api/quota.ts";
 import { fleetKind } from "../fleet/document.ts";
-import { Claims } from "./claims.ts";
+import { aClaim, anInstance, BORN, claimed } from "../instance/testing/views.ts";
+import type { QuotaSeen } from "../instance/view.ts";
+import type { Claims } from "./claims.ts";
+import { Keeper } from "./keeper.ts";
+import { ClaimPlane } from "./plane.ts";
 import { Quota } from "./quota.ts";
 
 const cluster = clusterName("local");
-const quotaSpec = { from: "Projects", kubeconfig: "quota" } as const;
+const from = { from: "Projects", kubeconfig: "quota" } as const;
+const spec = fleetKind.spec.parse({ mode: "cell", cell: "dfw-01", quota: from });
+const ours: Namespace = {
+  metadata: { labels: { [labels.upstreamCluster]: "cluster-web", [labels.upstreamNamespace]: "default" } },
+};
+const instance = anInstance();
+const running = anInstance({ gates: [] });
+const TIER_MS = 1000;
 
-/** Of a cell that no quota service has been asked from. */
-function quotaOf(namespace: Namespace | undefined, hasClaims = true): Quota {
-  const spec = fleetKind.spec.parse({ mode: "cell", cell: "dfw-01", quota: quotaSpec });
-  const claims = new Claims({
-    clientOf: () => {
-      throw new Error("asked for a project that no namespace names");
+/** A quota service with this API, and what a cell knows of it. */
+class Service {
+  readonly clock = createVirtualClock(BORN);
+  /** Answers by verb, the last one stays. */
+  readonly answers = new Map<string, (ResourceClaim | ApiFailure)[]>();
+  readonly sent: string[] = [];
+  readonly told: string[] = [];
+  cached: ResourceClaim | "unknown" | undefined;
+  isWatched = true;
+  watchProblem: string | undefined;
+  namespace: Namespace | undefined = ours;
+  readonly #open = new Set<Promise<void>>();
+  readonly #plane = new ClaimPlane(
+    {
+      get: () => this.#answer("read"),
+      create: (_resource, _claim, options) => this.#answer(options?.dryRun ? "try" : "create"),
+      delete: () => this.#answer("delete").then(() => undefined),
+      read: () => this.#answer("probe").then(() => ""),
     },
-    isShared: false,
-    cluster,
-    source: spec.cell,
-    clock: systemClock,
-    log: createSilentLogger(),
-    onChange: () => undefined,
-  });
-  return new Quota({
+    () => undefined,
+  );
+  readonly #keeper = new Keeper(() => this.#plane.outage === undefined);
+  readonly quota: Quota = new Quota({
     spec,
-    claims: hasClaims ? claims : undefined,
+    claims: this.#claims(),
     cluster,
-    namespaces: { get: () => namespace },
-    clock: systemClock,
+    namespaces: { get: () => this.namespace },
+    clock: this.clock,
+    onAnswer: ({ namespace, name }) => void this.told.push(`${namespace}/${name}`),
+    onHold: (namespace) => void this.told.push(`hold ${namespace}`),
+    onFailure: (reason) => void this.told.push(reason),
   });
+
+  /** All questions that may be asked have their answers. */
+  async settle(): Promise<void> {
+    while (this.#open.size > 0) await Promise.all(this.#open);
+  }
+
+  async see(of = instance): Promise<QuotaSeen> {
+    this.quota.see(of);
+    await this.settle();
+    return this.quota.see(of);
+  }
+
+  async probe(): Promise<void> {
+    await this.#plane.probe(new AbortController().signal);
+    this.#keeper.next();
+    this.quota.serviceChanged((project) => project === "web");
+    await this.settle();
+  }
+
+  #answer(verb: string): Promise<never> {
+    this.sent.push(verb);
+    const answers = this.answers.get(verb) ?? [aClaim()];
+    const next = answers.length > 1 ? answers.shift() : answers[0];
+    return next !== undefined && "kind" in next && !("metadata" in next)
+      ? Promise.reject(new ApiError(next as ApiFailure, { verb: "get", resource: "resourceclaims" }))
+      : Promise.resolve(next as never);
+  }
+
+  #claims(): Claims {
+    const { signal } = new AbortController();
+    const claims: Partial<Claims> = {
+      watches: () => this.isWatched,
+      seen: () => {
+        if (this.cached === "unknown" || !this.isWatched)
+          return { is: "read", project: "web", claim: { is: "unknown", because: "not read" } };
+        return this.cached ? claimed(this.cached) : { is: "read", project: "web", claim: { is: "none" } };
+      },
+      isAsked: (_project, uid) => this.#keeper.has(uid),
+      ask: (_project, uid, question) =>
+        this.#keeper.ask(uid, () => {
+          const asked: Promise<void> = question(this.#plane, signal).finally(() => this.#open.delete(asked));
+          this.#open.add(asked);
+          return asked;
+        }),
+      forget: (_project, uid) => this.#keeper.forget(uid),
+      outage: () => this.#plane.outage,
+      watchProblem: () => this.watchProblem,
+    };
+    return claims as Claims;
+  }
 }
 
-describe("H24 a roll of Ready Instances is held", () => {
-  it.each([
-    ["has no labels", { metadata: { name: "ns-u" } }],
-    ["was not read", undefined],
-    ["names no project", { metadata: { name: "ns-u", labels: { [labels.upstreamCluster]: "web" } } }],
-  ])("while its namespace %s, because no claim can be made there", (_what, namespace) => {
-    expect(quotaOf(namespace).isDown("ns-u")).toBe(true);
+const granted = aClaim({ granted: "True/QuotaAvailable: m" });
+const at = (version: string, claim: ResourceClaim): ResourceClaim => ({
+  ...claim,
+  metadata: { ...claim.metadata, resourceVersion: version },
+});
+const down: ApiFailure = { kind: "serverError", status: 503 };
+
+describe("what is known of the claim of an Instance", () => {
+  it("is what the watch shows, without a question, until its tier has passed", async () => {
+    const service = new Service();
+    service.cached = granted;
+    expect(await service.see()).toMatchObject(claimed(granted));
+    await service.clock.advance(TIER_MS - 200);
+    await service.see();
+    expect(service.sent).toEqual([]);
+    await service.clock.advance(200);
+    await service.see();
+    expect(service.sent).toEqual(["read"]);
+    expect(service.told).toEqual(["ns-u/w-us-dfw-0"]);
   });
 
-  it("never without a quota service", () => {
-    expect(quotaOf(undefined, false).isDown("ns-u")).toBe(false);
+  it("R8 is asked for at once where nothing is watched, and then once in a tier", async () => {
+    const service = new Service();
+    service.isWatched = false;
+    service.answers.set("read", [granted]);
+    expect(service.quota.see(instance)).toMatchObject({ claim: { is: "unknown" } });
+    expect(await service.see()).toMatchObject(claimed(granted));
+    await service.see();
+    expect(service.sent).toEqual(["read"]);
+  });
+
+  it("is not asked for while nothing waits for it, if it is watched", async () => {
+    const service = new Service();
+    service.cached = granted;
+    await service.see(running);
+    await service.clock.advance(86_400_000);
+    await service.see(running);
+    expect(service.sent).toEqual([]);
+  });
+
+  it("is the answer until the watch shows a later version, and then what the watch shows", async () => {
+    const service = new Service();
+    service.answers.set("create", [at("5", aClaim())]);
+    await service.see();
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    await service.settle();
+    expect(service.quota.see(instance)).toMatchObject(claimed(at("5", aClaim())));
+    service.cached = at("4", aClaim({ uid: "uid-0" }));
+    expect(service.quota.see(instance)).toMatchObject(claimed(at("5", aClaim())));
+    service.cached = at("6", granted);
+    expect(service.quota.see(instance)).toMatchObject(claimed(at("6", granted)));
+  });
+
+  it("says how long this process has known this very claim", async () => {
+    const service = new Service();
+    service.cached = granted;
+    await service.see();
+    await service.clock.advance(700);
+    expect(service.quota.see(instance)).toMatchObject({ knownMs: 700 });
+    service.cached = { ...granted, metadata: { ...granted.metadata, uid: "claim-2" } };
+    expect(service.quota.see(instance)).toMatchObject({ knownMs: 0 });
+  });
+
+  it("is off without a quota service", () => {
+    const { clock } = new Service();
+    const none = { onAnswer: () => undefined, onHold: () => undefined, onFailure: () => undefined };
+    const quota = new Quota({ spec, claims: undefined, cluster, namespaces: undefined, clock, ...none });
+    expect([
+      quota.see(instance),
+      quota.hold("ns-u"),
+      quota.sweep({ namespace: "", name: "" }, "", fail),
+    ]).toEqual([{ is: "off" }, undefined, false]);
+  });
+});
+
+const fail = (): never => expect.fail("asked for nothing");
+
+describe("a change of a claim", () => {
+  it("is sent once, however often it is decided, and its answer brings the next look", async () => {
+    const service = new Service();
+    await service.see();
+    for (const claim of [aClaim(), aClaim()]) service.quota.change(instance, { do: "create", claim });
+    expect(service.sent).toEqual(["create"]);
+    await service.settle();
+    expect(service.told).toEqual(["ns-u/w-us-dfw-0"]);
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    expect(service.sent).toEqual(["create", "create"]);
+  });
+
+  it("to delete it is read back where no watch shows the end", async () => {
+    const service = new Service();
+    service.isWatched = false;
+    service.answers.set("read", [{ kind: "notFound" }]);
+    await service.see();
+    service.quota.change(instance, { do: "delete", claim: granted });
+    await service.settle();
+    expect(service.sent).toEqual(["read", "delete", "read"]);
+    expect(service.quota.see(instance)).toMatchObject({ claim: { is: "none" } });
+  });
+
+  it("that was refused is tried again after its time, also for an Instance that runs", async () => {
+    const service = new Service();
+    service.answers.set("create", [{ kind: "forbidden" }]);
+    await service.see(running);
+    service.quota.change(running, { do: "create", claim: aClaim() });
+    await service.settle();
+    expect(service.quota.see(running)).toMatchObject({ is: "failed", reason: "QuotaMisconfigured" });
+    expect(service.told).toEqual(["QuotaMisconfigured", "ns-u/w-us-dfw-0"]);
+    await service.clock.advance(30 * 60_000);
+    expect(service.quota.see(running)).toMatchObject({ claim: { is: "none" } });
+  });
+
+  it("of an Instance that is gone is not asked, and its answer is not kept", async () => {
+    const service = new Service();
+    await service.see();
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    service.quota.forget("uid-1");
+    await service.settle();
+    expect(service.told).toEqual([]);
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    expect(service.sent).toEqual(["create"]);
+  });
+});
+
+describe("a service that does not work", () => {
+  it("A15 fails the Instance that asked, then all that wait, and is asked by all of them once it works", async () => {
+    const service = new Service();
+    service.isWatched = false;
+    service.answers.set("read", [down, granted]);
+    service.answers.set("probe", [down, aClaim()]);
+    expect(await service.see()).toMatchObject({ is: "failed", reason: "QuotaBackendUnavailable" });
+    const other = { ...instance, metadata: { ...instance.metadata, uid: "uid-2", name: "w-us-dfw-1" } };
+    expect(await service.see(other)).toMatchObject({ claim: { is: "unknown" } });
+    service.told.length = 0;
+    await service.probe();
+    expect(service.told).toEqual(["ns-u/w-us-dfw-0", "ns-u/w-us-dfw-1"]);
+    expect(service.quota.see(other)).toMatchObject({ is: "failed", reason: "QuotaBackendUnavailable" });
+    expect(service.sent).toEqual(["read", "probe"]);
+    await service.probe();
+    expect(service.quota.see(other)).toMatchObject(claimed(granted));
+    expect(await service.see()).toMatchObject(claimed(granted));
+    expect(service.sent).toEqual(["read", "probe", "probe", "read", "read"]);
+  });
+
+  it("takes back no grant that the watch shows", async () => {
+    const service = new Service();
+    service.cached = granted;
+    service.answers.set("read", [down]);
+    await service.see();
+    await service.clock.advance(TIER_MS);
+    expect(await service.see()).toMatchObject(claimed(granted, TIER_MS));
+  });
+
+  it("of other projects concerns no Instance of this one", async () => {
+    const service = new Service();
+    service.answers.set("create", [down]);
+    await service.see();
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    await service.settle();
+    service.told.length = 0;
+    service.quota.serviceChanged((project) => project === "shop");
+    expect(service.told).toEqual([]);
+  });
+});
+
+describe("H24 a roll of Ready Instances is held", () => {
+  it.each<[string, Namespace | undefined, string]>([
+    ["has no labels", {}, "namespace ns-u does not say which project pays"],
+    [
+      "names no project",
+      { metadata: { labels: { [labels.upstreamCluster]: "web" } } },
+      "namespace ns-u does not",
+    ],
+    ["was not read", undefined, ""],
+  ])("while its namespace %s, because no claim can be made there", (_, namespace, why) => {
+    const service = new Service();
+    service.namespace = namespace;
+    expect(service.quota.hold("ns-u")?.slice(0, why.length || 1)).toBe(why);
+  });
+
+  it("while the watch of claims fails, and in silence while it has only not begun", () => {
+    const service = new Service();
+    service.watchProblem = "not connected for 6 s";
+    expect(service.quota.hold("ns-u")).toBe("not connected for 6 s");
+    service.watchProblem = "";
+    expect(service.quota.hold("ns-u")).toBe("");
+    expect(service.sent).toEqual([]);
+  });
+
+  it.each<[ApiFailure]>([[{ kind: "forbidden" }], [{ kind: "notFound" }]])(
+    "while the service would refuse a claim: %o",
+    async (failure) => {
+      const service = new Service();
+      service.answers.set("try", [failure, aClaim()]);
+      expect(service.quota.hold("ns-u")).toBe("");
+      expect(service.quota.hold("ns-u")).toBe("");
+      await service.settle();
+      expect(service.told).toEqual(["hold ns-u"]);
+      expect(service.quota.hold("ns-u")).toMatch(/resourceclaims/);
+      await service.clock.advance(59_000);
+      service.quota.hold("ns-u");
+      await service.clock.advance(1_000);
+      expect(service.quota.hold("ns-u")).toMatch(/resourceclaims/);
+      await service.settle();
+      expect(service.quota.hold("ns-u")).toBeUndefined();
+      expect(service.sent.filter((it) => it === "try")).toHaveLength(2);
+    },
+  );
+
+  it("while the service does not answer", async () => {
+    const service = new Service();
+    service.answers.set("try", [down]);
+    service.quota.hold("ns-u");
+    await service.settle();
+    expect(service.quota.hold("ns-u")).toMatch(/^the quota service does not answer: /);
+  });
+});
+
+describe("the claim of an Instance that is gone", () => {
+  const key = { namespace: "ns-u", name: "w-us-dfw-0" };
+  const uid = async (): Promise<string> => Promise.resolve("uid-2");
+
+  it("is deleted, once the API server says so as well", async () => {
+    const service = new Service();
+    service.cached = granted;
+    expect([service.quota.sweep(key, undefined, uid), service.quota.sweep(key, undefined, uid)]).toEqual([
+      true,
+      true,
+    ]);
+    await service.settle();
+    expect(service.sent).toEqual(["delete"]);
+  });
+
+  it.each<[string, ResourceClaim | undefined, string | undefined, () => Promise<string>]>([
+    ["is there in truth", granted, undefined, () => Promise.resolve("uid-1")],
+    ["is cached", granted, "uid-1", fail],
+    ["has no claim", undefined, undefined, fail],
+    ["has a claim that ends", aClaim({ terminating: true }), undefined, fail],
+    ["is of another cluster", aClaim({ source: "ord-01" }), undefined, fail],
+    ["was the original's", aClaim({ uid: undefined }), undefined, fail],
+    [
+      "cannot be asked for",
+      granted,
+      "uid-1x",
+      () => Promise.reject(new ApiError({ kind: "unreachable" }, { verb: "list", resource: "instances" })),
+    ],
+  ])("stays while its Instance %s", async (_, claim, cachedUid, now) => {
+    const service = new Service();
+    service.cached = claim;
+    service.quota.sweep(key, cachedUid, now);
+    await service.settle();
+    expect(service.sent).toEqual([]);
   });
 });

@@ -1,16 +1,19 @@
-/** What is known of the quota of one Instance: from the watch of claims, and from reads at growing intervals. */
-import { compareResourceVersions, type Namespace } from "@berth/kube";
-import type { Clock, ClusterName, Lister, ObjectKey } from "@berth/runtime";
-import { claimName } from "../api/keys.ts";
+/**
+ * What is known of the quota of Instances: from the watch of claims, and from questions at growing intervals. Nothing
+ * here waits for the quota service: an answer brings the next look at its Instance.
+ */
+import { compareResourceVersions, isApiError, type Namespace } from "@berth/kube";
+import { type Clock, type ClusterName, keyOf, type Lister, type ObjectKey } from "@berth/runtime";
+import { claimName, DEFAULT_CELL } from "../api/keys.ts";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
-import { isClaimOfAnother } from "../instance/claim.ts";
+import { claimFor, isClaimOfAnother } from "../instance/claim.ts";
 import { awaitsClaim, lookEveryMs } from "../instance/tiers.ts";
-import type { QuotaSeen } from "../instance/view.ts";
+import type { InstanceDecision, QuotaFailure, QuotaSeen } from "../instance/view.ts";
 import type { Claims } from "./claims.ts";
 import { payerOf } from "./payer.ts";
-import type { ClaimRef } from "./plane.ts";
+import type { ClaimPlane, ClaimRef } from "./plane.ts";
 
 export interface QuotaOptions {
   readonly spec: FleetSpec;
@@ -20,90 +23,184 @@ export interface QuotaOptions {
   /** Absent in mode `single`: the Fleet names the project. */
   readonly namespaces: Pick<Lister<Namespace>, "get"> | undefined;
   readonly clock: Clock;
+  /** A question about this Instance was answered. Must not throw. */
+  readonly onAnswer: (instance: ObjectKey) => void;
+  /** Whether rolls in this namespace are held is known anew. Must not throw. */
+  readonly onHold: (namespace: string) => void;
+  /** Called for each question that failed. */
+  readonly onFailure: (reason: QuotaFailure) => void;
 }
 
-/** The last look past the cache. */
+/** What this process remembers of the claim of one Instance. */
 interface Look {
-  /** Monotonic ms. */
+  readonly key: ObjectKey;
+  readonly project: string;
+  /** The last question, monotonic ms. */
   readonly atMs: number;
   readonly answer?: QuotaSeen;
-  /** What the cache had then. */
+  /** What the cache had when it was asked. */
   readonly cached: string;
   /** Something waited for the claim then. */
   readonly isWaiting: boolean;
+  /** What is asked, until it is answered. */
+  readonly asked?: Verb | undefined;
+  /** The claim that was seen last, and since when, monotonic ms. */
+  readonly claim?: { readonly uid: string | undefined; readonly sinceMs: number };
 }
+
+type Verb = "read" | "create" | "delete";
+
+/** How long the answer whether a claim could be created in a namespace counts, ms. */
+const TRIAL_MS = 60_000;
+/** The name of a claim that the service is asked about and does not store. */
+const TRIAL = "instance-trial-of-berth";
 
 export class Quota {
   readonly #options: QuotaOptions;
   /** By uid of the Instance. */
   readonly #looks = new Map<string, Look>();
+  /** By project and namespace. */
+  readonly #trials = new Map<string, { readonly atMs: number; readonly refusal?: string | undefined }>();
 
   constructor(options: QuotaOptions) {
     this.#options = options;
   }
 
   forget(uid: string): void {
+    const { project } = this.#looks.get(uid) ?? {};
     this.#looks.delete(uid);
+    if (project !== undefined) this.#options.claims?.forget(project, uid);
   }
 
-  /** Can no claim of this namespace be granted now: its project is not known, or the quota service does not work? */
-  isDown(namespace: string): boolean {
-    const { claims } = this.#options;
-    if (claims === undefined) return false;
+  /**
+   * Why no new claim of this namespace could be granted now, as a sentence. `""`: that is not known yet. `undefined`: it
+   * could. Asks the service whether it would take a claim, at most once in `TRIAL_MS`.
+   */
+  hold(namespace: string): string | undefined {
+    const { claims, clock, onHold, spec } = this.#options;
+    if (claims === undefined) return undefined;
     const owner = this.#ownerOf(namespace);
-    return "is" in owner || claims.isDown(owner.project);
+    if ("is" in owner) return owner.is === "unresolvable" ? owner.message : "";
+    const { project } = owner;
+    const outage = claims.outage(project)?.message;
+    if (outage !== undefined) return `the quota service does not answer: ${outage}`;
+    const problem = claims.watchProblem(project);
+    if (problem !== undefined) return problem;
+    const id = `${project}/${owner.namespace}`;
+    const trial = this.#trials.get(id);
+    const nowMs = clock.monotonic();
+    const isFresh = trial !== undefined && nowMs - trial.atMs < TRIAL_MS;
+    if (!isFresh && !claims.isAsked(project, id))
+      claims.ask(project, id, async (plane, signal) => {
+        const claim = {
+          ...claimFor({ instance: { metadata: { namespace } }, source: spec.cell, rules: spec }, project),
+          metadata: { name: TRIAL },
+        };
+        const refusal = await plane.tryCreate({ ...owner, name: TRIAL }, claim, signal);
+        this.#trials.set(id, { atMs: clock.monotonic(), refusal });
+        onHold(namespace);
+      });
+    // The next answer replaces an old one.
+    return trial === undefined ? "" : trial.refusal;
   }
 
-  /** Reads past the cache only when a look is due: see `lookEveryMs`. */
-  async see(instance: Instance, signal: AbortSignal): Promise<QuotaSeen> {
-    const { claims, clock } = this.#options;
+  /** What is known now. Asks the service when a look is due: see `lookEveryMs`. */
+  see(instance: Instance): QuotaSeen {
+    const { claims, clock, cluster } = this.#options;
     if (claims === undefined) return { is: "off" };
     const { uid = "", namespace = "" } = instance.metadata ?? {};
     const owner = this.#ownerOf(namespace);
     if ("is" in owner) return owner;
-    const ref = refOf(owner, instance);
-    const cached = claims.seen(ref);
+    const { project } = owner;
+    const cached = claims.seen(refOf(owner, instance));
     const known = this.#looks.get(uid);
     const nowMs = clock.monotonic();
-    const isWatched = claims.watches(owner.project);
+    const isWatched = claims.watches(project);
     const waits = awaitsClaim(instance);
     // The time to the first look past a watch counts from the start of the wait.
     const begins = isWatched && known?.isWaiting !== waits;
     const atMs = begins ? nowMs : (known?.atMs ?? -Infinity);
-    const isDue = nowMs - atMs >= lookEveryMs(instance, clock.now());
-    if (isDue && (waits || !isWatched)) return this.#ask(instance, () => claims.read(ref, signal));
     const { answer, cached: then = versionIn(cached) } = known ?? {};
-    const isNewest = answer !== undefined && isLater(answer, then, cached);
-    this.#looks.set(uid, { atMs, cached: then, isWaiting: waits, ...(isNewest && { answer }) });
-    return isNewest ? answer : cached;
+    const isDue = nowMs - atMs >= lookEveryMs(instance, clock.now());
+    // After its time a failure says nothing, and what the watch shows counts again.
+    const isOld = isDue && answer?.is === "failed" && isWatched && !waits;
+    const isNewest = answer !== undefined && !isOld && isLater(answer, then, cached);
+    const latest = isNewest ? answer : cached;
+    const claim = claimIn(latest)?.metadata;
+    const isSame = claim?.uid === known?.claim?.uid;
+    const sinceMs = isSame ? (known?.claim?.sinceMs ?? nowMs) : nowMs;
+    this.#looks.set(uid, {
+      key: keyOf(cluster, instance),
+      project,
+      atMs,
+      cached: then,
+      isWaiting: waits,
+      asked: known?.asked,
+      ...(isNewest && { answer }),
+      ...(claim && { claim: { uid: claim.uid, sinceMs } }),
+    });
+    if (isDue && (waits || !isWatched))
+      this.#send(instance, "read", (plane, ref, signal) => plane.read(ref, signal));
+    const outage = claims.outage(project);
+    // A question that waits for its turn has this answer meanwhile.
+    if (outage?.isConfirmed && claims.isAsked(project, uid) && !isGranted(latest))
+      return { is: "failed", reason: "QuotaBackendUnavailable", message: outage.message };
+    return latest.is === "read" ? { ...latest, knownMs: nowMs - sinceMs } : latest;
   }
 
-  async create(instance: Instance, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
-    return this.#ask(instance, (claims, ref) => claims.create(ref, claim, signal));
-  }
-
-  async delete(instance: Instance, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
-    return this.#ask(instance, async (claims, ref) => {
-      const answer = await claims.delete(ref, claim, signal);
-      return claims.watches(ref.project) ? answer : claims.read(ref, signal);
+  /** Creates or deletes the claim of the Instance when it is its turn. A question that waits is not asked twice. */
+  change(instance: Instance, { do: verb, claim }: NonNullable<InstanceDecision["claim"]>): void {
+    this.#send(instance, verb, async (plane, ref, signal) => {
+      if (verb === "create") return plane.create(ref, claim, signal);
+      const answer = await plane.delete(ref, claim, signal);
+      return this.#options.claims?.watches(ref.project) ? answer : plane.read(ref, signal);
     });
   }
 
-  async #ask(
+  #send(
     instance: Instance,
-    request: (claims: Claims, ref: ClaimRef) => Promise<QuotaSeen>,
-  ): Promise<QuotaSeen> {
-    const { claims, clock } = this.#options;
+    verb: Verb,
+    request: (plane: ClaimPlane, ref: ClaimRef, signal: AbortSignal) => Promise<QuotaSeen>,
+  ): void {
+    const { claims, clock, onAnswer, onFailure } = this.#options;
     const { uid = "", namespace = "" } = instance.metadata ?? {};
     const owner = this.#ownerOf(namespace);
-    if (claims === undefined) return { is: "off" };
-    if ("is" in owner) return owner;
+    const look = this.#looks.get(uid);
+    if (claims === undefined || "is" in owner || look === undefined || look.asked === verb) return;
+    // Only a look waits for a change, and not the other way round.
+    if (look.asked !== undefined && verb === "read") return;
     const ref = refOf(owner, instance);
-    const cached = claims.seen(ref);
-    const answer = await request(claims, ref);
-    const atMs = clock.monotonic();
-    this.#looks.set(uid, { atMs, answer, cached: versionIn(cached), isWaiting: awaitsClaim(instance) });
-    return isLater(answer, versionIn(cached), claims.seen(ref)) ? answer : claims.seen(ref);
+    this.#looks.set(uid, { ...look, atMs: clock.monotonic(), asked: verb });
+    const keep = (change: Partial<Look>): void => {
+      const present = this.#looks.get(uid);
+      if (present === undefined) return;
+      const asked = present.asked === verb ? undefined : present.asked;
+      this.#looks.set(uid, { ...present, ...change, asked });
+      onAnswer(look.key);
+    };
+    claims.ask(ref.project, uid, async (plane, signal) => {
+      const cached = versionIn(claims.seen(ref));
+      try {
+        const answer = await request(plane, ref, signal);
+        if (answer.is === "failed") onFailure(answer.reason);
+        keep({ answer, cached, atMs: clock.monotonic() });
+      } catch (error) {
+        keep({});
+        throw error;
+      }
+    });
+  }
+
+  /** The service of these projects does not work since now, or works again: all that waits for it is due. */
+  serviceChanged(isOf: (project: string) => boolean): void {
+    const { onAnswer, clock } = this.#options;
+    for (const [uid, look] of this.#looks) {
+      const isFailed = look.answer?.is === "failed" && look.answer.reason === "QuotaBackendUnavailable";
+      if (!isOf(look.project) || (!isFailed && look.asked === undefined)) continue;
+      if (isFailed && look.asked === undefined && this.#options.claims?.outage(look.project) === undefined)
+        this.#looks.set(uid, { ...look, atMs: clock.monotonic() - DUE_MS });
+      onAnswer(look.key);
+    }
   }
 
   /**
@@ -113,27 +210,36 @@ export class Quota {
    *
    * @param uid of the Instance that now has this name, as cached.
    * @param uidNow the same, from the API server.
-   * @returns whether the claim is still there: the quota service does not work.
+   * @returns whether there is such a claim.
    */
-  async sweep(
+  sweep(
     { namespace, name }: Pick<ObjectKey, "namespace" | "name">,
     uid: string | undefined,
-    uidNow: () => Promise<string | undefined>,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+    uidNow: (signal: AbortSignal) => Promise<string | undefined>,
+  ): boolean {
     const { claims, spec } = this.#options;
     const owner = this.#ownerOf(namespace);
-    const isAlone = spec.quota?.from === "Cluster" || spec.cell !== "single";
+    const isAlone = spec.quota?.from === "Cluster" || spec.cell !== DEFAULT_CELL;
     if (claims === undefined || "is" in owner || !isAlone) return false;
+    const { project } = owner;
     const ref = { ...owner, name: claimName(name) };
-    const seen = claims.seen(ref);
-    const claim = seen.is === "read" && seen.claim.is === "there" ? seen.claim.value : undefined;
+    const claim = claimIn(claims.seen(ref));
     const source = spec.cell;
     if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) return false;
     if (!isClaimOfAnother(claim, { namespace, source, uid })) return false;
-    if (!isClaimOfAnother(claim, { namespace, source, uid: await uidNow() })) return false;
-    const answer = await claims.delete(ref, claim, signal);
-    return answer.is === "failed";
+    const id = claim.metadata?.uid ?? "";
+    if (!claims.isAsked(project, id))
+      claims.ask(project, id, async (plane, signal) => {
+        try {
+          const present = await uidNow(signal);
+          if (isClaimOfAnother(claim, { namespace, source, uid: present }))
+            await plane.delete(ref, claim, signal);
+        } catch (error) {
+          // The next look at the Instance tries it again.
+          if (!isApiError(error)) throw error;
+        }
+      });
+    return true;
   }
 
   /** Where claims for a namespace are, or why that is not known. */
@@ -143,11 +249,14 @@ export class Quota {
   }
 }
 
+/** Longer than the longest interval between two looks. */
+const DUE_MS = 86_400_000;
+
 function refOf(at: Omit<ClaimRef, "name">, { metadata }: Instance): ClaimRef {
   return { ...at, name: claimName(metadata?.name ?? "") };
 }
 
-/** Is the answer later than what the cache has now? @param then what the cache had when the answer came. */
+/** Is the answer later than what the cache has now? @param then what the cache had when it was asked. */
 function isLater(answer: QuotaSeen, then: string, cached: QuotaSeen): boolean {
   const now = versionIn(cached);
   // No failure takes back a grant that the watch has shown, and a change that it shows later is the answer.
@@ -155,13 +264,17 @@ function isLater(answer: QuotaSeen, then: string, cached: QuotaSeen): boolean {
   return now === then || (compareResourceVersions(versionIn(answer), now) ?? -1) > 0;
 }
 
+function claimIn(seen: QuotaSeen): ResourceClaim | undefined {
+  return seen.is === "read" && seen.claim.is === "there" ? seen.claim.value : undefined;
+}
+
 /** `""`: there is no claim, or it is not known. */
 function versionIn(seen: QuotaSeen): string {
-  const claim = seen.is === "read" && seen.claim.is === "there" ? seen.claim.value : undefined;
-  return claim?.metadata?.resourceVersion ?? "";
+  return claimIn(seen)?.metadata?.resourceVersion ?? "";
 }
 
 function isGranted(seen: QuotaSeen): boolean {
-  const claim = seen.is === "read" && seen.claim.is === "there" ? seen.claim.value : undefined;
-  return claim?.status?.conditions?.some((it) => it.type === "Granted" && it.status === "True") === true;
+  return (
+    claimIn(seen)?.status?.conditions?.some((it) => it.type === "Granted" && it.status === "True") === true
+  );
 }

@@ -9,14 +9,14 @@ const NAME = "w-us-dfw";
 
 interface Options {
   readonly start?: number;
-  readonly isQuotaReachable?: boolean;
+  readonly isHeld?: boolean;
   readonly taken?: readonly string[];
   readonly others?: readonly Instance[];
 }
 
 /** `R x 1000:No`: the states of ordinals 0 and 1000; `x` is absent. */
 function control(desired: number, states: string, options: Options = {}): Control {
-  const { start = 0, isQuotaReachable = true, taken = [], others = [] } = options;
+  const { start = 0, isHeld = false, taken = [], others = [] } = options;
   const instances = states.split(" ").flatMap((text, at) => {
     const [state = "", ordinal = at] = text.split(":").toReversed();
     return state === "x" ? [] : anInstance(deployment, Number(ordinal), state as State);
@@ -29,7 +29,7 @@ function control(desired: number, states: string, options: Options = {}): Contro
     isCurrent: ({ spec }) => spec?.controller?.templateHash !== "v1-0000000000000000",
     isDeleting: ({ metadata }) => metadata?.deletionTimestamp !== undefined,
     isTaken: (name) => taken.includes(name),
-    isQuotaReachable,
+    isHeld: () => isHeld,
   });
 }
 
@@ -123,10 +123,10 @@ describe("the order of actions", () => {
   });
 
   it("H24 without the quota service, Ready Instances are not replaced, and others are", () => {
-    const held = control(3, "Ro Ro No", { isQuotaReachable: false });
+    const held = control(3, "Ro Ro No", { isHeld: true });
     expect(show(held)).toBe("*Delete2");
     expect(held.held.map(({ metadata }) => metadata?.name)).toEqual([`${NAME}-1`, `${NAME}-0`]);
-    expect(show(control(1, "R Ro Ro", { isQuotaReachable: false }))).toBe("*Delete2, Delete1");
+    expect(show(control(1, "R Ro Ro", { isHeld: true }))).toBe("*Delete2, Delete1");
   });
 
   it("A9 scales down from the highest, also while the lowest is not Ready (H5)", () => {

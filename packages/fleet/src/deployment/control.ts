@@ -18,8 +18,8 @@ export interface ControlView {
   readonly isDeleting: (instance: Instance) => boolean;
   /** Whether an object that is not of this deployment has this name. */
   readonly isTaken: (name: string) => boolean;
-  /** A Ready Instance that is deleted comes back only with a new grant of quota. */
-  readonly isQuotaReachable: boolean;
+  /** A Ready Instance that is deleted comes back only with a new grant of quota. Asked only when one would be. */
+  readonly isHeld: () => boolean;
 }
 
 export type Action =
@@ -75,6 +75,7 @@ export function decideActions(view: ControlView): Control {
   const isBlocking = ({ isReady, action }: Slot): boolean => !isReady && action?.do !== "create";
   const firstBlocking = slots.findIndex(isBlocking);
   const outdated = actionsOf(slots.filter(({ isReady }) => isReady)).toReversed();
+  const isHeld = outdated.length > 0 && view.isHeld();
   const actions = new Set([
     ...actionsOf(
       slots.slice(0, firstBlocking < 0 ? desired : firstBlocking).filter(({ isReady }) => !isReady),
@@ -82,10 +83,10 @@ export function decideActions(view: ControlView): Control {
     ...oneByOne(actionsOf(slots.filter(isBlocking))),
     ...oneByOne(surplus.filter(isOfStart)),
     ...actionsOf(slots.filter(({ isReady }) => !isReady)),
-    ...(view.isQuotaReachable ? outdated : []),
+    ...(isHeld ? [] : outdated),
     ...oneByOne(surplus.filter((it) => !isOfStart(it))),
   ]);
-  const held = view.isQuotaReachable ? [] : outdated.flatMap((it) => (it.do === "delete" ? it.instance : []));
+  const held = isHeld ? outdated.flatMap((it) => (it.do === "delete" ? it.instance : [])) : [];
   return { actions: withoutLastWaits([...actions]), ignored, held };
 }
 

@@ -13,7 +13,6 @@ function decide(change: Partial<DeploymentView> = {}) {
     instanceNamed: () => undefined,
     network: { is: "off" },
     hasQuota: true,
-    isQuotaReachable: true,
     nowMs: NOW_MS,
     ...change,
   });
@@ -109,7 +108,7 @@ describe("hostile input", () => {
 describe("a roll", () => {
   it("H24 waits while no quota can be asked, looks again, and goes on", () => {
     const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "Ro")];
-    const held = decide({ instances, isQuotaReachable: false });
+    const held = decide({ instances, rollHold: () => "503" });
     expect(held.delete).toBeUndefined();
     expect(held.recheckAfterMs).toBe(2_000);
     expect(held.status?.conditions?.map(({ type, status, reason }) => `${type} ${status} ${reason}`)).toEqual(

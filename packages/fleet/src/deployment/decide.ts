@@ -20,9 +20,10 @@ export interface DeploymentView {
    */
   readonly deleted?: ReadonlySet<string> | undefined;
   readonly network: NetworkStep;
-  /** Whether a quota service is configured. Without one, `isQuotaReachable` is true. */
+  /** Whether a quota service is configured. */
   readonly hasQuota: boolean;
-  readonly isQuotaReachable: boolean;
+  /** Why no new claim could be granted now; `""`: not known yet. Asked before a Ready Instance is replaced. Default none. */
+  readonly rollHold?: (() => string | undefined) | undefined;
   /** Why the API server refused the last creation or deletion. Absent after the next that it accepted. */
   readonly refusal?: string | undefined;
   /** Wall clock, ms. */
@@ -54,14 +55,14 @@ const HELD_RECHECK_MS = 2_000;
 const settled: DeploymentDecision = Object.freeze({ actions: [], findings: [] });
 
 export function decideDeployment(view: DeploymentView): DeploymentDecision {
-  const { deployment, instances, isQuotaReachable, refusal, deleted } = view;
+  const { deployment, instances, refusal, deleted } = view;
   const { metadata, spec } = deployment;
   if (spec === undefined) return settled;
   const hash = templateHash(spec.template);
   const current = new Set(instances.filter((instance) => isCurrent(instance, spec.template, hash)));
   const isOfTemplate = (instance: Instance): boolean => current.has(instance);
-  const statusWhile = (isActing: boolean, isHeld: boolean): Pick<DeploymentDecision, "status"> => {
-    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, isHeld });
+  const statusWhile = (isActing: boolean, hold?: string): Pick<DeploymentDecision, "status"> => {
+    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, hold });
     return status === deployment.status || (isActing && refusal === undefined) ? {} : { status };
   };
   const isGoing = (instance: Instance): boolean =>
@@ -74,9 +75,10 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     const remaining = instances.filter((instance) => !isGoing(instance));
     const isActing = remaining.length > 0;
     const deletion = { delete: remaining, deleteBound: "uid" } as const;
-    return { ...settled, ...(isActing && deletion), ...statusWhile(isActing, false) };
+    return { ...settled, ...(isActing && deletion), ...statusWhile(isActing) };
   }
   const start = ordinalStart(deployment);
+  let hold: string | undefined;
   const { name = "" } = metadata ?? {};
   const { actions, ignored, held } = decideActions({
     deployment: name,
@@ -86,14 +88,14 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     isCurrent: isOfTemplate,
     isDeleting: isGoing,
     isTaken: (taken) => view.instanceNamed(taken) !== undefined,
-    isQuotaReachable,
+    isHeld: () => (hold = view.rollHold?.()) !== undefined,
   });
   const [action] = actions;
   return {
     ...(!listed.includes(finalizers.workload) && { finalizers: [...listed, finalizers.workload] }),
     ...(action?.do === "create" && { create: instanceFor(view, hash, action.ordinal) }),
     ...(action?.do === "delete" && { delete: [action.instance] }),
-    ...statusWhile(action !== undefined && action.do !== "wait", held.length > 0),
+    ...statusWhile(action !== undefined && action.do !== "wait", hold),
     actions,
     findings: findingsOf(view, start, actions, ignored),
     ...(held.length > 0 && { recheckAfterMs: HELD_RECHECK_MS }),

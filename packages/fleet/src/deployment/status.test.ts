@@ -29,7 +29,6 @@ function statusOf(
     instances,
     isCurrent: (instance) => isCurrent(instance, template, templateHash(template)),
     network: { is: "off" },
-    isHeld: false,
     nowMs: NOW_MS,
     ...change,
   });
@@ -213,9 +212,13 @@ describe("a status that is there", () => {
   });
 
   it("H24 has Progressing only while a roll is held", () => {
-    const status = statusOf([ready(0)], { isHeld: true });
-    expect(verdict(status, "Progressing")).toMatch(/^False\/RollPaused quota backend unavailable/);
+    const status = statusOf([ready(0)], { hold: "503" });
+    expect(verdict(status, "Progressing")).toMatch(/^False\/RollPaused .* no new one would be granted: 503$/);
     expect(verdict(status)).toMatch(/^True\/StableInstanceFound/);
+    expect(verdict(statusOf([ready(0)], { hold: "" }, { ...deployment, status }), "Progressing")).toMatch(
+      /503$/,
+    );
+    expect(verdict(statusOf([ready(0)], { hold: "" }), "Progressing")).toBe("");
     expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "Progressing")).toBe("");
   });
 });

@@ -25,8 +25,8 @@ export interface StatusView {
   readonly instances: readonly Instance[];
   readonly isCurrent: (instance: Instance) => boolean;
   readonly network: NetworkStep;
-  /** A roll waits for the quota service. */
-  readonly isHeld: boolean;
+  /** Why a roll waits; `""`: that is not known yet. Absent: it does not. */
+  readonly hold?: string | undefined;
   /** Why the API server refused the last creation or deletion of an Instance. */
   readonly refusal?: string | undefined;
   readonly nowMs: number;
@@ -39,7 +39,7 @@ const INSTANCE_RANK = rankOf("ImageUnavailable");
 
 /** The new status; the present one itself when nothing changes. Fields of others stay. */
 export function deploymentStatus(view: StatusView): DeploymentStatus {
-  const { deployment, instances, isCurrent, network, isHeld, nowMs } = view;
+  const { deployment, instances, isCurrent, network, hold, nowMs } = view;
   const { metadata, status } = deployment;
   const ready = instances.filter((it) => isTrue(it, "Ready")).length;
   const updated = instances.filter(
@@ -55,7 +55,7 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
       ...Object.fromEntries(leftovers.map(({ type }) => [type, undefined])),
       Available: availability(view, ready),
       ReplicasReady: replicasReady(view, ready),
-      Progressing: isHeld ? { status: "False", reason: "RollPaused", message: ROLL_PAUSED } : undefined,
+      ...(hold !== "" && { Progressing: hold === undefined ? undefined : paused(hold) }),
     },
     generation: observedGeneration,
     nowMs,
@@ -75,8 +75,10 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
   return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
 }
 
-const ROLL_PAUSED =
-  "quota backend unavailable: Ready instances of the earlier template stay until it answers";
+function paused(hold: string): Verdict {
+  const message = `Ready instances of the earlier template stay, as no new one would be granted: ${hold}`;
+  return { status: "False", reason: "RollPaused", message };
+}
 
 function isTrue({ status }: Instance, type: string): boolean {
   return isConditionTrue(status?.conditions, type);

@@ -21,13 +21,18 @@ export function templateHash({ metadata, spec }: InstanceTemplate): string {
   return FORMAT + createHash("sha256").update(text).digest("hex").slice(0, HASH_DIGITS);
 }
 
+/** Whether Berth computed the hash, and not another program. */
+export function isOwnHash(hash: string): boolean {
+  return hash.startsWith(FORMAT);
+}
+
 /**
  * Whether the Instance was made from this template. The hash of another program (takeover of a cell) proves nothing:
  * then the content must be equal. An Instance without a hash was not.
  */
 export function isCurrent({ metadata, spec }: Instance, template: InstanceTemplate, hash: string): boolean {
   const made = spec?.controller?.templateHash;
-  if (spec === undefined || made === undefined || made.startsWith(FORMAT)) return made === hash;
+  if (spec === undefined || made === undefined || isOwnHash(made)) return made === hash;
   return (
     canonicalJson(withoutOurs(spec)) === canonicalJson(withoutOurs(template.spec)) &&
     hasAll(metadata?.labels, template.metadata?.labels) &&

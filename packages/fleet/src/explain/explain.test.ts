@@ -1,8 +1,8 @@
 import type { Condition, Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { labels } from "../api/keys.ts";
 import type { Instance } from "../api/workload.ts";
 import { aCondition, gated, withCondition } from "../deployment/testing/fixtures.ts";
+import { claimFor } from "../instance/claim.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import { explainInstance, explainWorkload } from "./explain.ts";
 import { formatExplanation } from "./show.ts";
@@ -255,21 +255,12 @@ function waiting(reason: string, message: string) {
 }
 
 /** The quota service has denied each claim. */
-function claimed({ metadata }: Instance): QuotaSeen {
-  const metadataOf = {
-    name: `instance-${metadata?.name}`,
-    namespace: "default",
-    creationTimestamp: LATER,
-    labels: {
-      [labels.sourceCluster]: "single",
-      [labels.instanceNamespace]: "default",
-      [labels.instanceUid]: metadata?.uid ?? "",
-    },
-  };
+function claimed(instance: Instance): QuotaSeen {
+  const claim = claimFor({ instance, source: "single", rules: withQuota }, "web");
   const conditions = [failing("Granted", "QuotaExceeded", "budget of 1 vCPU is used")];
   return {
     is: "read",
     project: "web",
-    claim: { is: "there", value: { metadata: metadataOf, status: { conditions } } },
+    claim: { is: "there", value: { ...claim, status: { conditions } } },
   };
 }

@@ -1,6 +1,5 @@
 /** What is known of the fleet in one namespace, and what running controllers see of it. Pure. */
 import type { Pod } from "@berth/kube";
-import { fromTime } from "@berth/runtime";
 import { gates, labels } from "../api/keys.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
@@ -92,7 +91,7 @@ export function deploymentDecision(deployment: WorkloadDeployment, facts: FleetF
     instanceNamed: (name) => facts.instances.find(({ metadata }) => metadata?.name === name),
     network: facts.networks === "unknown" ? { is: "waiting" } : stepOf(networkDecision(deployment, facts)),
     hasQuota: facts.spec.quota !== undefined,
-    isQuotaReachable: facts.unread.length === 0,
+    rollHold: () => (facts.unread.length === 0 ? undefined : "SourceNotRead"),
     nowMs: facts.nowMs,
   });
   if (facts.unread.length === 0) return decision;
@@ -129,7 +128,7 @@ export function instanceView(instance: Instance, facts: FleetFacts): InstanceVie
   return {
     instance,
     nowMs,
-    firstSeenMs: fromTime(instance.metadata?.creationTimestamp) ?? nowMs,
+    knownMs: 0,
     rules: spec,
     source: spec.cell,
     quota: quotaOf(instance),

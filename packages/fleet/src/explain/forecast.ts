@@ -137,7 +137,7 @@ function playDeployment(
       instanceNamed: (one) => present.get(one) ?? others.get(one),
       network: { is: "off" },
       hasQuota: facts.spec.quota !== undefined,
-      isQuotaReachable: facts.unread.length === 0,
+      rollHold: () => (facts.unread.length === 0 ? undefined : "SourceNotRead"),
       nowMs: facts.nowMs,
     });
     const { create, delete: deleted = [], actions, recheckAfterMs } = decision;

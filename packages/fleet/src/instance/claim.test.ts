@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { InstanceRuntime } from "../api/workload.ts";
-import { claimFor, instanceClaiming, isClaimOf } from "./claim.ts";
-import { aClaim, anInstance, aView, BORN, runtime } from "./testing/views.ts";
+import type { ResourceClaim } from "../api/quota.ts";
+import type { Instance, InstanceRuntime } from "../api/workload.ts";
+import { claimFor, instanceClaiming, relationOf } from "./claim.ts";
+import { aClaim, anInstance, aView, runtime } from "./testing/views.ts";
 
 it("A16 R5 the claim names the project that pays, what it pays for, and the Instance", () => {
   const project = { apiGroup: "resourcemanager.miloapis.com", kind: "Project", name: "web" };
@@ -96,15 +97,46 @@ describe("R4 a changed claim", () => {
   });
 });
 
-describe("H13 a claim is that of an Instance", () => {
-  it.each([
-    ["with its uid", aClaim(), true],
-    ["with another uid", aClaim({ uid: "uid-0" }), false],
-    ["of another cluster", aClaim({ source: "ord-01" }), false],
-    ["without a uid, made after it", aClaim({ uid: undefined }, BORN + 1000), true],
-    ["without a uid, made before it", aClaim({ uid: undefined }, BORN - 1000), false],
-    ["without anything", {}, false],
-  ])("%s: %o", (_, claim, expected) => {
-    expect(isClaimOf(claim, anInstance(), "dfw-01")).toBe(expected);
+const asked = claimFor(aView(), "web").spec ?? expect.fail("a claim has a spec");
+
+describe("what a claim with the name of an Instance is to it", () => {
+  const original = (claim?: string): Instance => {
+    const { metadata, spec, ...rest } = anInstance();
+    const annotations = { ...(claim !== undefined && { "berth.dev/claim": claim }) };
+    const controller = { ...spec?.controller, templateHash: "bcdf4567" };
+    return {
+      ...rest,
+      metadata: { ...metadata, annotations },
+      ...(spec && { spec: { ...spec, controller } }),
+    };
+  };
+  const unlabelled = aClaim({ uid: undefined, source: "single" });
+  const other = aClaim({ uid: undefined, project: "shop" });
+
+  it.each<[string, ResourceClaim, Instance, string]>([
+    ["H13 with its uid", aClaim(), anInstance(), "own"],
+    ["H13 with another uid", aClaim({ uid: "uid-0" }), anInstance(), "foreign"],
+    ["of another cluster", aClaim({ source: "ord-01" }), anInstance(), "foreign"],
+    ["with its uid, for another project", aClaim({ project: "shop" }), anInstance(), "wrong"],
+    [
+      "with its uid, of other requests",
+      { ...aClaim(), spec: { ...asked, requests: [] } },
+      anInstance(),
+      "wrong",
+    ],
+    ["with its uid, without a spec", { metadata: aClaim().metadata ?? {} }, anInstance(), "wrong"],
+    ["without a uid, of an Instance of Berth", unlabelled, anInstance(), "leftOver"],
+    ["without a uid, of an Instance of the original", unlabelled, original(), "adoptable"],
+    ["without a uid, for another project", other, original(), "leftOver"],
+    ["without a uid, which was adopted", unlabelled, original("claim-1"), "own"],
+    ["without a uid, where another one was adopted", unlabelled, original("claim-0"), "adoptable"],
+    ["without a uid, adopted by an Instance of Berth", unlabelled, withClaim(anInstance()), "leftOver"],
+    ["without anything", {}, anInstance(), "foreign"],
+  ])("%s: %o", (_, claim, instance, expected) => {
+    expect(relationOf(claim, aView({ instance }), "web")).toBe(expected);
   });
 });
+
+function withClaim(instance: Instance): Instance {
+  return { ...instance, metadata: { ...instance.metadata, annotations: { "berth.dev/claim": "claim-1" } } };
+}

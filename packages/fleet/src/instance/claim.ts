@@ -1,8 +1,9 @@
 /** The ResourceClaim of an Instance: what Berth asks the quota service for, and whose a claim is. */
-import { fromTime, parseQuantity } from "@berth/runtime";
-import { claimName, instanceOfClaim, labels } from "../api/keys.ts";
+import { parseQuantity } from "@berth/runtime";
+import { annotations, claimName, DEFAULT_CELL, instanceOfClaim, labels } from "../api/keys.ts";
 import { type ResourceClaim, requestTypes } from "../api/quota.ts";
-import type { Instance, InstanceSpec, Quantity } from "../api/workload.ts";
+import type { InstanceSpec, Quantity } from "../api/workload.ts";
+import { isOwnHash } from "../deployment/template-hash.ts";
 import type { Catalog, InstanceType } from "../fleet/document.ts";
 import type { InstanceView } from "./view.ts";
 
@@ -46,25 +47,65 @@ export function instanceClaiming(
   { metadata }: ResourceClaim,
   source: string,
 ): { readonly namespace: string; readonly name: string } | undefined {
-  const namespace = metadata?.labels?.[labels.instanceNamespace];
+  const { [labels.sourceCluster]: cluster, [labels.instanceNamespace]: namespace } = metadata?.labels ?? {};
   const name = instanceOfClaim(metadata?.name ?? "");
-  if (metadata?.labels?.[labels.sourceCluster] !== source || !namespace || !name) return undefined;
+  if ((cluster !== source && cluster !== DEFAULT_CELL) || !namespace || !name) return undefined;
   return { namespace, name };
 }
 
 /**
- * True when the claim was made for this Instance. One of the same name may be in another cluster, or may have been
- * here before. The original writes no uid: such a claim counts when it is not older than the Instance.
+ * What a claim with the name of an Instance is to it.
+ *
+ * - `own`: Berth made it, or has adopted it.
+ * - `adoptable`: the original made it for this very Instance, which the original made as well.
+ * - `wrong`: it carries the Instance's uid, and asks for something else than Berth would.
+ * - `leftOver`: the original made it for an Instance that had this name.
+ * - `foreign`: it is of another Instance.
+ *
+ * The original writes no uid into claims. Clocks tell nothing: the claim is in another cluster than the Instance.
  */
-export function isClaimOf({ metadata }: ResourceClaim, instance: Instance, source: string): boolean {
-  const { [labels.sourceCluster]: cluster, [labels.instanceNamespace]: namespace } = metadata?.labels ?? {};
-  if (cluster !== source || namespace !== instance.metadata?.namespace) return false;
-  const uid = metadata?.labels?.[labels.instanceUid];
-  if (uid !== undefined) return uid === instance.metadata?.uid;
-  const [claimed, created] = [metadata?.creationTimestamp, instance.metadata?.creationTimestamp].map(
-    fromTime,
+export type ClaimRelation = "own" | "adoptable" | "wrong" | "leftOver" | "foreign";
+
+export function relationOf(
+  claim: ResourceClaim,
+  view: Pick<InstanceView, "instance" | "source" | "rules">,
+  project: string,
+): ClaimRelation {
+  const { instance, source } = view;
+  const { uid, labels: own = {} } = claim.metadata ?? {};
+  const { [labels.sourceCluster]: cluster, [labels.instanceUid]: claimant } = own;
+  if (own[labels.instanceNamespace] !== instance.metadata?.namespace) return "foreign";
+  if (claimant !== undefined) {
+    if (claimant !== instance.metadata?.uid || cluster !== source) return "foreign";
+    return isAskedAs(claim, view, project) ? "own" : "wrong";
+  }
+  const { [annotations.claim]: adopted } = instance.metadata?.annotations ?? {};
+  const { templateHash } = instance.spec?.controller ?? {};
+  const isOfOriginal = templateHash !== undefined && !isOwnHash(templateHash);
+  if (isOfOriginal && adopted !== undefined && adopted === uid) return "own";
+  return isOfOriginal && isAskedAs(claim, view, project) ? "adoptable" : "leftOver";
+}
+
+/** Does it ask the same project for the same as the claim that Berth would make? Other claims grant nothing. */
+function isAskedAs(
+  { spec }: ResourceClaim,
+  view: Pick<InstanceView, "instance" | "source" | "rules">,
+  project: string,
+): boolean {
+  const wanted = claimFor(view, project).spec;
+  const amounts = (of: ResourceClaim["spec"]): string =>
+    (of?.requests ?? [])
+      .map(({ resourceType, amount }) => `${resourceType}=${amount}`)
+      .toSorted()
+      .join();
+  const { apiGroup, kind, name } = spec?.consumerRef ?? {};
+  const asked = wanted?.consumerRef;
+  return (
+    apiGroup === asked?.apiGroup &&
+    kind === asked?.kind &&
+    name === asked?.name &&
+    amounts(spec) === amounts(wanted)
   );
-  return claimed !== undefined && created !== undefined && claimed >= created;
 }
 
 /** Was the claim made in this cluster for an Instance that had this name, and is not this one? The original writes no uid. */

@@ -4,7 +4,8 @@ import { expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
-import { isClaimOf } from "./claim.ts";
+import { RULES } from "../fleet/testing/rules.ts";
+import { relationOf } from "./claim.ts";
 import { decideInstance } from "./decide.ts";
 import { Cell } from "./testing/cell.ts";
 import {
@@ -122,7 +123,8 @@ function broken(
   const isGranted =
     stored?.status === "True" && stored.observedGeneration === (instance.metadata?.generation ?? 0);
   const seen = quota.is === "read" && quota.claim.is === "there" ? quota.claim.value : undefined;
-  const isOurs = seen !== undefined && isClaimOf(seen, instance, "dfw-01");
+  const isOurs =
+    seen !== undefined && relationOf(seen, { instance, source: "dfw-01", rules: RULES }, "web") !== "foreign";
   const isDeleting = instance.metadata?.deletionTimestamp !== undefined;
   const runs =
     provider.is === "pods" &&

@@ -102,8 +102,11 @@ function openGates({ instance, network, quota: seen }: InstanceView, quota: Quot
     quota.claim === undefined;
   const left = remaining(instance, network, isGranted);
   const needsFinalizer =
-    seen.is !== "off" && awaitsQuota(instance) && !hasFinalizer(instance, finalizers.claim);
+    seen.is !== "off" &&
+    (awaitsQuota(instance) || quota.adopts !== undefined) &&
+    !hasFinalizer(instance, finalizers.claim);
   return {
+    ...(quota.adopts !== undefined && { adopts: quota.adopts }),
     ...(left.length < gatesOf(instance).length && { gates: left }),
     ...(needsFinalizer && { finalizers: [...(instance.metadata?.finalizers ?? []), finalizers.claim] }),
   };

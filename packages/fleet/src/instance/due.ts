@@ -42,12 +42,12 @@ export function saysTheSame(next: InstanceStatus, instance: Instance): boolean {
  * now.
  */
 export function coalesceMs(view: InstanceView, next: InstanceStatus): number | undefined {
-  const { instance, nowMs, firstSeenMs, provider } = view;
+  const { instance, nowMs, knownMs, provider } = view;
   const stored = instance.status?.conditions;
   const ready = findCondition(next.conditions, "Ready");
   const granted = findCondition(next.conditions, "QuotaGranted");
   if (awaitsQuota(instance)) {
-    const leftMs = firstSeenMs + COALESCE_MS - nowMs;
+    const leftMs = COALESCE_MS - knownMs;
     const isWaiting = ready?.reason === "SchedulingGatesPresent" && granted?.status !== "True";
     return isWaiting && leftMs > 0 ? leftMs : undefined;
   }
@@ -62,7 +62,7 @@ export function coalesceMs(view: InstanceView, next: InstanceStatus): number | u
   if (provider.pod.is !== "there") return 0;
   const createdMs = fromTime(provider.pod.value.metadata?.creationTimestamp) ?? -Infinity;
   const leftMs = createdMs + POD_START_MS - nowMs;
-  return leftMs > 0 ? leftMs : undefined;
+  return leftMs > 0 && leftMs <= POD_START_MS ? leftMs : undefined;
 }
 
 /** Reasons of Ready while a pod starts. */

@@ -1,16 +1,17 @@
 /** Whether the quota service has granted an Instance, from what is known of its claim. */
 import type { Condition } from "@berth/kube";
-import { type DesiredCondition, findCondition, fromTime, hasFinalizer } from "@berth/runtime";
+import { type DesiredCondition, findCondition, hasFinalizer } from "@berth/runtime";
 import { finalizers, labels } from "../api/keys.ts";
 import type { ResourceClaim } from "../api/quota.ts";
-import { claimFor, isClaimOf } from "./claim.ts";
-import { awaitsQuota, lookEveryMs } from "./tiers.ts";
+import { claimFor, relationOf } from "./claim.ts";
+import { awaitsQuota, jittered, lookEveryMs } from "./tiers.ts";
 import type { InstanceDecision, InstanceView, News, QuotaSeen } from "./view.ts";
 
 export interface QuotaResult {
   /** Absent: `QuotaGranted` stays as it is. */
   readonly condition?: DesiredCondition;
   readonly claim?: InstanceDecision["claim"];
+  readonly adopts?: InstanceDecision["adopts"];
   readonly recheckAfterMs?: number;
   /** What to report once the condition is stored. */
   readonly news?: News;
@@ -20,16 +21,19 @@ export interface QuotaResult {
 const NEW_CLAIM_MS = 30_000;
 /** A claim of another Instance blocks this one for so long without a Warning: its owner may be going. */
 const HELD_MS = 60_000;
-/** A denied claim is made again when looks are further apart than this. The quota service could not keep up before. */
-const FAST_TIER_MS = 15_000;
+/** A denied claim is made again when this process has known it for so long. The quota service could not keep up before. */
+const DENIED_MS = 300_000;
 /** Until the next look when the name of the claim becomes free, or when the claim was changed. */
 const SOON_MS = 1000;
 
-type QuotaView = Pick<InstanceView, "instance" | "quota" | "nowMs" | "rules" | "source">;
+type QuotaView = Pick<InstanceView, "instance" | "quota" | "nowMs" | "knownMs" | "rules" | "source">;
 
 /**
  * While gate `Quota` is present, each state of the claim has its condition. Afterwards a failure changes nothing, and
  * only a decision of the quota service is reported: an outage must not show what runs as down.
+ *
+ * What is remade or reported after a time counts from when this process first saw it. Clocks of other machines, and
+ * steps of its own, change only how often it looks.
  */
 export function evaluateQuota(view: QuotaView): QuotaResult {
   const { instance, quota, nowMs } = view;
@@ -55,14 +59,18 @@ class Evaluation {
   of(seen: Exclude<QuotaSeen, { is: "off" }>): QuotaResult {
     if (seen.is === "unresolvable") return this.waiting("False", "QuotaProjectIDUnresolvable", seen.message);
     if (seen.is === "failed") return this.waiting("False", seen.reason, seen.message);
-    const { instance, source } = this.#view;
-    const { claim, project } = seen;
+    const { claim, project, knownMs = 0 } = seen;
     if (claim.is === "unknown") return {};
     if (claim.is === "none")
       return this.#isCounted() ? { claim: { do: "create", claim: claimFor(this.#view, project) } } : {};
-    if (!isClaimOf(claim.value, instance, source)) return this.#held(claim.value);
+    const relation = relationOf(claim.value, this.#view, project);
+    if (relation === "foreign") return this.#held(claim.value);
     if (claim.value.metadata?.deletionTimestamp !== undefined) return this.#nameIsTaken();
-    return this.#answered(claim.value, project);
+    // What runs keeps the claim that Berth made for it, also when the catalog has changed since.
+    if (relation === "leftOver" || (relation === "wrong" && this.#isGated))
+      return { ...this.#nameIsTaken(), claim: { do: "delete", claim: claim.value } };
+    const adopts = relation === "adoptable" ? claim.value.metadata?.uid : undefined;
+    return { ...this.#answered(claim.value, project, knownMs), ...(adopts !== undefined && { adopts }) };
   }
 
   /** A state that is no answer. */
@@ -77,9 +85,7 @@ class Evaluation {
   }
 
   #held({ metadata }: ResourceClaim): QuotaResult {
-    const { instance, nowMs } = this.#view;
-    const waitedMs = nowMs - (fromTime(instance.metadata?.creationTimestamp) ?? nowMs);
-    if (waitedMs <= HELD_MS) return this.#nameIsTaken();
+    if (this.#view.knownMs <= HELD_MS) return this.#nameIsTaken();
     const { [labels.sourceCluster]: cluster, [labels.instanceNamespace]: namespace } = metadata?.labels ?? {};
     const uid = metadata?.labels?.[labels.instanceUid];
     const message =
@@ -96,34 +102,32 @@ class Evaluation {
     return { ...this.#pending(), ...(this.#isGated && { recheckAfterMs: SOON_MS }) };
   }
 
-  #answered(claim: ResourceClaim, project: string): QuotaResult {
-    const { nowMs } = this.#view;
-    const ageMs = nowMs - (fromTime(claim.metadata?.creationTimestamp) ?? nowMs);
+  #answered(claim: ResourceClaim, project: string, knownMs: number): QuotaResult {
     const granted = findCondition(claim.status?.conditions, "Granted");
     const { status, reason, message } = granted ?? {};
     if (status === "True") return this.#set("True", "QuotaAvailable", message || "Quota is available");
     if (status === "False" && reason !== "PendingEvaluation") {
       const why = reason === "ValidationFailed" ? reason : "QuotaExceeded";
       const denied = this.#set("False", why, message || "The quota service gave no reason");
-      return { ...denied, ...this.#again(claim, ageMs) };
+      return { ...denied, ...this.#again(claim, knownMs) };
     }
-    if (granted === undefined || ageMs < NEW_CLAIM_MS) return this.#pending(ageMs);
+    if (granted === undefined || knownMs < NEW_CLAIM_MS) return this.#pending(knownMs);
     const slow = `The quota service has not decided for ${NEW_CLAIM_MS / 1000} s. Project ${project} may have no budget`;
     return this.waiting("Unknown", "QuotaNoBudget", slow);
   }
 
   /** A quota service need not decide about a denied claim again, and its spec is immutable: a new claim asks again. */
-  #again(claim: ResourceClaim, ageMs: number): QuotaResult {
-    const everyMs = lookEveryMs(this.#view.instance, this.#view.nowMs);
-    if (everyMs <= FAST_TIER_MS || ageMs < everyMs) return {};
-    return { claim: { do: "delete", claim } };
+  #again(claim: ResourceClaim, knownMs: number): QuotaResult {
+    const afterMs = jittered(DENIED_MS, claim.metadata?.uid ?? "");
+    return this.#isGated && knownMs >= afterMs ? { claim: { do: "delete", claim } } : {};
   }
 
   /** A denial stays while a new claim is decided: each round would show two changes, and report the denial again. */
-  #pending(claimAgeMs = 0): QuotaResult {
-    const { status, reason } = this.#stored ?? {};
-    const isDenied = status === "False" && (reason === "QuotaExceeded" || reason === "ValidationFailed");
-    if (isDenied && claimAgeMs < NEW_CLAIM_MS) return {};
+  #pending(claimKnownMs = 0): QuotaResult {
+    const isSaid = ["QuotaExceeded", "ValidationFailed", "QuotaNoBudget"].includes(
+      this.#stored?.reason ?? "",
+    );
+    if (isSaid && claimKnownMs < NEW_CLAIM_MS) return {};
     return this.waiting("Unknown", "PendingEvaluation", "Waiting for quota evaluation");
   }
 

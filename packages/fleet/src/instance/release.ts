@@ -2,7 +2,7 @@
 import { findCondition } from "@berth/runtime";
 import { finalizers } from "../api/keys.ts";
 import type { PodDecision } from "../pods/decide.ts";
-import { isClaimOf } from "./claim.ts";
+import { relationOf } from "./claim.ts";
 import { lookEveryMs } from "./tiers.ts";
 import type { InstanceDecision, InstanceView } from "./view.ts";
 
@@ -22,7 +22,8 @@ export function decideRelease(view: InstanceView, down: PodDecision | undefined)
 }
 
 /** `undefined`: it is gone, or it never was. */
-function releaseClaim({ instance, quota, source, nowMs }: InstanceView): InstanceDecision | undefined {
+function releaseClaim(view: InstanceView): InstanceDecision | undefined {
+  const { instance, quota, nowMs } = view;
   if (quota.is === "off") {
     const granted = findCondition(instance.status?.conditions, "QuotaGranted");
     return granted?.status === "True" && granted.reason !== "QuotaDisabled"
@@ -34,7 +35,7 @@ function releaseClaim({ instance, quota, source, nowMs }: InstanceView): Instanc
   if (quota.is === "unresolvable") return orphaned(quota.message);
   const { claim } = quota;
   if (claim.is === "unknown") return { recheckAfterMs, waitsFor: claim.because };
-  if (claim.is === "none" || !isClaimOf(claim.value, instance, source)) return undefined;
+  if (claim.is === "none" || relationOf(claim.value, view, quota.project) === "foreign") return undefined;
   const isDeleting = claim.value.metadata?.deletionTimestamp !== undefined;
   return {
     ...(!isDeleting && { claim: { do: "delete", claim: claim.value } }),

@@ -55,7 +55,7 @@ export function lookEveryMs(instance: Instance, nowMs: number): number {
  * Takes up to a tenth off a wait, always the same for one uid. Instances that were created together then ask apart,
  * and none later than its tier says.
  */
-function jittered(waitMs: number, uid: string): number {
+export function jittered(waitMs: number, uid: string): number {
   return Math.round(waitMs * (1 - share(uid) / 10));
 }
 

@@ -11,11 +11,8 @@ export interface InstanceView {
   readonly instance: Instance;
   /** Wall time, ms. */
   readonly nowMs: number;
-  /**
-   * Wall time, ms, at which this process first saw the Instance. A creationTimestamp has whole seconds, which is too
-   * coarse for waits of 100 ms.
-   */
-  readonly firstSeenMs: number;
+  /** How long this process has known the Instance, monotonic ms. Its creationTimestamp is of another clock. */
+  readonly knownMs: number;
   readonly rules: InstanceRules;
   /** This cluster, in the label `source-cluster` of claims. */
   readonly source: string;
@@ -32,7 +29,13 @@ export type QuotaSeen =
   | { readonly is: "unresolvable"; readonly message: string }
   /** The last request about the claim failed. */
   | { readonly is: "failed"; readonly reason: QuotaFailure; readonly message: string }
-  | { readonly is: "read"; readonly project: string; readonly claim: Seen<ResourceClaim> };
+  | {
+      readonly is: "read";
+      readonly project: string;
+      readonly claim: Seen<ResourceClaim>;
+      /** How long this process has known this very claim, monotonic ms. Default 0. */
+      readonly knownMs?: number;
+    };
 
 /** Reasons of QuotaGranted for a failed request. */
 export type QuotaFailure =
@@ -50,22 +53,38 @@ export type NetworkSeen =
 export type ProviderSeen =
   /** Another program starts the workload and writes `Programmed` and `Available`. */
   | { readonly is: "external" }
-  /** `refusal`: why the API server refused the last Pod of this Instance. */
-  | { readonly is: "pods"; readonly pod: Seen<Pod>; readonly refusal?: string | undefined };
+  | {
+      readonly is: "pods";
+      readonly pod: Seen<Pod>;
+      /** Why the API server refused the last Pod of this Instance. */
+      readonly refusal?: string | undefined;
+      /** Default: this process sees it for the first time. */
+      readonly memory?: PodMemory | undefined;
+    };
+
+/** What this process remembers of the Pods of one Instance. */
+export interface PodMemory {
+  /** How long it has known this one, monotonic ms. */
+  readonly knownMs: number;
+  /** How many have ended by themselves since the Instance was last ready, this one included. */
+  readonly ended: number;
+}
 
 /**
  * What Berth does about one Instance now. A decision with nothing but a recheck means that it is settled.
  *
- * Expected flow: after a change of the claim, the caller decides again on its answer, and sends only what that decision
- * has. It decides again once the Instance has changed. Patches carry the version that the decision saw.
+ * The caller asks for a change of the claim without waiting for the answer, which brings the next decision. It decides
+ * again once the Instance has changed. Patches carry the version that the decision saw.
  */
 export interface InstanceDecision {
   /** The whole status, when it differs from the stored one and is due. */
   readonly status?: InstanceStatus | undefined;
   /** The gates that remain, when one goes. Never together with `status`: a grant is stored before its gate goes. */
   readonly gates?: readonly { readonly name: string }[] | undefined;
-  /** The finalizers that remain, when ours go or one is missing. One patch, together with `gates`. */
+  /** The finalizers that remain, when ours go or one is missing. One patch, together with `gates` and `adopts`. */
   readonly finalizers?: readonly string[] | undefined;
+  /** The uid of a claim of another program, to record that it is that of this Instance. */
+  readonly adopts?: string | undefined;
   /** The claim to create has no namespace: the project has it. `delete` is about this very claim. */
   readonly claim?: { readonly do: "create" | "delete"; readonly claim: ResourceClaim } | undefined;
   readonly pod?:

@@ -54,20 +54,20 @@ describe("the pod of an Instance", () => {
     [
       "is replaced after it was evicted",
       there(evicted),
-      { nowMs: createdMs + 60_000 },
+      { memory: { knownMs: 60_000, ended: 1 } },
       `delete: ${PROVISIONING} The pod has ended (Evicted: The node was low on memory). Berth replaces it`,
     ],
     [
       "is replaced after it has succeeded",
       there(podOf(instance, { phase: "Succeeded" })),
-      { nowMs: createdMs + 60_000 },
+      { memory: { knownMs: 60_000, ended: 1 } },
       `delete: ${PROVISIONING} The pod has ended (Succeeded). Berth replaces it`,
     ],
     [
       "is kept for ten seconds when a kubelet refused it at once",
       there(evicted),
       {},
-      `wait: ${PROVISIONING} The pod has ended (Evicted: The node was low on memory). Berth replaces it at 2026-01-01T00:00:10Z`,
+      `wait: ${PROVISIONING} The pod has ended (Evicted: The node was low on memory). Berth replaces it after 10 s`,
     ],
     [
       "is waited for while its kubelet ends it",
@@ -140,6 +140,10 @@ class Cell {
   pod: Pod | undefined;
   instance: Instance = instance;
   readonly created: number[] = [];
+  /** False: the process is a new one each time. */
+  hasMemory = true;
+  #sinceMs = createdMs;
+  #ended = 0;
   /** Of each new pod. */
   readonly #status: Pod["status"];
 
@@ -149,12 +153,16 @@ class Cell {
 
   step(): PodDecision {
     const { instance: it, nowMs } = this;
-    const decision = decide(this.pod ? there(this.pod) : none, { instance: it, nowMs });
+    const knownMs = nowMs - this.#sinceMs;
+    const memory = { knownMs, ended: this.hasMemory ? this.#ended : 1 };
+    const decision = decide(this.pod ? there(this.pod) : none, { instance: it, nowMs, memory });
     const conditions = mergeConditions(it.status?.conditions, decision.contribution.conditions, nowMs);
     this.instance = { ...it, status: { ...it.status, conditions } };
     if (decision.pod?.do === "delete") this.pod = undefined;
     if (decision.pod?.do === "create") {
       this.created.push((nowMs - createdMs) / 1000);
+      this.#sinceMs = nowMs;
+      this.#ended += 1;
       const metadata = { uid: `p-${this.created.length}`, creationTimestamp: toTime(nowMs) };
       this.pod = { ...withMeta(decision.pod.pod, metadata), ...(this.#status && { status: this.#status }) };
     }
@@ -178,7 +186,20 @@ describe("the replacement of pods that fail at once", () => {
   it("waits twice as long each time, at most five minutes", () => {
     const cell = new Cell({ phase: "Failed", reason: "OutOfcpu" });
     cell.runFor(1300);
+    expect(cell.created).toEqual([0, 10, 30, 70, 150, 310, 610, 910, 1210]);
+  });
+
+  it("grows by the condition Available where the process remembers nothing", () => {
+    const cell = new Cell({ phase: "Failed", reason: "OutOfcpu" });
+    cell.hasMemory = false;
+    cell.runFor(1300);
     expect(cell.created).toEqual([0, 10, 20, 40, 80, 160, 320, 620, 920, 1220]);
+  });
+
+  it.each([-600_000, 600_000])("B15 is not replaced sooner by a clock that is %d ms off", (ms) => {
+    const memory = { knownMs: 9_999, ended: 1 };
+    const { pod } = decide(there(evicted), { nowMs: createdMs + ms, memory });
+    expect(pod).toBeUndefined();
   });
 
   it("R9 does not count from 1970, the time of the condition's default", () => {
@@ -193,6 +214,7 @@ describe("the replacement of pods that fail at once", () => {
 
   it("begins anew once a pod was ready", () => {
     const cell = new Cell({ phase: "Failed" });
+    cell.hasMemory = false;
     cell.runFor(400);
     cell.pod = { ...cell.pod, status: ready.status ?? {}, spec: { containers: [], nodeName: "n1" } };
     cell.runFor(60);

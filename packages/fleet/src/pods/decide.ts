@@ -1,10 +1,10 @@
 /** Decides what the provider `pods` does about one Instance. Pure. */
 import type { Pod } from "@berth/kube";
-import { findCondition, fromTime, toTime } from "@berth/runtime";
+import { findCondition, fromTime } from "@berth/runtime";
 import type { Seen } from "../api/seen.ts";
 import type { Instance } from "../api/workload.ts";
 import type { InstanceRules } from "../fleet/document.ts";
-import type { Contribution, InstanceDecision } from "../instance/view.ts";
+import type { Contribution, InstanceDecision, PodMemory } from "../instance/view.ts";
 import { buildPod } from "./build.ts";
 import { misconfigured, observePod, starting } from "./observe.ts";
 
@@ -19,6 +19,8 @@ export interface PodView {
   readonly rules: InstanceRules;
   /** Why the API server refused the last Pod of this Instance, as a sentence: it is forbidden, invalid, or exists. */
   readonly refusal?: string | undefined;
+  /** Default: this process sees the Pod for the first time. */
+  readonly memory?: PodMemory | undefined;
 }
 
 export interface PodDecision {
@@ -30,8 +32,8 @@ export interface PodDecision {
 }
 
 /**
- * A Pod that has ended early is kept until this long after its creation. So a kubelet that refuses each Pod at once
- * does not cause a loop of Pods. See `replaceAtMs`.
+ * A Pod that has ended early is kept until Berth has known it for this long. So a kubelet that refuses each Pod at once
+ * does not cause a loop of Pods. See `holdMs`.
  */
 const MIN_HOLD_MS = 10_000;
 const MAX_HOLD_MS = 300_000;
@@ -65,11 +67,12 @@ export function decidePod(view: PodView): PodDecision {
   if (pod.metadata?.deletionTimestamp !== undefined) return decided(starting(describeEnding(pod)));
   const { phase } = pod.status ?? {};
   if (phase !== "Failed" && phase !== "Succeeded") return decided(observePod(pod, nowMs));
-  const atMs = replaceAtMs(pod, instance);
+  const { knownMs, ended } = view.memory ?? { knownMs: 0, ended: 1 };
+  const afterMs = holdMs(pod, instance, ended);
   const why = describeEnd(pod);
-  if (nowMs >= atMs) return decided(starting(`${why}. Berth replaces it`), deletion(pod, why));
-  const waiting = starting(`${why}. Berth replaces it at ${toTime(atMs)}`);
-  return decided({ ...waiting, recheckAfterMs: atMs - nowMs });
+  if (knownMs >= afterMs) return decided(starting(`${why}. Berth replaces it`), deletion(pod, why));
+  const waiting = starting(`${why}. Berth replaces it after ${Math.round(afterMs / 1000)} s`);
+  return decided({ ...waiting, recheckAfterMs: afterMs - knownMs });
 }
 
 const nothing: PodDecision = { contribution: { conditions: [] }, isDown: false };
@@ -87,17 +90,17 @@ function deletion(pod: Pod, message: string): Pick<PodDecision, "pod"> {
 }
 
 /**
- * The hold doubles from Pod to Pod: it is the time from when the Instance became unavailable to the creation of this
- * Pod (0, 10, 20, 40 s, ...). The condition `Available` of the Instance has that time, so a restart forgets nothing.
- * The Instance is available again once a Pod was ready, and the hold begins anew.
+ * The hold doubles from Pod to Pod (10, 20, 40 s, ...), by what this process has seen and by the time from when the
+ * Instance became unavailable to the creation of this Pod. The condition `Available` has that time, so a restart forgets
+ * nothing; but it is of another clock than the Pod, so the larger of both counts. It begins anew once a Pod was ready.
  */
-function replaceAtMs({ metadata }: Pod, { status }: Instance): number {
+function holdMs({ metadata }: Pod, { status }: Instance, ended: number): number {
   const createdMs = fromTime(metadata?.creationTimestamp) ?? 0;
   const available = findCondition(status?.conditions, "Available");
   // Before a provider has written it, the condition is Unknown, with the time 1970 of the CRD's default.
   const downSince = available?.status === "False" ? fromTime(available.lastTransitionTime) : undefined;
   const wasDownMs = createdMs - (downSince ?? createdMs);
-  return createdMs + Math.min(MAX_HOLD_MS, Math.max(MIN_HOLD_MS, wasDownMs));
+  return Math.min(MAX_HOLD_MS, Math.max(MIN_HOLD_MS * 2 ** (ended - 1), wasDownMs));
 }
 
 function describeForeign({ metadata = {} }: Pod): string {

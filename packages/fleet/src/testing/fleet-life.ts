@@ -1,6 +1,13 @@
 /** One life of Berth's controllers of a fleet, on caches that are behind the server, each by itself. */
 import type { Host } from "@berth/host";
-import { type DeleteOptions, type KubeObject, type Patch, pods, type Resource } from "@berth/kube";
+import {
+  type DeleteOptions,
+  type KubeObject,
+  type Patch,
+  pods,
+  type Resource,
+  type WriteOptions,
+} from "@berth/kube";
 import {
   type ClusterName,
   clusterName,
@@ -15,6 +22,7 @@ import {
 } from "@berth/runtime";
 import { resourceClaims } from "../api/quota.ts";
 import { type Claims } from "../claims/claims.ts";
+import { Keeper } from "../claims/keeper.ts";
 import { ClaimPlane } from "../claims/plane.ts";
 import { Quota } from "../claims/quota.ts";
 import { type FleetSpec, fleetKind } from "../fleet/document.ts";
@@ -37,6 +45,9 @@ const SPEC: FleetSpec = fleetKind.spec.parse({
 });
 
 export type ControllerName = "workloads" | "workload-deployments" | "instances";
+
+/** Of one process, until it waits for an event. */
+const MOST_LOOKS = 6;
 
 interface Listener {
   onChange(change: { readonly object: KubeObject }): void;
@@ -121,6 +132,10 @@ export class FleetLife {
   readonly #caches = new Map<string, LaggingCache>();
   readonly #controllers = new Map<string, Reconcile<ObjectKey>>();
   readonly #plane: ClaimPlane;
+  readonly #keeper = new Keeper(() => this.#plane.outage === undefined);
+  readonly #questions = new Set<Promise<void>>();
+  readonly #onService: () => void;
+  #isAnswered = false;
 
   constructor(options: LifeOptions) {
     const { server, clock, isQuotaDown } = options;
@@ -137,7 +152,11 @@ export class FleetLife {
       cluster: CLUSTER,
       namespaces: undefined,
       clock,
+      onAnswer: () => (this.#isAnswered = true),
+      onHold: () => undefined,
+      onFailure: () => undefined,
     });
+    this.#onService = () => quota.serviceChanged(() => true);
     const common = { host, spec: SPEC, caches, quota, network, metrics, recheck: () => undefined };
     addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
     addDeploymentController(common);
@@ -156,10 +175,16 @@ export class FleetLife {
 
   /** One look at an object. A failure is retried at a later look. */
   async look(controller: ControllerName, name: string): Promise<void> {
-    try {
-      await this.reconcile(controller, name);
-    } catch (error) {
-      if (!(error instanceof Error) || error.name !== "ApiError") throw error;
+    // An answer of the quota service brings another look.
+    for (let looks = 0; looks < MOST_LOOKS && !this.isDead; looks += 1) {
+      this.#isAnswered = false;
+      try {
+        await this.reconcile(controller, name);
+      } catch (error) {
+        if (!(error instanceof Error) || error.name !== "ApiError") throw error;
+      }
+      await Promise.all(this.#questions);
+      if (!this.#isAnswered) return;
     }
   }
 
@@ -175,7 +200,11 @@ export class FleetLife {
 
   /** Finds out whether the quota service works again. */
   async probe(): Promise<void> {
-    if (this.#plane.isDown) await this.#plane.probe(new AbortController().signal);
+    if (this.#plane.outage === undefined) return;
+    await this.#plane.probe(new AbortController().signal);
+    this.#keeper.next();
+    this.#onService();
+    await Promise.all(this.#questions);
   }
 
   #host(): Host {
@@ -202,16 +231,27 @@ export class FleetLife {
   #claims(): Claims {
     const plane = this.#plane;
     const cache = this.cacheOf(resourceClaims);
-    const claims: Pick<Claims, "watches" | "seen" | "read" | "create" | "delete" | "isDown"> = {
+    const { signal } = new AbortController();
+    const claims: Pick<
+      Claims,
+      "watches" | "seen" | "isAsked" | "ask" | "forget" | "outage" | "watchProblem"
+    > = {
       watches: () => true,
       seen({ project, name }) {
         const value = cache.get({ name });
         return { is: "read", project, claim: value === undefined ? { is: "none" } : { is: "there", value } };
       },
-      read: (ref, signal) => plane.read({ ...ref, namespace: "default" }, signal),
-      create: (ref, claim, signal) => plane.create(ref, claim, signal),
-      delete: (ref, claim, signal) => plane.delete(ref, claim, signal),
-      isDown: () => plane.isDown,
+      isAsked: (_project, uid) => this.#keeper.has(uid),
+      ask: (_project, uid, question) => {
+        this.#keeper.ask(uid, () => {
+          const asked: Promise<void> = question(plane, signal).finally(() => this.#questions.delete(asked));
+          this.#questions.add(asked);
+          return asked;
+        });
+      },
+      forget: (_project, uid) => this.#keeper.forget(uid),
+      outage: () => plane.outage,
+      watchProblem: () => undefined,
     };
     return claims as Claims;
   }
@@ -236,8 +276,10 @@ export class FleetLife {
           const isIt = ({ metadata }: KubeObject) => `metadata.name=${metadata?.name}` === fieldSelector;
           return { items: server.all(resource).filter(isIt) };
         }),
-      create: (resource: Resource, object: KubeObject) =>
-        asked(resource, () => server.create(resource, object, resource === resourceClaims ? PENDING : {})),
+      create: (resource: Resource, object: KubeObject, { dryRun }: WriteOptions = {}) =>
+        asked(resource, () =>
+          dryRun ? object : server.create(resource, object, resource === resourceClaims ? PENDING : {}),
+        ),
       patch: (resource: Resource, of: { name: string }, patch: Patch, more: { subresource?: string } = {}) =>
         asked(resource, () => server.patch(resource, of, patch, more.subresource)),
       delete: (resource: Resource, of: { name: string }, options: DeleteOptions) =>

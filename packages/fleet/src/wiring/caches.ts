@@ -2,7 +2,7 @@
 import { type Host, keepFields } from "@berth/host";
 import { type KubeObject, type Namespace, namespaces, type Pod, pods, type Resource } from "@berth/kube";
 import type { Informer } from "@berth/runtime";
-import { labels } from "../api/keys.ts";
+import { labels, projectOf } from "../api/keys.ts";
 import {
   type Location,
   locations,
@@ -33,6 +33,7 @@ export const by = {
   workload: "workload",
   deployment: "deployment",
   namespace: "namespace",
+  project: "project",
 } as const;
 
 export interface Caches {
@@ -110,6 +111,12 @@ function networksOf(workload: Workload): readonly string[] {
   return [...new Set(interfaces.map(({ network }) => networkKey(workload, network.name)))];
 }
 
+/** The project of a namespace, for `by.project`. At most one. */
+export function projectsOf({ metadata }: Namespace): readonly string[] {
+  const project = projectOf(metadata?.labels?.[labels.upstreamCluster] ?? "");
+  return project === undefined ? [] : [project];
+}
+
 /** All are optional, so that Berth starts before the CRDs exist, and on a cluster without networks. */
 export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec): Caches {
   const optional = { optional: true } as const;
@@ -144,7 +151,10 @@ export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec
     }),
     ...(spec.mode === "cell" &&
       spec.quota !== undefined && {
-        namespaces: runtime.informer<Namespace>(namespaces, { project: keepFields(["metadata.labels"]) }),
+        namespaces: runtime.informer<Namespace>(namespaces, {
+          project: keepFields(["metadata.labels"]),
+          indexes: { [by.project]: projectsOf },
+        }),
       }),
     ...(spec.networking !== "Off" && {
       networking: {

@@ -97,7 +97,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
         deleted,
         network: toStep(network.state, found),
         hasQuota: spec.quota !== undefined,
-        isQuotaReachable: !quota.isDown(namespace),
+        rollHold: () => quota.hold(namespace),
         ...(refusal !== undefined && { refusal }),
         nowMs: clock.now(),
       });

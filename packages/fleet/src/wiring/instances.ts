@@ -4,6 +4,7 @@ import { type Pod, pods } from "@berth/kube";
 import {
   type Controller,
   findCondition,
+  isConditionTrue,
   keyOf,
   type ObjectKey,
   type ReconcileContext,
@@ -12,6 +13,7 @@ import {
   toSelf,
   watchFor,
 } from "@berth/runtime";
+import { annotations } from "../api/keys.ts";
 import { type Instance, instances } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
 import type { FleetSpec } from "../fleet/document.ts";
@@ -21,6 +23,7 @@ import type {
   InstanceView,
   NetworkSeen,
   News,
+  PodMemory,
   ProviderSeen,
   QuotaSeen,
 } from "../instance/view.ts";
@@ -55,7 +58,10 @@ export function addInstanceController(options: InstancesOptions): Controller {
     action: "RunInstance",
     withheld(object, { message }, _restMs, { on }) {
       const memory = memoryOf(object);
-      if (memory !== undefined && on?.resource === pods) memory.refusal = message;
+      if (memory === undefined || on?.resource !== pods || memory.refusal === message) return;
+      memory.refusal = message;
+      // The status says it at once, and not with the next change.
+      controller.enqueue(keyOf(cluster, object), { immediate: true });
     },
     done(object, intent, stored) {
       if (intent.do === "create") made?.note(stored);
@@ -77,15 +83,30 @@ export function addInstanceController(options: InstancesOptions): Controller {
     nowMs: clock.now(),
     rules: spec,
     source: spec.cell,
-    firstSeenMs: memoryOf(instance)?.firstSeenMs ?? clock.now(),
+    knownMs: clock.monotonic() - (memoryOf(instance)?.sinceMs ?? clock.monotonic()),
     quota: seen,
     network: networkOf(instance),
     provider: providerOf(instance),
   });
   const providerOf = (instance: Instance): ProviderSeen => {
     if (caches.pods === undefined) return { is: "external" };
-    const { refusal } = memoryOf(instance) ?? {};
-    return { is: "pods", pod: podOf(instance), ...(refusal !== undefined && { refusal }) };
+    const pod = podOf(instance);
+    const memory = memoryOf(instance);
+    const { refusal } = memory ?? {};
+    const known = memory && pod.is === "there" ? remembered(memory, instance, pod.value) : undefined;
+    return { is: "pods", pod, ...(refusal !== undefined && { refusal }), ...(known && { memory: known }) };
+  };
+  const remembered = (memory: Memory, { status }: Instance, { metadata, status: of }: Pod): PodMemory => {
+    const { uid } = metadata ?? {};
+    const { pod } = memory;
+    const isNew = pod?.uid !== uid || pod === undefined;
+    const hasEnded = of?.phase === "Failed" || of?.phase === "Succeeded";
+    const before = isConditionTrue(status?.conditions, "Ready") ? 0 : (pod?.ended ?? 0);
+    const isFirst = hasEnded && (isNew || !pod.hasEnded);
+    const sinceMs = isNew ? clock.monotonic() : pod.sinceMs;
+    const ended = before + (isFirst ? 1 : 0);
+    memory.pod = { uid, sinceMs, hasEnded, ended };
+    return { knownMs: clock.monotonic() - sinceMs, ended: Math.max(1, ended) };
   };
   const unseenOf = (instance: Instance): readonly Pod[] =>
     instance.metadata?.deletionTimestamp === undefined ? [] : (made?.of(instance) ?? []);
@@ -103,13 +124,9 @@ export function addInstanceController(options: InstancesOptions): Controller {
     return items[0]?.metadata?.uid;
   };
   const step = async (instance: Instance, context: ReconcileContext): Promise<Step> => {
-    let seen = await quota.see(instance, context.signal);
-    let decision = decideInstance(view(instance, seen));
-    const { claim } = decision;
-    if (claim !== undefined) {
-      seen = await quota[claim.do](instance, claim.claim, context.signal);
-      decision = decideInstance(view(instance, seen));
-    }
+    const seen = quota.see(instance);
+    const decision = decideInstance(view(instance, seen));
+    if (decision.claim !== undefined) quota.change(instance, decision.claim);
     metrics.decided(instance, decision, seen);
     const { recheckAfterMs, waitsFor } = decision;
     const id = toKeyText(keyOf(cluster, instance));
@@ -127,7 +144,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
       stored: stored?.metadata?.deletionTimestamp === undefined ? stored : undefined,
     };
   };
-  return runtime.addController<Instance>({
+  const controller = runtime.addController<Instance>({
     name: "instances",
     for: instances,
     immediate: () => true,
@@ -136,11 +153,9 @@ export function addInstanceController(options: InstancesOptions): Controller {
       : [],
     reconcile: metrics.measured("instance", async (key: ObjectKey, context) => {
       const id = toKeyText(key);
-      const { signal } = context;
       const instance = caches.instances.get(key);
       const isLeft =
-        caches.instances.synced &&
-        (await quota.sweep(key, instance?.metadata?.uid, () => uidOf(key, signal), signal));
+        caches.instances.synced && quota.sweep(key, instance?.metadata?.uid, (signal) => uidOf(key, signal));
       if (instance === undefined) {
         carryOut.forget(id);
         quota.forget(memories.get(id)?.uid ?? "");
@@ -152,7 +167,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
       if (known !== uid) {
         // A new Instance may have the name of another one before its deletion was looked at.
         if (known !== undefined) quota.forget(known);
-        memories.set(id, { uid, firstSeenMs: clock.now() });
+        memories.set(id, { uid, sinceMs: clock.monotonic() });
       }
       let last = await step(instance, context);
       for (let steps = 1; steps < MAX_STEPS && last.stored !== undefined; steps++)
@@ -164,6 +179,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
       return { recheckAfterMs };
     }),
   });
+  return controller;
 }
 
 /** One decision about an Instance, and what became of it. */
@@ -181,7 +197,7 @@ interface Step {
 const MAX_STEPS = 3;
 
 function toIntents(
-  { status, gates, finalizers, pod, news }: InstanceDecision,
+  { status, gates, finalizers, adopts, pod, news }: InstanceDecision,
   told: WeakMap<Intent, readonly News[]>,
 ): readonly Intent[] {
   const intents: Intent[] = [];
@@ -189,19 +205,25 @@ function toIntents(
     const ready = findCondition(status.conditions, "Ready");
     intents.push(statusTo(status, ready?.reason ?? "StatusChanged", ready?.message ?? ""));
   }
+  const metadata = {
+    ...(finalizers && { finalizers }),
+    ...(adopts !== undefined && { annotations: { [annotations.claim]: adopts } }),
+  };
   if (gates !== undefined)
     intents.push({
       do: "patch",
-      patch: {
-        type: "merge",
-        body: {
-          ...(finalizers && { metadata: { finalizers } }),
-          spec: { controller: { schedulingGates: gates } },
-        },
-      },
+      patch: { type: "merge", body: { metadata, spec: { controller: { schedulingGates: gates } } } },
       reason: "GateOpened",
       message: gates.length === 0 ? "the Instance may start" : "one scheduling gate is open",
       what: "its scheduling gates",
+    });
+  else if (adopts !== undefined)
+    intents.push({
+      do: "patch",
+      patch: { type: "merge", body: { metadata } },
+      reason: "ClaimAdopted",
+      message: "the claim that the original made counts for the Instance",
+      what: "the record of its claim",
     });
   else if (finalizers !== undefined) intents.push(finalizersTo(finalizers));
   const [first] = intents;
@@ -214,8 +236,14 @@ function toIntents(
 /** What a process remembers of one Instance. A restart may lose it. */
 interface Memory {
   readonly uid: string;
-  /** Wall time, ms. */
-  readonly firstSeenMs: number;
+  /** When it was first seen, monotonic ms. */
+  readonly sinceMs: number;
+  /** Its Pod, and since when it is known, monotonic ms. */
+  pod?: Pick<PodMemory, "ended"> & {
+    readonly uid: string | undefined;
+    readonly sinceMs: number;
+    readonly hasEnded: boolean;
+  };
   /** Why the API server refused the last pod. */
   refusal?: string | undefined;
   /** The Instance after the last write, until the next decision. */

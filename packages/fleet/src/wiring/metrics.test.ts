@@ -15,6 +15,7 @@ it("F4 counts looks, failures and further looks at quota, and how long its gate 
   await expect(fails({}, {} as never)).rejects.toThrow("down");
   const waiting = decideInstance(aView({ nowMs: clock.now(), quota: down }));
   metrics.decided(anInstance(), waiting, down);
+  metrics.failed("QuotaBackendUnavailable");
   metrics.requeued(anInstance(), "pending");
   metrics.decided(anInstance(), { gates: [] }, { is: "off" });
   const { body } = await registry.expose();

@@ -4,13 +4,15 @@ import { findCondition, fromTime } from "@berth/runtime";
 import { gates as gateNames } from "../api/keys.ts";
 import type { Instance } from "../api/workload.ts";
 import { awaitsQuota, tierMs } from "../instance/tiers.ts";
-import type { InstanceDecision, QuotaSeen } from "../instance/view.ts";
+import type { InstanceDecision, QuotaFailure, QuotaSeen } from "../instance/view.ts";
 
 export interface FleetMetrics {
   /** Counts and times the runs of a reconciler. */
   measured<K>(controller: string, reconcile: Reconcile<K>): Reconcile<K>;
   /** Counts what a decision about an Instance says about its quota. */
   decided(instance: Instance, decision: InstanceDecision, quota: QuotaSeen): void;
+  /** Counts a question to the quota service that failed. */
+  failed(reason: QuotaFailure): void;
   /** Counts a further look at an Instance that waits for quota. @returns what the log says of it, of others nothing. */
   requeued(instance: Instance, cause: Requeue["cause"]): Requeue | undefined;
 }
@@ -75,13 +77,13 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
       }
     },
     decided(instance, { gates, news }, quota) {
-      if (quota.is === "failed") failures.inc({ reason: quota.reason });
       if (quota.is === "unresolvable") failures.inc({ reason: "QuotaProjectIDUnresolvable" });
       if (news?.some(({ reason }) => reason === "QuotaClaimOrphaned")) orphans.inc();
       if (!awaitsQuota(instance)) return;
       const isOpening = gates !== undefined && !gates.some(({ name }) => name === gateNames.quota);
       if (isOpening) waits.observe(ageMs(instance) / 1000);
     },
+    failed: (reason) => failures.inc({ reason }),
     requeued(instance, cause) {
       const isGranted = findCondition(instance.status?.conditions, "QuotaGranted")?.status === "True";
       if (!awaitsQuota(instance) || isGranted) return undefined;

@@ -71,7 +71,7 @@ export class ControlLoop {
       instanceNamed: (name) => seen.get(name),
       network: { is: "off" },
       hasQuota: true,
-      isQuotaReachable: this.isQuotaReachable,
+      rollHold: () => (this.isQuotaReachable ? undefined : "503"),
       nowMs: this.#nowMs,
     });
     const { finalizers, create, status } = decision;

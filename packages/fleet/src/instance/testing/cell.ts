@@ -1,6 +1,6 @@
 /** One Instance with its claim and its pod, and the effect of each decision on them. */
 import type { Pod } from "@berth/kube";
-import { toTime } from "@berth/runtime";
+import { fromTime, toTime } from "@berth/runtime";
 import { claimName } from "../../api/keys.ts";
 import type { ResourceClaim } from "../../api/quota.ts";
 import type { Instance } from "../../api/workload.ts";
@@ -38,7 +38,9 @@ export class Cell {
       instance: this.instance,
       nowMs,
       network,
-      quota: this.quota ?? (claim ? claimed(claim) : noClaim),
+      quota:
+        this.quota ??
+        (claim ? claimed(claim, nowMs - (fromTime(claim.metadata?.creationTimestamp) ?? nowMs)) : noClaim),
       provider:
         this.#provider === "external"
           ? { is: "external" }

@@ -5,6 +5,7 @@ import { claimName, finalizers, gates, labels } from "../../api/keys.ts";
 import type { ResourceClaim } from "../../api/quota.ts";
 import type { Instance, InstanceSpec } from "../../api/workload.ts";
 import { RULES } from "../../fleet/testing/rules.ts";
+import { claimFor } from "../claim.ts";
 import type { InstanceView, QuotaSeen } from "../view.ts";
 
 /** The creation time of Instances, ms. */
@@ -79,11 +80,15 @@ export interface ClaimParts {
   readonly uid?: string | undefined;
   readonly source?: string;
   readonly terminating?: boolean;
+  /** Default `web`, which pays for the Instance. */
+  readonly project?: string;
 }
 
 /** The claim of `anInstance`, as seen at `nowMs`. */
 export function aClaim(parts: ClaimParts = {}, nowMs: number = BORN): ResourceClaim {
   const uid = "uid" in parts ? parts.uid : "uid-1";
+  const asked = claimFor({ instance: anInstance(), source: "dfw-01", rules: RULES }, parts.project ?? "web");
+  const { spec } = asked;
   return {
     metadata: {
       name: claimName("w-us-dfw-0"),
@@ -97,14 +102,16 @@ export function aClaim(parts: ClaimParts = {}, nowMs: number = BORN): ResourceCl
       },
       ...(parts.terminating && { deletionTimestamp: toTime(nowMs) }),
     },
+    ...(spec && { spec }),
     ...(parts.granted && { status: { conditions: [condition(`Granted=${parts.granted}`)] } }),
   };
 }
 
 export const noClaim: QuotaSeen = { is: "read", project: "web", claim: { is: "none" } };
 
-export function claimed(claim: ResourceClaim): QuotaSeen {
-  return { is: "read", project: "web", claim: { is: "there", value: claim } };
+/** @param knownMs how long this process has known it. */
+export function claimed(claim: ResourceClaim, knownMs = 0): QuotaSeen {
+  return { is: "read", project: "web", claim: { is: "there", value: claim }, knownMs };
 }
 
 /** A view of a cell `dfw-01` with quota and no networks. Its age is 0 unless `nowMs` says otherwise. */
@@ -112,7 +119,7 @@ export function aView(parts: Partial<InstanceView> = {}): InstanceView {
   return {
     instance: anInstance(),
     nowMs: BORN,
-    firstSeenMs: BORN,
+    knownMs: (parts.nowMs ?? BORN) - BORN,
     rules: RULES,
     source: "dfw-01",
     quota: noClaim,
