@@ -9,7 +9,7 @@ import {
   workloadDeployments,
   workloads,
 } from "@berth/fleet";
-import { type KubeClient, namespaces } from "@berth/kube";
+import { type KubeClient, namespaces, secrets } from "@berth/kube";
 import {
   answer,
   type HttpProxy,
@@ -64,6 +64,17 @@ const options = (): FleetOptions => ({
   },
   quota: project.kubeconfig({ server: proxy.url }),
 });
+
+/** The production cell of the original, with what its other configurations have. */
+const OPERATOR = `apiVersion: apiserver.config.datumapis.com/v1alpha1
+kind: WorkloadOperator
+metricsServer: { bindAddress: "0" }
+webhookServer: { tls: { secretRef: { name: compute-webhook-cert, namespace: kube-system } } }
+discovery:
+  quotaKubeconfigPath: /etc/quota-credentials/kubeconfig
+featureFlags: { enableReferencedDataGate: true }
+referencedData: { perObjectLimitBytes: 262144 }
+`;
 
 const labelsOf = (namespace: string) => ({
   "meta.datumapis.com/upstream-cluster-name": "cluster-acme_web",
@@ -203,7 +214,7 @@ async function leaveInstance({ metadata = {}, spec }: WorkloadDeployment, at: nu
       namespace,
       name: `instance-${name}`,
       labels: {
-        "compute.datumapis.com/source-cluster": "dfw-01",
+        "compute.datumapis.com/source-cluster": "single",
         "compute.datumapis.com/instance-namespace": namespace,
       },
     },
@@ -218,8 +229,16 @@ async function leaveInstance({ metadata = {}, spec }: WorkloadDeployment, at: nu
 const claimsIn = async (namespace: string) =>
   (await project.client.list(resourceClaims, { namespace })).items.map(nameOf);
 
-it("T1 T2 adopts what runs in the cell of the original, recreates nothing, and drops the leftovers of its scheduler", async () => {
-  await using world = await fleetWorld(cluster, options());
+it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment, recreates nothing, and drops the leftovers of its scheduler", async () => {
+  await using world = await fleetWorld(cluster, { ...options(), operator: OPERATOR });
+  await using early = await world.spawnPod();
+  expect(await early.ended).toBeGreaterThan(0);
+  expect(early.output).toContain("/etc/quota-credentials/kubeconfig");
+  const kubeconfig = project.kubeconfig({ server: proxy.url });
+  await client.create(secrets, {
+    metadata: { namespace: "berth-fleet", name: "compute-quota-credentials" },
+    data: { kubeconfig: Buffer.from(kubeconfig).toString("base64") },
+  });
   const namespace = await world.namespace("taken", labelsOf("taken"));
   await project.client.create(namespaces, { metadata: { name: namespace } });
   await using _quota = await grantClaims(project.client, { budget: 10 });
@@ -228,7 +247,10 @@ it("T1 T2 adopts what runs in the cell of the original, recreates nothing, and d
   const before = await seen.instances();
   await patiently(async () => expect(await claimsIn(namespace)).toHaveLength(2));
   const mark = await cluster.audit.mark();
-  await using _berth = await world.start();
+  await using berth = await world.spawnPod();
+  await berth.ready();
+  for (const unused of ["enableReferencedDataGate", "referencedData", "tls.secretRef", "clusterName"])
+    expect(berth.log.filter(({ level, msg }) => level === "warn" && msg.includes(unused))).toHaveLength(1);
   await patiently(async () => {
     const { status } = await seen.deployment();
     expect(status).toMatchObject({ replicas: 2, readyReplicas: 2, updatedReplicas: 2, currentReplicas: 2 });
@@ -316,13 +338,14 @@ it("H23 an outage of the quota service leaves ten Ready Instances as they are, a
 });
 
 describe("2.11 an external provider", () => {
-  it("that the Fleet names may write status and finalizers where the webhook guards Instances, and Berth makes no pod", async () => {
+  it("that the Fleet names may write status and finalizers where the webhook guards Instances, and Berth makes no pod; without cities any is taken", async () => {
     await using world = await fleetWorld(cluster, {
-      spec: { mode: "single", cities: ["DFW"], provider: "external", providers: { users: ["provider"] } },
+      spec: { mode: "single", provider: "external", providers: { users: ["provider"] } },
     });
     const user = await cluster.user("provider", ["system:masters"]);
     await using as = cluster.connect({ user });
-    await using _berth = await world.start();
+    await using berth = await world.start();
+    expect(berth.log.map(({ msg }) => msg)).toContainEqual(expect.stringContaining("lists no cities"));
     await using _provider = await externalProvider(as);
     const namespace = await world.namespace("external");
     const seen = lookAt(client, namespace);

@@ -17,6 +17,7 @@ import {
   clusterRoleBindings,
   clusterRoles,
   configMaps,
+  type Deployment,
   events,
   isApiError,
   type KubeClient,
@@ -45,8 +46,9 @@ import {
 import { permissionsOf } from "../packages/cli/src/testing/installed.ts";
 import { Actor } from "../packages/fleet/src/testing/actor.ts";
 import { runCommand } from "./command.ts";
+import { argumentsOfPod } from "./deployment-pod.ts";
 import { patiently } from "./patience.ts";
-import { type BerthProcess, startBerthProcess } from "./product.ts";
+import { type BerthProcess, type BerthProcessOptions, startBerthProcess } from "./product.ts";
 
 /** Berth's namespace, its account there, and the name of its installation. */
 const NAME = "berth-fleet";
@@ -77,6 +79,8 @@ export interface FleetOptions {
     Partial<Omit<FleetSpec, "providers">> & { readonly providers?: Partial<FleetSpec["providers"]> };
   /** Text of the kubeconfig of the quota service. */
   readonly quota?: string;
+  /** Text of a `WorkloadOperator` of a cell, in place of the Fleet. Its Berth is a pod of the printed Deployment. */
+  readonly operator?: string;
 }
 
 export class FleetWorld implements AsyncDisposable {
@@ -85,6 +89,7 @@ export class FleetWorld implements AsyncDisposable {
   /** Berth's account. */
   readonly user: TestUser;
   readonly #folder: string;
+  readonly #deployment: Deployment;
   readonly #mark: AuditMark;
   readonly #owned: AsyncDisposableStack;
   #replicas = 0;
@@ -92,7 +97,7 @@ export class FleetWorld implements AsyncDisposable {
   constructor(
     cluster: TestCluster,
     user: TestUser,
-    folder: string,
+    { folder, deployment }: { readonly folder: string; readonly deployment: Deployment },
     mark: AuditMark,
     owned: AsyncDisposableStack,
   ) {
@@ -100,6 +105,7 @@ export class FleetWorld implements AsyncDisposable {
     this.client = cluster.client;
     this.user = user;
     this.#folder = folder;
+    this.#deployment = deployment;
     this.#mark = mark;
     this.#owned = owned;
   }
@@ -111,17 +117,27 @@ export class FleetWorld implements AsyncDisposable {
     return berth;
   }
 
+  /** A pod of the Deployment that its manifests print, with the Secrets that exist now. Waits for nothing. */
+  async spawnPod(): Promise<BerthProcess> {
+    const { environment, args } = this.#ofProcess();
+    const ofPod = await argumentsOfPod(this.#deployment, this.client, path.join(this.#folder, "pod"));
+    return startBerthProcess({ args: [...ofPod, ...args], environment });
+  }
+
   /** Waits for nothing. */
-  spawn(...args: readonly string[]): BerthProcess {
+  spawn(...given: readonly string[]): BerthProcess {
     const config = ["--config", path.join(this.#folder, "fleet.yaml")];
     const identity = ["--namespace", NAME, "--installation", "fleet"];
+    const { environment, args } = this.#ofProcess();
+    return startBerthProcess({ args: ["run", ...config, ...identity, ...args, ...given], environment });
+  }
+
+  /** What differs from a pod in a cluster: how it finds the API server, and addresses that no other process has. */
+  #ofProcess(): Required<Pick<BerthProcessOptions, "args" | "environment">> {
     const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
     const connection = ["--kubeconfig", path.join(this.#folder, "kubeconfig")];
     this.#replicas += 1;
-    return startBerthProcess({
-      args: ["run", ...config, ...identity, ...addresses, ...connection, ...args],
-      environment: { POD_NAME: `${NAME}-${this.#replicas}` },
-    });
+    return { args: [...addresses, ...connection], environment: { POD_NAME: `${NAME}-${this.#replicas}` } };
   }
 
   async namespace(name: string, labels: Readonly<Record<string, string>> = {}): Promise<string> {
@@ -172,7 +188,10 @@ export class FleetWorld implements AsyncDisposable {
 export const WRITES: readonly string[] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /** Three nodes, and Berth's account with the rights and the policy that `berth manifests` prints for this Fleet. */
-export async function fleetWorld(cluster: TestCluster, { spec, quota }: FleetOptions): Promise<FleetWorld> {
+export async function fleetWorld(
+  cluster: TestCluster,
+  { spec, quota, operator }: FleetOptions,
+): Promise<FleetWorld> {
   await using owned = new AsyncDisposableStack();
   const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-fleet-"))).path;
   const file = (name: string, text: string): Promise<void> =>
@@ -190,8 +209,13 @@ export async function fleetWorld(cluster: TestCluster, { spec, quota }: FleetOpt
     documents.map((it) => JSON.stringify(Object.assign({}, common, it))).join("\n---\n"),
   );
   if (quota !== undefined) await file("quota", quota);
+  if (operator !== undefined) await file("config.yaml", operator);
   const { client } = cluster;
-  await install(client, path.join(folder, "fleet.yaml"));
+  const how =
+    operator === undefined
+      ? ["--config", path.join(folder, "fleet.yaml")]
+      : ["--server-config", path.join(folder, "config.yaml"), "--enable-cell-controllers"];
+  const deployment = await install(client, how);
   const token = await issueToken(client);
   const user = { name: ACCOUNT, groups: [], token };
   await file("kubeconfig", cluster.kubeconfig({ user }));
@@ -204,13 +228,13 @@ export async function fleetWorld(cluster: TestCluster, { spec, quota }: FleetOpt
       [],
     );
   });
-  return new FleetWorld(cluster, user, folder, await cluster.audit.mark(), owned.move());
+  return new FleetWorld(cluster, user, { folder, deployment }, await cluster.audit.mark(), owned.move());
 }
 
-async function install(client: KubeClient, config: string): Promise<void> {
+async function install(client: KubeClient, how: readonly string[]): Promise<Deployment> {
   const what = ["--image", "registry.test/berth:1", "--namespace", NAME, "--installation", "fleet"];
-  const printed = await runCommand("manifests", "--config", config, ...what, "--output", "json");
-  // Before the list, it may name the rights that are unusual.
+  const printed = await runCommand("manifests", ...how, ...what, "--output", "json");
+  // Before the list, it may name the rights that are unusual, and what has no effect.
   const { items } = JSON.parse(printed.slice(printed.indexOf("{"))) as {
     readonly items: readonly KubeObject[];
   };
@@ -220,6 +244,7 @@ async function install(client: KubeClient, config: string): Promise<void> {
       await client.apply(resource, item, { fieldManager: "installer", force: true });
     else deepStrictEqual(item.kind, "Deployment");
   }
+  return items.find(({ kind }) => kind === "Deployment") ?? {};
 }
 
 /** Of Berth's account. */

@@ -24,7 +24,26 @@ describe("the original form (contract L-P14)", () => {
   });
 
   it.each([
+    [
+      "--leader-elect --server-config=/config/config.yaml --enable-cell-controllers",
+      "run --leader-elect --server-config=/config/config.yaml --enable-cell-controllers",
+    ],
+    [
+      "--leader-elect=true --health-probe-bind-address=:8081 --server-config=a --federation-kubeconfig= --federation-context= --enable-management-controllers=false --enable-cell-controllers=true --feature-gates=NetworkingIntegration=false",
+      "run --leader-elect --health-probe-bind-address=:8081 --server-config=a --federation-kubeconfig= --federation-context= --enable-cell-controllers --feature-gates=NetworkingIntegration=false",
+    ],
+    ["-kubeconfig k -server-config a", "run --kubeconfig k --server-config a"],
+    ["--enable-cell-controllers", "run --enable-cell-controllers"],
+    ["--enable-management-controllers", "run --enable-management-controllers"],
+    ["--server-config plan", "run --server-config plan"],
+    ["manifests --server-config a", "manifests --server-config a"],
+  ])("A24 needs no label folder after berth %s", (given, expected) => {
+    expect(normal(given)).toEqual([expected, "command"]);
+  });
+
+  it.each([
     ["", "--help"],
+    ["--server-config a --help", "--server-config a --help"],
     ["--leader-elect", "--leader-elect"],
     ["-o json", "-o json"],
     ["-- -label-dir x", "-- -label-dir x"],

@@ -1,6 +1,6 @@
 /**
- * Normalizes command lines. Programs with Go's flag package accept `-long` for `--long`, and the original
- * k8s-auto-labeller took its flags without a subcommand. Berth accepts both. Pure.
+ * Normalizes command lines. Programs with Go's flag package accept `-long` for `--long`, and the originals,
+ * k8s-auto-labeller and datum-cloud/compute, took their flags without a subcommand. Berth accepts both. Pure.
  */
 
 /** The names of commands and options, to distinguish flags, values and commands. */
@@ -16,12 +16,14 @@ export interface CommandLine {
 export interface NormalArguments {
   /** Arguments for the parser: the subcommand first, long options with two dashes. */
   readonly arguments: readonly string[];
-  /** `original`: a flag of the original without a subcommand. It means `run` with the defaults of the original. */
+  /** `original`: a flag of k8s-auto-labeller without a subcommand. It means `run` with the defaults of that. */
   readonly form: "original" | "command";
 }
 
-/** Flags of the original k8s-auto-labeller. Only they start `run` without a subcommand: `berth` alone prints help. */
+/** Flags of the original k8s-auto-labeller. Only originals start `run` without a subcommand: `berth` alone prints help. */
 const ORIGINAL = /^--(?:label-dir|kubeconfig|master)(?:=|$)/;
+/** Flags of datum-cloud/compute. With them `run` needs no label folder. */
+const OPERATOR = /^--(?:server-config|enable-(?:cell|management)-controllers)(?:=|$)/;
 /** Options about the program itself. With them the form is never `original`. */
 const ABOUT: ReadonlySet<string> = new Set(["--help", "-h", "--version", "-V"]);
 
@@ -52,9 +54,11 @@ export function normalizeArguments(given: readonly string[], line: CommandLine):
     return { arguments: [...moved, ...rest], form: "command" };
   }
   if (given.length === 0) return { arguments: ["--help"], form: "command" };
-  const isOriginal = words.some((word) => ORIGINAL.test(word)) && !words.some((word) => ABOUT.has(word));
-  if (!isOriginal) return { arguments: [...words, ...rest], form: "command" };
-  return { arguments: ["run", ...words, ...rest], form: "original" };
+  const isOperator = words.some((word) => OPERATOR.test(word));
+  const isOriginal = isOperator || words.some((word) => ORIGINAL.test(word));
+  if (!isOriginal || words.some((word) => ABOUT.has(word)))
+    return { arguments: [...words, ...rest], form: "command" };
+  return { arguments: ["run", ...words, ...rest], form: isOperator ? "command" : "original" };
 }
 
 /** Adds the second dash to `-name` and `-name=value` when the long name is known. */

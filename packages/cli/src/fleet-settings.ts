@@ -24,16 +24,21 @@ export interface FleetOptions extends FleetFlags, OriginalFlags {
   readonly federationKubeconfig?: string;
 }
 
-type Read = Partial<Omit<OriginalSettings, "fleet">> & Pick<FleetSettings, "spec">;
+type Read = Partial<Omit<OriginalSettings, "fleet">> &
+  Pick<FleetSettings, "spec"> & {
+    /** The file of the original. */
+    readonly file?: { readonly name: string; readonly text: string };
+  };
 
 /**
  * Reads the document `Fleet`, the flags, or the configuration of the original. `undefined`: there is no fleet.
+ * @param place where relative paths in that configuration start. Default: its own folder.
  * @throws CommandError when they disagree, or with all faults of the file.
  */
 export async function readFleet(
   options: FleetOptions,
   settings: Documents,
-  folder: string,
+  { folder, place }: { readonly folder: string; readonly place?: string },
 ): Promise<Read | undefined> {
   const refuse = (message: string): never => {
     throw new CommandError(message, exitCodes.usage);
@@ -42,19 +47,20 @@ export async function readFleet(
     refuse("this release has the modes single and cell; it carries no Workloads to other clusters");
   const document = settings.specOf(fleetKind);
   const { serverConfig: shown } = options;
-  if (shown === undefined) {
+  if (!shown) {
     const mode = options.mode ?? (options.enableCellControllers ? "cell" : undefined);
     const read = fleetOfFlags({ ...options, ...(mode && { mode }) }, document);
     return read !== undefined && "problem" in read ? refuse(read.problem) : read;
   }
   if (document !== undefined) refuse(`--server-config ${shown}: there is a document Fleet already`);
   const file = path.resolve(folder, shown);
-  const content = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+  const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     refuseFaults([unreadable(shown, error)]);
     throw error;
   });
-  const read = readOperator({ file: shown, content }, options, path.dirname(file));
-  if ("settings" in read) return { spec: read.settings.fleet, ...read.settings };
+  const read = readOperator({ file: shown, content: text }, options, place ?? path.dirname(file));
+  if ("settings" in read)
+    return { spec: read.settings.fleet, ...read.settings, file: { name: path.basename(file), text } };
   refuseFaults(read.faults);
   return undefined;
 }

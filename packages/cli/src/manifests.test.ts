@@ -2,6 +2,7 @@ import { readYaml } from "@berth/host";
 import {
   type ClusterRole,
   type CustomResourceDefinition,
+  clusterRoles,
   configMaps,
   deployments,
   type KubeObject,
@@ -39,6 +40,7 @@ const namesOf = (objects: Objects, kind: string): readonly (string | undefined)[
   objects.filter((it) => it.kind === kind).map(({ metadata }) => metadata?.name);
 const podOf = (objects: Objects) => find(objects, deployments).spec?.template.spec;
 
+const INSTALL = "manifests --image berth:1";
 const REGISTRIES = `apiVersion: berth.dev/v1alpha1
 kind: ImageRegistries
 metadata: {name: default}
@@ -104,6 +106,94 @@ describe("installManifests", () => {
   });
 });
 
+const OPERATOR = `apiVersion: apiserver.config.datumapis.com/v1alpha1
+kind: WorkloadOperator
+metricsServer: {bindAddress: ":9090"}
+`;
+const QUOTA = "discovery: {quotaKubeconfigPath: /etc/quota-credentials/kubeconfig}\n";
+
+describe("the Deployment of a fleet", () => {
+  it("A24 has the file of the original, its flags, and the Secret that it names", async () => {
+    const flags = "--enable-cell-controllers --feature-gates NetworkingIntegration=False";
+    const line = `manifests --image berth:1 -o json --server-config conf/config.yaml ${flags}`;
+    const result = await berthWith({ "conf/config.yaml": OPERATOR + QUOTA }, line);
+    const objects = itemsOf(result);
+    expect(result.stderr).toMatch(/^berth: conf\/config.yaml: discovery.clusterName is not set/);
+    expect(find(objects, configMaps, "berth-operator").data).toEqual({ "config.yaml": OPERATOR + QUOTA });
+    const { containers: [container] = [], volumes } = podOf(objects) ?? {};
+    expect(container?.args).toEqual([
+      "run",
+      "--label-dir=/labels",
+      "--server-config=/etc/berth/operator/config.yaml",
+      "--enable-cell-controllers",
+      "--feature-gates=NetworkingIntegration=False",
+      "--namespace=berth-system",
+      "--installation=berth",
+      "--leader-elect",
+    ]);
+    expect(container?.volumeMounts?.slice(1)).toEqual([
+      { name: "operator", mountPath: "/etc/berth/operator", readOnly: true },
+      { name: "quota", mountPath: "/etc/quota-credentials", readOnly: true },
+    ]);
+    expect(volumes?.slice(1)).toEqual([
+      {
+        name: "operator",
+        configMap: { name: "berth-operator", items: [{ key: "config.yaml", path: "config.yaml" }] },
+      },
+      { name: "quota", secret: { secretName: "compute-quota-credentials", optional: true } },
+    ]);
+    expect(container?.ports).toContainEqual({ name: "metrics", containerPort: 9090 });
+    const rights = find(objects, clusterRoles, "berth-fleet").rules?.flatMap(({ resources }) => resources);
+    expect(rights).toContain("instances");
+    expect(rights).not.toContain("networkbindings");
+  });
+
+  it("has credentials among its documents where a document names them there, and none without quota", async () => {
+    const fleet = (kubeconfig: string): string =>
+      `apiVersion: berth.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {mode: cell, cell: a, quota: {from: Projects, kubeconfig: ${kubeconfig}}}\n`;
+    const volumesOf = async (text: string, line: string) =>
+      podOf(
+        itemsOf(await berthWith({ "conf/a/fleet.yaml": text }, `${INSTALL} -o json --config ${line}`)),
+      )?.volumes?.slice(1);
+    const secret = { name: "mine", optional: true, items: [{ key: "quota", path: "a/quota" }] };
+    const configMap = { name: "berth-config", items: [{ key: "a_fleet.yaml", path: "a/fleet.yaml" }] };
+    expect(await volumesOf(fleet("quota"), "conf --quota-secret mine")).toEqual([
+      { name: "config", projected: { sources: [{ configMap }, { secret }] } },
+    ]);
+    expect(await volumesOf(fleet("../quota/own"), "conf/a/fleet.yaml")).toMatchObject([
+      { name: "config", configMap: {} },
+      { name: "quota", secret: { secretName: "compute-quota-credentials" } },
+    ]);
+    const plain = "apiVersion: berth.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {mode: single}\n";
+    expect(await volumesOf(plain, "conf")).toMatchObject([{ name: "config", configMap: {} }]);
+  });
+
+  it("serves its webhook with the certificate and at the port that the file names", async () => {
+    const text = `${OPERATOR}webhookServer: {port: 9444, tls: {certDir: certs}}\n`;
+    const printed = await berthWith(
+      { "config.yaml": text },
+      `${INSTALL} -o json --server-config config.yaml`,
+    );
+    const { containers: [container] = [], volumes } = podOf(itemsOf(printed)) ?? {};
+    expect(container?.ports).toContainEqual({ name: "webhook", containerPort: 9444 });
+    const items = ["tls.crt", "tls.key", "ca.crt"].map((key) => ({ key, path: `certs/${key}` }));
+    const source = { secret: { name: "compute-webhook-cert", optional: true, items } };
+    expect(volumes?.[1]?.projected?.sources?.[1]).toEqual(source);
+  });
+
+  it.each([
+    ["--feature-gates Networking=false", exitCodes.usage, "there is no such gate"],
+    ["--feature-gates NetworkingIntegration=false", exitCodes.usage, "needs --mode"],
+    ["--server-config config.yaml --feature-gates NetworkingIntegration=no", exitCodes.faults, "expected"],
+    ["--server-config config.yaml --config fleet.yaml", exitCodes.usage, "there is a document Fleet already"],
+    ["--server-config none.yaml", exitCodes.faults, "there is no such file"],
+  ])("is not printed with %s", async (flags, code, message) => {
+    const fleet = "apiVersion: berth.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {mode: single}\n";
+    const result = await berthWith({ "config.yaml": OPERATOR, "fleet.yaml": fleet }, `${INSTALL} ${flags}`);
+    expect(result).toMatchObject({ code, stdout: "", stderr: expect.stringContaining(message) });
+  });
+});
+
 describe("the Service of the webhook", () => {
   it("leads to the pods of its installation, to a port that they have", () => {
     const objects = installed({ installation: "blue" });
@@ -116,8 +206,6 @@ describe("the Service of the webhook", () => {
     expect(template?.spec?.containers[0]?.ports).toContainEqual({ name: "webhook", containerPort: 8443 });
   });
 });
-
-const INSTALL = "manifests --image berth:1";
 
 /** The documents that are printed as YAML, which are those that are printed as JSON. */
 async function readBack(line: string, files = {}): Promise<readonly unknown[]> {

@@ -2,8 +2,6 @@ import { fleetKind } from "@berth/fleet";
 import type {
   ClusterRole,
   ClusterRoleBinding,
-  ConfigMap,
-  Deployment,
   KubeObject,
   Namespace,
   PodDisruptionBudget,
@@ -15,9 +13,9 @@ import type {
 } from "@berth/kube";
 import { holdsOf, type OwnerHold, originalFootprint, workerPoolsKind } from "@berth/placement";
 import { confinement } from "./confinement.ts";
+import { deployment, filesConfigMap, mountsOf, type Own, type PodOptions } from "./manifests-pod.ts";
 import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
 import { webhookNetworkPolicy } from "./network-policy.ts";
-import { type PodPatch, type PodSpec, patchPod } from "./pod-patch.ts";
 
 /** The owners that a footprint with the agent-substrate preset holds. A user may create it in the cluster later. */
 const poolHold: OwnerHold = {
@@ -27,37 +25,17 @@ const poolHold: OwnerHold = {
   onDelete: "DeleteOwned",
 };
 
-export interface InstallOptions {
-  readonly image: string;
-  readonly namespace: string;
-  readonly installation: string;
-  readonly replicas: number;
-  /** Label rules by label key. */
-  readonly rules: ReadonlyMap<string, string>;
-  /** Configuration documents, and certificates that they name, by file name. Default none. */
-  readonly documents?: ReadonlyMap<string, string>;
+export interface InstallOptions extends PodOptions {
   /** Rights beyond those of every installation. Default none. */
   readonly rights?: ExtraRights;
   /** Confines Berth's account to the fields that it writes. Needs Kubernetes 1.30. Default true. */
   readonly confinement?: boolean;
-  /** Merged into the pod template. A service account that it names gets the roles and is not printed. Default none. */
-  readonly patch?: PodPatch;
   /** Addresses of the API servers: only they can reach the webhook. Default: every client can. */
   readonly apiServerCidrs?: readonly string[];
 }
 
 /** Namespaces that Kubernetes creates. Not printed: their pods do not meet the policy of Berth's Namespace. */
 const MADE_BY_KUBERNETES = /^(?:default|kube-(?:system|public|node-lease))$/;
-
-/** A ConfigMap holds at most 1 MiB. This limit leaves room for its metadata. */
-const MAX_RULES_BYTES = 1_000_000;
-
-/** Folders of label rules and of configuration documents in Berth's pods. */
-export const LABELS_PATH = "/labels";
-export const DOCUMENTS_PATH = "/etc/berth/config";
-
-/** The user `nonroot` of Distroless images. */
-const NON_ROOT = 65_532;
 
 /**
  * All objects that run Berth on a cluster, in the order of creation. Roles hold exactly the rights that Berth uses: a
@@ -105,10 +83,9 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     roleRef: { apiGroup: rbac, kind: "Role", name },
     subjects: [subject],
   };
-  const files = [filesConfigMap("rules", options.rules, { ...own, name: `${name}-labels` })];
-  const { documents } = options;
-  if (documents !== undefined)
-    files.push(filesConfigMap("documents", documents, { ...own, name: `${name}-config` }));
+  const files = mountsOf(options).flatMap((mount) =>
+    mount.files === undefined ? [] : [filesConfigMap(mount, { ...own, name: `${name}-${mount.name}` })],
+  );
   const access = [
     ...(MADE_BY_KUBERNETES.test(namespace) ? [] : [space]),
     ...(serviceAccountName === undefined ? [account] : []),
@@ -154,127 +131,5 @@ function webhookService({ name, namespace, labels }: Own): Service {
     kind: "Service",
     metadata: { name: `${name}-webhook`, namespace, labels },
     spec: { selector: labels, ports: [{ name: "webhook", port: 443, targetPort: "webhook" }] },
-  };
-}
-
-/** ConfigMap keys cannot contain `/`, so the Deployment mounts each key under its path. */
-function filesConfigMap(
-  what: "rules" | "documents",
-  files: ReadonlyMap<string, string>,
-  metadata: ConfigMap["metadata"],
-): ConfigMap {
-  const data = Object.fromEntries([...files].map(([path, text]) => [toDataKey(path), text]));
-  const bytes = Buffer.byteLength(JSON.stringify(data));
-  if (bytes > MAX_RULES_BYTES) {
-    throw new RangeError(`the ${what} take ${bytes} bytes, and a ConfigMap holds ${MAX_RULES_BYTES}`);
-  }
-  return {
-    apiVersion: "v1",
-    kind: "ConfigMap",
-    ...(metadata && { metadata }),
-    ...(files.size > 0 && { data }),
-  };
-}
-
-/** `accelerators/edgetpu` → `accelerators_edgetpu`. Replaces characters outside `[-._a-zA-Z0-9]` by their code. */
-function toDataKey(path: string): string {
-  return path
-    .replaceAll("_", "__")
-    .replaceAll("/", "_")
-    .replace(/[^-._a-zA-Z0-9]/g, (it) => `_x${it.codePointAt(0)?.toString(16)}`);
-}
-
-type Own = {
-  readonly name: string;
-  readonly namespace: string;
-  readonly labels: Readonly<Record<string, string>>;
-};
-
-function deployment(options: InstallOptions, own: Own): Deployment {
-  const { replicas, patch = {} } = options;
-  const selector = own.labels;
-  return {
-    apiVersion: "apps/v1",
-    kind: "Deployment",
-    metadata: own,
-    spec: {
-      replicas,
-      selector: { matchLabels: selector },
-      // With one replica, the old pod ends before the new one starts. With several replicas, the Lease decides.
-      strategy: replicas === 1 ? { type: "Recreate" } : { type: "RollingUpdate" },
-      template: patchPod(selector, podSpec(options, own), patch),
-    },
-  };
-}
-
-function podSpec(
-  { image, namespace, installation, replicas, rules, documents }: InstallOptions,
-  { name, labels }: Own,
-): PodSpec {
-  const mounts = [{ name: "labels", mountPath: LABELS_PATH, files: rules }];
-  if (documents !== undefined) mounts.push({ name: "config", mountPath: DOCUMENTS_PATH, files: documents });
-  const field = (path: string, env: string) => ({ name: env, valueFrom: { fieldRef: { fieldPath: path } } });
-  const probe = (path: string) => ({ httpGet: { path, port: "health" }, periodSeconds: 5 });
-  return {
-    serviceAccountName: name,
-    // Berth must run where other pods may not run yet: on new, tainted and not ready nodes, also behind its own gates.
-    tolerations: [{ operator: "Exists" }],
-    nodeSelector: { "kubernetes.io/os": "linux" },
-    // Gated nodes and marked pods wait for Berth, so only components of the cluster itself come first.
-    priorityClassName: "system-cluster-critical",
-    topologySpreadConstraints: ["kubernetes.io/hostname", "topology.kubernetes.io/zone"].map(
-      (topologyKey) => ({
-        maxSkew: 1,
-        topologyKey,
-        whenUnsatisfiable: "ScheduleAnyway",
-        labelSelector: { matchLabels: labels },
-      }),
-    ),
-    terminationGracePeriodSeconds: 10,
-    securityContext: {
-      runAsNonRoot: true,
-      runAsUser: NON_ROOT,
-      runAsGroup: NON_ROOT,
-      fsGroup: NON_ROOT,
-      seccompProfile: { type: "RuntimeDefault" },
-    },
-    containers: [
-      {
-        name: "berth",
-        image,
-        args: [
-          "run",
-          `--label-dir=${LABELS_PATH}`,
-          ...(documents === undefined ? [] : [`--config=${DOCUMENTS_PATH}`]),
-          `--namespace=${namespace}`,
-          `--installation=${installation}`,
-          ...(replicas > 1 ? ["--leader-elect"] : []),
-        ],
-        env: [field("metadata.name", "POD_NAME"), field("metadata.uid", "POD_UID")],
-        ports: [
-          { name: "metrics", containerPort: 8080 },
-          { name: "health", containerPort: 8081 },
-          { name: "webhook", containerPort: 8443 },
-        ],
-        livenessProbe: { ...probe("/healthz"), failureThreshold: 6 },
-        readinessProbe: probe("/readyz"),
-        resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "512Mi" } },
-        securityContext: {
-          allowPrivilegeEscalation: false,
-          readOnlyRootFilesystem: true,
-          capabilities: { drop: ["ALL"] },
-        },
-        volumeMounts: mounts.map((mount) => ({
-          name: mount.name,
-          mountPath: mount.mountPath,
-          readOnly: true,
-        })),
-      },
-    ],
-    volumes: mounts.map((mount) => {
-      const items = [...mount.files.keys()].map((path) => ({ key: toDataKey(path), path }));
-      const configMap = { name: `${name}-${mount.name}`, ...(items.length > 0 && { items }) };
-      return { name: mount.name, configMap };
-    }),
   };
 }

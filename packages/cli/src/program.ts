@@ -82,7 +82,8 @@ function rootNotes(): string {
   const codes = exitCodeMeanings.map(({ code, meaning }) => `  ${String(code).padEnd(4)} ${meaning}`);
   return [
     "",
-    "With -label-dir, -kubeconfig or -master and no command, berth runs like k8s-auto-labeller.",
+    "With -label-dir, -kubeconfig or -master and no command, berth runs like k8s-auto-labeller;",
+    "with --server-config and no command, like datum-cloud/compute.",
     "The cluster is found by --kubeconfig, then KUBECONFIG, then the pod's service account, then ~/.kube/config.",
     "",
     "Exit codes:",

@@ -14,7 +14,7 @@ import { type FleetInForce, fleetAdmission } from "./admit/review.ts";
 import { Claims } from "./claims/claims.ts";
 import { quotaClients } from "./claims/payer.ts";
 import { Quota } from "./claims/quota.ts";
-import { type FleetSpec, fleetKind } from "./fleet/document.ts";
+import { type FleetSpec, fleetKind, listedCities } from "./fleet/document.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
 import type { FleetSettings } from "./fleet/settings.ts";
 import { fleetKinds } from "./kinds/kinds.ts";
@@ -49,6 +49,8 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void
         mode: spec.mode,
       });
   });
+  if (spec.mode === "single" && spec.networking !== "On" && listedCities(spec) === undefined)
+    log.warn("the Fleet lists no cities: while networks are off, Workloads may name any");
   const caches = createCaches(host, spec);
   const metrics = createFleetMetrics(host.metrics, clock, spec.quota !== undefined);
   const network = new NetworkStep(caches, spec, cluster);

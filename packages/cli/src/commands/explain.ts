@@ -15,7 +15,7 @@ import type { CommandDeps } from "../command-deps.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests.ts";
+import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests-pod.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
 import { openSession, readNode, readRuleFiles } from "../session.ts";

@@ -1,6 +1,12 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { assembleReadDocuments, type Documents, isConfigFile, toDocuments } from "@berth/host";
+import {
+  assembleReadDocuments,
+  type Documents,
+  isConfigFile,
+  type LocatedDocument,
+  toDocuments,
+} from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { architectureRuntimeClasses, footprintRules, isRuleFile, labelKeyProblem } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
@@ -9,11 +15,13 @@ import { refuseFaults } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { crds, documentKinds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
+import { type FleetOfPodsOptions, readFleetOfPods } from "../manifests-fleet.ts";
+import { DOCUMENTS_PATH } from "../manifests-pod.ts";
 import { CAPABILITIES, type ExtraRights, permissionsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import { type PodPatch, readPodPatch } from "../pod-patch.ts";
 
-export interface ManifestsOptions {
+export interface ManifestsOptions extends FleetOfPodsOptions {
   readonly what: "install" | "crds" | "runtime-class";
   /** Architectures of RuntimeClasses. */
   readonly architectures: readonly string[];
@@ -99,11 +107,11 @@ async function installObjects(
       ? new Map<string, string>()
       : textsOf(await readWhole(path.resolve(folder, labelDir), isRuleFile));
   const documents = config === undefined ? undefined : await readInForce(config, folder);
-  const asked = documents && documentsOf(documents);
+  const fleet = await readFleetOfPods(options, documentsOf(documents), deps);
   const { pullSecrets = false, workerPools = false, confinement = true } = options;
   const patch = options.patch === undefined ? undefined : await readPatch(options.patch, folder);
   const rights: ExtraRights = {
-    ...(asked && { documents: asked }),
+    documents: documentsOf(documents, fleet.ofFlags),
     ...(options.capabilities !== undefined && { capabilities: capabilitiesOf(options.capabilities) }),
     flags: new Set([...(pullSecrets ? ["pullSecrets"] : []), ...(workerPools ? ["workerPools"] : [])]),
   };
@@ -116,6 +124,7 @@ async function installObjects(
     installation,
     confinement,
     rights,
+    ...fleet.pod,
     ...(documents && { documents: textsOf(documents.snapshot) }),
     ...(patch && { patch }),
   };
@@ -161,11 +170,9 @@ async function readInForce(shown: string, folder: string): Promise<GivenDocument
   return { path: absolute, shown, snapshot };
 }
 
-/** @throws CommandError with all faults: Berth would not put such documents in force. */
-function documentsOf({ snapshot, ...given }: GivenDocuments): Documents {
-  const files = new Map([...snapshot.files].filter(([file]) => isConfigFile(file)));
-  const read = [{ ...given, snapshot: { ...snapshot, files } }];
-  const { documents: settings, faults } = toDocuments(read, documentKinds);
+/** As Berth reads them in its pods. @throws CommandError with all faults: it would not put such documents in force. */
+function documentsOf(given: GivenDocuments | undefined, ofFlags: readonly LocatedDocument[] = []): Documents {
+  const { documents: settings, faults } = toDocuments(given ? [inPods(given)] : [], documentKinds, ofFlags);
   const { faults: ofFootprints } = assembleReadDocuments(
     footprintRules,
     { settings, hasConfig: true },
@@ -173,6 +180,14 @@ function documentsOf({ snapshot, ...given }: GivenDocuments): Documents {
   );
   refuseFaults([...faults, ...ofFootprints]);
   return settings;
+}
+
+/** At its place in a pod: relative paths in documents start there. */
+function inPods({ snapshot, shown, path: given }: GivenDocuments): GivenDocuments {
+  const files = new Map([...snapshot.files].filter(([file]) => isConfigFile(file)));
+  const name = path.basename(given);
+  const place = files.has(name) ? path.posix.join(DOCUMENTS_PATH, name) : DOCUMENTS_PATH;
+  return { path: place, shown, snapshot: { ...snapshot, files } };
 }
 
 /** A document, or a certificate that it names. Excludes other files: a docker config contains credentials. */

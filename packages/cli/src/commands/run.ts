@@ -51,7 +51,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
   const settings = await loadSettings(options, folder);
-  const asked = await readFleet(options, settings, folder);
+  const asked = await readFleet(options, settings, { folder });
   const { POD_NAME: podName } = deps.environment;
   const cluster = await chooseCluster(options, deps);
   const log = createJsonLogger({
@@ -80,6 +80,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
     namespace: namespace.name,
   });
   sayWhatIsMissing(options, namespace, log);
+  for (const note of asked?.notes ?? []) log.warn(`${options.serverConfig}: ${note}`);
   const admission = settings.specOf(admissionServerKind) ?? { ...defaultAdmissionServer, ...asked?.webhook };
   const { clientCertificateAuthority: authority } = admission;
   const clientAuthority = authority && (await readAuthorities("API servers", authority));

@@ -6,6 +6,7 @@ import {
   type ProgramOptions,
   prints,
   takesInstallation,
+  takesOriginal,
   takesRuleOptions,
 } from "./shared-options.ts";
 
@@ -40,7 +41,7 @@ export function declareConvert(root: Command, program: ProgramOptions): void {
 }
 
 export function declareManifests(root: Command, program: ProgramOptions): void {
-  const manifests = prints(takesInstallation(root.command("manifests")))
+  const manifests = prints(takesOriginal(takesInstallation(root.command("manifests"))))
     .description(
       "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture",
     )
@@ -59,6 +60,11 @@ export function declareManifests(root: Command, program: ProgramOptions): void {
     .option(
       "--config <path>",
       "put the configuration documents of this file or folder into a ConfigMap of their own, and print the rights that they take",
+    )
+    .option(
+      "--quota-secret <name>",
+      "the Secret with the kubeconfig that the Fleet or --server-config names for quota; its key is the name of that file",
+      "compute-quota-credentials",
     )
     .option("--replicas <number>", "more than one turns leader election on", "2")
     .option(

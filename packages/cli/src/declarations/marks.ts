@@ -13,11 +13,14 @@ import {
   takesInstallation,
   takesNamespace,
   takesNamespaceOrOwn,
+  takesOriginal,
   takesRules,
 } from "./shared-options.ts";
 
 export function declareRun(root: Command, program: ProgramOptions): void {
-  const command = takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run")))))
+  const command = takesOriginal(
+    takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run"))))),
+  )
     .description("Watch the cluster and the rules, and keep the marks on nodes correct until stopped")
     .option("--metrics-bind-address <address>", "where /metrics is served; 0 is off", ":8080")
     .option(
@@ -33,12 +36,10 @@ export function declareRun(root: Command, program: ProgramOptions): void {
       ]),
     )
     .option("--cell <name>", "with --mode cell: the name of this cell")
-    .addOption(new Option("--server-config <file>", "a WorkloadOperator, in place of a Fleet").hideHelp())
-    .addOption(new Option("--enable-cell-controllers", "as --mode cell").hideHelp())
     .addOption(new Option("--enable-management-controllers").hideHelp())
     .addOption(new Option("--federation-kubeconfig <file>").hideHelp())
+    .addOption(new Option("--federation-context <name>").hideHelp())
     .addOption(new Option("--leader-elect-namespace <name>", "as --namespace").hideHelp())
-    .addOption(new Option("--feature-gates <list>", "NetworkingIntegration=false: no networks").hideHelp())
     .option("--crd-grace <duration>", "how long nothing changes while the CRD of a kind is not served", "10m")
     .addOption(
       new Option("--log-level <level>", "lines below it are left out")

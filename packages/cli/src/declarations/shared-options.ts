@@ -110,3 +110,12 @@ export function prints(command: Command): Command {
     new Option("-o, --output <format>", "print data for scripts").choices(["json", "yaml"]),
   );
 }
+
+/** Adds the options for the configuration of datum-cloud/compute. A Fleet takes the last two as well. */
+export function takesOriginal(command: Command): Command {
+  return command
+    .option("--server-config <file>", "a WorkloadOperator of datum-cloud/compute, in place of a Fleet")
+    .option("--enable-cell-controllers", "with --server-config: this is a cell")
+    .option("--feature-gates <list>", "NetworkingIntegration=false: without networks")
+    .option("--project <id>", "in mode single: the project that pays for quota");
+}

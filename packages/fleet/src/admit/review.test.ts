@@ -98,6 +98,15 @@ describe("the review of a Workload", () => {
     expect(asked).toEqual([]);
   });
 
+  it("takes any city while networking is off, and the Fleet lists none", async () => {
+    const off = { ...inForce, spec: fleetKind.spec.parse({ mode: "single" }), networking: () => false };
+    const anywhere = changed(sandboxWorkload, { "P/cityCodes": ["TIMBUKTU", "not a city"] });
+    const { causes = [] } = (await workloads?.answer(off, request(anywhere), accessOf())) ?? {};
+    expect(causes.map(({ field }) => field)).toEqual(["spec.placements[0].cityCodes[1]"]);
+    const on = { ...off, networking: () => true };
+    expect(await workloads?.answer(on, request(anywhere), accessOf())).toMatchObject({ allowed: false });
+  });
+
   it("warns when it does not show all faults", async () => {
     const annotations = { "compute.datumapis.com/ssh-keys": "a\n".repeat(1000) };
     const object = changed(machineWorkload, { "T/metadata/annotations": annotations });

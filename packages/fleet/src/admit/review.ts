@@ -4,7 +4,7 @@ import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
 import { instances, workloadDeployments, workloads } from "../api/workload.ts";
 import { sizeLimits } from "../deployment/template-size.ts";
-import type { FleetSpec } from "../fleet/document.ts";
+import { type FleetSpec, listedCities } from "../fleet/document.ts";
 import { toCause } from "./fault.ts";
 import { accessFaults, accessQuestion } from "./network.ts";
 import { askedAboutOthers, protect } from "./protect.ts";
@@ -61,7 +61,7 @@ async function answerWorkload(
     object,
     old: oldObject,
     namespace,
-    cities: isNetworking ? cities() : spec.cities,
+    cities: isNetworking ? cities() : listedCities(spec),
     catalog: spec.catalog,
     limits: sizeLimits(spec.template),
     networking: isNetworking,

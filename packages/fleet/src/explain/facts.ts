@@ -5,10 +5,10 @@ import type { Seen } from "../api/seen.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
 import type { NetworkStep } from "../deployment/status.ts";
-import type { FleetSpec } from "../fleet/document.ts";
+import { type FleetSpec, listedCities } from "../fleet/document.ts";
 import type { InstanceView, NetworkSeen, QuotaSeen } from "../instance/view.ts";
 import { decideNetwork, failedBinding, type NetworkDecision, type NetworkView } from "../network/decide.ts";
-import { citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
+import { citiesNamed, citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 
 export type NetworkLists = Omit<NetworkView, "deployment">;
 
@@ -42,22 +42,21 @@ export function unreadText({ reason, what, message }: Unread): string {
   return `${reason}: ${what}: ${message}`;
 }
 
-/** `undefined`: not known. */
+/** `undefined`: not known, or any. */
 export function knownCities({ networks, spec, isGiven }: FleetFacts): readonly string[] | undefined {
   if (networks === "unknown") return undefined;
-  if (networks === "off") return isGiven ? spec.cities : undefined;
+  if (networks === "off") return isGiven ? listedCities(spec) : undefined;
   return [...citiesOf(networks.locations)].sort();
 }
 
 /** As the controller of Workloads decides. Without a Fleet, cities count as served. */
 export function workloadDecision(workload: Workload, facts: FleetFacts): WorkloadDecision {
   const { deployments, networks, nowMs } = facts;
-  const asked = workload.spec?.placements.flatMap(({ cityCodes }) => cityCodes) ?? [];
   const decision = decideWorkload({
     workload,
     deployments: deploymentsOf(workload, facts),
     deploymentNamed: (name) => deployments.find(({ metadata }) => metadata?.name === name),
-    cities: new Set(knownCities(facts) ?? asked),
+    cities: new Set(knownCities(facts) ?? citiesNamed(workload)),
     ...(typeof networks === "object" && {
       hasNetwork: (namespace: string, name: string) =>
         networks.networks.some(({ metadata }) => metadata?.namespace === namespace && metadata.name === name),

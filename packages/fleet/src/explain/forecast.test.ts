@@ -13,6 +13,7 @@ import {
   placement,
   plain,
   quotaUnread,
+  single,
   withQuota,
 } from "./testing/facts.ts";
 
@@ -45,6 +46,14 @@ function stepsOf(scene: Scene): readonly string[] {
 describe("what follows from a Workload", () => {
   it.each<[string, Scene, readonly string[]]>([
     ["creates the lowest first", {}, ["w-us-dfw created: +0 +1"]],
+    [
+      "creates in any city while networks are off, and the Fleet lists none",
+      {
+        placements: [placement("us", ["LAX"], 1)],
+        facts: { networks: "off", spec: { ...single, cities: [] } },
+      },
+      ["w-us-lax created: +0"],
+    ],
     ["is nothing when all run", { states: "R R" }, ["w-us-dfw kept:"]],
     [
       "rolls the highest first",

@@ -14,7 +14,7 @@ export interface FleetSpec {
   readonly cell: string;
   /** The project of all namespaces, in mode `single`. A cell reads it from labels of the namespace. */
   readonly project?: { readonly id: string } | undefined;
-  /** City codes that Workloads may name while networking is off: no Location says it then. */
+  /** City codes that Workloads may name while networking is off: no Location says it then. None listed: any. */
   readonly cities: readonly string[];
   /** `Auto` (default): on where the API server serves NetworkBindings. */
   readonly networking: "Auto" | "On" | "Off";
@@ -116,7 +116,7 @@ const texts = (standard: readonly string[] = []): z.ZodDefault<z.ZodArray<z.ZodS
 /** Images that start as root go on working with these. */
 const CAPABILITIES = "CHOWN DAC_OVERRIDE FOWNER KILL NET_BIND_SERVICE SETGID SETUID".split(" ");
 
-const fleetSpec: z.ZodType<FleetSpec> = z
+const fields = z
   .strictObject({
     mode: z.enum(["single", "cell"]),
     cell: z.string().regex(DNS_LABEL, "must be a DNS label").default("single"),
@@ -163,10 +163,9 @@ const fleetSpec: z.ZodType<FleetSpec> = z
       .prefault({}),
     featureGates: z.strictObject({ ContainerResources: z.boolean().default(false) }).prefault({}),
   })
-  .superRefine(({ mode, cell, project, quota }, context) => {
+  .superRefine(({ mode, project, quota }, context) => {
     const fault = (field: string, message: string): void =>
       context.addIssue({ code: "custom", path: [field], message });
-    if (mode === "cell" && cell === "single") fault("cell", "a cell needs its name");
     if (mode === "cell" && project !== undefined)
       fault("project", "a cell reads the project from the labels of each namespace");
     if (mode === "single" && quota !== undefined && project === undefined)
@@ -175,9 +174,20 @@ const fleetSpec: z.ZodType<FleetSpec> = z
       fault("quota", `from ${quota.from} needs a kubeconfig`);
   });
 
+/** The city codes of the Fleet. `undefined`: it lists none, and Workloads may name any while networks are off. */
+export function listedCities({ cities }: Pick<FleetSpec, "cities">): readonly string[] | undefined {
+  return cities.length === 0 ? undefined : cities;
+}
+
+/** Of a cell that the original ran: there it may have the name `single`. */
+export const takenOverSpec: z.ZodType<FleetSpec> = fields;
+
 export const fleetKind: DocumentKind<FleetSpec> = {
   kind: "Fleet",
-  spec: fleetSpec,
+  spec: fields.superRefine(({ mode, cell }, context) => {
+    if (mode === "cell" && cell === "single")
+      context.addIssue({ code: "custom", path: ["cell"], message: "a cell needs its name" });
+  }),
   placed: ({ quota, ...spec }, { folder }) => ({
     ...spec,
     ...(quota && {

@@ -1,9 +1,26 @@
 import { describe, expect, it } from "vitest";
+import { readFeatureGates } from "./feature-gates.ts";
 import { fleetOfFlags } from "./flags.ts";
 import { readOperator } from "./operator.ts";
 import { leaseName } from "./settings.ts";
 
 const HEAD = "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n";
+/** As published with the original. */
+const PRODUCTION = `metricsServer:
+  bindAddress: "0"
+discovery:
+  quotaKubeconfigPath: /etc/quota-credentials/kubeconfig
+featureFlags:
+  enableReferencedDataGate: true
+`;
+const TESTS = `metricsServer:
+  bindAddress: "0"
+  secureServing: false
+featureFlags:
+  enableReferencedDataGate: true
+`;
+const UNKNOWN =
+  "--feature-gates NetworkingIntergation: there is no such gate; Berth has NetworkingIntegration and ContainerResources";
 const read = (content: string, flags = {}) =>
   readOperator({ file: "config.yaml", content: HEAD + content }, flags, "/etc/compute");
 
@@ -29,8 +46,46 @@ describe("WorkloadOperator", () => {
   });
 
   it("R28 has no networks with NetworkingIntegration=false", () => {
-    const flags = { featureGates: "Other=true,NetworkingIntegration=false" };
-    expect(read("", flags)).toMatchObject({ settings: { fleet: { networking: "Off" } } });
+    const flags = { featureGates: "ContainerResources=1,NetworkingIntegration=false" };
+    const fleet = { networking: "Off", featureGates: { ContainerResources: true } };
+    expect(read("", flags)).toMatchObject({ settings: { fleet } });
+  });
+
+  it.each([
+    ["its production cell", PRODUCTION, ["enableReferencedDataGate has no effect", "clusterName is not set"]],
+    ["its cell for tests", TESTS, ["enableReferencedDataGate has no effect", "every Instance is granted"]],
+    [
+      "that of its development",
+      "webhookServer: {tls: {secretRef: {name: compute-webhook-cert, namespace: kube-system}}}\n",
+      ["Berth does not read Secret compute-webhook-cert: a cell has no webhook", "every Instance is granted"],
+    ],
+    [
+      "one with limits of what it copies",
+      "metricsServer: {tls: {secretRef: {name: a}}}\nreferencedData: {aggregateLimitBytes: 1, perObjectLimitBytes: 0}\n",
+      ["referencedData has no effect", "metricsServer.tls has no effect", "every Instance is granted"],
+    ],
+    [
+      "one that asks for nothing else",
+      "referencedData: {}\ndiscovery: {clusterName: a, quotaKubeconfigPath: b}\n",
+      [],
+    ],
+  ])("starts as a cell with %s, and says what has no effect", (_what, content, notes) => {
+    const found = read(content, { enableCellControllers: true });
+    expect(found).toMatchObject({ settings: { fleet: { mode: "cell", provider: "external" } } });
+    const said = "settings" in found ? found.settings.notes : [];
+    expect(said).toEqual(notes.map((note) => expect.stringContaining(note)));
+  });
+
+  it("takes the project that pays in mode single from the file or a flag, and no other", () => {
+    const quota = "discovery: {quotaKubeconfigPath: /q}\n";
+    const paid = {
+      settings: { fleet: { mode: "single", project: { id: "web" }, quota: { from: "Projects" } } },
+    };
+    expect(read(`${quota}project: {id: web}\n`)).toMatchObject(paid);
+    expect(read(quota, { project: "web" })).toMatchObject(paid);
+    expect(read(`${quota}project: {id: web}\n`, { project: "shop" })).toMatchObject({
+      faults: [{ message: "--project shop: config.yaml says web" }],
+    });
   });
 
   it("listens where the original listens", () => {
@@ -63,6 +118,89 @@ describe("WorkloadOperator", () => {
     const { file, line, column, message } = fault ?? {};
     const at = [file, line, column].filter((it) => it !== undefined).join(":");
     expect(`${at}: ${message}`).toMatch(expected);
+  });
+});
+
+describe("WorkloadOperator, with flags that say something else", () => {
+  it.each([
+    [{ cell: "b" }, "discovery: {clusterName: a}\n", "--cell b: config.yaml says a"],
+    [{ mode: "single", enableCellControllers: true }, "", "--mode single: config.yaml says cell"],
+    [
+      { mode: "cell" },
+      "project: {id: web}\n",
+      "project: a cell reads the project from the labels of each namespace",
+    ],
+    [{ project: "Web" }, "", "project.id: must be a DNS label"],
+    [{ featureGates: "NetworkingIntergation=false" }, "", UNKNOWN],
+  ])("is refused: %j", (flags, content, message) => {
+    expect(read(content, flags)).toMatchObject({ faults: [{ file: "config.yaml", message }] });
+  });
+});
+
+describe("feature gates", () => {
+  it.each([
+    ["", {}],
+    [",NetworkingIntegration=0,", { NetworkingIntegration: false }],
+    [
+      " NetworkingIntegration = False , ContainerResources=T",
+      { NetworkingIntegration: false, ContainerResources: true },
+    ],
+    ["ContainerResources=TRUE,ContainerResources=f", { ContainerResources: false }],
+  ])("reads %j as Go does", (list, gates) => {
+    expect(readFeatureGates(list)).toEqual({ gates });
+  });
+
+  it.each([
+    [true, "1 t T TRUE true True"],
+    [false, "0 f F FALSE false False"],
+  ])("are %s with %s", (ContainerResources, spellings) => {
+    for (const value of spellings.split(" "))
+      expect(readFeatureGates(`ContainerResources=${value}`)).toEqual({ gates: { ContainerResources } });
+  });
+
+  it.each([
+    [
+      "NetworkingIntergation=false",
+      /^--feature-gates NetworkingIntergation: there is no such gate; Berth has /,
+    ],
+    ["networkingintegration=true", /^--feature-gates networkingintegration: there is no such gate/],
+    [
+      "NetworkingIntegration=no",
+      /^--feature-gates NetworkingIntegration=no: expected NetworkingIntegration=true or/,
+    ],
+    ["NetworkingIntegration=tRUE", /expected/],
+    ["NetworkingIntegration=true=", /expected/],
+    ["NetworkingIntegration", /expected/],
+  ])("refuses %j", (list, problem) => {
+    expect(readFeatureGates(list)).toEqual({ problem: expect.stringMatching(problem) });
+    expect(fleetOfFlags({ mode: "single", featureGates: list }, undefined)).toHaveProperty("problem");
+    expect(fleetOfFlags({ featureGates: list }, undefined)).toHaveProperty("problem");
+  });
+
+  it("R28 R29 make a fleet with --mode, and agree with a document", () => {
+    const off = { featureGates: "NetworkingIntegration=F" };
+    const asked = fleetOfFlags({ mode: "single", project: "web", ...off }, undefined);
+    expect(asked).toMatchObject({ spec: { networking: "Off", project: { id: "web" }, cities: [] } });
+    if (asked === undefined || !("spec" in asked)) throw new Error("the flags must make a fleet");
+    expect(fleetOfFlags(off, asked.spec)).toEqual(asked);
+    for (const [gate, is] of [
+      ["NetworkingIntegration=true", "NetworkingIntegration=false"],
+      ["ContainerResources=true", "ContainerResources=false"],
+    ] as const)
+      expect(fleetOfFlags({ featureGates: gate }, asked.spec)).toEqual({
+        problem: `--feature-gates ${gate}: the document Fleet says ${is}`,
+      });
+    const paid = { ...asked.spec, project: undefined };
+    expect(fleetOfFlags({ project: "web" }, paid)).toEqual({
+      problem: "--project web: the document Fleet says nothing",
+    });
+    for (const flag of [{ project: "web" }, off])
+      expect(fleetOfFlags(flag, undefined)).toEqual({
+        problem: expect.stringMatching(/^--\S+ \S+ needs --mode, --server-config or a document Fleet$/),
+      });
+    expect(fleetOfFlags({ cell: "a" }, undefined)).toEqual({ problem: "--cell a needs --mode cell" });
+    // A pod of the original has arguments without a value.
+    expect(fleetOfFlags({ cell: "", project: "", featureGates: "" }, undefined)).toBeUndefined();
   });
 });
 

@@ -2,15 +2,16 @@
 import path from "node:path";
 import { type Fault, faultsOfDocument, readYaml } from "@berth/host";
 import * as z from "zod";
-import { type FleetSpec, fleetKind } from "./document.ts";
+import { REFERENCED_DATA } from "../instance/ready.ts";
+import { type FleetSpec, takenOverSpec } from "./document.ts";
+import { readFeatureGates } from "./feature-gates.ts";
+import { contradiction, type FleetFlags, fieldsOf } from "./flags.ts";
 
 /** The flags of the original that `berth run` takes, as given. */
-export interface OriginalFlags {
+export interface OriginalFlags extends FleetFlags {
   /** The path of a `WorkloadOperator`. */
   readonly serverConfig?: string;
   readonly enableCellControllers?: boolean;
-  /** `NetworkingIntegration=false` switches networks off. Berth has no other gate. */
-  readonly featureGates?: string;
 }
 
 /** What the original's configuration says: the fleet, and the addresses of the process. */
@@ -20,6 +21,8 @@ export interface OriginalSettings {
   readonly metricsBindAddress?: string | undefined;
   /** Absent: the API server does not call this process. */
   readonly webhook?: { readonly bindAddress: string; readonly certificates?: string | undefined } | undefined;
+  /** What the file asks for and Berth does not do, each as a sentence for the user. */
+  readonly notes: readonly string[];
 }
 
 const text = (): z.ZodOptional<z.ZodString> => z.string().optional();
@@ -27,6 +30,7 @@ const text = (): z.ZodOptional<z.ZodString> => z.string().optional();
 /** Berth reads `tls.crt` and `tls.key` of a folder. Secrets are mounted, not read from the API. */
 const tls = z
   .strictObject({
+    secretRef: z.looseObject({ name: text() }).optional(),
     certDir: text(),
     certName: z.literal("tls.crt").optional(),
     keyName: z.literal("tls.key").optional(),
@@ -63,6 +67,12 @@ const operator = z.strictObject({
       clusterName: text(),
     })
     .optional(),
+  featureFlags: z.strictObject({ enableReferencedDataGate: z.boolean().optional() }).optional(),
+  referencedData: z
+    .strictObject({ perObjectLimitBytes: z.int().optional(), aggregateLimitBytes: z.int().optional() })
+    .optional(),
+  /** Not of the original: in mode `single` it says who pays. A cell reads it from labels of the namespace. */
+  project: z.strictObject({ id: z.string() }).optional(),
 });
 
 /** The port that the original listens on when the file says 0. */
@@ -83,19 +93,25 @@ export function readOperator(
   const parsed = operator.safeParse(document.value);
   if (!parsed.success)
     return { faults: faultsOfDocument(parsed.error, document).map((one) => Object.assign({ file }, one)) };
+  const gates = readFeatureGates(flags.featureGates);
+  if ("problem" in gates) return { faults: [fault(gates.problem)] };
   const { discovery = {}, metricsServer, webhookServer } = parsed.data;
   const { quotaKubeconfigPath, projectKubeconfigPath, clusterName } = discovery;
   const kubeconfig = quotaKubeconfigPath || projectKubeconfigPath;
-  const fleet = fleetKind.spec.safeParse({
-    mode: flags.enableCellControllers ? "cell" : "single",
-    ...(clusterName && { cell: clusterName }),
-    networking: networkingOf(flags.featureGates),
+  const project = parsed.data.project ?? (flags.project ? { id: flags.project } : undefined);
+  const fleet = takenOverSpec.safeParse({
+    mode: flags.enableCellControllers ? "cell" : flags.mode || "single",
+    ...((clusterName || flags.cell) && { cell: clusterName || flags.cell }),
+    ...(project && { project }),
+    ...fieldsOf(gates.gates),
     // The original runs no Instances itself. Pods beside its provider's workloads would run all of them twice.
     provider: "external",
     ...(kubeconfig && { quota: { from: "Projects", kubeconfig: path.resolve(folder, kubeconfig) } }),
   });
   if (!fleet.success)
     return { faults: fleet.error.issues.map((one) => fault(`${one.path.join(".")}: ${one.message}`)) };
+  const problem = contradiction(flags, fleet.data, file);
+  if (problem !== undefined) return { faults: [fault(problem)] };
   const { host = "", port = 0, tls: certificates } = webhookServer ?? {};
   return {
     settings: {
@@ -107,11 +123,28 @@ export function readOperator(
           ...(certificates?.certDir && { certificates: path.resolve(folder, certificates.certDir) }),
         },
       }),
+      notes: notesOf(parsed.data, fleet.data),
     },
   };
 }
 
-/** The gate of the original is on by default, so `Auto` says the same where networks are served. */
-function networkingOf(gates = ""): FleetSpec["networking"] {
-  return /(?:^|,)NetworkingIntegration=false(?:,|$)/.test(gates) ? "Off" : "Auto";
+function notesOf(given: z.infer<typeof operator>, { mode, cell, quota }: FleetSpec): readonly string[] {
+  const { featureFlags, referencedData, metricsServer, webhookServer } = given;
+  const isWaiting = featureFlags?.enableReferencedDataGate === true;
+  const isLimited = Object.values(referencedData ?? {}).some(Boolean);
+  const unread = webhookServer?.tls?.secretRef?.name;
+  const own = mode === "cell" ? "a cell has no webhook for Workloads" : "Berth makes its own certificate";
+  return [
+    ...(isWaiting ? [`featureFlags.enableReferencedDataGate has no effect: ${REFERENCED_DATA}`] : []),
+    ...(isLimited ? ["referencedData has no effect: Berth copies no ConfigMaps and Secrets"] : []),
+    ...(unread ? [`webhookServer.tls.secretRef: Berth does not read Secret ${unread}: ${own}`] : []),
+    ...(metricsServer?.tls?.secretRef
+      ? ["metricsServer.tls has no effect: metrics are served without TLS"]
+      : []),
+    ...(quota === undefined ? ["discovery.quotaKubeconfigPath is not set: every Instance is granted"] : []),
+    ...(quota !== undefined && mode === "cell" && cell === "single" ? [SHARED_NAME] : []),
+  ];
 }
+
+const SHARED_NAME =
+  "discovery.clusterName is not set: other clusters may use the name single too, so Berth leaves claims of Instances that are gone; set it, or delete such claims";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readiness } from "./ready.ts";
+import { REFERENCED_DATA, readiness } from "./ready.ts";
 import { condition, saying } from "./testing/views.ts";
 
 const failed = condition("Ready=False/NetworkFailedToCreate: no addresses");
@@ -43,6 +43,13 @@ describe("8.3 Ready", () => {
       "",
       "",
       "False/SchedulingGatesPresent: Scheduling gates present: Network, Quota",
+    ],
+    [
+      "Network,ReferencedData",
+      T,
+      "",
+      "",
+      `False/SchedulingGatesPresent: Scheduling gates present: Network, ReferencedData. ${REFERENCED_DATA}`,
     ],
     ["", T, "False/TestReason: m", "", "False/TestReason: m"],
     ["", T, PENDING, "Unknown/ImageUnavailable: m", "Unknown/ImageUnavailable: m"],

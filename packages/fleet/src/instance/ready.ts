@@ -75,9 +75,14 @@ function readyOf({ conditions, gates, networkFailed }: ReadinessInput): Answer {
 }
 
 function gated(names: readonly string[]): Answer {
-  const message = `Scheduling gates present: ${names.join(", ")}`;
+  const unopened = names.includes(gates.referencedData) ? `. ${REFERENCED_DATA}` : "";
+  const message = `Scheduling gates present: ${names.join(", ")}${unopened}`;
   return { status: "False", reason: "SchedulingGatesPresent", message };
 }
+
+/** Berth gives the gate to no Instance, but the original does, and then nothing opens it. */
+export const REFERENCED_DATA =
+  "Berth does not act on the gate ReferencedData. Delete an Instance that has it, and Berth makes it anew without the gate";
 
 function failedNetwork({ message }: Condition): Answer {
   return { status: "False", reason: "NetworkFailedToCreate", message };

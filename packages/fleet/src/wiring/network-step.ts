@@ -4,7 +4,7 @@ import type { KubeObject } from "@berth/kube";
 import type { ClusterName, Informer } from "@berth/runtime";
 import { CITY_TOPOLOGY, gates } from "../api/keys.ts";
 import type { Instance, WorkloadDeployment } from "../api/workload.ts";
-import type { FleetSpec } from "../fleet/document.ts";
+import { type FleetSpec, listedCities } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
 import type { NetworkSeen } from "../instance/view.ts";
 import { decideNetwork, failedBinding, type NetworkDecision } from "../network/decide.ts";
@@ -32,11 +32,11 @@ export class NetworkStep {
     return all(networking).every(({ synced, absent }) => synced && !absent) ? "on" : "unknown";
   }
 
-  /** The city codes that a Workload may name, sorted. `undefined`: not known. */
+  /** The city codes that a Workload may name, sorted. `undefined`: not known, or any. */
   cities(): readonly string[] | undefined {
     const { networking } = this.#caches;
     if (this.state === "unknown") return undefined;
-    if (this.state === "off" || networking === undefined) return this.#spec.cities;
+    if (this.state === "off" || networking === undefined) return listedCities(this.#spec);
     const found = [...networking.locations.list()].flatMap(
       ({ spec }) => spec?.topology?.[CITY_TOPOLOGY] ?? [],
     );

@@ -11,7 +11,7 @@ import {
   watchFor,
 } from "@berth/runtime";
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
-import { decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
+import { citiesNamed, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, type Caches, networkKey } from "./caches.ts";
 import { COALESCE_MS, UNREAD_RECHECK_MS } from "./deployments.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
@@ -42,8 +42,8 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
       const { namespace = "", uid = "", deletionTimestamp } = workload.metadata ?? {};
       const isGoing = deletionTimestamp !== undefined;
       // What is deleted needs no city: it goes also while the networks are not known.
-      const cities = network.cities() ?? (isGoing ? [] : undefined);
-      if (!deployments.synced || cities === undefined) return { recheckAfterMs: UNREAD_RECHECK_MS };
+      if (!deployments.synced || (network.state === "unknown" && !isGoing))
+        return { recheckAfterMs: UNREAD_RECHECK_MS };
       const owned = deployments
         .byIndex(by.workload, uid)
         .filter(({ metadata }) => metadata?.namespace === namespace);
@@ -52,7 +52,7 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
         workload,
         deployments: [...owned, ...unseen],
         deploymentNamed: (name) => deployments.get({ cluster, namespace, name }),
-        cities: new Set(cities),
+        cities: new Set(network.cities() ?? citiesNamed(workload)),
         ...(network.state === "on" && {
           hasNetwork: (of: string, name: string) =>
             networking?.networks.get({ cluster, namespace: of, name }) !== undefined,

@@ -44,6 +44,11 @@ export function citiesOf(locations: readonly Location[]): ReadonlySet<string> {
   return new Set(locations.flatMap(({ spec }) => spec?.topology?.[CITY_TOPOLOGY] ?? []));
 }
 
+/** The city codes that a Workload names. */
+export function citiesNamed({ spec }: Workload): readonly string[] {
+  return spec?.placements.flatMap(({ cityCodes }) => cityCodes) ?? [];
+}
+
 export function decideWorkload(view: WorkloadView): WorkloadDecision {
   const { workload, deployments } = view;
   const { metadata, spec } = workload;

@@ -1,0 +1,63 @@
+/** What Berth's pods need for the fleet that they run: its file, its flags, and the Secrets that it names. */
+import { posix as path } from "node:path";
+import { fleetKind } from "@berth/fleet";
+import { admissionServerKind, type Documents, documentOfFlag, type LocatedDocument } from "@berth/host";
+import { parseBindAddress } from "@berth/runtime";
+import type { CommandDeps } from "./command-deps.ts";
+import { type FleetOptions, readFleet } from "./fleet-settings.ts";
+import { OPERATOR_PATH, type PodOptions } from "./manifests-pod.ts";
+
+export interface FleetOfPodsOptions extends FleetOptions {
+  /** The Secret with the kubeconfig of the quota service. */
+  readonly quotaSecret: string;
+}
+
+export interface FleetOfPods {
+  readonly pod: Pick<PodOptions, "operator" | "flags" | "secrets" | "ports">;
+  /** The Fleet, unless it is one of the documents. */
+  readonly ofFlags: readonly LocatedDocument[];
+}
+
+/** The Secret from which the original serves its webhook. */
+const CERTIFICATES = {
+  name: "certificates",
+  secret: "compute-webhook-cert",
+  keys: ["tls.crt", "tls.key", "ca.crt"],
+};
+
+/** @throws CommandError where `berth run` would not start with the same. */
+export async function readFleetOfPods(
+  options: FleetOfPodsOptions,
+  documents: Documents,
+  { folder, stderr }: Pick<CommandDeps, "folder" | "stderr">,
+): Promise<FleetOfPods> {
+  const fleet = await readFleet(options, documents, { folder, place: OPERATOR_PATH });
+  const { spec, file, notes = [], webhook, metricsBindAddress } = fleet ?? {};
+  for (const note of notes) stderr.write(`berth: ${options.serverConfig}: ${note}\n`);
+  const { enableCellControllers, featureGates, project, quotaSecret: secret } = options;
+  const { bindAddress } = documents.specOf(admissionServerKind) ?? webhook ?? {};
+  const { kubeconfig } = spec?.quota ?? {};
+  const { certificates } = webhook ?? {};
+  return {
+    pod: {
+      ...(file && { operator: new Map([[file.name, file.text]]) }),
+      flags: [
+        ...(enableCellControllers ? ["--enable-cell-controllers"] : []),
+        ...(featureGates ? [`--feature-gates=${featureGates}`] : []),
+        ...(project ? [`--project=${project}`] : []),
+      ],
+      secrets: [
+        ...(kubeconfig
+          ? [{ name: "quota", secret, folder: path.dirname(kubeconfig), keys: [path.basename(kubeconfig)] }]
+          : []),
+        ...(certificates ? [{ ...CERTIFICATES, folder: certificates }] : []),
+      ],
+      ports: { metrics: portOf(metricsBindAddress), webhook: portOf(bindAddress) },
+    },
+    ofFlags: spec === undefined || documents.specOf(fleetKind) ? [] : [documentOfFlag(fleetKind, spec)],
+  };
+}
+
+function portOf(address: string | undefined): number | undefined {
+  return address === undefined ? undefined : parseBindAddress(address)?.port;
+}
