@@ -67,6 +67,8 @@ const clusterRules: readonly PolicyRule[] = [
     resourceNames: servedKinds.map(({ resource: { group, plural } }) => `${plural}.${group}`),
     verbs: ["get"],
   },
+  // To notice that a missing kind is served now. Discovery and OpenAPI show as much to every authenticated user.
+  { apiGroups: ["apiextensions.k8s.io"], resources: ["customresourcedefinitions"], verbs: ["list", "watch"] },
 ];
 
 /** Rules of the Role in Berth's own namespace. */

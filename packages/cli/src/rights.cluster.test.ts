@@ -4,6 +4,7 @@ import { admissionServerSpec, documentOfFlag, ownerLabels, toDocuments } from "@
 import {
   clusterRoles,
   configMaps,
+  customResourceDefinitions,
   type Deployment,
   daemonSets,
   deployments,
@@ -38,6 +39,7 @@ import {
 } from "@berth/placement";
 import { createJsonLogger, systemClock } from "@berth/runtime";
 import {
+  type AuditFilter,
   type AuditMark,
   aNode,
   anImage,
@@ -51,7 +53,7 @@ import {
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
-import { documentKinds } from "./kinds.ts";
+import { crds, documentKinds } from "./kinds.ts";
 import type { ExtraRights } from "./manifests-rights.ts";
 import { aDaemonSet, aDocument, among, becomes, clusterWithKinds, grant, runPod } from "./testing/cluster.ts";
 import { cli, itemsOf, type TestFolder, testFolder } from "./testing/harness.ts";
@@ -617,6 +619,33 @@ describe("a program with Berth's token", () => {
     ];
     for (const one of forgeries) await expect(make(...one)).rejects.toMatchObject(refused);
   });
+});
+
+it("B12 a CRD that is installed while Berth runs is seen through the watch of CRDs", async () => {
+  await using own = await measured("rights");
+  const crd = crds().find(({ spec }) => spec.names.kind === labelRules.kind);
+  await client.create(nodes, nodeWith("rights-1"));
+  await client.delete(customResourceDefinitions, { name: crd?.metadata?.name ?? "" });
+  await eventually(() => expect(client.list(labelRules)).rejects.toThrow(/not found/));
+  const mark = await cluster.audit.mark();
+  const asked = (of: AuditFilter): Promise<number> =>
+    cluster.audit.countSince(mark, { user: own.user.name, ...of });
+  await using _berth = await start(own, {
+    identity: "rights-0",
+    // The first look at discovery, which opens the watch, is soon. Without the watch, the second is in an hour.
+    clock: {
+      ...systemClock,
+      schedule: (delayMs, callback) =>
+        systemClock.schedule({ 5_000: 200 }[delayMs] ?? (delayMs < 10_000 ? delayMs : 3_600_000), callback),
+    },
+  });
+  const watched = { verb: "watch", resource: "customresourcedefinitions.apiextensions.k8s.io" };
+  await eventually(async () => expect(await asked(watched)).toBe(1));
+  if (crd !== undefined) await client.apply(customResourceDefinitions, crd);
+  const rule = { match: { all: [{ key: DEVICE }] }, labels: [{ key: LABEL }] };
+  await eventually(() => client.create(labelRules, aDocument(labelRules, "late", rule)));
+  await labelled("rights-1");
+  expect(await asked(watched)).toBe(1);
 });
 
 /** What the audit log does not show: the API server asks for it by itself when an object is applied that is not there. */

@@ -9,6 +9,12 @@ export interface RequestOptions {
   readonly timeoutMs?: number;
 }
 
+/** Options of a read of a path. */
+export interface ReadPathOptions extends RequestOptions {
+  /** The media types that the caller understands. Default `application/json`. */
+  readonly accept?: string;
+}
+
 /** Options of a get. */
 export interface ReadOptions extends RequestOptions {
   readonly subresource?: string;
@@ -146,7 +152,7 @@ export interface KubeClient extends AsyncDisposable {
     options?: DeleteOptions,
   ): Promise<void>;
   /** Reads a path that is no resource (`/version`, `/readyz`, discovery). Returns the body as text. */
-  read(path: string, options?: RequestOptions): Promise<string>;
+  read(path: string, options?: ReadPathOptions): Promise<string>;
   /**
    * A client for an API that this server has under a path, such as the control plane of one project. It has the same
    * credential and the same connections. Closing it ends its own requests; closing the client of `connect` ends all.

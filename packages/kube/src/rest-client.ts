@@ -6,6 +6,7 @@ import type {
   ListOptions,
   Patch,
   ReadOptions,
+  ReadPathOptions,
   RequestOptions,
   WatchOptions,
   WatchStream,
@@ -239,10 +240,11 @@ class RestClient implements KubeClient {
     await this.#send({ ...about, method: "DELETE", ...deleteBody(options) }, options);
   }
 
-  async read(path: string, options: RequestOptions = {}): Promise<string> {
+  async read(path: string, options: ReadPathOptions = {}): Promise<string> {
     const body = await this.#transport.send({
       method: "GET",
       ...this.#at(path, { verb: "get", resource: path }),
+      accept: options.accept,
       signal: options.signal,
       closing: this.#closing.signal,
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,

@@ -1,4 +1,12 @@
-import { ApiError, type ApiFailure, type KubeClient, nodes, pods, type Resource } from "@berth/kube";
+import {
+  ApiError,
+  type ApiFailure,
+  defineResource,
+  type KubeClient,
+  nodes,
+  pods,
+  type Resource,
+} from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "./clock.ts";
 import { guardClient } from "./guarded-client.ts";
@@ -38,7 +46,11 @@ function setUp() {
   const verbs = Object.fromEntries(
     (["get", "list", "create", "patch"] as const).map((it) => [it, answer(it)]),
   );
-  const raw: object = { ...verbs, under: () => raw };
+  const read = (path: string): Promise<string> => {
+    sent.push(`read ${path}`);
+    return Promise.resolve("{}");
+  };
+  const raw: object = { ...verbs, read, under: () => raw };
   const client = guardClient(raw as unknown as KubeClient, {
     clock,
     log,
@@ -146,4 +158,32 @@ it("what one API of a server refuses is not held back from another", async () =>
   await setup.client.list(nodes);
   await expect(under.list(nodes)).rejects.toMatchObject({ isShared: true });
   expect(setup.sent).toEqual(["list nodes", "list nodes"]);
+});
+
+it("B12 a missing resource: another request that finds nothing has discovery asked, one that succeeds is enough", async () => {
+  const late = defineResource({
+    group: "a.test",
+    version: "v1",
+    plural: "lates",
+    kind: "Late",
+    namespaced: false,
+  });
+  const setup = setUp();
+  const { clock, client, sent } = setup;
+  const looks = (): number => sent.filter((it) => it === "read /apis").length;
+  const served: string[] = [];
+  const { signal } = new AbortController();
+  void client.whenServed(late, signal).then(() => served.push("lates"));
+  await clock.advance(3_600_000);
+  setup.fails = () => ({ kind: "notFound" });
+  const before = looks();
+  await client.list(late).catch(() => undefined);
+  await clock.advance(20_000);
+  expect(looks()).toBe(before);
+  await client.get(late, { name: "a" }).catch(() => undefined);
+  await clock.advance(20_000);
+  expect(looks()).toBe(before + 1);
+  setup.fails = () => undefined;
+  await client.list(late);
+  expect(served).toEqual(["lates"]);
 });

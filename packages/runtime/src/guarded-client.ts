@@ -13,8 +13,8 @@ import {
   type ObjectName,
   type Patch,
   type ReadOptions,
+  type ReadPathOptions,
   type RequestInfo,
-  type RequestOptions,
   type Resource,
   type Verb,
   type WatchOptions,
@@ -39,6 +39,8 @@ export interface GuardOptions {
   readonly grantOf?: (refusal: ApiError) => string | undefined;
   /** Whether this process may write now: `LeaderElector.mayWrite`. Default always. */
   readonly mayWrite?: () => boolean;
+  /** Whether `whenServed` also watches CRDs, where the user may list and watch them. Default false. */
+  readonly watchesCrds?: boolean;
 }
 
 /**
@@ -56,8 +58,9 @@ export interface GuardedClient extends KubeClient {
   /** As that of the client. It has the same promises, and a memory of refusals of its own. */
   under(path: string): GuardedClient;
   /**
-   * Resolves once the server serves the resource, or when `signal` aborts. It asks discovery every 5 s, once for all who
-   * wait for resources of one group version. Never rejects.
+   * Resolves once the server serves the resource, or when `signal` aborts. Never rejects. It asks discovery, once for
+   * all who wait: after 5 s, then less and less often, up to every 5 min. It asks within 20 s after another request
+   * about the resource found nothing, and after 1 s when the CRD has changed, if `watchesCrds`.
    */
   whenServed(resource: Resource, signal: AbortSignal): Promise<void>;
   /** Why the server last refused requests about one of these resources, such as `workerpools.ate.dev`. */
@@ -91,7 +94,7 @@ class GuardingClient implements GuardedClient {
     this.#options = options;
     this.#outages = outages;
     this.#place = place;
-    this.#served = new ServedApis({ client, clock: options.clock });
+    this.#served = new ServedApis({ ...options, client });
     this.#gates = new RequestGates({
       ...options,
       onRefused: (kind) => outages.refused(kind),
@@ -108,7 +111,8 @@ class GuardingClient implements GuardedClient {
 
   under(path: string): GuardedClient {
     const under = (this.#place.under ?? "") + path;
-    return new GuardingClient(this.#client.under(path), this.#options, this.#outages, { under });
+    const options = { ...this.#options, watchesCrds: false };
+    return new GuardingClient(this.#client.under(path), options, this.#outages, { under });
   }
 
   whenServed(resource: Resource, signal: AbortSignal): Promise<void> {
@@ -200,7 +204,7 @@ class GuardingClient implements GuardedClient {
     return this.#run(about, () => this.#client.deleteCollection(resource, scope, options), options?.signal);
   }
 
-  read(path: string, options?: RequestOptions): Promise<string> {
+  read(path: string, options?: ReadPathOptions): Promise<string> {
     return this.#client.read(path, options);
   }
 
@@ -227,8 +231,12 @@ class GuardingClient implements GuardedClient {
     try {
       const answer = await request();
       this.#outages.reached();
+      this.#served.answered(about.resource);
       return answer;
     } catch (error) {
+      // Those who wait for a resource list and watch it themselves.
+      if (isApiError(error, "notFound") && about.verb !== "list" && about.verb !== "watch")
+        this.#served.asked(about.resource);
       if (!isApiError(error, "unreachable")) {
         if (!isApiError(error, "timeout", "aborted", "credential")) this.#outages.reached();
         throw error;

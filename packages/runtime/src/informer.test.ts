@@ -195,12 +195,9 @@ it.each(["notFound", "forbidden"] as const)(
   },
 );
 
-it("a missing resource is asked for less and less often, and at once when the client says it is served", async () => {
+it("a missing resource is asked for less and less often by a client that cannot tell when it is served", async () => {
   await using watched = watchLog({}, { optional: true });
-  const { log, informer, clock } = watched;
-  const served = Promise.withResolvers<void>();
-  Object.assign(log, { whenServed: () => served.promise });
-  log.write("a");
+  const { log, clock } = watched;
   log.fail({ kind: "notFound" });
   watched.start();
   await clock.advance(0);
@@ -211,6 +208,20 @@ it("a missing resource is asked for less and less often, and at once when the cl
     await clock.advance(1);
     expect(watched.newRequests()).toHaveLength(1);
   }
+});
+
+it("a missing resource is asked for no more until the client says that it is served", async () => {
+  await using watched = watchLog({}, { optional: true });
+  const { log, informer, clock } = watched;
+  const served = Promise.withResolvers<void>();
+  Object.assign(log, { whenServed: () => served.promise });
+  log.write("a");
+  log.fail({ kind: "notFound" });
+  watched.start();
+  await clock.advance(0);
+  watched.newRequests();
+  await clock.advance(3_600_000);
+  expect(watched.newRequests()).toEqual([]);
   log.heal();
   served.resolve();
   await clock.advance(0);

@@ -45,9 +45,9 @@ export interface InformerOptions<T extends KubeObject> {
   readonly pageSize?: number;
   /**
    * The resource may be missing, as a custom resource is before its CRD exists. Then `start` does not wait for it, it
-   * is no `problem`, and the informer follows it within about 5 s once it is served, if `client` is a `GuardedClient`.
-   * With other clients the informer retries after 5 s, then less and less often, up to every 5 min. A read permission that never existed counts as missing as
-   * well, and is logged. `start` does not wait beyond the first failure of any kind. Default false.
+   * is no `problem`, and the informer follows it once it is served: see `GuardedClient.whenServed`. With other clients
+   * the informer retries after 5 s, then less and less often, up to every 5 min. A read permission that never existed
+   * counts as missing as well, and is logged. `start` does not wait beyond the first failure of any kind. Default false.
    */
   readonly optional?: boolean;
   /**

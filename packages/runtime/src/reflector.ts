@@ -62,8 +62,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** Objects a page; default 500: about 30 ms of decoding for large objects. */
   readonly pageSize?: number;
   /**
-   * The resource may be missing. The reflector then tries again after 5 s, then less and less often up to every 5 min,
-   * and as soon as the client says that it is served. Default false.
+   * The resource may be missing. The reflector then tries again when the client says that it is served. A client that
+   * cannot tell is asked after 5 s, then less and less often, up to every 5 min. Default false.
    */
   readonly optional?: boolean;
   /**
@@ -75,7 +75,7 @@ export interface ReflectorOptions<T extends KubeObject> {
 
 /** Time between attempts for a resource that may not be read, and the first for one that is missing. Milliseconds. */
 export const ABSENT_RETRY_MS = 5_000;
-/** The longest time between attempts for a missing resource, for clients that cannot read discovery. Milliseconds. */
+/** The longest time between attempts for a missing resource, for clients without `whenServed`. Milliseconds. */
 export const MAX_ABSENT_RETRY_MS = 300_000;
 
 /** Missing or forbidden: for an unserved resource the server answers either, depending on the user's rights. */
@@ -119,7 +119,7 @@ export class Reflector<T extends KubeObject> {
 
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, random, optional = false } = this.#options;
+    const { client, resource, clock, random, optional = false } = this.#options;
     const wait = new ReconnectWait(random);
     let absentMs = ABSENT_RETRY_MS;
     while (!signal.aborted) {
@@ -134,23 +134,13 @@ export class Reflector<T extends KubeObject> {
       if (optional && error !== undefined && isAbsence(error)) {
         this.#resourceVersion = undefined;
         if (error.failure.kind === "notFound") {
-          await this.#untilServed(absentMs, signal);
+          await (client.whenServed?.(resource, signal) ?? sleep(clock, absentMs, signal));
           absentMs = Math.min(absentMs * 2, MAX_ABSENT_RETRY_MS);
         } else await sleep(clock, isShared(error) ? wait.next(error) : ABSENT_RETRY_MS, signal);
         continue;
       }
       await sleep(clock, wait.next(error), signal);
     }
-  }
-
-  /** Resolves after `atMostMs`, and before that when the client says that the resource is served. */
-  async #untilServed(atMostMs: number, signal: AbortSignal): Promise<void> {
-    const { client, clock, resource } = this.#options;
-    const over = new AbortController();
-    const either = AbortSignal.any([signal, over.signal]);
-    void client.whenServed?.(resource, either).then(() => over.abort());
-    await sleep(clock, atMostMs, either);
-    over.abort();
   }
 
   /** Runs one connection, from the last version until the connection ends. */

@@ -169,7 +169,7 @@ class AssembledRuntime implements Runtime {
       mayWrite: () => this.#election?.mayWrite ?? true,
       ...(grantOf && { grantOf }),
     };
-    this.client = this.guard(options.client);
+    this.client = guardClient(options.client, { ...this.#guarding, watchesCrds: true });
     this.events = new EventRecorder({
       ...this.#common,
       client: this.client,
