@@ -54,6 +54,8 @@ function runStryker(mutated: readonly string[]): number {
     tsconfigFile: "tools/stryker/no-tsconfig.json",
     coverageAnalysis: "perTest",
     ignoreStatic: true,
+    // Beyond 1.5 times what its tests took. A busy machine must not look like an endless loop.
+    timeoutMS: 10_000,
     ignorePatterns: ["bench", "docs"],
     tempDirName: join(cache, "tmp"),
     reporters: ["json"],

@@ -1,16 +1,19 @@
 /** A cell: deployments come from elsewhere, there are no webhooks, and neither networks nor quota need to exist. */
 import { deepStrictEqual } from "node:assert";
-import { instances, type WorkloadDeployment, workloadDeployments } from "@berth/fleet";
-import { type KubeClient, leases } from "@berth/kube";
+import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "@berth/fleet";
+import { clusterRoles, type KubeClient, leases } from "@berth/kube";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, expect, it } from "vitest";
+import { permissionsOf } from "../packages/cli/src/testing/installed.ts";
 import { locations, networks } from "../packages/fleet/src/api/networking.ts";
+import { Actor } from "../packages/fleet/src/testing/actor.ts";
 import { installCrds, networkingCrds, quotaCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
 import { grantClaims } from "../packages/fleet/src/testing/grant-claims.ts";
 import { networkHands } from "../packages/fleet/src/testing/network-hands.ts";
 import {
   aDeployment,
   conditionOf,
+  createWorkload,
   type FleetWorld,
   fleetWorld,
   followInstances,
@@ -18,9 +21,11 @@ import {
   lookAt,
   nameOf,
   verdict,
+  WRITES,
 } from "./fleet-world.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
+import type { BerthProcess } from "./product.ts";
 
 let cluster: TestCluster;
 let client: KubeClient;
@@ -44,23 +49,66 @@ const bring = (deployment: WorkloadDeployment) => client.create(workloadDeployme
 const change = (namespace: string, spec: object) =>
   client.patch(workloadDeployments, { namespace, name: "w-us-dfw" }, { type: "merge", body: { spec } });
 
-it("A24 F3 runs Instances with nothing but its own rights; when the leader is killed, the other replica finishes the roll", async () => {
-  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
+/** The versions of deployments and Instances of a namespace, and the writes that made them. */
+async function followVersions(
+  namespace: string,
+): Promise<AsyncDisposable & { readonly check: () => Promise<void> }> {
+  const versions = new Set<string>();
+  const actor = new Actor(client);
+  const mark = await cluster.audit.mark();
+  for (const resource of [workloadDeployments, instances] as const)
+    await actor.follow<WorkloadDeployment | Instance>({
+      resource,
+      act: () => Promise.resolve(),
+      onChange({ object: { metadata }, type }) {
+        if (metadata?.namespace === namespace) versions.add(`${metadata.resourceVersion} ${type}`);
+      },
+    });
+  return {
+    /** Each write made a version, and none met one that it did not expect. */
+    async check() {
+      const entries = await cluster.audit.entriesSince(mark, { namespace });
+      const writes = entries.filter(
+        ({ verb, resource }) => WRITES.includes(verb) && resource.endsWith(".compute.datumapis.com"),
+      );
+      const shown = writes.map((it) => `${it.verb} ${it.name}/${it.subresource} ${it.code}`);
+      expect(shown.filter((it) => / 4\d\d$/.test(it))).toEqual([]);
+      await patiently(() => expect([versions.size, shown]).toEqual([shown.length, shown]));
+    },
+    [Symbol.asyncDispose]: () => actor[Symbol.asyncDispose](),
+  };
+}
+
+it("A24 F3 R10 R28 8.7 runs Instances with nothing but its own rights; when the leader is killed, the other replica finishes the roll", async () => {
+  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01", networking: "Off" } });
+  const begin = await cluster.audit.mark();
   const leader = await world.start("--leader-elect");
-  await using _other = await world.start("--leader-elect");
+  await using other = await world.start("--leader-elect");
   const namespace = await world.namespace("cell");
   const seen = lookAt(client, namespace);
+  await using versions = await followVersions(namespace);
   await bring(aDeployment({ namespace, replicas: 2 }));
+  // 8.7: it has no controller of Workloads.
+  await createWorkload(client, { namespace: await world.namespace("not-here") });
   const [first = {}] = await seen.running("w-us-dfw-0", "w-us-dfw-1");
   expect(verdict(first, "QuotaGranted")).toBe("True/QuotaDisabled");
   expect(first.spec?.controller?.schedulingGates ?? []).toEqual([]);
   const { items } = await client.list(leases, { namespace: "berth-fleet" });
   expect(items.map(nameOf)).toEqual(["compute-cell-dfw-01"]);
+  const looks = (berth: BerthProcess, controller: string): Promise<number> =>
+    berth.metric("compute_reconcile_total", { controller });
+  expect(await looks(leader, "instance")).toBeGreaterThan(0);
+  expect(await looks(leader, "deployment")).toBeGreaterThan(0);
+  expect(await looks(leader, "workload")).toBe(0);
+  expect(await other.metric("compute_reconcile_total")).toBe(0);
   await using history = await followInstances(client, namespace);
   const begun = history.steps.length;
   await change(namespace, imageChange("registry.test/web:2"));
   await eventually(() => expect(history.steps).toContain("gone w-us-dfw-1"), { everyMs: 1 });
   await leader.kill();
+  const killedAt = performance.now();
+  await patiently(async () => expect(await looks(other, "instance")).toBeGreaterThan(0));
+  expect(performance.now() - killedAt).toBeLessThan(30_000);
   await patiently(async () =>
     expect((await seen.deployment()).status).toMatchObject({
       observedGeneration: 2,
@@ -74,6 +122,16 @@ it("A24 F3 runs Instances with nothing but its own rights; when the leader is ki
     ),
   );
   expect(history.mostDown).toBe(1);
+  await versions.check();
+  expect(await lookAt(client, "not-here").deployments()).toEqual([]);
+  // R28: it does not even ask whether networks are served.
+  const asked = await world.urisSince(begin);
+  expect(asked.length).toBeGreaterThan(0);
+  expect(asked.filter((it) => it.includes("networking.datumapis.com"))).toEqual([]);
+  const { rules = [] } = await client.get(clusterRoles, { name: "berth-fleet" });
+  expect(permissionsOf(rules).flat()).toEqual(
+    expect.arrayContaining(["create events.events.k8s.io", "patch events.events.k8s.io"]),
+  );
 });
 
 it("A24 H11 starts with a quota service that its cluster does not know yet, and asks it once it is there", async () => {

@@ -3,7 +3,13 @@
  * network controllers, through the real API server.
  */
 import { deepStrictEqual } from "node:assert";
-import { type Instance, workloads } from "@berth/fleet";
+import {
+  type Instance,
+  instances,
+  type WorkloadDeployment,
+  workloadDeployments,
+  workloads,
+} from "@berth/fleet";
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -15,6 +21,7 @@ import {
 import { type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { locations, networkBindings, networks } from "../packages/fleet/src/api/networking.ts";
+import { Actor } from "../packages/fleet/src/testing/actor.ts";
 import { installCrds, networkingCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
 import { type NetworkHands, networkHands } from "../packages/fleet/src/testing/network-hands.ts";
 import {
@@ -38,11 +45,27 @@ let client: KubeClient;
 let world: FleetWorld;
 let berth: BerthProcess;
 let hands: NetworkHands;
+/** Every reason of every condition that a deployment or an Instance ever had here. */
+const reasons = new Set<string>();
+const historian = async (): Promise<Actor> => {
+  const actor = new Actor(client);
+  for (const resource of [workloadDeployments, instances] as const)
+    await actor.follow<WorkloadDeployment | Instance>({
+      resource,
+      act: () => Promise.resolve(),
+      onChange({ object: { status } }) {
+        for (const { type, reason } of status?.conditions ?? []) reasons.add(`${type}/${reason}`);
+      },
+    });
+  return actor;
+};
+let history: Actor;
 beforeAll(async () => {
   cluster = await sharedFullCluster();
   client = cluster.client;
   await installCrds(client, networkingCrds);
   hands = await networkHands(client);
+  history = await historian();
   world = await fleetWorld(cluster, { spec: { mode: "single" } });
   await client.create(locations, aLocation("dfw", "DFW"));
   berth = await world.start();
@@ -50,6 +73,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await berth[Symbol.asyncDispose]();
   await hands[Symbol.asyncDispose]();
+  await history[Symbol.asyncDispose]();
   deepStrictEqual(await world.refused(), []);
   await world[Symbol.asyncDispose]();
 });
@@ -273,4 +297,17 @@ it("8.8 deletes a Workload while networks are not served, and places another one
 
 it("A24 S-8 has asked for all that its role permits", async () => {
   expect(await world.unused()).toEqual([]);
+});
+
+it("R29 with Locations, and networks on, no condition had a reason of the scheduler of old", () => {
+  expect([...reasons]).toEqual(
+    expect.arrayContaining([
+      "Available/NetworkProvisioning",
+      "Available/StableInstanceFound",
+      "Ready/SchedulingGatesPresent",
+      "Ready/Available",
+    ]),
+  );
+  const old = /LocationAssigned|NoCandidateLocations|NoLocations/;
+  expect([...reasons].filter((it) => old.test(it))).toEqual([]);
 });

@@ -180,6 +180,12 @@ export class FleetWorld implements AsyncDisposable {
       .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
   }
 
+  /** All that Berth's account asked since then, discovery included: paths with their queries. */
+  async urisSince(mark: AuditMark): Promise<readonly string[]> {
+    const entries = await this.cluster.audit.entriesSince(mark, { user: ACCOUNT });
+    return entries.map(({ requestUri }) => requestUri);
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.#owned.disposeAsync();
   }
@@ -481,4 +487,22 @@ export async function followInstances(client: KubeClient, namespace: string): Pr
     },
     [Symbol.asyncDispose]: () => actor[Symbol.asyncDispose](),
   };
+}
+
+/** Every `updatedReplicas` of the Workload that is about its present spec. */
+export async function followCounts(
+  client: KubeClient,
+  namespace: string,
+): Promise<AsyncDisposable & { readonly updated: readonly unknown[] }> {
+  const updated: unknown[] = [];
+  const actor = new Actor(client);
+  await actor.follow({
+    resource: workloads,
+    act: () => Promise.resolve(),
+    onChange({ object: { metadata, status } }) {
+      const isOurs = metadata?.namespace === namespace && metadata.name === "w";
+      if (isOurs && status?.observedGeneration === metadata.generation) updated.push(status?.updatedReplicas);
+    },
+  });
+  return { updated, [Symbol.asyncDispose]: () => actor[Symbol.asyncDispose]() };
 }

@@ -169,15 +169,27 @@ describe("the counters", () => {
     expect(statusOf([bare])).toMatchObject({ replicas: 1, updatedReplicas: 0 });
   });
 
-  it("T1 an Instance of the original is updated when it observed its own hash", () => {
-    const { spec, status, ...rest } = ready(0);
-    const adopted = {
-      ...rest,
-      ...(spec && { spec: { ...spec, controller: { templateHash: "b7d9" } } }),
-      status: { ...status, controller: { observedTemplateHash: "b7d9" } },
-    };
-    expect(statusOf([adopted])).toMatchObject({ updatedReplicas: 1, currentReplicas: 1 });
-  });
+  it.each([
+    ["b7d9", 1],
+    ["c8e2", 0],
+    [undefined, 0],
+  ])(
+    "T1 an Instance of the original that observed the hash %s is counted as updated: %d",
+    (observed, count) => {
+      const { spec, status, ...rest } = ready(0);
+      const adopted = {
+        ...rest,
+        ...(spec && { spec: { ...spec, controller: { templateHash: "b7d9" } } }),
+        status: { ...status, ...(observed && { controller: { observedTemplateHash: observed } }) },
+      };
+      if (observed === undefined) delete adopted.status.controller;
+      expect(statusOf([adopted])).toMatchObject({
+        readyReplicas: 1,
+        updatedReplicas: count,
+        currentReplicas: count,
+      });
+    },
+  );
 });
 
 describe("a status that is there", () => {

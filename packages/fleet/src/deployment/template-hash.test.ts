@@ -141,6 +141,17 @@ describe("whether an Instance is of the template", () => {
     expect(isCurrent(running, { ...wanted, spec: aTemplate("app:2").spec }, hash)).toBe(false);
   });
 
+  it("T1 by its content with the defaults of the CRDs, such as pd-standard, and by no other type", () => {
+    const disk = (type?: string) => ({
+      ...template.spec,
+      volumes: [{ name: "d", disk: { template: { spec: { ...(type && { type }) } } } }],
+    });
+    const wanted = { ...template, spec: disk() };
+    const of = (type: string): Instance => as("b7d9x2", { spec: disk(type) });
+    expect(isCurrent(of("pd-standard"), wanted, templateHash(wanted))).toBe(true);
+    expect(isCurrent(of("pd-ssd"), wanted, templateHash(wanted))).toBe(false);
+  });
+
   it.each<[string, Instance]>([
     ["label", as("b7d9x2", { metadata: { ...made.metadata, labels: { team: "z" } } })],
     ["annotation", as("b7d9x2", { metadata: { ...made.metadata, annotations: {} } })],

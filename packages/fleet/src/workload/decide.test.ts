@@ -109,7 +109,7 @@ describe("the deployments of a Workload", () => {
 });
 
 describe("names that collide", () => {
-  it("H9 the second Workload gets a conflict, and the deployment of the first is not touched", () => {
+  it("H9 the second Workload says DeploymentConflict, and the deployment of the first is not touched", () => {
     const first = decide(aWorkload({ name: "a", placements: [aPlacement("b-c", ["DFW"])] })).create;
     const second = aWorkload({ name: "a-b", placements: [aPlacement("c", ["DFW"])], image: "app:2" });
     const { create, patch, delete: deleted, status, findings } = decide(second, first);
