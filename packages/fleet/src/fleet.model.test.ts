@@ -132,6 +132,34 @@ describe("a process whose cache is behind", () => {
     expect(KINDS.map((it) => world.server.all(it).length)).toEqual([0, 0, 0, 0, 0]);
   });
 
+  it("takes no Ready Instance down for a roll while it has shown another one as down, and not seen that", async () => {
+    const world = new FleetWorld(2);
+    await world.settle();
+    world.ready(0, false);
+    world.roll("app:2");
+    world.life.cacheOf(pods).see();
+    await world.look("instances", 0);
+    world.life.cacheOf(workloads).see();
+    await world.look("workloads", 0);
+    world.life.cacheOf(workloadDeployments).see();
+    await world.look("workload-deployments", 0);
+    expect(world.violations).toEqual([]);
+    const isGoing = ({ metadata }: KubeObject) => metadata?.deletionTimestamp !== undefined;
+    expect(world.instances.map(isGoing)).toEqual([true, false]);
+  });
+
+  it("asks for no object again that it has made and not seen", async () => {
+    const world = new FleetWorld(1);
+    for (let round = 0; round < 10; round += 1) {
+      await world.roundWithout(workloadDeployments, instances, pods);
+      await world.clock.advance(2_500);
+    }
+    expect(world.server.refusals).toBe(0);
+    await world.settle();
+    for (const { status } of [world.workload ?? {}, world.deployment ?? {}])
+      expect(JSON.stringify(status)).not.toContain("not created");
+  });
+
   it("leaves no claim of an Instance that is gone, and keeps that of one that it has not seen", async () => {
     const world = await settledWithout();
     world.claimForGone(1);

@@ -41,9 +41,13 @@ describe("a deployment that comes and goes", () => {
   });
 
   it("says at once why the API server refuses an Instance, and tries again", () => {
-    const { create, status } = decide({ refusal: "Instance w-us-dfw-0 is refused: denied" });
+    const refusal = { instance: "w-us-dfw-0", message: "Instance w-us-dfw-0 is refused: denied" };
+    const { create, status } = decide({ refusal });
     expect(create).toBeDefined();
-    expect(status?.conditions?.[0]).toMatchObject({ message: "Instance w-us-dfw-0 is refused: denied" });
+    expect(status?.conditions?.[0]).toMatchObject({ message: refusal.message });
+    // It exists: what was said about its creation is over.
+    const instances = [anInstance(deployment, 0, "N")];
+    expect(decide({ refusal, instances }).status?.conditions?.[0]?.message).toBe("0/1 instances are ready");
   });
 
   it("deletes its Instances, waits for them, and then loses its finalizer", () => {
@@ -121,11 +125,6 @@ describe("a roll", () => {
     const resumed = decide({ instances });
     expect(resumed.delete).toEqual([instances[1]]);
     expect(resumed.deleteBound).toBeUndefined();
-  });
-
-  it("takes no second Instance down while the cache does not show the first deletion", () => {
-    const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "Ro")];
-    expect(decide({ instances, deleted: new Set(["uid-1"]) }).delete).toBeUndefined();
   });
 
   it("T1 adopts the Instances of the original and recreates none", () => {

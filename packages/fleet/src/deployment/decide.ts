@@ -14,18 +14,13 @@ export interface DeploymentView {
   readonly instances: readonly Instance[];
   /** Any Instance of its namespace, by name. */
   readonly instanceNamed: (name: string) => Instance | undefined;
-  /**
-   * Uids of Instances that Berth has deleted. The cache may not show it yet, and a change of the deployment must not
-   * take another one down meanwhile. Default: none.
-   */
-  readonly deleted?: ReadonlySet<string> | undefined;
   readonly network: NetworkStep;
   /** Whether a quota service is configured. */
   readonly hasQuota: boolean;
   /** Why no new claim could be granted now; `""`: not known yet. Asked before a Ready Instance is replaced. Default none. */
   readonly rollHold?: (() => string | undefined) | undefined;
-  /** Why the API server refused the last creation or deletion. Absent after the next that it accepted. */
-  readonly refusal?: string | undefined;
+  /** Why the API server refused the last creation or deletion. It counts while Berth still wants that. */
+  readonly refusal?: { readonly instance: string; readonly message: string } | undefined;
   /** Wall clock, ms. */
   readonly nowMs: number;
 }
@@ -55,27 +50,28 @@ const HELD_RECHECK_MS = 2_000;
 const settled: DeploymentDecision = Object.freeze({ actions: [], findings: [] });
 
 export function decideDeployment(view: DeploymentView): DeploymentDecision {
-  const { deployment, instances, refusal, deleted } = view;
+  const { deployment, instances } = view;
   const { metadata, spec } = deployment;
   if (spec === undefined) return settled;
   const hash = templateHash(spec.template);
   const current = new Set(instances.filter((instance) => isCurrent(instance, spec.template, hash)));
   const isOfTemplate = (instance: Instance): boolean => current.has(instance);
-  const statusWhile = (isActing: boolean, hold?: string): Pick<DeploymentDecision, "status"> => {
-    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, hold });
-    return status === deployment.status || (isActing && refusal === undefined) ? {} : { status };
+  /** @param changing names of the Instances that this decision creates or deletes. */
+  const statusWhile = (changing: readonly string[], hold?: string): Pick<DeploymentDecision, "status"> => {
+    const refusal = changing.includes(view.refusal?.instance ?? "") ? view.refusal?.message : undefined;
+    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, hold, refusal });
+    return status === deployment.status || (changing.length > 0 && refusal === undefined) ? {} : { status };
   };
-  const isGoing = (instance: Instance): boolean =>
-    instance.metadata?.deletionTimestamp !== undefined || deleted?.has(instance.metadata?.uid ?? "") === true;
+  const isGoing = (instance: Instance): boolean => instance.metadata?.deletionTimestamp !== undefined;
   const listed = metadata?.finalizers ?? [];
   if (metadata?.deletionTimestamp !== undefined) {
     if (!listed.includes(finalizers.workload)) return settled;
     if (instances.length === 0)
       return { ...settled, finalizers: listed.filter((it) => it !== finalizers.workload) };
     const remaining = instances.filter((instance) => !isGoing(instance));
-    const isActing = remaining.length > 0;
     const deletion = { delete: remaining, deleteBound: "uid" } as const;
-    return { ...settled, ...(isActing && deletion), ...statusWhile(isActing) };
+    const names = remaining.map((it) => it.metadata?.name ?? "");
+    return { ...settled, ...(names.length > 0 && deletion), ...statusWhile(names) };
   }
   const start = ordinalStart(deployment);
   let hold: string | undefined;
@@ -95,7 +91,10 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     ...(!listed.includes(finalizers.workload) && { finalizers: [...listed, finalizers.workload] }),
     ...(action?.do === "create" && { create: instanceFor(view, hash, action.ordinal) }),
     ...(action?.do === "delete" && { delete: [action.instance] }),
-    ...statusWhile(action !== undefined && action.do !== "wait", hold),
+    ...statusWhile(
+      action === undefined || action.do === "wait" ? [] : [instanceName(name, action.ordinal)],
+      hold,
+    ),
     actions,
     findings: findingsOf(view, start, actions, ignored),
     ...(held.length > 0 && { recheckAfterMs: HELD_RECHECK_MS }),

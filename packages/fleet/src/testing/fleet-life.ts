@@ -34,7 +34,7 @@ import { NetworkStep } from "../wiring/network-step.ts";
 import { addWorkloadController } from "../wiring/workloads.ts";
 import { failed, type ObjectServer } from "./object-server.ts";
 
-const CLUSTER = clusterName("model");
+export const clusterOfModel: ClusterName = clusterName("model");
 
 const SPEC: FleetSpec = fleetKind.spec.parse({
   mode: "single",
@@ -50,7 +50,15 @@ export type ControllerName = "workloads" | "workload-deployments" | "instances";
 const MOST_LOOKS = 6;
 
 interface Listener {
-  onChange(change: { readonly object: KubeObject }): void;
+  onChange(change: {
+    readonly type: "added" | "updated" | "deleted";
+    readonly object: KubeObject;
+    readonly old: KubeObject;
+  }): void;
+}
+
+function isIn(state: ReadonlyMap<string, KubeObject>, { metadata }: KubeObject): boolean {
+  return state.get(metadata?.name ?? "")?.metadata?.uid === metadata?.uid;
 }
 
 interface CacheOptions {
@@ -72,7 +80,12 @@ export class LaggingCache {
     this.#seen = server.statesOf(resource).length - 1;
   }
 
-  readonly cluster: ClusterName = CLUSTER;
+  readonly cluster: ClusterName = clusterOfModel;
+  /** Which state of the server it shows. */
+  get seen(): number {
+    return this.#seen;
+  }
+
   readonly synced = true;
   readonly absent = false;
 
@@ -80,9 +93,11 @@ export class LaggingCache {
   see(states: number = Number.POSITIVE_INFINITY): void {
     const before = this.#state;
     this.#seen = Math.min(this.#seen + states, this.#server.statesOf(this.#resource).length - 1);
-    for (const object of [...before.values(), ...this.list()])
-      if (before.get(object.metadata?.name ?? "") !== this.get({ name: object.metadata?.name ?? "" }))
-        for (const listener of this.#listeners) listener.onChange({ object });
+    for (const old of before.values()) if (!isIn(this.#state, old)) this.#tell("deleted", old);
+    for (const object of this.list()) {
+      const old = before.get(object.metadata?.name ?? "");
+      if (old !== object) this.#tell(isIn(before, object) ? "updated" : "added", object, old);
+    }
   }
 
   subscribe(listener: Listener): void {
@@ -103,6 +118,10 @@ export class LaggingCache {
 
   problem(): undefined {
     return undefined;
+  }
+
+  #tell(type: "added" | "updated" | "deleted", object: KubeObject, old: KubeObject = object): void {
+    for (const listener of this.#listeners) listener.onChange({ type, object, old });
   }
 
   get #state(): ReadonlyMap<string, KubeObject> {
@@ -144,12 +163,12 @@ export class FleetLife {
     this.#plane = new ClaimPlane(this.#client(isQuotaDown), () => undefined);
     const host = this.#host();
     const caches = createCaches(host, SPEC);
-    const network = new NetworkStep(caches, SPEC, CLUSTER);
+    const network = new NetworkStep(caches, SPEC, clusterOfModel);
     const metrics = createFleetMetrics(host.metrics, clock, true);
     const quota = new Quota({
       spec: SPEC,
       claims: this.#claims(),
-      cluster: CLUSTER,
+      cluster: clusterOfModel,
       namespaces: undefined,
       clock,
       onAnswer: () => (this.#isAnswered = true),
@@ -194,7 +213,7 @@ export class FleetLife {
     const silent = createSilentLogger();
     const debug = (_message: string, fields: LogFields = {}): void => void this.debugLines.push(fields);
     const log = { ...silent, debug, with: () => log };
-    const key = { cluster: CLUSTER, namespace: "default", name };
+    const key = { cluster: clusterOfModel, namespace: "default", name };
     return (await this.#controllers.get(controller)?.(key, { signal, log })) ?? undefined;
   }
 
@@ -217,7 +236,7 @@ export class FleetLife {
     const host = {
       runtime,
       client: this.#client(() => false),
-      cluster: CLUSTER,
+      cluster: clusterOfModel,
       clock: this.#options.clock,
       events: {
         record: ({ type, reason, regarding }: Parameters<Host["events"]["record"]>[0]) =>

@@ -32,8 +32,10 @@ export class FleetWorld {
   #writes = 0;
   /** Berth is writing, and not the surroundings. */
   #isBerth = false;
-  /** Names of Ready Instances that Berth took down, until they are Ready again. */
+  /** Names of Ready Instances that Berth took down or showed as down, until they are Ready again. */
   readonly #down = new Set<string>();
+  /** By kind and name, the objects as this life of Berth wrote them last. It knows them, whatever its caches show. */
+  #own = new Map<string, KubeObject>();
 
   constructor(instanceCount: number) {
     this.server.onWrite = (written) => this.#check(written);
@@ -149,6 +151,7 @@ export class FleetWorld {
   restart(): void {
     this.life.isDead = true;
     this.life = this.#born();
+    this.#own = new Map();
   }
 
   /** Everything that others do is done, until Berth has nothing to do. */
@@ -217,6 +220,8 @@ export class FleetWorld {
 
   #check({ resource, before, after }: Written): void {
     this.#writes += 1;
+    if (this.#isBerth && after !== undefined)
+      this.#own.set(`${resource.plural} ${after.metadata?.name}`, after);
     if (resource === instances) this.#checkInstance(before, after);
     if (this.#isBerth && resource === resourceClaims && before === undefined)
       this.#checkClaim(after as ResourceClaim);
@@ -239,20 +244,25 @@ export class FleetWorld {
   /** By what Berth has seen, the Instance is wanted as it is, or another one is down. */
   #checkDeletion(before: Instance): void {
     const { name = "" } = before.metadata ?? {};
-    const seen: WorkloadDeployment | undefined = this.life
-      .cacheOf(workloadDeployments)
-      .get({ name: DEPLOYMENT });
+    const seen = this.#known(workloadDeployments, DEPLOYMENT);
     const { spec, metadata } = seen ?? {};
     const isCounted = (one: string): boolean =>
       metadata?.deletionTimestamp === undefined && ordinalOf(one) < (spec?.scaleSettings.minReplicas ?? 0);
     if (!isCounted(name) || spec === undefined) return;
     if (before.spec?.controller?.templateHash === templateHash(spec.template))
       this.violations.push(`${name} is deleted and was right`);
-    const shown = this.life.cacheOf(instances).get({ name });
-    if (!isReady(shown)) return;
+    if (!isReady(this.#known(instances, name))) return;
     const others = [...this.#down].filter((one) => one !== name && isCounted(one));
     if (others.length > 0) this.violations.push(`${name} goes down while ${others.join()} is down`);
     this.#down.add(name);
+  }
+
+  /** The newest version that Berth has seen or written. */
+  #known<T extends KubeObject>(resource: Resource<T>, name: string): T | undefined {
+    const shown = this.life.cacheOf(resource).get({ name }) as T | undefined;
+    const own = this.#own.get(`${resource.plural} ${name}`) as T | undefined;
+    const [a, b] = [shown, own].map((it) => Number(it?.metadata?.resourceVersion ?? 0));
+    return (a ?? 0) < (b ?? 0) ? own : shown;
   }
 
   /** A running Instance is shown as down only when its pod is not Ready: an outage of quota changes nothing. */
@@ -261,10 +271,11 @@ export class FleetWorld {
     const hadGrant = isConditionTrue(before.status?.conditions, "QuotaGranted");
     if (!isGated(before) && hadGrant && !isConditionTrue(after.status?.conditions, "QuotaGranted"))
       this.violations.push(`${name} runs, and its grant is shown as lost`);
-    const pod = this.life.cacheOf(pods).get({ name });
+    const pod = this.#known(pods, name);
     const isOurs = pod?.metadata?.ownerReferences?.some((it) => it.uid === uid) === true;
     const isUp = isOurs && pod?.metadata?.deletionTimestamp === undefined && isReady(pod);
     if (isReady(before) && !isReady(after) && isUp) this.violations.push(`${name} is shown as down`);
+    if (isReady(before) && !isReady(after)) this.#down.add(name);
   }
 
   #checkLeftOvers(name: string, uid: string): void {

@@ -29,6 +29,8 @@ export class ObjectServer {
   readonly #states = new Map<string, Objects[]>();
   readonly #now: () => number;
   #versions = 0;
+  /** Creations of what is there already. */
+  refusals = 0;
   /** Told of each write that changes something. */
   onWrite: (written: Written) => void = () => undefined;
 
@@ -53,7 +55,10 @@ export class ObjectServer {
 
   create<T extends KubeObject>(resource: Resource<T>, object: T, status: object = {}): T {
     const { name = "" } = object.metadata ?? {};
-    if (this.#listOf(resource.plural).at(-1)?.has(name)) throw failed({ kind: "alreadyExists" }, resource);
+    if (this.#listOf(resource.plural).at(-1)?.has(name)) {
+      this.refusals += 1;
+      throw failed({ kind: "alreadyExists" }, resource);
+    }
     const metadata = {
       namespace: "default",
       ...object.metadata,

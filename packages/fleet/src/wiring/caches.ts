@@ -1,7 +1,7 @@
 /** The informers of a fleet. Each mode reads no more than it needs. */
-import { type Host, keepFields } from "@berth/host";
+import { type Host, type Intent, keepFields } from "@berth/host";
 import { type KubeObject, type Namespace, namespaces, type Pod, pods, type Resource } from "@berth/kube";
-import type { Informer } from "@berth/runtime";
+import type { Informer, InformerOptions } from "@berth/runtime";
 import { labels, projectOf } from "../api/keys.ts";
 import {
   type Location,
@@ -26,6 +26,7 @@ import {
   workloads,
 } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
+import { OwnWrites } from "./own-writes.ts";
 
 /** Names of indexes: Workloads by network, deployments by Workload, Instances by deployment; Instances and bindings by namespace. */
 export const by = {
@@ -37,12 +38,12 @@ export const by = {
 } as const;
 
 export interface Caches {
-  readonly deployments: Informer<WorkloadDeployment>;
-  readonly instances: Informer<Instance>;
+  readonly deployments: OwnWrites<WorkloadDeployment>;
+  readonly instances: OwnWrites<Instance>;
   /** Only where Workloads are: not in a cell. */
-  readonly workloads?: Informer<Workload>;
+  readonly workloads?: OwnWrites<Workload>;
   /** Only with the provider `pods`. */
-  readonly pods?: Informer<Pod>;
+  readonly pods?: OwnWrites<Pod>;
   /** Only where labels of a namespace name its project. */
   readonly namespaces?: Informer<Namespace>;
   /** Absent while networking is off by configuration. */
@@ -118,17 +119,27 @@ export function projectsOf({ metadata }: Namespace): readonly string[] {
 }
 
 /** All are optional, so that Berth starts before the CRDs exist, and on a cluster without networks. */
-export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec): Caches {
+export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">, spec: FleetSpec): Caches {
   const optional = { optional: true } as const;
   const plain = <T extends KubeObject>(resource: Resource<T>): Informer<T> =>
     runtime.informer(resource, optional);
+  const written = <T extends KubeObject>(
+    resource: Resource<T>,
+    options: Pick<InformerOptions<T>, "indexes" | "optional" | "project" | "scope">,
+  ): OwnWrites<T> =>
+    new OwnWrites({
+      resource,
+      informer: runtime.informer(resource, options),
+      indexes: options.indexes,
+      clock,
+    });
   return {
-    deployments: runtime.informer<WorkloadDeployment>(workloadDeployments, {
+    deployments: written<WorkloadDeployment>(workloadDeployments, {
       ...optional,
       project: keepFields(FIELDS),
       indexes: { [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]) },
     }),
-    instances: runtime.informer<Instance>(instances, {
+    instances: written<Instance>(instances, {
       ...optional,
       project: keepFields(FIELDS),
       indexes: {
@@ -137,14 +148,14 @@ export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec
       },
     }),
     ...(spec.mode === "single" && {
-      workloads: runtime.informer<Workload>(workloads, {
+      workloads: written<Workload>(workloads, {
         ...optional,
         project: keepFields(FIELDS),
         indexes: { [by.network]: networksOf },
       }),
     }),
     ...(spec.provider === "pods" && {
-      pods: runtime.informer<Pod>(pods, {
+      pods: written<Pod>(pods, {
         scope: { labelSelector: labels.deploymentUid },
         project: keepFields(POD_FIELDS),
       }),
@@ -170,4 +181,20 @@ export function createCaches({ runtime }: Pick<Host, "runtime">, spec: FleetSpec
       },
     }),
   };
+}
+
+/** For `done` of each controller: what it wrote, all controllers of the process see at once. */
+export function noteWrite(caches: Caches, intent: Intent, of: Written): void {
+  const { resource, seen } = intent.on ?? { resource: of.resource, seen: of.object };
+  const all = [caches.workloads, caches.deployments, caches.instances, caches.pods];
+  const cache = all.find((it) => it?.resource === resource);
+  if (intent.do === "delete") cache?.noteDeleted(seen ?? {});
+  else cache?.note(of.stored);
+}
+
+/** The object of the decision, and the object that was written as the API server returned it. */
+interface Written {
+  readonly resource: Resource;
+  readonly object: KubeObject;
+  readonly stored: KubeObject | undefined;
 }

@@ -1,5 +1,5 @@
 /** The controller of WorkloadDeployments: creates, rolls and removes Instances, one at a time. */
-import { createObjectReconciler, type Host, type Intent, type ObjectDecision } from "@berth/host";
+import { createObjectReconciler, earliest, type Host, type Intent, type ObjectDecision } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import {
   type Change,
@@ -15,16 +15,16 @@ import {
 import { deploymentOfBinding, gates } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
-import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
+import { type DeploymentDecision, type DeploymentView, decideDeployment } from "../deployment/decide.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
 import type { Creation } from "../network/addresses.ts";
 import type { NetworkDecision } from "../network/decide.ts";
-import { by, type Caches } from "./caches.ts";
+import { by, type Caches, noteWrite } from "./caches.ts";
 import { creationOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 import type { NetworkStep } from "./network-step.ts";
-import { OwnCreations, UNSEEN_MS } from "./own-creations.ts";
+import { UNSEEN_MS } from "./own-writes.ts";
 
 /** Changes of Instances within this time are one status of their deployment, ms. */
 export const COALESCE_MS = 100;
@@ -45,9 +45,7 @@ export interface DeploymentsOptions {
 /** What a process remembers of one deployment. A restart may lose it. */
 interface Memory {
   /** Why the server refused the last creation or deletion of an Instance. */
-  refusal?: string | undefined;
-  /** Uids of Instances that Berth has deleted, until the cache no longer has them. */
-  readonly deleted: Set<string>;
+  refusal?: DeploymentView["refusal"];
   /** What the network step came to, as text. */
   network?: string;
 }
@@ -57,10 +55,9 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking: { bindings, ...networking } = {} } = caches;
   const memories = new Map<string, Memory>();
-  const made = new OwnCreations(caches.instances, clock);
   const memoryOf = (deployment: WorkloadDeployment): Memory => {
     const id = toKeyText(keyOf(cluster, deployment));
-    const memory = memories.get(id) ?? { deleted: new Set() };
+    const memory = memories.get(id) ?? {};
     memories.set(id, memory);
     return memory;
   };
@@ -77,7 +74,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       const found = network.of(deployment) ?? (deletionTimestamp === undefined ? undefined : UNKNOWN_NETWORK);
       if (!caches.instances.synced || found === undefined) return { recheckAfterMs: UNREAD_RECHECK_MS };
       const memory = memoryOf(deployment);
-      const { refusal, deleted } = memory;
+      const { refusal } = memory;
       const owned = caches.instances
         .byIndex(by.deployment, uid)
         .filter(({ metadata }) => metadata?.namespace === namespace);
@@ -86,15 +83,10 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       if (step !== memory.network)
         for (const instance of owned.filter(awaitsNetwork)) recheck(keyOf(cluster, instance));
       memory.network = step;
-      const present = new Set(owned.map(({ metadata }) => metadata?.uid));
-      for (const one of deleted) if (!present.has(one)) deleted.delete(one);
-      const isGoing = deployment.metadata?.deletionTimestamp !== undefined;
-      const unseen = isGoing ? made.of(deployment) : [];
       const decision = decideDeployment({
         deployment,
-        instances: [...owned, ...unseen],
+        instances: owned,
         instanceNamed: (name) => caches.instances.get({ cluster, namespace, name }),
-        deleted,
         network: toStep(network.state, found),
         hasQuota: spec.quota !== undefined,
         rollHold: () => quota.hold(namespace),
@@ -102,20 +94,19 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
         nowMs: clock.now(),
       });
       const intents = toIntents(deployment, decision, found.create);
-      return { ...decision, ...(unseen.length > 0 && { recheckAfterMs: UNSEEN_MS }), intents };
+      const unseenMs = owned.some((it) => caches.instances.isUnseen(it)) ? UNSEEN_MS : undefined;
+      return { ...decision, recheckAfterMs: earliest(decision.recheckAfterMs, unseenMs), intents };
     },
-    done(deployment, { do: action, on }, stored) {
-      if (on?.resource !== instances) return;
-      if (action === "create") made.note(stored);
-      const memory = memoryOf(deployment);
-      memory.refusal = undefined;
-      if (action === "delete") memory.deleted.add(on.seen?.metadata?.uid ?? "");
+    done(deployment, intent, stored) {
+      noteWrite(caches, intent, { resource: workloadDeployments, object: deployment, stored });
+      if (intent.on?.resource === instances) memoryOf(deployment).refusal = undefined;
     },
-    withheld(deployment, { message }, _restMs, { on }) {
-      if (on?.resource !== instances) return;
+    withheld(deployment, { message }, _restMs, intent) {
+      if (intent.on?.resource !== instances) return;
       const memory = memoryOf(deployment);
-      if (memory.refusal === message) return;
-      memory.refusal = message;
+      const { name = "" } = ("body" in intent ? intent.body : intent.on.seen)?.metadata ?? {};
+      if (memory.refusal?.message === message && memory.refusal.instance === name) return;
+      memory.refusal = { instance: name, message };
       // The status says it at once, and not with the next change.
       controller.enqueue(keyOf(cluster, deployment), { immediate: true });
     },

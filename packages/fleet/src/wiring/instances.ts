@@ -27,10 +27,10 @@ import type {
   ProviderSeen,
   QuotaSeen,
 } from "../instance/view.ts";
-import type { Caches } from "./caches.ts";
+import { type Caches, noteWrite } from "./caches.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics, Requeue } from "./metrics.ts";
-import { OwnCreations, UNSEEN_MS } from "./own-creations.ts";
+import { UNSEEN_MS } from "./own-writes.ts";
 
 /** Until the next try to delete the claim of an Instance that is gone, ms. */
 const SWEEP_AGAIN_MS = 15_000;
@@ -49,7 +49,6 @@ export function addInstanceController(options: InstancesOptions): Controller {
   const { runtime, client, cluster, clock, events } = host;
   const news = new WeakMap<Intent, readonly News[]>();
   const memories = new Map<string, Memory>();
-  const made = caches.pods && new OwnCreations(caches.pods, clock);
   const memoryOf = (object: Instance): Memory | undefined => memories.get(toKeyText(keyOf(cluster, object)));
   const carryOut = new CarryOut<Instance>({
     client,
@@ -64,7 +63,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
       controller.enqueue(keyOf(cluster, object), { immediate: true });
     },
     done(object, intent, stored) {
-      if (intent.do === "create") made?.note(stored);
+      noteWrite(caches, intent, { resource: instances, object, stored });
       const memory = memoryOf(object);
       if (memory !== undefined && intent.on?.resource === pods) memory.refusal = undefined;
       if (memory !== undefined && intent.on === undefined) memory.stored = stored;
@@ -108,13 +107,11 @@ export function addInstanceController(options: InstancesOptions): Controller {
     memory.pod = { uid, sinceMs, hasEnded, ended };
     return { knownMs: clock.monotonic() - sinceMs, ended: Math.max(1, ended) };
   };
-  const unseenOf = (instance: Instance): readonly Pod[] =>
-    instance.metadata?.deletionTimestamp === undefined ? [] : (made?.of(instance) ?? []);
   const podOf = (instance: Instance) => {
     const { namespace = "", name = "" } = instance.metadata ?? {};
     if (caches.pods?.synced !== true)
       return { is: "unknown", because: "Berth has not read the pods" } as const;
-    const value = unseenOf(instance).at(-1) ?? caches.pods.get({ cluster, namespace, name });
+    const value = caches.pods.get({ cluster, namespace, name });
     return value === undefined ? ({ is: "none" } as const) : ({ is: "there", value } as const);
   };
   /** The answer of the API server, by `list`: no other permission is needed. */
@@ -135,7 +132,8 @@ export function addInstanceController(options: InstancesOptions): Controller {
     const memory = memories.get(id);
     const stored: Instance | undefined = memory?.stored;
     if (memory !== undefined) memory.stored = undefined;
-    const unseenMs = unseenOf(instance).length > 0 ? UNSEEN_MS : undefined;
+    const pod = caches.pods?.get(keyOf(cluster, instance));
+    const unseenMs = pod !== undefined && caches.pods?.isUnseen(pod) === true ? UNSEEN_MS : undefined;
     return {
       instance,
       recheckAfterMs: earliest(earliest(sent.recheckAfterMs, recheckAfterMs), unseenMs),

@@ -12,12 +12,12 @@ import {
 } from "@berth/runtime";
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
 import { citiesNamed, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
-import { by, type Caches, networkKey } from "./caches.ts";
+import { by, type Caches, networkKey, noteWrite } from "./caches.ts";
 import { COALESCE_MS, UNREAD_RECHECK_MS } from "./deployments.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 import type { NetworkStep } from "./network-step.ts";
-import { OwnCreations, UNSEEN_MS } from "./own-creations.ts";
+import { UNSEEN_MS } from "./own-writes.ts";
 
 export interface WorkloadsOptions {
   readonly host: Host;
@@ -28,9 +28,8 @@ export interface WorkloadsOptions {
 
 export function addWorkloadController({ host, caches, network, metrics }: WorkloadsOptions): Controller {
   const { client, clock, cluster, events, runtime } = host;
-  const { deployments, networking } = caches;
-  const all = runtime.informer(workloads);
-  const made = new OwnCreations(deployments, clock);
+  const { deployments, networking, workloads: all } = caches;
+  if (all === undefined) throw new TypeError("Workloads are of mode single only");
   const reconcile = createObjectReconciler<Workload, unknown, ObjectDecision>({
     resource: workloads,
     objects: all,
@@ -47,10 +46,9 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
       const owned = deployments
         .byIndex(by.workload, uid)
         .filter(({ metadata }) => metadata?.namespace === namespace);
-      const unseen = isGoing ? made.of(workload) : [];
       const decision = decideWorkload({
         workload,
-        deployments: [...owned, ...unseen],
+        deployments: owned,
         deploymentNamed: (name) => deployments.get({ cluster, namespace, name }),
         cities: new Set(network.cities() ?? citiesNamed(workload)),
         ...(network.state === "on" && {
@@ -61,12 +59,12 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
       });
       return {
         ...decision,
-        ...(unseen.length > 0 && { recheckAfterMs: UNSEEN_MS }),
+        ...(owned.some((it) => deployments.isUnseen(it)) && { recheckAfterMs: UNSEEN_MS }),
         intents: toIntents(decision),
       };
     },
-    done(_workload, intent, stored) {
-      if (intent.do === "create") made.note(stored);
+    done(workload, intent, stored) {
+      noteWrite(caches, intent, { resource: workloads, object: workload, stored });
     },
   });
   const keys = (found: Iterable<Workload>): readonly ObjectKey[] =>

@@ -20,7 +20,7 @@ export class ControlLoop {
   #seen = 0;
   #nowMs = NOW_MS;
   #uids = 0;
-  /** Uids of Instances that Berth deleted. */
+  /** Uids of Instances that Berth deleted. It knows so before its cache shows it. */
   readonly #deleted = new Set<string>();
   /** Ordinals whose Ready Instance Berth deleted, until one is Ready again. */
   readonly #down = new Set<number>();
@@ -66,8 +66,9 @@ export class ControlLoop {
     const seen = this.#states[this.#seen] ?? new Map<string, Instance>();
     const decision = decideDeployment({
       deployment: this.deployment,
-      instances: [...seen.values()],
-      deleted: this.#deleted,
+      instances: [...seen.values()].map((it) =>
+        this.#deleted.has(it.metadata?.uid ?? "") ? ending(it) : it,
+      ),
       instanceNamed: (name) => seen.get(name),
       network: { is: "off" },
       hasQuota: true,
@@ -104,10 +105,7 @@ export class ControlLoop {
 
   /** Any client deletes it. Finalizers keep it until `end`. */
   mark(at: number): void {
-    this.#set(at, (instance) => ({
-      ...instance,
-      metadata: { ...instance.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
-    }));
+    this.#set(at, ending);
   }
 
   /** The finalizers of an Instance that is being deleted go. */
@@ -198,6 +196,10 @@ export class ControlLoop {
 
 export function ordinal({ metadata }: Instance): number {
   return ordinalOf(metadata?.name ?? "");
+}
+
+function ending(instance: Instance): Instance {
+  return { ...instance, metadata: { ...instance.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } };
 }
 
 function isDeleting({ metadata }: Instance): boolean {
