@@ -9,7 +9,9 @@ import {
   KEY,
   machineWorkload,
   named,
+  refusalsOf,
   sandboxWorkload,
+  validate,
 } from "./testing/workloads.ts";
 
 /** Rule, what is wrong, changes to the valid Workload, and all faults: `<type> <field>`. */
@@ -64,7 +66,22 @@ const sandboxCases: readonly Case[] = [
     target({ averageUtilization: 0 }),
     `Invalid ${METRIC}.target.averageUtilization`,
   ],
-  [11, "a utilization of 80", target({ averageUtilization: 80 })],
+  [11, "a utilization of 1", target({ averageUtilization: 1 })],
+  [
+    11,
+    "half a utilization",
+    target({ averageUtilization: 0.5 }),
+    `Invalid ${METRIC}.target.averageUtilization`,
+  ],
+  [11, "a list as value", target({ value: ["1"] }), `Invalid ${METRIC}.target.value`],
+  [
+    11,
+    "a maximum that is the minimum",
+    scale({
+      maxReplicas: 2,
+      metrics: [{ resource: { name: "cpu", target: { value: 1 } } }],
+    }),
+  ],
   [
     16,
     "the device name that is the default of another volume",
@@ -307,24 +324,26 @@ describe.each([
   });
 
   for (const [rule, about, changes, ...faults] of cases) {
-    it(`A5 rule ${rule} on CREATE and UPDATE: ${about}`, () => {
+    it(`A5 rule ${rule} on CREATE and UPDATE: ${about}`, async () => {
       const object = changed(valid, changes);
-      expect(faultsOf(object)).toEqual(faults.map(named));
-      expect(faultsOf(object, { old: valid })).toEqual(faults.map(named));
+      expect(await refusalsOf(object)).toEqual(faults.map(named));
+      expect(await refusalsOf(object, valid)).toEqual(faults.map(named));
     });
   }
 });
 
 describe("an empty Workload", () => {
   it.each([{}, undefined, null, [], "text", { spec: {} }, { spec: { template: [], placements: {} } }])(
-    "A4 has exactly four faults: %j",
-    (object) => {
-      expect(faultsOf(object).toSorted()).toEqual([
+    "A4 has exactly four faults, on CREATE and UPDATE: %j",
+    async (object) => {
+      const four = [
         "NotSupported spec.template.spec.runtime.resources",
         "Required spec.placements",
         "Required spec.template.spec.networkInterfaces",
         "Required spec.template.spec.runtime",
-      ]);
+      ];
+      expect((await refusalsOf(object)).toSorted()).toEqual(four);
+      expect((await refusalsOf(object, sandboxWorkload)).toSorted()).toEqual(four);
     },
   );
 });
@@ -352,3 +371,52 @@ describe("all rules together", () => {
     );
   });
 });
+
+it("A5 tells what is wrong in words that name the limit, the supported values, or the rule", () => {
+  const all = [
+    ...sandboxCases.map(([, , changes]) => changed(sandboxWorkload, changes)),
+    ...machineCases.map(([, , changes]) => changed(machineWorkload, changes)),
+  ].flatMap((object) => validate(object).map(({ message }) => message));
+  // The value in question is shown first, and is another one in each case.
+  const words = all.map((it) => it.replace(/: ("[^"]*"|\[…\]|-?[\d.]+)(?=:|$)/, ""));
+  expect([...new Set(words)].toSorted()).toEqual(WORDS);
+});
+
+const WORDS = [
+  "Duplicate value",
+  "Forbidden: may not specify more than 1 populator",
+  "Forbidden: may not specify more than 1 runtime",
+  "Forbidden: may not specify more than 1 target value",
+  "Forbidden: may not specify more than 1 volume source",
+  "Forbidden: not implemented",
+  "Internal error: the disk has no template",
+  "Invalid value: must be a lowercase RFC 1123 label: at most 63 lower case letters, digits and '-', with a letter or digit at both ends",
+  "Invalid value: must be a multiple of 1Gi",
+  "Invalid value: must be a number between 0 and 0777 (octal), both inclusive",
+  "Invalid value: must be a service name: at most 15 lower case letters, digits and single '-', with a letter, and no '-' at an end",
+  "Invalid value: must be between 1 and 65535, inclusive",
+  "Invalid value: must be greater than 0",
+  "Invalid value: must be greater than or equal to 10Gi",
+  "Invalid value: must be greater than or equal to 25Gi",
+  "Invalid value: must be in the format 'username:key'",
+  "Invalid value: must be less than or equal to 1000",
+  "Invalid value: must be less than or equal to 100Gi",
+  "Invalid value: must be positive",
+  "Invalid value: the key must be one of authorized_keys: type, base64 and a comment",
+  "Invalid value: the name <workload>-<placement>-<city> would have 72 characters; use shorter names, it must have at most 58",
+  "Not found",
+  "Required value",
+  "Required value: must provide scaling metrics when maxReplicas is provided",
+  "Required value: must specify a runtime",
+  "Required value: must specify a target value",
+  "Required value: must specify a username",
+  "Required value: must specify a volume source",
+  "Required value: the first volume must be a disk with an image populator: the machine boots from it",
+  "Required value: volume must be attached at least 1 time",
+  'Unsupported value: supported values: "DFW", "ORD"',
+  'Unsupported value: supported values: "cpu"',
+  'Unsupported value: supported values: "datumcloud/d1-standard-2"',
+  'Unsupported value: supported values: "datumcloud/ubuntu-2204-lts"',
+  'Unsupported value: supported values: "ext4"',
+  'Unsupported value: supported values: "pd-standard"',
+];

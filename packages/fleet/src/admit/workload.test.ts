@@ -112,6 +112,34 @@ describe("3.2 rules beyond those of the original", () => {
   }
 });
 
+it("3.2 faults are told in words that name what is allowed", () => {
+  const said = (changes: Changes): readonly string[] =>
+    validate(changed(sandboxWorkload, changes)).map(({ message }) => message);
+  const scaled = (more: object): Changes => ({ "P/scaleSettings": { minReplicas: 2, ...more } });
+  const metrics = [{ resource: { name: "cpu", target: { value: 1 } } }];
+  expect([
+    ...said(scaled({ maxReplicas: 1, metrics })),
+    ...said(scaled({ metrics })),
+    ...said({ "S/controller": {}, "S/location": {} }),
+    ...said({ "T/metadata/labels": { "compute.datumapis.com/x": "0" } }),
+    ...said({ "T/metadata/annotations": { "compute.datumapis.com/restartedAt": "yesterday" } }),
+    ...said({ "S/networkInterfaces/0/network/namespace": "other" }),
+    ...said({ "spec/placements": [placement("us", "DFW"), placement("us", "ORD")] }),
+    ...said({ "P/cityCodes": ["DFW", "us east"] }),
+  ]).toEqual([
+    "Invalid value: 1: must be greater than or equal to minReplicas",
+    "Forbidden: may not be set without maxReplicas",
+    "Forbidden: is set by compute",
+    "Forbidden: is set by compute",
+    "Forbidden: the keys of this group are set by compute",
+    'Invalid value: "yesterday": must be a time of RFC 3339, such as 2026-01-31T12:00:00Z',
+    'Invalid value: "other": must be empty or the namespace of the Workload, default',
+    'Duplicate value: "us"',
+    'Unsupported value: "us east": supported values: "DFW", "ORD"',
+    "Invalid value: \"us east\": must be 1 to 16 letters, digits and '-'",
+  ]);
+});
+
 describe("an update", () => {
   const cities = ["ORD"];
   const old = sandboxWorkload;

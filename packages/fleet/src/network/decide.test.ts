@@ -112,10 +112,12 @@ describe("the Location of a deployment", () => {
       create: [],
     });
     expect(decide().location).toEqual(dfw);
+    const { spec: _spec, ...bare } = deployment;
+    expect(decide({ deployment: bare }).blocked?.message).toBe('No Location matches city code ""');
   });
 
   it("is ambiguous where several have the city, and the message names the first in order", () => {
-    const { location: none, ...rest } = decide({ locations: ["c", "b", "a"].map((name) => location(name)) });
+    const { location: none, ...rest } = decide({ locations: ["b", "c", "a"].map((name) => location(name)) });
     expect(none).toBeUndefined();
     expect(rest).toEqual({
       ready: false,
@@ -127,12 +129,24 @@ describe("the Location of a deployment", () => {
     });
   });
 
-  it("stays the one that the deployment has when another one is added", () => {
+  it.each<[string, readonly Location[]]>([
+    ["when another one is added", [location("a"), location("dfw-1")]],
+    ["alone as well", [location("dfw-1")]],
+  ])("stays the one that the deployment has, %s", (_, locations) => {
     const status = { replicas: 0, currentReplicas: 0, desiredReplicas: 0, readyReplicas: 0, location: dfw };
-    const locations = [location("a"), location("dfw-1")];
     expect(decide({ locations, deployment: { ...deployment, status } })).toMatchObject({
       ready: true,
       location: dfw,
+    });
+  });
+
+  it("is found among objects of which half is missing", () => {
+    const topology = { "topology.datum.net/city-code": "DFW" };
+    const locations = [{}, { spec: {} }, { metadata: { name: "x" }, spec: { topology: {} } }];
+    expect(decide({ locations: [...locations, location("dfw-1")] }).location).toEqual(dfw);
+    expect(decide({ locations: [{ spec: { topology } }], bindings: [] }).location).toEqual({
+      name: "",
+      namespace: "",
     });
   });
 });
@@ -185,6 +199,32 @@ describe("the network of a deployment", () => {
       "NetworkBinding ns-u/w-us-dfw-net-0 belongs to another object. Berth waits until it is gone.",
     ],
     [
+      "the binding is of no object",
+      { bindings: [{ ...bound, metadata: { namespace, name: "w-us-dfw-net-0" } }] },
+      "NetworkBinding ns-u/w-us-dfw-net-0 belongs to another object. Berth waits until it is gone.",
+    ],
+    [
+      "the deployment does not control the binding",
+      {
+        bindings: [
+          { ...bound, metadata: { ...bound.metadata, ownerReferences: [{ ...owner, controller: false }] } },
+        ],
+      },
+      "NetworkBinding ns-u/w-us-dfw-net-0 belongs to another object. Berth waits until it is gone.",
+    ],
+    [
+      "the binding is for another Location",
+      {
+        bindings: [{ ...bound, spec: { network: { name: "default" }, location: { ...dfw, name: "dfw-2" } } }],
+      },
+      "NetworkBinding ns-u/w-us-dfw-net-0 is for another network or Location. Delete it, so that Berth can create it anew.",
+    ],
+    [
+      "the binding is for nothing",
+      { bindings: [{ metadata: bound.metadata ?? {}, ...(bound.status && { status: bound.status }) }] },
+      "NetworkBinding ns-u/w-us-dfw-net-0 is for another network or Location. Delete it, so that Berth can create it anew.",
+    ],
+    [
       "the binding is for another network",
       { bindings: [binding(bound.status, 0, "other")] },
       "NetworkBinding ns-u/w-us-dfw-net-0 is for another network or Location. Delete it, so that Berth can create it anew.",
@@ -205,10 +245,33 @@ describe("the network of a deployment", () => {
       { subnetClaims: [claim(isReady)] },
       "SubnetClaim ns-u/ctx-0 has no Subnet yet",
     ],
+    [
+      "the subnet is in another namespace",
+      { subnets: [{}, { ...subnet, metadata: { namespace: "other", name: "s" } }] },
+      "Subnet ns-u/s does not exist yet",
+    ],
     ["the subnet is absent", { subnets: [] }, "Subnet ns-u/s does not exist yet"],
     ["the subnet is not ready", { subnets: [{ ...subnet, status: {} }] }, "Subnet ns-u/s is not ready"],
   ])("waits while %s", (_, change, message) => {
     expect(decide(change)).toEqual({ ...waiting(message), create: [] });
+  });
+
+  it("is ready with further owners of a binding, and with what is not its own", () => {
+    const ownerReferences = [{ ...owner, controller: false, uid: "other" }, owner];
+    const bindings = [{}, { ...bound, metadata: { ...bound.metadata, ownerReferences } }];
+    const others = { networks: [{}], contexts: [{}, context], subnetClaims: [{}, claimed] };
+    expect(decide({ bindings, ...others })).toMatchObject({ ready: true });
+  });
+
+  it("is asked for, under what names the deployment has", () => {
+    const { metadata: _metadata, ...nameless } = deployment;
+    const { create } = decide({ deployment: nameless, bindings: [] });
+    const ownerReferences = [{ ...owner, name: "", uid: "" }];
+    expect(create[0]?.body.metadata).toEqual({ namespace: "", name: "-net-0", ownerReferences });
+    const unowned = { ...bound, metadata: { namespace: "", name: "-net-0", ownerReferences } };
+    expect(decide({ deployment: nameless, bindings: [unowned] }).blocked?.message).toBe(
+      "NetworkBinding /-net-0 belongs to another object. Berth waits until it is gone.",
+    );
   });
 
   it("A17 shows the binding that failed, before one that is only late", () => {
@@ -240,9 +303,31 @@ describe("the addresses of a context", () => {
   it.each<[string, readonly Network[], string]>([
     ["IPv4 of an unknown network", [], "IPv4"],
     ["IPv4 of a network that does not say", [network()], "IPv4"],
+    ["IPv4 of a network that says nothing", [{ metadata: { namespace, name: "default" } }], "IPv4"],
+    ["IPv4 of a network without a list", [{ metadata: { namespace, name: "default" }, spec: {} }], "IPv4"],
+    [
+      "IPv4 where only another namespace has such a network",
+      [{ ...network("IPv6"), metadata: { namespace: "other", name: "default" } }],
+      "IPv4",
+    ],
     ["the first family of the network", [network("IPv6", "IPv4")], "IPv6"],
   ])("are claimed in %s", (_, networks, family) => {
     expect(created(networks)).toEqual([newClaim(family)]);
+    expect(decide({ networks, subnetClaims: [] }).blocked).toEqual(
+      waiting("SubnetClaim ns-u/ctx-0 is being created").blocked,
+    );
+  });
+
+  it("are claimed for a context that says nothing", () => {
+    const { spec: _spec, ...bare } = context;
+    expect(decide({ contexts: [bare], subnetClaims: [] }).create.map(({ body }) => body)).toEqual([
+      newClaim("IPv4"),
+    ]);
+  });
+
+  it("do not come from a claim of another namespace", () => {
+    const elsewhere = { ...claimed, metadata: { namespace: "other", name: "by-hand" } };
+    expect(created([], [elsewhere])).toEqual([newClaim("IPv4")]);
   });
 
   it("are claimed once for two interfaces", () => {

@@ -1,5 +1,6 @@
 /** Valid Workloads, and changes to them. */
-import { DEFAULT_CATALOG } from "../../fleet/document.ts";
+import { DEFAULT_CATALOG, fleetKind } from "../../fleet/document.ts";
+import { fleetAdmission } from "../review.ts";
 import { validateWorkload, type WorkloadInput } from "../workload.ts";
 
 export const KEY =
@@ -148,4 +149,38 @@ export function validate(
     networking: true,
     ...input,
   }).faults;
+}
+
+const spec = fleetKind.spec.parse({ mode: "single" });
+const inForce = { policy: {}, spec, self: "berth", networking: () => true, cities: () => ["DFW", "ORD"] };
+
+/** The same, as the API server is told: the answer of the review to the CREATE, or to the UPDATE of `oldObject`. */
+export async function refusalsOf(object: unknown, oldObject?: unknown): Promise<readonly string[]> {
+  const review = fleetAdmission.reviews.find(({ name }) => name === "vworkload.kb.io");
+  const operation = oldObject === undefined ? "CREATE" : "UPDATE";
+  if (review?.rule.operations?.includes(operation) !== true) return [`${operation} is not reviewed`];
+  const gvk = { group: "compute.datumapis.com", version: "v1alpha" };
+  const answer = await review.answer(
+    inForce,
+    {
+      uid: "u",
+      kind: { ...gvk, kind: "Workload" },
+      resource: { ...gvk, resource: "workloads" },
+      operation,
+      namespace: "default",
+      object,
+      ...(oldObject !== undefined && { oldObject }),
+      userInfo: { username: "alice" },
+    },
+    {
+      accessReview: () => Promise.resolve({ kind: "allowed" }),
+      namespaceLabels: () => Promise.resolve(undefined),
+    },
+  );
+  const { allowed, causes = [] } = answer;
+  if (allowed !== (causes.length === 0)) return [`allowed ${allowed} with ${causes.length} causes`];
+  return causes.map(({ reason, field }) => {
+    const type = reason === "InternalError" ? "Internal" : reason.replace(/^FieldValue/, "");
+    return `${type} ${field}`;
+  });
 }
