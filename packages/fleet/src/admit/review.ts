@@ -64,6 +64,7 @@ async function answerWorkload(
     cities: isNetworking ? cities() : listedCities(spec),
     catalog: spec.catalog,
     limits: sizeLimits(spec.template),
+    containerResources: spec.featureGates.ContainerResources,
     networking: isNetworking,
   });
   const isCut = faults.length === MAX_FAULTS;

@@ -420,3 +420,22 @@ const WORDS = [
   'Unsupported value: supported values: "ext4"',
   'Unsupported value: supported values: "pd-standard"',
 ];
+
+describe("rule 38 behind the gate ContainerResources", () => {
+  const limits = { cpu: "500m", memory: "1Gi" };
+  it.each<[string, object, ...string[]]>([
+    ["limits for both", { limits }],
+    ["limits, and requests of the same", { limits, requests: { cpu: "0.5" } }],
+    ["nothing", { limits: {} }],
+    ["a limit of 0", { limits: { ...limits, cpu: "0" } }, "Invalid C.resources.limits[cpu]"],
+    ["a limit below 0", { limits: { ...limits, memory: -1 } }, "Invalid C.resources.limits[memory]"],
+    ["one without the other", { limits: { memory: "1Gi" } }, "Required C.resources.limits[cpu]"],
+    ["requests that are less", { limits, requests: { cpu: "1m" } }, "Invalid C.resources.requests[cpu]"],
+    ["GPUs", { limits: { ...limits, "nvidia.com/gpu": 1 } }, "Forbidden C.resources.limits[nvidia.com/gpu]"],
+    ["texts", { limits: "1", requests: [] }],
+  ])("A5 %s", (_, resources, ...faults) => {
+    const object = changed(sandboxWorkload, { "C/resources": resources });
+    expect(faultsOf(object, { containerResources: true })).toEqual(faults.map(named));
+    expect(faultsOf(object)).toEqual([named("Forbidden C.resources")]);
+  });
+});

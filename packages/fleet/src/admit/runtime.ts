@@ -4,16 +4,20 @@ import { imageOf, populatorOf } from "./disk.ts";
 import type { Faults } from "./fault.ts";
 import type { Field } from "./field.ts";
 import { nameFaults, portName } from "./names.ts";
+import { resourceFaults } from "./resources.ts";
 
 export type Volumes = ReadonlyMap<string, Field>;
 
 export interface RuntimeContext {
   readonly catalog: Catalog;
+  /** Gate `ContainerResources` of the Fleet. Default false. */
+  readonly containerResources?: boolean | undefined;
   /** By name. */
   readonly volumes: Volumes;
 }
 
-export function* runtimeFaults(runtime: Field, { catalog, volumes }: RuntimeContext): Faults {
+export function* runtimeFaults(runtime: Field, context: RuntimeContext): Faults {
+  const { catalog, volumes } = context;
   const resources = runtime.get("resources");
   const type = resources.get("instanceType");
   if (!Object.hasOwn(catalog, type.text))
@@ -21,7 +25,7 @@ export function* runtimeFaults(runtime: Field, { catalog, volumes }: RuntimeCont
   const requests = resources.get("requests");
   if (requests.isSet) yield requests.forbidden("not implemented");
   const [sandbox, machine] = [runtime.get("sandbox"), runtime.get("virtualMachine")];
-  if (sandbox.isSet) yield* sandboxFaults(sandbox, volumes);
+  if (sandbox.isSet) yield* sandboxFaults(sandbox, context);
   if (!machine.isSet) {
     if (!sandbox.isSet) yield runtime.required("must specify a runtime");
   } else if (sandbox.isSet) yield machine.forbidden("may not specify more than 1 runtime");
@@ -39,14 +43,16 @@ function* users(runtime: Field): Generator<Field, void, undefined> {
   yield runtime.get("virtualMachine");
 }
 
-function* sandboxFaults(sandbox: Field, volumes: Volumes): Faults {
+function* sandboxFaults(sandbox: Field, { volumes, containerResources }: RuntimeContext): Faults {
   const containers = sandbox.get("containers");
   if (containers.size === 0) yield containers.required();
   const names = new Set<string>();
   for (const container of containers.items()) {
     yield* nameFaults(container.get("name"), names);
     if (container.get("image").text === "") yield container.get("image").required();
-    if (container.get("resources").isSet) yield container.get("resources").forbidden("not implemented");
+    const resources = container.get("resources");
+    if (containerResources) yield* resourceFaults(resources);
+    else if (resources.isSet) yield resources.forbidden("not implemented");
     yield* attachmentFaults(container.get("volumeAttachments"), volumes);
     yield* portFaults(container.get("ports"));
   }

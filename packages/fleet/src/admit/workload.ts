@@ -24,6 +24,8 @@ export interface WorkloadInput {
   readonly cities: readonly string[] | undefined;
   readonly catalog: Catalog;
   readonly limits: SizeLimits;
+  /** Gate `ContainerResources` of the Fleet. Default false. */
+  readonly containerResources?: boolean;
   /** Is there a networking service that says which networks a user may use? */
   readonly networking: boolean;
 }
@@ -49,7 +51,7 @@ export function validateWorkload(input: WorkloadInput): WorkloadResult {
 }
 
 function* workloadFaults(workload: Field, old: Field, input: WorkloadInput): Faults {
-  const { namespace, cities, catalog, limits } = input;
+  const { namespace, cities, catalog, limits, containerResources } = input;
   const name = workload.get("metadata").get("name");
   const [spec, template] = [workload.get("spec"), workload.get("spec").get("template")];
   const [runtime, volumes] = [template.get("spec").get("runtime"), template.get("spec").get("volumes")];
@@ -57,7 +59,7 @@ function* workloadFaults(workload: Field, old: Field, input: WorkloadInput): Fau
   yield* sshKeyFaults(template);
   yield* volumeFaults(volumes, attachedNames(runtime));
   const byName = new Map(volumes.items().map((it) => [it.get("name").text, it]));
-  yield* runtimeFaults(runtime, { catalog, volumes: byName });
+  yield* runtimeFaults(runtime, { catalog, containerResources, volumes: byName });
   yield* interfaceFaults(template.get("spec").get("networkInterfaces"), namespace);
   if (input.networking) yield* boundNetworkFaults(workload, old, namespace);
   const problem = name.text === "" ? undefined : dnsLabel(name.text);

@@ -3,6 +3,7 @@ import type { Finding } from "@berth/host";
 import { finalizers, instanceName } from "../api/keys.ts";
 import type { DeploymentStatus, Instance, WorkloadDeployment } from "../api/workload.ts";
 import { buildInstance, desiredCount, ordinalStart } from "./build.ts";
+import type { Verdict } from "./conditions.ts";
 import { type Action, decideActions } from "./control.ts";
 import { deploymentStatus, type NetworkStep } from "./status.ts";
 import { isCurrent, templateHash } from "./template-hash.ts";
@@ -21,6 +22,8 @@ export interface DeploymentView {
   readonly rollHold?: (() => string | undefined) | undefined;
   /** Why the API server refused the last creation or deletion. It counts while Berth still wants that. */
   readonly refusal?: { readonly instance: string; readonly message: string } | undefined;
+  /** See `templateVerdict`. */
+  readonly leftOut?: Verdict | undefined;
   /** Wall clock, ms. */
   readonly nowMs: number;
 }

@@ -223,6 +223,13 @@ describe("a status that is there", () => {
     expect(next.location).toEqual(LOCATION);
   });
 
+  it("has TemplateApplied only while keys of the template are left out", () => {
+    const leftOut = { status: "False", reason: "KeysLeftOut", message: "a/b" } as const;
+    const status = statusOf([ready(0)], { leftOut });
+    expect(verdict(status, "TemplateApplied")).toBe("False/KeysLeftOut a/b");
+    expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "TemplateApplied")).toBe("");
+  });
+
   it("H24 has Progressing only while a roll is held", () => {
     const status = statusOf([ready(0)], { hold: "503" });
     expect(verdict(status, "Progressing")).toMatch(/^False\/RollPaused .* no new one would be granted: 503$/);

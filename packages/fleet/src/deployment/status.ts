@@ -29,6 +29,8 @@ export interface StatusView {
   readonly hold?: string | undefined;
   /** Why the API server refused the last creation or deletion of an Instance. */
   readonly refusal?: string | undefined;
+  /** What of the template does not reach the Pods. */
+  readonly leftOut?: Verdict | undefined;
   readonly nowMs: number;
 }
 
@@ -56,6 +58,7 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
       Available: availability(view, ready),
       ReplicasReady: replicasReady(view, ready),
       ...(hold !== "" && { Progressing: hold === undefined ? undefined : paused(hold) }),
+      TemplateApplied: view.leftOut,
     },
     generation: observedGeneration,
     nowMs,

@@ -62,6 +62,12 @@ describe("R13 the size of a claim", () => {
       [1, 1000, 2048],
     ],
     ["is that of the catalog, if a limit is below 0", limited({ cpu: "-1", memory: "1Gi" }), [1, 1000, 2048]],
+    ["is that of the catalog, if a limit is 0", limited({ cpu: "0", memory: "1Gi" }), [1, 1000, 2048]],
+    [
+      "is that of the catalog, if the requests are 0",
+      typed("datumcloud/d1-standard-2", { cpu: "0", memory: "0" }),
+      [1, 1000, 2048],
+    ],
     [
       "is that of the requests, before the catalog",
       typed("datumcloud/d1-standard-2", { cpu: "3", memory: "3Gi" }),

@@ -1,10 +1,8 @@
 /** The ResourceClaim of an Instance: what Berth asks the quota service for, and whose a claim is. */
-import { parseQuantity } from "@berth/runtime";
 import { annotations, claimName, DEFAULT_CELL, instanceOfClaim, labels } from "../api/keys.ts";
 import { type ResourceClaim, requestTypes } from "../api/quota.ts";
-import type { InstanceSpec, Quantity } from "../api/workload.ts";
 import { isOwnHash } from "../deployment/template-hash.ts";
-import type { Catalog, InstanceType } from "../fleet/document.ts";
+import { sizeOf } from "./size.ts";
 import type { InstanceView } from "./view.ts";
 
 const PROJECT = { apiGroup: "resourcemanager.miloapis.com", kind: "Project" } as const;
@@ -16,7 +14,7 @@ export function claimFor(
 ): ResourceClaim {
   const { name = "", namespace = "", uid = "" } = instance.metadata ?? {};
   const project = { ...PROJECT, name: projectName };
-  const size = sizeOf(instance.spec, rules.catalog);
+  const { total } = sizeOf(instance.spec, rules.catalog);
   return {
     metadata: {
       name: claimName(name),
@@ -31,11 +29,11 @@ export function claimFor(
       resourceRef: project,
       requests: [
         { resourceType: requestTypes.instances, amount: 1 },
-        ...(size === undefined
+        ...(total === undefined
           ? []
           : [
-              { resourceType: requestTypes.vcpus, amount: size.millicores },
-              { resourceType: requestTypes.memory, amount: size.mebibytes },
+              { resourceType: requestTypes.vcpus, amount: total.millicores },
+              { resourceType: requestTypes.memory, amount: total.mebibytes },
             ]),
       ],
     },
@@ -117,33 +115,4 @@ export function isClaimOfAnother(
   const uid = own?.[labels.instanceUid];
   const isOurs = own?.[labels.sourceCluster] === at.source && own[labels.instanceNamespace] === at.namespace;
   return isOurs && uid !== undefined && uid !== at.uid;
-}
-
-/** First of: the sum of the limits, if every container has both; the requests; the catalog. */
-function sizeOf(spec: InstanceSpec | undefined, catalog: Catalog): InstanceType | undefined {
-  const { sandbox, resources } = spec?.runtime ?? {};
-  const limits = (sandbox?.containers ?? []).map((container) => sizeIn(container.resources?.limits));
-  if (limits.length > 0 && limits.every((size) => size !== undefined))
-    return {
-      millicores: limits.reduce((sum, { millicores }) => sum + millicores, 0),
-      mebibytes: limits.reduce((sum, { mebibytes }) => sum + mebibytes, 0),
-    };
-  const type = resources?.instanceType ?? "";
-  return sizeIn(resources?.requests) ?? (Object.hasOwn(catalog, type) ? catalog[type] : undefined);
-}
-
-/** `undefined` unless both `cpu` and `memory` are quantities, and not below 0. */
-function sizeIn(list: Readonly<Record<string, Quantity>> | undefined): InstanceType | undefined {
-  const millicores = amountOf(list?.["cpu"], NANO / 1000n);
-  const mebibytes = amountOf(list?.["memory"], NANO * 2n ** 20n);
-  return millicores === undefined || mebibytes === undefined ? undefined : { millicores, mebibytes };
-}
-
-/** `parseQuantity` counts in these. */
-const NANO = 1_000_000_000n;
-
-/** Rounded up to whole units of `per`. */
-function amountOf(quantity: Quantity | undefined, per: bigint): number | undefined {
-  const nano = quantity === undefined ? undefined : parseQuantity(String(quantity));
-  return nano === undefined || nano < 0n ? undefined : Number((nano + per - 1n) / per);
 }

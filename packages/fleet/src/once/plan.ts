@@ -74,6 +74,7 @@ export async function planWorkload(
     cities: knownCities(facts),
     catalog: facts.spec.catalog,
     limits: sizeLimits(facts.spec.template),
+    containerResources: facts.spec.featureGates.ContainerResources,
     networking: typeof facts.networks === "object",
   });
   if (faults.length > 0)

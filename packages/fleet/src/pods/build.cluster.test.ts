@@ -11,6 +11,10 @@ const namespace = "fleet-build";
 const app: SandboxContainer = { name: "app", image: "registry.test/app:1" };
 const limits = { cpu: "250m", memory: "64Mi" };
 const size = { cpu: "1", memory: "2Gi" };
+const storage = (limit: string, amounts = {}) => ({
+  limits: { ...amounts, "ephemeral-storage": limit },
+  requests: { ...amounts, "ephemeral-storage": "0" },
+});
 
 let client: KubeClient;
 
@@ -46,9 +50,7 @@ it("takes one container with the whole size, variables, ports and volumes", asyn
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     volumes,
-    containers: [
-      { resources: { requests: size, limits: size }, ports: [{ containerPort: 8080, protocol: "TCP" }] },
-    ],
+    containers: [{ resources: storage("10Gi", size), ports: [{ containerPort: 8080, protocol: "TCP" }] }],
   });
   expect(status?.qosClass).toBe("Guaranteed");
 });
@@ -56,14 +58,14 @@ it("takes one container with the whole size, variables, ports and volumes", asyn
 it("takes several containers that share the size", async () => {
   const { spec, status } = await stored([app, { ...app, name: "sidecar", resources: { limits } }]);
   expect(spec?.resources).toEqual({ requests: size, limits: size });
-  expect(spec?.containers.map(({ resources }) => resources)).toEqual([{}, { limits, requests: limits }]);
+  expect(spec?.containers.map(({ resources }) => resources)).toEqual([
+    storage(String(5 * 2 ** 30)),
+    storage(String(5 * 2 ** 30), limits),
+  ]);
   expect(status?.qosClass).toBe("Guaranteed");
 });
 
 it("takes containers with limits of their own", async () => {
   const { spec } = await stored([{ ...app, resources: { limits } }]);
-  expect([spec?.resources, spec?.containers[0]?.resources]).toEqual([
-    undefined,
-    { limits, requests: limits },
-  ]);
+  expect([spec?.resources, spec?.containers[0]?.resources]).toEqual([undefined, storage("10Gi", limits)]);
 });

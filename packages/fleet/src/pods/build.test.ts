@@ -21,18 +21,17 @@ const built = (instance: Instance) => {
 };
 const size = { cpu: "1000m", memory: "2048Mi" };
 const whole = { requests: size, limits: size };
+/** Of one container. Nothing is set aside: a node would have room for few Pods. */
+const sized = (amounts: object, storage = "10Gi") => ({
+  requests: { ...amounts, "ephemeral-storage": "0" },
+  limits: { ...amounts, "ephemeral-storage": storage },
+});
+const capabilities = {
+  drop: ["ALL"],
+  add: ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"],
+};
 
 describe("the pod of an Instance", () => {
-  it("has none of the keys by which the operator of the cell asks Berth", () => {
-    const { metadata, ...rest } = anInstance();
-    const keys = { team: "shop", "berth.dev/tolerate-startup-gates": "true" };
-    const given = { ...rest, metadata: { ...metadata, labels: keys, annotations: keys } };
-    expect(built(given)).toMatchObject({
-      metadata: { labels: { team: "shop" }, annotations: { team: "shop" } },
-    });
-    expect(JSON.stringify(built(given))).not.toContain("berth.dev/");
-  });
-
   it("has its name, labels, annotations, owner and size, and no rights in the cell", () => {
     expect(built(anInstance())).toEqual({
       apiVersion: "v1",
@@ -58,9 +57,41 @@ describe("the pod of an Instance", () => {
         automountServiceAccountToken: false,
         enableServiceLinks: false,
         securityContext: { seccompProfile: { type: "RuntimeDefault" } },
-        containers: [{ name: "app", image: "registry.test/app:1", resources: whole }],
+        containers: [
+          {
+            name: "app",
+            image: "registry.test/app:1",
+            resources: sized(size),
+            securityContext: { allowPrivilegeEscalation: false, capabilities },
+          },
+        ],
       },
     });
+  });
+
+  it("has the capabilities and the storage that the Fleet says", () => {
+    const pods = { ...RULES.pods, capabilities: [], ephemeralStorage: "3Gi" };
+    const made = buildPod(running([container("a"), container("b")]), { ...RULES, pods });
+    const storage = sized({}, String(1.5 * 2 ** 30));
+    const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };
+    expect(made).toMatchObject({
+      pod: {
+        spec: { containers: ["a", "b"].map((name) => ({ name, resources: storage, securityContext })) },
+      },
+    });
+  });
+
+  it("has of its labels and annotations those that the Fleet lets through", () => {
+    const { metadata, ...rest } = anInstance();
+    const keys = { team: "shop", "app.kubernetes.io/name": "web", "sidecar.istio.io/inject": "true" };
+    const given = { ...rest, metadata: { ...metadata, labels: keys, annotations: keys } };
+    const kept = { team: "shop", "app.kubernetes.io/name": "web" };
+    const made = built(given);
+    expect(typeof made === "string" ? made : made.metadata).toMatchObject({
+      labels: kept,
+      annotations: kept,
+    });
+    expect(JSON.stringify(made)).not.toContain("istio");
   });
 
   it("has the variables, ports, mounts, volumes and pull secrets of its sandbox", () => {
@@ -102,20 +133,27 @@ describe("the pod of an Instance", () => {
 
 describe("the size of a pod", () => {
   const limits = { cpu: "250m", memory: "64Mi" };
+  const half = String(5 * 2 ** 30);
   it.each<[string, readonly SandboxContainer[], unknown, readonly unknown[]]>([
-    ["is the only container's", [container("a")], undefined, [whole]],
-    ["is shared by several containers", [container("a"), container("b")], whole, [undefined, undefined]],
+    ["is the only container's", [container("a")], undefined, [sized(size)]],
+    ["is shared by several", [container("a"), container("b")], whole, [sized({}, half), sized({}, half)]],
     [
       "is that of limits, where each container has both",
-      [container("a", { resources: { limits } })],
+      [container("a", { resources: { limits } }), container("b", { resources: { limits } })],
       undefined,
-      [{ limits }],
+      [sized(limits, half), sized(limits, half)],
     ],
     [
       "is that of the type, where one container has limits",
-      [container("a", { resources: { limits } }), container("b", { resources: { limits: { cpu: "1" } } })],
+      [container("a", { resources: { limits, requests: limits } }), container("b")],
       whole,
-      [{ limits }, { limits: { cpu: "1" } }],
+      [sized(limits, half), sized({}, half)],
+    ],
+    [
+      "is in whole units, as the claim has it",
+      [container("a", { resources: { limits: { cpu: "0.0001", memory: "1M" } } })],
+      undefined,
+      [sized({ cpu: "1m", memory: "1Mi" })],
     ],
   ])("%s", (_, containers, ofPod, ofContainers) => {
     const pod = built(running(containers));
@@ -154,6 +192,11 @@ describe("an Instance that pods cannot run", () => {
       "a type that the catalog does not have",
       running([container("app")], {}, "constructor"),
       "The catalog of this cell has no instance type constructor. Choose another type.",
+    ],
+    [
+      "a limit of 0",
+      running([container("app", { resources: { limits: { cpu: "0", memory: "1Gi" } } })]),
+      'spec.runtime.sandbox.containers[0].resources.limits[cpu]: Invalid value: "0": must be a quantity above 0, and at most 1P',
     ],
   ])("has a fault: %s", (_, instance, fault) => {
     expect(buildPod(instance, RULES)).toEqual({ fault });

@@ -5,37 +5,32 @@ import {
   type Pod,
   type PodSpec,
   type ResourceRequirements,
+  type SecurityContext,
   type Volume,
 } from "@berth/kube";
-import {
-  type Instance,
-  type InstanceRuntime,
-  type InstanceSpec,
-  instances,
-  type SandboxContainer,
-} from "../api/workload.ts";
-import type { Catalog, InstanceRules } from "../fleet/document.ts";
+import { parseQuantity } from "@berth/runtime";
+import { type Instance, type InstanceSpec, instances, type SandboxContainer } from "../api/workload.ts";
+import type { InstanceRules, InstanceType } from "../fleet/document.ts";
+import { type Size, sizeOf } from "../instance/size.ts";
+import { sortKeys } from "./keys.ts";
 
 /** `fault`: why a Pod cannot run this Instance, as a sentence for the user. */
 export type BuiltPod = { readonly pod: Pod } | { readonly fault: string };
 
 /**
- * The Pod has the name, namespace, labels and annotations of its Instance, which is its controlling owner.
- *
- * Resources: where every container has limits for CPU and memory, those hold. Otherwise the Pod gets the size of its
- * instance type, as requests and as limits. One container gets all of it. Several containers share it, through the
- * resources of the Pod as a whole (`spec.resources`, on by default since Kubernetes 1.34). An older API server drops
- * this field, so such Pods would run without limits there.
+ * The Pod has the name and namespace of its Instance, which is its controlling owner, and of its labels and annotations
+ * those that the Fleet lets through. It gets what the claim asks for (see `sizeOf`), as requests and as limits.
  */
-export function buildPod(instance: Instance, { catalog }: InstanceRules): BuiltPod {
+export function buildPod(instance: Instance, rules: InstanceRules): BuiltPod {
   const { metadata = {}, spec } = instance;
   const sandbox = spec?.runtime.sandbox;
   if (spec === undefined || sandbox === undefined)
     return { fault: "The provider pods runs sandboxes only. A virtual machine needs an external provider." };
   const fault = faultOf(spec, sandbox.containers);
   if (fault !== undefined) return { fault };
-  const resources = resourcesOf(spec.runtime, sandbox.containers, catalog);
-  if ("fault" in resources) return resources;
+  const size = sizeOf(spec, rules.catalog);
+  if (size.fault !== undefined) return { fault: size.fault };
+  const { ofContainers, ofPod } = resourcesOf(size, rules);
   const { name = "", namespace = "", uid = "", labels, annotations } = metadata;
   const { kind } = instances;
   const owner = { apiVersion: apiVersionOf(instances), kind, name, uid };
@@ -46,25 +41,24 @@ export function buildPod(instance: Instance, { catalog }: InstanceRules): BuiltP
       metadata: {
         name,
         namespace,
-        ...(labels && { labels: withoutBerth(labels) }),
-        ...(annotations && { annotations: withoutBerth(annotations) }),
+        ...(labels && { labels: sortKeys(labels, rules).kept }),
+        ...(annotations && { annotations: sortKeys(annotations, rules).kept }),
         ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
       },
       spec: {
         ...isolation,
         restartPolicy: "Always",
         ...(sandbox.imagePullSecrets && { imagePullSecrets: sandbox.imagePullSecrets }),
-        containers: sandbox.containers.map((one) => containerOf(one, resources.ofContainer)),
-        ...resources.ofPod,
+        containers: sandbox.containers.map((one, at) => ({
+          ...containerOf(one),
+          resources: ofContainers[at] ?? {},
+          securityContext: confinedTo(rules),
+        })),
+        ...ofPod,
         ...(spec.volumes && { volumes: spec.volumes.map(volumeOf) }),
       },
     },
   };
-}
-
-/** A tenant wrote the template: it may not ask Berth for what the operator of the cell decides, such as tolerations. */
-function withoutBerth(keys: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(keys).filter(([key]) => !key.startsWith("berth.dev/")));
 }
 
 /**
@@ -76,6 +70,14 @@ const isolation: Partial<PodSpec> = {
   enableServiceLinks: false,
   securityContext: { seccompProfile: { type: "RuntimeDefault" } },
 };
+
+/** Images that start as root go on working with the capabilities that the Fleet lists. */
+function confinedTo({ pods: { capabilities } }: InstanceRules): SecurityContext {
+  return {
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"], ...(capabilities.length > 0 && { add: capabilities }) },
+  };
+}
 
 function faultOf(
   { volumes = [] }: InstanceSpec,
@@ -90,10 +92,7 @@ function faultOf(
   return undefined;
 }
 
-function containerOf(
-  { name, image, env, ports, volumeAttachments, resources }: SandboxContainer,
-  whole: ResourceRequirements | undefined,
-): Container {
+function containerOf({ name, image, env, ports, volumeAttachments }: SandboxContainer): Container {
   return {
     name,
     image,
@@ -108,7 +107,6 @@ function containerOf(
     ...(volumeAttachments && {
       volumeMounts: volumeAttachments.map((it) => ({ name: it.name, mountPath: it.mountPath ?? "" })),
     }),
-    ...((whole ?? resources) && { resources: whole ?? resources }),
   };
 }
 
@@ -116,21 +114,42 @@ function volumeOf({ name, configMap, secret }: NonNullable<InstanceSpec["volumes
   return { name, ...(configMap && { configMap }), ...(secret && { secret }) };
 }
 
+/**
+ * What each container gets, and the Pod as a whole. Several containers share a size that is not theirs through
+ * `spec.resources`. An API server before 1.34 drops this field: the confinement policy refuses such Pods there.
+ */
+function resourcesOf({ total, containers }: Size, { pods }: InstanceRules): Sized {
+  const [isAlone, isShared] = [containers.length === 1, containers.some((own) => own === undefined)];
+  const storage = isAlone ? pods.ephemeralStorage : shareOf(pods.ephemeralStorage, containers.length);
+  return {
+    ofContainers: containers.map((own): ResourceRequirements => {
+      const amounts = amountsOf(own ?? (isAlone ? total : undefined));
+      return {
+        limits: { ...amounts, [STORAGE]: storage },
+        // The limit alone would set it aside: few Pods would have room on a node.
+        requests: { ...amounts, [STORAGE]: "0" },
+      };
+    }),
+    ...(isShared &&
+      !isAlone && { ofPod: { resources: { requests: amountsOf(total), limits: amountsOf(total) } } }),
+  };
+}
+
+const STORAGE = "ephemeral-storage";
+
 interface Sized {
-  readonly ofContainer?: ResourceRequirements;
+  readonly ofContainers: readonly ResourceRequirements[];
   readonly ofPod?: Pick<PodSpec, "resources">;
 }
 
-function resourcesOf(
-  { resources: { instanceType } }: InstanceRuntime,
-  containers: readonly SandboxContainer[],
-  catalog: Catalog,
-): Sized | { readonly fault: string } {
-  if (containers.every(({ resources }) => resources?.limits?.cpu && resources.limits.memory)) return {};
-  const size = Object.hasOwn(catalog, instanceType) ? catalog[instanceType] : undefined;
-  if (size === undefined)
-    return { fault: `The catalog of this cell has no instance type ${instanceType}. Choose another type.` };
-  const amounts = { cpu: `${size.millicores}m`, memory: `${size.mebibytes}Mi` };
-  const whole = { requests: amounts, limits: amounts };
-  return containers.length === 1 ? { ofContainer: whole } : { ofPod: { resources: whole } };
+function amountsOf(size: InstanceType | undefined): Readonly<Record<string, string>> {
+  return size === undefined ? {} : { cpu: `${size.millicores}m`, memory: `${size.mebibytes}Mi` };
 }
+
+/** In bytes. Nothing limits the ephemeral storage of a Pod as a whole. */
+function shareOf(quantity: string, among: number): string {
+  return String((parseQuantity(quantity) ?? 0n) / NANO / BigInt(among));
+}
+
+/** `parseQuantity` counts in these. */
+const NANO = 1_000_000_000n;

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance } from "../api/workload.ts";
+import type { InstanceRules } from "../fleet/document.ts";
 import { RULES } from "../fleet/testing/rules.ts";
 import { decidePod, type PodDecision, type PodView } from "./decide.ts";
 import { anInstance, CREATED, createdMs, podOf } from "./testing/instances.ts";
@@ -122,6 +123,16 @@ describe("the pod of an Instance", () => {
     ],
   ])("%s", (_, pod, change, expected) => {
     expect(summary(decide(pod, change))).toBe(expected);
+  });
+
+  it("stays as it is when the Fleet says something else about Pods, its size and its keys included", () => {
+    const rules: InstanceRules = {
+      catalog: {},
+      template: { ...RULES.template, keys: [] },
+      pods: { ...RULES.pods, capabilities: ["SYS_ADMIN"], ephemeralStorage: "1Mi" },
+    };
+    expect(decide(there(ready), { rules })).toEqual(decide(there(ready)));
+    expect(decide(there(ready), { rules }).pod).toBeUndefined();
   });
 
   it("reports the hash of the template, and its address while it runs", () => {

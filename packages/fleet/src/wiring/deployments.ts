@@ -20,6 +20,7 @@ import type { FleetSpec } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
 import type { Creation } from "../network/addresses.ts";
 import type { NetworkDecision } from "../network/decide.ts";
+import { templateVerdict } from "../pods/keys.ts";
 import { by, type Caches, noteWrite } from "./caches.ts";
 import { creationOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
@@ -91,6 +92,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
         hasQuota: spec.quota !== undefined,
         rollHold: () => quota.hold(namespace),
         ...(refusal !== undefined && { refusal }),
+        leftOut: spec.provider === "pods" ? templateVerdict(deployment, spec) : undefined,
         nowMs: clock.now(),
       });
       const intents = toIntents(deployment, decision, found.create);
