@@ -2,7 +2,6 @@
  * Limits the fields of pods, DaemonSets, Deployments and Nodes that Berth's account may write. RBAC cannot limit
  * fields: an account that may patch a pod may also change its image.
  */
-import { instances } from "@berth/fleet";
 import type { Container, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "@berth/kube";
 import {
   ARCHITECTURE_CONDITION,
@@ -11,6 +10,8 @@ import {
   type OwnerHold,
   type WorkerPoolConfig,
 } from "@berth/placement";
+import { BEFORE, CONTAINER_DEFAULTS, field, list, literal, NOW } from "./cel.ts";
+import { type InstanceConfinement, IS_OF_INSTANCE, instanceConfinement } from "./instance-confinement.ts";
 
 export interface ConfinementOptions {
   /** Metadata of both objects. */
@@ -21,26 +22,12 @@ export interface ConfinementOptions {
   readonly holds: readonly OwnerHold[];
   /** The worker pools for which Berth creates Deployments. Absent: none. */
   readonly pools?: WorkerPoolConfig | undefined;
-  /** Berth runs Instances as pods. Default false. */
-  readonly runsInstances?: boolean;
+  /** Which Pods of Instances Berth may create. Absent: none. */
+  readonly instances?: InstanceConfinement | undefined;
 }
-
-/** The object after and before the request. A creation (see `isPool`) and a deletion (see owners) have only one. */
-const NOW = "variables.now";
-const BEFORE = "variables.before";
 
 /** Fields that the API server fills in. */
 const POD_DEFAULTS = ["restartPolicy", "terminationGracePeriodSeconds", "dnsPolicy", "schedulerName"];
-const CONTAINER_DEFAULTS = ["imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"];
-
-/** JSON is valid CEL, except that the values of a CEL map have one type: hence `dyn`. */
-function literal(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  const entries = Object.entries(value).map(([key, it]) => `${literal(key)}: dyn(${literal(it)})`);
-  return `{${entries.join(", ")}}`;
-}
-const field = (of: string, path: string): string => `${of}.?${path.replaceAll(".", ".?")}`;
 
 /** CEL: both maps have the same fields, except where `free` holds for the key `k`. Also covers future fields. */
 function sameMaps(now: string, before: string, free: string): string {
@@ -55,7 +42,6 @@ function same(path: string, free: string | readonly string[]): string {
   return sameMaps(now, before, typeof free === "string" ? free : `k in ${literal(free)}`);
 }
 
-const list = (of: string, path: string): string => `${field(of, path)}.orValue([])`;
 const only = (resource: string, ...all: readonly string[]): string =>
   `request.resource.resource != "${resource}" || ${all.join(" && ")}`;
 
@@ -72,7 +58,7 @@ export function confinement({
   username,
   holds,
   pools,
-  runsInstances = false,
+  instances,
 }: ConfinementOptions): [ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding] {
   const { name = "" } = metadata;
   const apiVersion = "admissionregistration.k8s.io/v1";
@@ -125,12 +111,15 @@ export function confinement({
             expression: `request.operation == "CREATE" ? dyn({}) : ${field("dyn(oldObject)", TEMPLATE)}.orValue({})`,
           },
           { name: "isPool", expression: isPool(pools) },
-          { name: "isInstance", expression: runsInstances ? isInstance() : "false" },
+          { name: "isInstance", expression: instances === undefined ? "false" : IS_OF_INSTANCE },
         ],
         validations: [
           validate(
             "make this",
             'request.operation != "CREATE" || variables.isPool || variables.isInstance || request.?subResource.orValue("") == "eviction"',
+          ),
+          ...(instances === undefined ? [] : instanceConfinement(instances)).map(({ message, expression }) =>
+            validate(message, `request.operation != "CREATE" || !variables.isInstance || ${expression}`),
           ),
           validate(
             "delete an object that belongs to no owner that it holds",
@@ -187,27 +176,6 @@ export function confinement({
       spec: { policyName: name, validationActions: ["Deny"] },
     },
   ];
-}
-
-/**
- * CEL: is it the pod of an Instance, without rights on its node, and with no account but that of its namespace? Other
- * admission may have added containers to it, so the policy does not compare whole pods.
- */
-function isInstance(): string {
-  const { group, kind } = instances;
-  const all = (what: string, holds: string): string => `${list(NOW, `spec.${what}`)}.all(c, ${holds})`;
-  // Sidecars of service meshes need these two.
-  const unprivileged =
-    '!c.?securityContext.?privileged.orValue(false) && c.?securityContext.?capabilities.?add.orValue([]).all(it, it in ["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE"])';
-  return [
-    'request.resource.resource == "pods"',
-    `${list(NOW, "metadata.ownerReferences")}.exists(o, o.apiVersion.startsWith("${group}/") && o.kind == "${kind}" && o.?controller.orValue(false))`,
-    ...["hostNetwork", "hostPID", "hostIPC"].map((it) => `!${field(NOW, `spec.${it}`)}.orValue(false)`),
-    `${field(NOW, "spec.serviceAccountName")}.orValue("default") == "default"`,
-    all("containers", unprivileged),
-    all("initContainers", unprivileged),
-    all("volumes", "!has(c.hostPath)"),
-  ].join(" && ");
 }
 
 /** CEL: is it the Deployment of an allowed pool? Its pods may contain only what pools need, or what they had before. */

@@ -1,4 +1,5 @@
 import { fleetKind } from "@berth/fleet";
+import type { Documents } from "@berth/host";
 import type {
   ClusterRole,
   ClusterRoleBinding,
@@ -11,8 +12,15 @@ import type {
   Service,
   ServiceAccount,
 } from "@berth/kube";
-import { holdsOf, type OwnerHold, originalFootprint, workerPoolsKind } from "@berth/placement";
+import {
+  architecturePolicyKind,
+  holdsOf,
+  type OwnerHold,
+  originalFootprint,
+  workerPoolsKind,
+} from "@berth/placement";
 import { confinement } from "./confinement.ts";
+import type { InstanceConfinement } from "./instance-confinement.ts";
 import { deployment, filesConfigMap, mountsOf, type Own, type PodOptions } from "./manifests-pod.ts";
 import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
 import { webhookNetworkPolicy } from "./network-policy.ts";
@@ -97,7 +105,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
           username: `system:serviceaccount:${namespace}:${subject.name}`,
           holds: [...(given === undefined ? [] : holdsOf(given)), ...(hasPools ? [poolHold] : [])],
           pools,
-          runsInstances: given?.specOf(fleetKind)?.provider === "pods",
+          instances: instancesOf(given, namespace),
         })),
     ...clusterRoles(name, rights).flatMap(({ suffix, rules }) =>
       clusterWide(suffix === "" ? name : `${name}-${suffix}`, rules),
@@ -109,6 +117,14 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   const closed = apiServerCidrs.length > 0 ? [webhookNetworkPolicy(own, apiServerCidrs)] : [];
   const spread = options.replicas > 1 ? [disruptionBudget(own)] : [];
   return [...access, ...files, webhookService(own), ...closed, ...spread, deployment(options, own)];
+}
+
+/** What confines the Pods of Instances. `undefined`: Berth makes none. */
+function instancesOf(given: Documents | undefined, namespace: string): InstanceConfinement | undefined {
+  const fleet = given?.specOf(fleetKind);
+  const policies = given?.documentsOf(architecturePolicyKind) ?? [];
+  const taintKeys = policies.flatMap(({ spec: { taint } }) => taint?.key ?? []);
+  return fleet?.provider === "pods" ? { fleet, namespace, taintKeys } : undefined;
 }
 
 /** Limits a drain to one pod at a time, so that the webhook answers and another replica can lead. */

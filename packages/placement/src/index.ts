@@ -24,6 +24,7 @@ export {
   removalLimit,
 } from "./node/breaker.ts";
 export * from "./node/capability.ts";
+export { selectorCel } from "./node/cel.ts";
 export type { Change } from "./node/change.ts";
 export { type CleanInput, planClean, type Unrecorded } from "./node/clean.ts";
 export * from "./node/clean-once.ts";

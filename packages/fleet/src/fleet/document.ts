@@ -63,6 +63,12 @@ export interface PodSettings {
     readonly images: readonly string[];
     /** Names of volumes. */
     readonly volumes: readonly string[];
+    /** Audiences of ServiceAccount tokens in these volumes. That of the API server does not belong here. */
+    readonly audiences: readonly string[];
+    /** Labels and annotations with a prefix, as globs. */
+    readonly keys: readonly string[];
+    /** Names of priority classes, such as the default of the cluster. */
+    readonly priorityClasses: readonly string[];
   };
 }
 
@@ -158,7 +164,15 @@ const fields = z
       .strictObject({
         capabilities: texts(CAPABILITIES),
         ephemeralStorage: amount("10Gi"),
-        added: z.strictObject({ images: texts(), volumes: texts() }).prefault({}),
+        added: z
+          .strictObject({
+            images: texts(),
+            volumes: texts(),
+            audiences: texts(),
+            keys: texts(),
+            priorityClasses: texts(),
+          })
+          .prefault({}),
       })
       .prefault({}),
     featureGates: z.strictObject({ ContainerResources: z.boolean().default(false) }).prefault({}),

@@ -1,0 +1,28 @@
+/** Pieces of CEL for the policies that `berth manifests` prints. */
+
+/** The object after and before the request. A creation (see `isPool`) and a deletion (see owners) have only one. */
+export const NOW = "variables.now";
+export const BEFORE = "variables.before";
+
+/** Fields of a container that the API server fills in. */
+export const CONTAINER_DEFAULTS: readonly string[] = [
+  "imagePullPolicy",
+  "terminationMessagePath",
+  "terminationMessagePolicy",
+];
+
+/** JSON is valid CEL, except that the values of a CEL map have one type: hence `dyn`. */
+export function literal(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const entries = Object.entries(value).map(([key, it]) => `${literal(key)}: dyn(${literal(it)})`);
+  return `{${entries.join(", ")}}`;
+}
+
+export function field(of: string, path: string): string {
+  return `${of}.?${path.replaceAll(".", ".?")}`;
+}
+
+export function list(of: string, path: string): string {
+  return `${field(of, path)}.orValue([])`;
+}
