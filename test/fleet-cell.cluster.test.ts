@@ -84,7 +84,7 @@ it("A24 F3 R10 R28 8.7 runs Instances with nothing but its own rights; when the 
   const begin = await cluster.audit.mark();
   const leader = await world.start("--leader-elect");
   await using other = await world.start("--leader-elect");
-  const namespace = await world.namespace("cell");
+  const namespace = await world.namespace("cell", PROJECT);
   const seen = lookAt(client, namespace);
   await using versions = await followVersions(namespace);
   await bring(aDeployment({ namespace, replicas: 2 }));
@@ -170,7 +170,7 @@ it("A24 H11 starts with a quota service that its cluster does not know yet, and 
 it("H2 3.3 its CRDs keep what no webhook guards: replicas below 0, specs, hashes, and gates that are added", async () => {
   world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
   await using _berth = await world.start();
-  const namespace = await world.namespace("guarded");
+  const namespace = await world.namespace("guarded", PROJECT);
   const seen = lookAt(client, namespace);
   const invalid = { failure: { kind: "invalid" } };
   await expect(bring(aDeployment({ namespace, replicas: -1 }))).rejects.toMatchObject(invalid);
@@ -198,7 +198,7 @@ it("A18 R16 makes Instances without a Location, and they start when it comes", a
   await using _hands = await networkHands(client);
   world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
   await using _berth = await world.start();
-  const namespace = await world.namespace("nowhere");
+  const namespace = await world.namespace("nowhere", PROJECT);
   const seen = lookAt(client, namespace);
   await client.create(networks, {
     metadata: { namespace, name: "default" },

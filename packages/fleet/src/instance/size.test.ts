@@ -42,7 +42,7 @@ const resources = fc.option(
   { nil: undefined },
 );
 
-it(`the Pod gets what the claim asks for, or there is none (${run.name})`, run.options, () => {
+it(`S-13 the Pod gets what the claim asks for, or there is none (${run.name})`, run.options, () => {
   const property = fc.property(
     fc.array(resources, { minLength: 1, maxLength: 3 }),
     amounts,
@@ -70,7 +70,7 @@ it(`the Pod gets what the claim asks for, or there is none (${run.name})`, run.o
   fc.assert(property, run.parameters);
 });
 
-describe("nothing runs whose container", () => {
+describe("S-13 nothing runs whose container", () => {
   const limits = { cpu: "1", memory: "1Gi" };
   const at = "spec.runtime.sandbox.containers[1].resources";
   it.each<[string, SandboxContainer["resources"], string]>([

@@ -44,7 +44,7 @@ const HARMLESS = [
   ),
 ];
 
-describe("a key of a template", () => {
+describe("S-13 a key of a template", () => {
   it("reaches the Pod without a prefix, or if the Fleet or the contract lists it", () => {
     const { kept, leftOut } = sortKeys(all([...DANGEROUS, ...HARMLESS]), RULES);
     expect(Object.keys(kept)).toEqual(HARMLESS);
