@@ -4,6 +4,7 @@
  */
 import { BERTH_KEYS, buildPod, CONTRACT_KEYS, type FleetSpec, globPattern, instances } from "@berth/fleet";
 import type { Selector } from "@berth/host";
+import type { Container, PodSpec } from "@berth/kube";
 import { ARCHITECTURE_GATE, selectorCel } from "@berth/placement";
 import { CONTAINER_DEFAULTS, field, list, literal, NOW } from "./cel.ts";
 
@@ -137,7 +138,7 @@ function defaults(of: object): readonly string[] {
 }
 
 /** A Pod that Berth makes, with each field that one can have. */
-function sampleOf(fleet: FleetSpec) {
+function sampleOf(fleet: FleetSpec): { readonly spec: PodSpec; readonly container: Container } {
   const instanceType = "sample";
   const runtime = {
     resources: { instanceType },
@@ -204,17 +205,10 @@ const LIMITS = `${["cpu", "memory"].map((name) => `("${name}" in ${field("c", "r
 const AMOUNTS = `${only(`${field("c", "resources")}.orValue({})`, ["limits", "requests"])} && ${["limits", "requests"].map((of) => only(`${field("c", `resources.${of}`)}.orValue({})`, ["cpu", "memory", "ephemeral-storage"])).join(" && ")}`;
 
 /** Of the container `c`: could Berth have made it? */
-function isLikeOurs({
-  name: _,
-  securityContext,
-  ...made
-}: {
-  readonly name: string;
-  readonly securityContext?: object;
-}) {
+function isLikeOurs(made: Container): string {
   return `(${[
-    only("c", ["name", "securityContext", ...Object.keys(made), ...CONTAINER_DEFAULTS]),
-    `${field("c", "securityContext")}.orValue({}) == ${literal(securityContext ?? {})}`,
+    only("c", [...Object.keys(made), ...CONTAINER_DEFAULTS]),
+    `${field("c", "securityContext")}.orValue({}) == ${literal(made.securityContext)}`,
     PORTS,
     `${list("c", "volumeMounts")}.all(m, ${only("m", ["name", "mountPath", "readOnly"])})`,
     AMOUNTS,

@@ -11,15 +11,14 @@ import { anInstance } from "./testing/views.ts";
 
 const run = seededRun(500, process.env);
 const instanceType = "datumcloud/d1-standard-2";
+const aContainer = (resources: SandboxContainer["resources"], at: number): SandboxContainer => ({
+  name: `c${at}`,
+  image: "i",
+  ...(resources && { resources }),
+});
 const withResources = (...all: readonly SandboxContainer["resources"][]): InstanceRuntime => ({
   resources: { instanceType },
-  sandbox: {
-    containers: all.map((resources, at) => ({
-      name: `c${at}`,
-      image: "i",
-      ...(resources && { resources }),
-    })),
-  },
+  sandbox: { containers: all.map(aContainer) },
 });
 const faultOf = (runtime: InstanceRuntime): string | undefined =>
   sizeOf({ runtime, networkInterfaces: [] }, RULES.catalog).fault;

@@ -49,11 +49,9 @@ export function buildPod(instance: Instance, rules: InstanceRules): BuiltPod {
         ...isolation,
         restartPolicy: "Always",
         ...(sandbox.imagePullSecrets && { imagePullSecrets: sandbox.imagePullSecrets }),
-        containers: sandbox.containers.map((one, at) => ({
-          ...containerOf(one),
-          resources: ofContainers[at] ?? {},
-          securityContext: confinedTo(rules),
-        })),
+        containers: sandbox.containers.map((one, at) =>
+          containerOf(one, { resources: ofContainers[at] ?? {}, securityContext: confinedTo(rules) }),
+        ),
         ...ofPod,
         ...(spec.volumes && { volumes: spec.volumes.map(volumeOf) }),
       },
@@ -92,7 +90,10 @@ function faultOf(
   return undefined;
 }
 
-function containerOf({ name, image, env, ports, volumeAttachments }: SandboxContainer): Container {
+function containerOf(
+  { name, image, env, ports, volumeAttachments }: SandboxContainer,
+  confined: Pick<Container, "resources" | "securityContext">,
+): Container {
   return {
     name,
     image,
@@ -107,6 +108,7 @@ function containerOf({ name, image, env, ports, volumeAttachments }: SandboxCont
     ...(volumeAttachments && {
       volumeMounts: volumeAttachments.map((it) => ({ name: it.name, mountPath: it.mountPath ?? "" })),
     }),
+    ...confined,
   };
 }
 
