@@ -30,7 +30,6 @@ import {
   fleetWorld,
   imageChange,
   lookAt,
-  nameOf,
   uidOf,
   verdict,
 } from "./fleet-world.ts";
@@ -145,20 +144,26 @@ async function externalProvider(as: KubeClient): Promise<Actor> {
 }
 
 /** Objects as the original leaves them: with its hash, its finalizers, and conditions of its scheduler. */
-async function leaveBehind(namespace: string): Promise<WorkloadDeployment> {
-  const wanted = aDeployment({ namespace, replicas: 2 });
+async function leaveBehind(namespace: string, replicas: number): Promise<WorkloadDeployment> {
+  const wanted = aDeployment({ namespace, replicas });
   const metadata = { ...wanted.metadata, finalizers: ["compute.datumapis.com/workload-controller"] };
   const deployment = await client.create(workloadDeployments, { ...wanted, metadata });
   const location = { namespace: "default", name: "dfw" };
   const placed = { conditions: [running("LocationAssigned", "LocationAssigned")], location };
-  const counted = { ...placed, replicas: 2, currentReplicas: 2, desiredReplicas: 2, readyReplicas: 2 };
+  const counted = {
+    ...placed,
+    replicas,
+    currentReplicas: replicas,
+    desiredReplicas: replicas,
+    readyReplicas: replicas,
+  };
   await client.patch(
     workloadDeployments,
     { namespace, name: "w-us-dfw" },
     { type: "merge", body: { status: counted } },
     { subresource: "status" },
   );
-  for (const at of [0, 1]) await leaveInstance(deployment, at);
+  for (let at = 0; at < replicas; at += 1) await leaveInstance(deployment, at);
   return deployment;
 }
 
@@ -214,20 +219,25 @@ async function leaveInstance({ metadata = {}, spec }: WorkloadDeployment, at: nu
       namespace,
       name: `instance-${name}`,
       labels: {
-        "compute.datumapis.com/source-cluster": "single",
+        // Its default, and once a name that Berth does not know.
+        "compute.datumapis.com/source-cluster": at === 0 ? "dfw" : "single",
         "compute.datumapis.com/instance-namespace": namespace,
       },
     },
     spec: {
       consumerRef: payer,
       resourceRef: payer,
-      requests: [{ resourceType: "compute.datumapis.com/instances", amount: 1 }],
+      requests: [
+        { resourceType: "compute.datumapis.com/instances", amount: 1 },
+        { resourceType: "compute.datumapis.com/vcpus", amount: 1000 },
+        { resourceType: "compute.datumapis.com/memory", amount: 2048 },
+      ],
     },
   });
 }
 
 const claimsIn = async (namespace: string) =>
-  (await project.client.list(resourceClaims, { namespace })).items.map(nameOf);
+  (await project.client.list(resourceClaims, { namespace })).items;
 
 it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment, recreates nothing, and drops the leftovers of its scheduler", async () => {
   await using world = await fleetWorld(cluster, { ...options(), operator: OPERATOR });
@@ -243,9 +253,12 @@ it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment
   await project.client.create(namespaces, { metadata: { name: namespace } });
   await using _quota = await grantClaims(project.client, { budget: 10 });
   const seen = lookAt(client, namespace);
-  await leaveBehind(namespace);
+  await leaveBehind(namespace, 10);
   const before = await seen.instances();
-  await patiently(async () => expect(await claimsIn(namespace)).toHaveLength(2));
+  const granted = async () =>
+    (await claimsIn(namespace)).filter((it) => verdict(it, "Granted") === "True/QuotaAvailable").map(uidOf);
+  await patiently(async () => expect(await granted()).toHaveLength(10));
+  const claims = await granted();
   const mark = await cluster.audit.mark();
   await using berth = await world.spawnPod();
   await berth.ready();
@@ -253,7 +266,12 @@ it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment
     expect(berth.log.filter(({ level, msg }) => level === "warn" && msg.includes(unused))).toHaveLength(1);
   await patiently(async () => {
     const { status } = await seen.deployment();
-    expect(status).toMatchObject({ replicas: 2, readyReplicas: 2, updatedReplicas: 2, currentReplicas: 2 });
+    expect(status).toMatchObject({
+      replicas: 10,
+      readyReplicas: 10,
+      updatedReplicas: 10,
+      currentReplicas: 10,
+    });
     expect(status?.location).toEqual({ namespace: "default", name: "dfw" });
     expect(status?.conditions?.map(({ type, reason }) => `${type}/${reason}`)).toEqual([
       "Available/StableInstanceFound",
@@ -272,10 +290,11 @@ it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment
     expect(verdict(instance, "Ready")).toBe("False/Stopped");
     expect(conditionOf(instance, "Running")).toBeUndefined();
   });
+  await patiently(async () => expect((await seen.instances()).map(adopted)).toEqual(claims));
   expect((await seen.instances()).map(uidOf)).toEqual(before.map(uidOf));
+  expect(await granted()).toEqual(claims);
   const writes = await world.requestsSince(mark);
-  expect(writes.filter((it) => !it.includes("/status "))).toEqual([]);
-  expect(await claimsIn(namespace)).toEqual(["instance-w-us-dfw-0", "instance-w-us-dfw-1"]);
+  expect(writes.filter((it) => /^(?:create|delete) /.test(it))).toEqual([]);
   // A new template rolls them as any others, and their claims with them.
   await using _provider = await externalProvider(client);
   await client.patch(
@@ -286,17 +305,21 @@ it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment
   await patiently(async () =>
     expect((await seen.deployment()).status).toMatchObject({
       observedGeneration: 2,
-      updatedReplicas: 2,
-      readyReplicas: 2,
+      updatedReplicas: 10,
+      readyReplicas: 10,
     }),
   );
-  const after = new Set((await seen.running("w-us-dfw-0", "w-us-dfw-1")).map(uidOf));
+  const after = new Set((await seen.instances()).map(uidOf));
+  expect((await granted()).filter((uid) => claims.includes(uid))).toEqual([]);
+  expect(await claimsIn(namespace)).toHaveLength(10);
   expect(before.map(uidOf).filter((uid) => after.has(uid))).toEqual([]);
   await client.delete(workloadDeployments, { namespace, name: "w-us-dfw" });
   await seen.empty();
-  expect(await claimsIn(namespace)).toEqual([]);
+  await patiently(async () => expect(await claimsIn(namespace)).toEqual([]));
   expect(await world.refused()).toEqual([]);
 });
+
+const adopted = ({ metadata }: Instance): string | undefined => metadata?.annotations?.["berth.dev/claim"];
 
 it("H23 an outage of the quota service leaves ten Ready Instances as they are, and asks for none of their claims", async () => {
   await using world = await fleetWorld(cluster, options());

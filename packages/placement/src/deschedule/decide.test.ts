@@ -54,6 +54,21 @@ const TABLE: readonly Row[] = [
   { reason: "PodDescheduled" },
 ];
 
+it.each([
+  ["ten minutes ahead", 10, 5, "PodTooYoung"],
+  ["right", 0, 60, "PodTooYoung"],
+  ["right", 0, 71, "PodDescheduled"],
+])(
+  "B15 minAge of an hour by a clock that is %s: %d min, at an age of %d min",
+  (_, aheadMin, ageMin, reason) => {
+    const pod = gpuPod("a").build();
+    const bornMs = Date.parse(pod.metadata?.creationTimestamp ?? "");
+    const one = lostPod(pod, { policy: aPolicy({ minAge: "1h", for: "0s" }), sinceMs: HOUR - 1 });
+    const view = aView([one], { now: bornMs + (ageMin + aheadMin) * 60_000 });
+    expect(decideEvictions(view).standings.map((it) => it.reason)).toEqual([reason]);
+  },
+);
+
 describe("the decision table", () => {
   it.each(
     TABLE.map((row, i) => [`D-B${i + 1} ${row.reason}, whatever holds of the rows below`, row, i] as const),

@@ -46,6 +46,9 @@ export interface EvictionView {
   readonly nowMs: number;
 }
 
+/** How far the clocks of Berth and of the API server may be apart, ms. */
+const CLOCK_ERROR_MS = 600_000;
+
 /** What happens to a lost pod now. */
 export interface Standing {
   readonly lost: LostPod;
@@ -197,7 +200,10 @@ class Pass {
         message: `the policy waits for ${spec.for}`,
         recheckAfterMs: leftMs,
       };
-    const youngMs = Date.parse(pod.metadata?.creationTimestamp ?? "") + minAgeMs - now;
+    const bornMs = Date.parse(pod.metadata?.creationTimestamp ?? "");
+    // The age by another clock counts with its error. What Berth has seen for so long is old enough in any case.
+    const seenMs = Number.isFinite(sinceMs) ? sinceMs + minAgeMs - nowMs : Number.POSITIVE_INFINITY;
+    const youngMs = Math.min(bornMs + minAgeMs + CLOCK_ERROR_MS - now, seenMs);
     if (youngMs > 0)
       return {
         reason: reasons.PodTooYoung,

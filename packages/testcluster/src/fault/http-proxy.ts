@@ -42,8 +42,8 @@ export interface HttpProxyOptions {
   readonly ca: string;
   /** What the proxy serves with: issued for 127.0.0.1 by a CA that the clients trust. */
   readonly certificate: KeyPair;
-  /** A path that stands for the target's root: what is asked under it reaches the target without it. Default none. */
-  readonly under?: string;
+  /** A path, or each that fits, that stands for the target's root: it reaches the target without it. Default none. */
+  readonly under?: string | RegExp;
   /** Requests kept in `requests`; the oldest go first. Default 10,000. */
   readonly logLimit?: number;
 }

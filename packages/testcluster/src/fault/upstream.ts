@@ -10,9 +10,9 @@ const IDLE_CONNECTION_MS = 30_000;
 export class Upstream {
   readonly #target: URL;
   readonly #agent: Agent;
-  readonly #under: string;
+  readonly #under: string | RegExp;
 
-  constructor(target: URL, ca: string, under = "") {
+  constructor(target: URL, ca: string, under: string | RegExp = "") {
     this.#target = target;
     this.#under = under;
     this.#agent = new Agent({ ca, keepAlive: true, timeout: IDLE_CONNECTION_MS });
@@ -20,6 +20,7 @@ export class Upstream {
 
   /** The path and query at the target. */
   pathOf({ path }: ClientSide): string {
+    if (typeof this.#under !== "string") return path.replace(this.#under, "");
     return path.startsWith(`${this.#under}/`) ? path.slice(this.#under.length) : path;
   }
 
