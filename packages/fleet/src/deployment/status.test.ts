@@ -79,6 +79,21 @@ describe("the condition Available of a deployment", () => {
       "False/QuotaNotGranted w-us-dfw-0: no budget",
     ],
     [
+      "the original has left a gate that Berth does not open, and quota is denied",
+      [
+        gated(
+          withCondition(
+            quota("False", "QuotaExceeded"),
+            aCondition("Ready", "False", "PendingQuota", "do it"),
+          ),
+          "Quota",
+          "ReferencedData",
+        ),
+      ],
+      { is: "off" },
+      "False/ReferencedDataNotReady w-us-dfw-0: do it",
+    ],
+    [
       "no budget exists",
       [quota("Unknown", "QuotaNoBudget")],
       { is: "off" },

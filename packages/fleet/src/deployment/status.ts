@@ -1,9 +1,10 @@
 /** The status of a deployment, from its Instances. Nothing in it changes with time alone. */
 import { isDeepStrictEqual } from "node:util";
 import { findCondition, isConditionTrue } from "@berth/runtime";
+import { gates } from "../api/keys.ts";
 import { rankOf, worstOf } from "../api/ranks.ts";
 import type { DeploymentStatus, Instance, LocationReference, WorkloadDeployment } from "../api/workload.ts";
-import { awaitsQuota } from "../instance/tiers.ts";
+import { awaitsQuota, hasGate } from "../instance/tiers.ts";
 import { desiredCount } from "./build.ts";
 import { type Block, conditionsWith, type Verdict } from "./conditions.ts";
 
@@ -119,7 +120,10 @@ function blockOf(instance: Instance): readonly Block[] {
   const quota = quotaBlock(instance);
   const ready = findCondition(instance.status?.conditions, "Ready");
   const isWorse = ready !== undefined && ready.status !== "True" && rankOf(ready.reason) >= INSTANCE_RANK;
-  const block = quota === undefined ? (isWorse ? ready : undefined) : { ...quota, reason: "QuotaNotGranted" };
+  // Nothing opens this gate, so only a person can.
+  const isHeld = ready !== undefined && hasGate(instance, gates.referencedData);
+  const gate = isHeld ? { ...ready, reason: "ReferencedDataNotReady" } : undefined;
+  const block = gate ?? (quota ? { ...quota, reason: "QuotaNotGranted" } : isWorse ? ready : undefined);
   if (block === undefined) return [];
   return [{ reason: block.reason, message: `${instance.metadata?.name ?? ""}: ${block.message}` }];
 }

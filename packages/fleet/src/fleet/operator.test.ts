@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { fleetKind } from "./document.ts";
 import { readFeatureGates } from "./feature-gates.ts";
 import { fleetOfFlags } from "./flags.ts";
 import { readOperator } from "./operator.ts";
@@ -51,6 +52,28 @@ describe("WorkloadOperator", () => {
     expect(read("", flags)).toMatchObject({ settings: { fleet } });
   });
 
+  it("listens at the address of the file, and says whose certificate it serves in mode single", () => {
+    const content = "webhookServer: {host: 127.0.0.1, port: 9444, tls: {secretRef: {name: theirs}}}\n";
+    expect(read(content)).toMatchObject({
+      settings: {
+        webhook: { bindAddress: "127.0.0.1:9444" },
+        notes: [
+          "webhookServer.tls.secretRef: Berth does not read Secret theirs: Berth makes its own certificate",
+          expect.stringContaining("quotaKubeconfigPath"),
+        ],
+      },
+    });
+    const quota = "project: {id: web}\ndiscovery: {quotaKubeconfigPath: q}\n";
+    expect(read(quota)).toMatchObject({ settings: { fleet: { cell: "single" }, notes: [] } });
+  });
+
+  it("has one document", () => {
+    const found = readOperator({ file: "a.yaml", content: "" }, {}, "/");
+    expect(found).toMatchObject({
+      faults: [{ severity: "error", message: "must have one WorkloadOperator" }],
+    });
+  });
+
   it.each([
     ["its production cell", PRODUCTION, ["enableReferencedDataGate has no effect", "clusterName is not set"]],
     ["its cell for tests", TESTS, ["enableReferencedDataGate has no effect", "every Instance is granted"]],
@@ -93,6 +116,7 @@ describe("WorkloadOperator", () => {
       read("metricsServer:\n  bindAddress: :8080\nwebhookServer:\n  tls:\n    certDir: certs\n"),
     ).toMatchObject({
       settings: {
+        notes: ["discovery.quotaKubeconfigPath is not set: every Instance is granted"],
         metricsBindAddress: ":8080",
         webhook: { bindAddress: ":9443", certificates: "/etc/compute/certs" },
       },
@@ -112,6 +136,7 @@ describe("WorkloadOperator", () => {
     ],
     ["quota without a name for the cluster", "discovery:\n  quotaKubeconfigPath: a\n", /project/],
     ["no YAML", "discovery: [\n", /^config\.yaml:\d+:\d+: /],
+    ["two documents", "---\na: b\n", /^config\.yaml: must have one WorkloadOperator$/],
   ])("refuses %s, with its place", (_what, content, expected) => {
     const found = read(content);
     const [fault] = "faults" in found ? found.faults : [];
@@ -190,6 +215,8 @@ describe("feature gates", () => {
       expect(fleetOfFlags({ featureGates: gate }, asked.spec)).toEqual({
         problem: `--feature-gates ${gate}: the document Fleet says ${is}`,
       });
+    const auto = fleetKind.spec.parse({ mode: "single" });
+    expect(fleetOfFlags({ featureGates: "NetworkingIntegration=true" }, auto)).toEqual({ spec: auto });
     const paid = { ...asked.spec, project: undefined };
     expect(fleetOfFlags({ project: "web" }, paid)).toEqual({
       problem: "--project web: the document Fleet says nothing",
