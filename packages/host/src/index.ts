@@ -1,4 +1,5 @@
 export * from "./admission/admission.ts";
+export { MAX_QUESTIONS } from "./admission/asker.ts";
 export * from "./admission/cel.ts";
 export * from "./admission/json-patch.ts";
 export type { AdmissionState } from "./admission/kept.ts";
@@ -51,3 +52,4 @@ export * from "./status/tally.ts";
 export * from "./views/informer-set.ts";
 export * from "./views/mask.ts";
 export * from "./views/namespace-watch.ts";
+export * from "./views/share-parts.ts";

@@ -2,7 +2,14 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import path from "node:path";
 import { leaseName } from "@berth/fleet";
-import { admissionServerKind, baseName, defaultAdmissionServer, duration, durationMs } from "@berth/host";
+import {
+  admissionServerKind,
+  baseName,
+  defaultAdmissionServer,
+  duration,
+  durationMs,
+  MAX_QUESTIONS,
+} from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
 import { imageRegistriesKind } from "@berth/placement";
 import {
@@ -41,9 +48,6 @@ export interface RunOptions extends ConnectionOptions, RuleOptions, FleetOptions
   readonly originalForm: boolean;
 }
 
-/** For what reviews ask the API server. Any user can cause reviews, and must not delay writes and Leases. */
-const QUESTION_CONNECTIONS = 8;
-
 /** Runs until the user stops it, or until it cannot continue. */
 export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCode> {
   const { folder, stdout, signal } = deps;
@@ -62,7 +66,8 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const onAnswer = declareApiMetrics(metrics);
   const connection = { ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer };
   await using client = connect(connection);
-  await using questions = connect({ ...connection, maxWriteConnections: QUESTION_CONNECTIONS });
+  // Any user can cause reviews. What these ask must not delay writes and Leases.
+  await using questions = connect({ ...connection, maxWriteConnections: MAX_QUESTIONS });
   await meetCluster(client, cluster, { log, signal });
   await using fleet = asked && (await openFleet(asked, deps));
   const lease = asked ? leaseName(asked.spec) : baseName(options.installation);

@@ -1,5 +1,5 @@
 /** The informers of a fleet. Each mode reads no more than it needs. */
-import { type Host, type Intent, keepFields } from "@berth/host";
+import { createSharedParts, type Host, type Intent, keepFields } from "@berth/host";
 import { type KubeObject, type Namespace, namespaces, type Pod, pods, type Resource } from "@berth/kube";
 import type { Informer, InformerOptions } from "@berth/runtime";
 import { labels, projectOf } from "../api/keys.ts";
@@ -75,6 +75,15 @@ const FIELDS = [
   "status",
 ];
 
+/** What the Instances of one template have in common. A template may be large. */
+const SHARED = [
+  "metadata.annotations",
+  "spec.template",
+  "spec.runtime",
+  "spec.volumes",
+  "spec.networkInterfaces",
+];
+
 /** The fields of a Pod that the provider reads, see `pods/`. */
 const POD_FIELDS = [
   "metadata.creationTimestamp",
@@ -121,6 +130,7 @@ export function projectsOf({ metadata }: Namespace): readonly string[] {
 /** All are optional, so that Berth starts before the CRDs exist, and on a cluster without networks. */
 export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">, spec: FleetSpec): Caches {
   const optional = { optional: true } as const;
+  const fields = createSharedParts().after<KubeObject>(keepFields(FIELDS), SHARED);
   const plain = <T extends KubeObject>(resource: Resource<T>): Informer<T> =>
     runtime.informer(resource, optional);
   const written = <T extends KubeObject>(
@@ -136,12 +146,12 @@ export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">
   return {
     deployments: written<WorkloadDeployment>(workloadDeployments, {
       ...optional,
-      project: keepFields(FIELDS),
+      project: fields,
       indexes: { [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]) },
     }),
     instances: written<Instance>(instances, {
       ...optional,
-      project: keepFields(FIELDS),
+      project: fields,
       indexes: {
         [by.deployment]: labelOf(labels.deploymentUid),
         [by.namespace]: ({ metadata }) => [metadata?.namespace ?? ""],
@@ -150,7 +160,7 @@ export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">
     ...(spec.mode === "single" && {
       workloads: written<Workload>(workloads, {
         ...optional,
-        project: keepFields(FIELDS),
+        project: fields,
         indexes: { [by.network]: networksOf },
       }),
     }),

@@ -20,8 +20,10 @@ export interface Asker {
   ask<T>(question: unknown, asking: Asking, send: () => Promise<T>): Promise<T> | undefined;
 }
 
-/** Open questions at once: of all, of a namespace, and of one user in it. */
-const [MAX_OPEN, MAX_OF_NAMESPACE, MAX_OF_USER] = [32, 4, 2];
+/** Open questions at once. A client for them needs as many connections, so that none waits behind those of others. */
+export const MAX_QUESTIONS = 32;
+/** Of a namespace, and of one user in it. */
+const [MAX_OF_NAMESPACE, MAX_OF_USER] = [4, 2];
 /** An answer counts this long, ms. */
 const KEPT_MS = 3_000;
 /** Answers that are remembered. */
@@ -29,7 +31,7 @@ const MAX_KEPT = 1_000;
 
 /** Creates an asker. Clients of one address leave half of the questions to all others. */
 export function createAsker(clock: Clock): Asker {
-  const room = createRoom(MAX_OPEN);
+  const room = createRoom(MAX_QUESTIONS);
   const open = new Map<string, number>();
   const known = new Map<string, { readonly answer: Promise<unknown>; untilMs: number }>();
   const take = ({ user, namespace, peer }: Asking): Disposable | undefined => {
