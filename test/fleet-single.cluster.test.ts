@@ -69,6 +69,8 @@ async function faultsOf(workload: Workload): Promise<readonly string[]> {
   }
 }
 
+const UID_LABEL = "compute.datumapis.com/workload-deployment-uid";
+
 describe("admission", () => {
   it("A6 refuses a city that is not registered, and numbers out of range, with their fields", async () => {
     const scaled = (minReplicas: number, more: object = {}): Workload => {
@@ -267,7 +269,7 @@ describe("the pod of an Instance", () => {
   const of = { namespace: "aged", name: "w-us-dfw-0" };
   const seen = () => lookAt(client, of.namespace);
 
-  it("2.11 that is evicted, deleted, or lost with its node is replaced under the same Instance", async () => {
+  it("2.11 C20 that is evicted, deleted, or lost with its node is replaced under the same Instance; one without our label stays", async () => {
     const mark = await cluster.audit.mark();
     const [instance] = await seen().running(of.name);
     const replaced = async (): Promise<void> => {
@@ -282,6 +284,17 @@ describe("the pod of an Instance", () => {
     const status = { phase: "Failed", reason: "Evicted", message: "The node was low on resource: memory." };
     await lost(() => client.patch(pods, of, { type: "merge", body: { status } }, { subresource: "status" }));
     await replaced();
+    // One that loses the label by which Berth watches goes on, and is found by its name.
+    const { metadata: labelled } = await seen().pod();
+    const relabel = (to: string | null) =>
+      client.patch(pods, of, { type: "merge", body: { metadata: { labels: { [UID_LABEL]: to } } } });
+    await relabel(null);
+    await patiently(async () =>
+      expect(await world.requestsSince(mark, ["list"])).toContain(`list pods/ ${of.namespace}/${of.name}`),
+    );
+    await replaced();
+    expect((await seen().pod()).metadata?.uid).toBe(labelled?.uid);
+    await relabel(labelled?.labels?.[UID_LABEL] ?? null);
     // The next one goes to a node without a kubelet.
     await cordon(true);
     await client.create(nodes, aNode("silent").build());

@@ -1,5 +1,5 @@
 /** The controller of Instances: sees, decides, and carries out. One reconciler writes an Instance. */
-import { CarryOut, earliest, type Host, type Intent } from "@berth/host";
+import { CarryOut, type Host, type Intent } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
 import {
   type Controller,
@@ -18,6 +18,7 @@ import { type Instance, instances } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { decideInstance } from "../instance/decide.ts";
+import { combine } from "../instance/tiers.ts";
 import type {
   InstanceDecision,
   InstanceView,
@@ -31,6 +32,7 @@ import { type Caches, noteWrite } from "./caches.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics, Requeue } from "./metrics.ts";
 import { UNSEEN_MS } from "./own-writes.ts";
+import { PodSight } from "./pod-sight.ts";
 
 /** Until the next try to delete the claim of an Instance that is gone, ms. */
 const SWEEP_AGAIN_MS = 15_000;
@@ -49,6 +51,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
   const { runtime, client, cluster, clock, events } = host;
   const news = new WeakMap<Intent, readonly News[]>();
   const memories = new Map<string, Memory>();
+  const sight = caches.pods && new PodSight({ pods: caches.pods, client, cluster, clock });
   const memoryOf = (object: Instance): Memory | undefined => memories.get(toKeyText(keyOf(cluster, object)));
   const carryOut = new CarryOut<Instance>({
     client,
@@ -59,6 +62,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
       const memory = memoryOf(object);
       if (memory === undefined || on?.resource !== pods || memory.refusal === message) return;
       memory.refusal = message;
+      sight?.doubt(object);
       // The status says it at once, and not with the next change.
       controller.enqueue(keyOf(cluster, object), { immediate: true });
     },
@@ -88,8 +92,8 @@ export function addInstanceController(options: InstancesOptions): Controller {
     provider: providerOf(instance),
   });
   const providerOf = (instance: Instance): ProviderSeen => {
-    if (caches.pods === undefined) return { is: "external" };
-    const pod = podOf(instance);
+    if (sight === undefined) return { is: "external" };
+    const pod = sight.see(instance);
     const memory = memoryOf(instance);
     const { refusal } = memory ?? {};
     const known = memory && pod.is === "there" ? remembered(memory, instance, pod.value) : undefined;
@@ -107,13 +111,6 @@ export function addInstanceController(options: InstancesOptions): Controller {
     memory.pod = { uid, sinceMs, hasEnded, ended };
     return { knownMs: clock.monotonic() - sinceMs, ended: Math.max(1, ended) };
   };
-  const podOf = (instance: Instance) => {
-    const { namespace = "", name = "" } = instance.metadata ?? {};
-    if (caches.pods?.synced !== true)
-      return { is: "unknown", because: "Berth has not read the pods" } as const;
-    const value = caches.pods.get({ cluster, namespace, name });
-    return value === undefined ? ({ is: "none" } as const) : ({ is: "there", value } as const);
-  };
   /** The answer of the API server, by `list`: no other permission is needed. */
   const uidOf = async ({ namespace, name }: ObjectKey, signal: AbortSignal): Promise<string | undefined> => {
     const only = { namespace, fieldSelector: `metadata.name=${name}`, metadataOnly: true, signal };
@@ -121,6 +118,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
     return items[0]?.metadata?.uid;
   };
   const step = async (instance: Instance, context: ReconcileContext): Promise<Step> => {
+    const unwatchedMs = await sight?.look(instance, context.signal);
     const seen = quota.see(instance);
     const decision = decideInstance(view(instance, seen));
     if (decision.claim !== undefined) quota.change(instance, decision.claim);
@@ -136,7 +134,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
     const unseenMs = pod !== undefined && caches.pods?.isUnseen(pod) === true ? UNSEEN_MS : undefined;
     return {
       instance,
-      recheckAfterMs: earliest(earliest(sent.recheckAfterMs, recheckAfterMs), unseenMs),
+      recheckAfterMs: combine(sent.recheckAfterMs, recheckAfterMs, unseenMs, unwatchedMs),
       waitsFor,
       cause: sent.recheckAfterMs === undefined ? "pending" : "conflict",
       stored: stored?.metadata?.deletionTimestamp === undefined ? stored : undefined,
@@ -156,7 +154,9 @@ export function addInstanceController(options: InstancesOptions): Controller {
         caches.instances.synced && quota.sweep(key, instance?.metadata?.uid, (signal) => uidOf(key, signal));
       if (instance === undefined) {
         carryOut.forget(id);
-        quota.forget(memories.get(id)?.uid ?? "");
+        const { uid: last = "" } = memories.get(id) ?? {};
+        quota.forget(last);
+        sight?.forget(last);
         memories.delete(id);
         return isLeft ? { recheckAfterMs: SWEEP_AGAIN_MS } : undefined;
       }
@@ -164,7 +164,10 @@ export function addInstanceController(options: InstancesOptions): Controller {
       const known = memories.get(id)?.uid;
       if (known !== uid) {
         // A new Instance may have the name of another one before its deletion was looked at.
-        if (known !== undefined) quota.forget(known);
+        if (known !== undefined) {
+          quota.forget(known);
+          sight?.forget(known);
+        }
         memories.set(id, { uid, sinceMs: clock.monotonic() });
       }
       let last = await step(instance, context);
