@@ -175,6 +175,15 @@ it("H2 3.3 its CRDs keep what no webhook guards: replicas below 0, specs, hashes
   const invalid = { failure: { kind: "invalid" } };
   await expect(bring(aDeployment({ namespace, replicas: -1 }))).rejects.toMatchObject(invalid);
   await bring(aDeployment({ namespace }));
+  // It is of no project: the policy that confines Berth's account refuses its Pod, and the Instance says so.
+  const outside = await world.namespace("outside");
+  await bring(aDeployment({ namespace: outside }));
+  await patiently(async () =>
+    expect(conditionOf(await lookAt(client, outside).instance(), "Ready")).toMatchObject({
+      reason: "ConfigurationError",
+      message: expect.stringContaining("namespaceSelector of the Fleet leaves it out"),
+    }),
+  );
   await seen.running("w-us-dfw-0");
   await expect(change(namespace, { scaleSettings: { minReplicas: -1 } })).rejects.toMatchObject(invalid);
   await expect(change(namespace, { cityCode: "ORD" })).rejects.toMatchObject(invalid);

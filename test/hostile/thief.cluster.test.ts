@@ -343,6 +343,7 @@ describe("S-12 a thief of Berth's token may not create a Pod", () => {
     ["without limits", { app: { resources: undefined } }],
     ["without a limit of memory", limited({ cpu: "1", "ephemeral-storage": "1Gi" })],
     ["without a limit of storage", limited({ cpu: "1", memory: "1Gi" })],
+    ["with a limit of 0, which is none", limited({ cpu: "0m", memory: "1Gi", "ephemeral-storage": "1Gi" })],
     ["with GPUs", limited({ cpu: "1", memory: "1Gi", "ephemeral-storage": "1Gi", "nvidia.com/gpu": "1" })],
     ["with another container first", { spec: { initContainers: [{ ...app, name: "init" }] } }],
     ["with a volume of the node", volume({ name: "root", hostPath: { path: "/" } })],

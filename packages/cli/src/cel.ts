@@ -26,3 +26,21 @@ export function field(of: string, path: string): string {
 export function list(of: string, path: string): string {
   return `${field(of, path)}.orValue([])`;
 }
+
+export const and = (...all: readonly string[]): string => `(${all.join(" && ")})`;
+export const or = (...all: readonly string[]): string => `(${all.join(" || ")})`;
+
+/** The map has no other keys. */
+export function only(map: string, keys: readonly string[]): string {
+  return `${map}.all(k, k in ${literal(keys)})`;
+}
+
+/** @param holds `item, expression`. An absent list has no items. */
+export function each(of: string, path: string, holds: string): string {
+  return `${list(of, path)}.all(${holds})`;
+}
+
+/** An absent field is the empty text. */
+export function isOneOf(of: string, path: string, values: readonly unknown[]): string {
+  return `${field(of, path)}.orValue("") in [${values.map((it) => `dyn(${literal(it)})`).join(", ")}]`;
+}

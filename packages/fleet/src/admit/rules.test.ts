@@ -427,6 +427,13 @@ describe("rule 38 behind the gate ContainerResources", () => {
     ["limits for both", { limits }],
     ["limits, and requests of the same", { limits, requests: { cpu: "0.5" } }],
     ["nothing", { limits: {} }],
+    ["numbers, up to 1P", { limits: { cpu: 1, memory: "1P" } }],
+    [
+      "one without the other, twice",
+      { limits: { cpu: "1" }, requests: { cpu: "1" } },
+      "Required C.resources.limits[memory]",
+    ],
+    ["a truth", { limits: { ...limits, cpu: true } }, "Invalid C.resources.limits[cpu]"],
     ["a limit of 0", { limits: { ...limits, cpu: "0" } }, "Invalid C.resources.limits[cpu]"],
     ["a limit below 0", { limits: { ...limits, memory: -1 } }, "Invalid C.resources.limits[memory]"],
     ["one without the other", { limits: { memory: "1Gi" } }, "Required C.resources.limits[cpu]"],
