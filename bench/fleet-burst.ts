@@ -21,6 +21,7 @@ import { type Figure, median } from "./report.ts";
 export interface FleetBurstOptions {
   /** Numbers of Instances. */
   readonly sizes: readonly number[];
+  readonly networks?: boolean | undefined;
   /** Of Berth and the loop in turn. */
   readonly rounds: number;
   readonly onProgress: (text: string) => void;
@@ -36,6 +37,7 @@ const TIMEOUT_MS = 1_200_000;
 /** Each run has a new cluster. */
 export async function benchFleetBurst({
   sizes,
+  networks,
   rounds,
   onProgress,
 }: FleetBurstOptions): Promise<readonly Figure[]> {
@@ -46,14 +48,14 @@ export async function benchFleetBurst({
   for (const size of ascending) {
     if (size !== main) {
       onProgress(`${size} Instances at once`);
-      bursts.push((await burst(size)).measured);
+      bursts.push((await burst(size, networks)).measured);
       continue;
     }
     const all: Burst[] = [];
     for (let round = 1; round <= rounds; round++) {
       onProgress(`${size} Instances at once, and the loop, round ${round} of ${rounds}`);
-      const { measured, lanes } = await burst(size);
-      await using stage = await startFleetStage({ runsPods: true });
+      const { measured, lanes } = await burst(size, networks);
+      await using stage = await startFleetStage({ runsPods: true, networks });
       all.push({ ...measured, loopSeconds: await runLoop(stage, lanes) });
     }
     bursts.push(...all.slice(0, 1));
@@ -76,8 +78,11 @@ interface Burst {
 }
 
 /** @returns also what Berth sent. */
-async function burst(size: number): Promise<{ readonly measured: Burst; readonly lanes: Lanes }> {
-  await using stage = await startFleetStage({ runsPods: true });
+async function burst(
+  size: number,
+  networks: boolean | undefined,
+): Promise<{ readonly measured: Burst; readonly lanes: Lanes }> {
+  await using stage = await startFleetStage({ runsPods: true, networks });
   const { cluster, raw } = stage;
   await using berth = await stage.startBerth({ quota: false });
   const cpuBefore = await berth.cpuMs();

@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { AuditEntry } from "@berth/testcluster";
+import { networkBindings } from "../packages/fleet/src/api/networking.ts";
 import { grantClaims } from "../packages/fleet/src/testing/grant-claims.ts";
 import { receivedAt } from "./audit.ts";
 import { watchCounts } from "./fleet-latency.ts";
@@ -15,6 +16,7 @@ import {
   isRead,
   isWrite,
   LATE_MS,
+  NAMESPACE,
   ofAudit,
   PER_CITY,
   type RunningBerth,
@@ -36,6 +38,8 @@ export interface FleetLifeOptions {
 
 /** Requests. The one for a pod that is late is left out: such Instances are not counted. */
 const WRITES = { create: { off: 5, on: 7 }, delete: { off: 3, on: 4 } } as const;
+/** Networks open a gate of their own. */
+const NETWORK_WRITES = 1;
 const STATUS_WRITES = 2;
 const LATENCY_MS = 500;
 /** A pod that is not Ready within it is reported as starting: one write more. Milliseconds. */
@@ -55,9 +59,13 @@ export async function benchFleetLife(
     await using _grants = quota ? await grantClaims(client, { budget: 1_000_000 }) : undefined;
     await using berth = await stage.startBerth({ quota });
     onProgress(`${CITIES.length * perCity} Instances come, roll and go, ${quota ? "with" : "without"} quota`);
-    figures.push(...toFigures(await live(stage, berth, shape), quota, CITIES.length * perCity));
+    figures.push(
+      ...toFigures(stage, await live(stage, berth, shape), { quota, count: CITIES.length * perCity }),
+    );
     await stage.raw.send(deleteWorkload(NAME));
     await reach(stage, berth, { are: (all) => all.length === 0 });
+    // No garbage collector runs.
+    if (stage.networks) await client.deleteCollection(networkBindings, { namespace: NAMESPACE });
   }
   return figures;
 }
@@ -137,9 +145,13 @@ function writesOf({ requests }: Phase, instance: string): readonly AuditEntry[] 
 const statusWrites = ({ requests }: Phase, resource: string): number =>
   requests.filter((it) => isWrite(it) && it.resource === resource && it.subresource === "status").length;
 
-function toFigures(life: Life, quota: boolean, count: number): readonly Figure[] {
+function toFigures(
+  { networks }: FleetStage,
+  life: Life,
+  { quota, count }: { readonly quota: boolean; readonly count: number },
+): readonly Figure[] {
   const [key, how] = quota ? (["on", "with quota"] as const) : (["off", "without quota"] as const);
-  const [create, gone] = [WRITES.create[key], WRITES.delete[key]];
+  const [create, gone] = [WRITES.create[key] + (networks ? NETWORK_WRITES : 0), WRITES.delete[key]];
   const ofEach = (phase: Phase, what: string, budget: number, original: string): Figure => {
     const counts = phase.names.map((name) => writesOf(phase, name).length);
     const [first = ""] = phase.names;

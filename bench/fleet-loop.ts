@@ -10,6 +10,7 @@ import {
 } from "@berth/fleet";
 import { events, type KubeObject, type Pod, pods, type Resource } from "@berth/kube";
 import type { AuditEntry } from "@berth/testcluster";
+import { networkBindings, subnetClaims } from "../packages/fleet/src/api/networking.ts";
 import { receivedAt } from "./audit.ts";
 import { COMPUTE, type FleetStage, NAMESPACE, ofAudit, PODS } from "./fleet-stage.ts";
 import { post } from "./gate-stage.ts";
@@ -58,6 +59,9 @@ export async function captureLanes(stage: FleetStage, writes: readonly AuditEntr
     instances: await read(instances),
     pods: await read(pods),
     events: await read(events),
+    networking: stage.networks
+      ? new Map([...(await read(networkBindings)), ...(await read(subnetClaims))])
+      : new Map<string, KubeObject>(),
   };
   const bodies = new Bodies(known);
   const ordered = writes.filter(({ code }) => code < 300).toSorted((a, b) => receivedAt(a) - receivedAt(b));
@@ -77,6 +81,7 @@ export async function captureLanes(stage: FleetStage, writes: readonly AuditEntr
 
 const WORKLOADS = "(workloads)";
 const EVENTS = "(events)";
+const NETWORKING_GROUP = "networking.datumapis.com";
 
 interface Known {
   readonly workloads: Named;
@@ -84,6 +89,8 @@ interface Known {
   readonly instances: Named;
   readonly pods: Named;
   readonly events: Named;
+  /** NetworkBindings and SubnetClaims. */
+  readonly networking: Named;
 }
 
 /** What Berth has written, as far as its size and kind matter to a server. */
@@ -121,6 +128,12 @@ class Bodies {
       return verb === "create" ? toCreation(path, deployment) : this.#status(`${path}/${name}`, deployment);
     }
     if (resource === ofAudit.workloads) return this.#status(`${COMPUTE}/workloads/${name}`, all.get(name));
+    const [plural = "", group] = resource.split(/\.(.*)/);
+    if (group === NETWORKING_GROUP)
+      return toCreation(
+        `/apis/${group}/v1alpha/namespaces/${NAMESPACE}/${plural}`,
+        this.#known.networking.get(name),
+      );
     const event = this.#events.next().value;
     return toCreation(`/apis/events.k8s.io/v1/namespaces/${NAMESPACE}/events`, event ?? undefined);
   }

@@ -13,6 +13,14 @@ import {
 } from "@berth/fleet";
 import { type KubeClient, type KubeObject, type Pod, pods, type Resource } from "@berth/kube";
 import { labels } from "../packages/fleet/src/api/keys.ts";
+import {
+  locations,
+  networkBindings,
+  networkContexts,
+  networks,
+  subnetClaims,
+  subnets,
+} from "../packages/fleet/src/api/networking.ts";
 import { type ResourceClaim, resourceClaims } from "../packages/fleet/src/api/quota.ts";
 import { grantClaims } from "../packages/fleet/src/testing/grant-claims.ts";
 import {
@@ -109,12 +117,12 @@ export async function benchFleetSettled(
   const [syncs, lists]: [number[], number[]] = [[], []];
   for (let round = 1; round < ROUNDS; round++) {
     onProgress(`restart and lists, round ${round} of ${ROUNDS}`);
-    lists.push(await timeLists(client));
+    lists.push(await timeLists(client, stage));
     await using berth = await stage.startBerth({ quota: true });
     syncs.push(berth.syncMs);
   }
   onProgress(`restart and lists, round ${ROUNDS} of ${ROUNDS}; then at rest for ${2 * restSeconds} s`);
-  lists.push(await timeLists(client));
+  lists.push(await timeLists(client, stage));
   const mark = await stage.cluster.audit.mark();
   const rested = await (async () => {
     await using berth = await stage.startBerth({ quota: true });
@@ -329,7 +337,7 @@ async function reconcilesOf({ metricsUrl }: RunningBerth): Promise<number> {
 }
 
 /** All that Berth reads at its start. */
-async function timeLists(client: KubeClient): Promise<number> {
+async function timeLists(client: KubeClient, { networks: hasNetworks }: FleetStage): Promise<number> {
   const startedAt = performance.now();
   const read = async (pages: AsyncIterable<object>): Promise<void> => {
     for await (const page of pages) void page;
@@ -339,6 +347,8 @@ async function timeLists(client: KubeClient): Promise<number> {
   await read(client.pages(resourceClaims));
   await read(client.pages(workloadDeployments));
   await read(client.pages(workloads));
+  const networking = [locations, networks, networkBindings, networkContexts, subnetClaims, subnets];
+  if (hasNetworks) for (const resource of networking) await read(client.pages<KubeObject>(resource));
   return performance.now() - startedAt;
 }
 

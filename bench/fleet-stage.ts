@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { crds, foreignKinds } from "@berth/cli";
-import { type Workload, workloads } from "@berth/fleet";
+import { type FleetSpec, type Workload, workloads } from "@berth/fleet";
 import { namespaces } from "@berth/kube";
 import {
   type AuditEntry,
@@ -13,7 +13,9 @@ import {
   startTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
-import { installCrds, quotaCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
+import { locations, networks } from "../packages/fleet/src/api/networking.ts";
+import { installCrds, networkingCrds, quotaCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
+import { networkHands } from "../packages/fleet/src/testing/network-hands.ts";
 import { post, startReady, WITHOUT_ADMISSION } from "./gate-stage.ts";
 import { berthProgram, type MeasuredProcess } from "./process.ts";
 import { openRawSender, type RawRequest, type RawSender } from "./raw-requests.ts";
@@ -40,6 +42,22 @@ export const ofAudit = {
   instances: "instances.compute.datumapis.com",
   claims: "resourceclaims.quota.miloapis.com",
 } as const;
+/** Cached where networks are. */
+export const NETWORKING: readonly string[] = [
+  "locations",
+  "networks",
+  "networkbindings",
+  "networkcontexts",
+  "subnetclaims",
+  "subnets",
+].map((plural) => `${plural}.networking.datumapis.com`);
+
+export interface FleetStageOptions {
+  /** A scheduler, and kwok for the kubelets. Without them nothing happens to a pod. */
+  readonly runsPods: boolean;
+  /** The networking service, played by the benchmark. Default none, and networking is off. */
+  readonly networks?: boolean | undefined;
+}
 
 export interface FleetStage extends AsyncDisposable {
   readonly cluster: TestCluster;
@@ -47,8 +65,18 @@ export interface FleetStage extends AsyncDisposable {
   readonly raw: RawSender;
   readonly folder: string;
   readonly kubeconfig: string;
+  readonly networks: boolean;
   /** `bin/berth run` as the fleet of this cluster. Resolves once all caches are filled; the caller disposes it. */
-  startBerth(options: { readonly quota: boolean }): Promise<RunningBerth>;
+  startBerth(options: BerthOptions): Promise<RunningBerth>;
+}
+
+export interface BerthOptions {
+  readonly quota: boolean;
+  /** Of the Fleet, instead of what a stage of mode `single` has. */
+  readonly spec?: Partial<FleetSpec>;
+  /** The document AdmissionServer. Default: there is no admission. */
+  readonly admission?: object;
+  readonly args?: readonly string[];
 }
 
 export interface RunningBerth extends MeasuredProcess {
@@ -57,8 +85,10 @@ export interface RunningBerth extends MeasuredProcess {
   readonly syncMs: number;
 }
 
-/** @param runsPods a scheduler, and kwok for the kubelets. Without them nothing happens to a pod. */
-export async function startFleetStage({ runsPods }: { readonly runsPods: boolean }): Promise<FleetStage> {
+export async function startFleetStage({
+  runsPods,
+  networks: hasNetworks = false,
+}: FleetStageOptions): Promise<FleetStage> {
   await using owned = new AsyncDisposableStack();
   const cluster = owned.use(
     await startTestCluster({ audit: true, ...(runsPods && { with: ["scheduler", "kwok"] }) }),
@@ -71,8 +101,10 @@ export async function startFleetStage({ runsPods }: { readonly runsPods: boolean
   const target = { url: cluster.url, ca: cluster.ca, token: cluster.adminToken };
   const raw = owned.use(openRawSender(target, { connections: IN_FLIGHT, userAgent: "bench-fleet" }));
   await client.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } });
-  await installCrds(client, [...crds(foreignKinds(["fleet"])), ...quotaCrds]);
+  const foreign = [...quotaCrds, ...(hasNetworks ? networkingCrds : [])];
+  await installCrds(client, [...crds(foreignKinds(["fleet"])), ...foreign]);
   if (runsPods) await addNodes(raw);
+  if (hasNetworks) owned.use(await playNetworks(cluster));
   let files = 0;
   const disposal = owned.move();
   return {
@@ -80,26 +112,28 @@ export async function startFleetStage({ runsPods }: { readonly runsPods: boolean
     raw,
     folder,
     kubeconfig,
-    async startBerth({ quota }) {
+    networks: hasNetworks,
+    async startBerth({ quota, spec = {}, admission = WITHOUT_ADMISSION, args = [] }) {
       const file = join(folder, `config-${++files}.yaml`);
       // JSON is YAML.
       await writeFile(
         file,
-        [fleet(quota), WITHOUT_ADMISSION].map((it) => JSON.stringify(it)).join("\n---\n"),
+        [fleet({ quota, hasNetworks, spec }), admission].map((it) => JSON.stringify(it)).join("\n---\n"),
       );
       const any = "127.0.0.1:0";
       const bind = ["--metrics-bind-address", any, "--health-probe-bind-address", any];
-      return startSynced(["--kubeconfig", kubeconfig, "--config", file, ...bind], quota);
+      const { workloads: top, deployments, instances: made, claims } = ofAudit;
+      const cached = [deployments, made, "pods", ...(hasNetworks ? NETWORKING : [])];
+      if (spec.mode !== "cell") cached.push(top, ...(quota ? [claims] : []));
+      return startSynced(["--kubeconfig", kubeconfig, "--config", file, ...bind, ...args], cached);
     },
     [Symbol.asyncDispose]: () => disposal.disposeAsync(),
   };
 }
 
-async function startSynced(args: readonly string[], quota: boolean): Promise<RunningBerth> {
+async function startSynced(args: readonly string[], cached: readonly string[]): Promise<RunningBerth> {
   await using owned = new AsyncDisposableStack();
   const berth = owned.use(await startReady(berthProgram(args)));
-  const { claims, ...others } = ofAudit;
-  const cached = [...Object.values(others), "pods", ...(quota ? [claims] : [])];
   const at = await Promise.all(
     cached.map(async (resource) => timeOf(await berth.line(`"resource":"${resource}"`))),
   );
@@ -121,14 +155,46 @@ async function addNodes(raw: RawSender): Promise<void> {
   await raw.sendAll(names.map((name) => ({ method: "PATCH", path: `/api/v1/nodes/${name}`, body: bare })));
 }
 
-function fleet(quota: boolean): object {
-  const spec = { mode: "single", cities: CITIES, networking: "Off" };
+/** One Location for each city, one Network, and the controllers of both. */
+async function playNetworks(cluster: TestCluster): Promise<AsyncDisposable> {
+  const { client } = cluster;
+  await client.create(networks, {
+    metadata: { namespace: NAMESPACE, name: "default" },
+    spec: { ipam: { mode: "Auto" } },
+  });
+  for (const city of CITIES)
+    await client.create(locations, {
+      metadata: { namespace: NAMESPACE, name: city.toLowerCase() },
+      spec: {
+        locationClassName: "self-managed",
+        topology: { "topology.datum.net/city-code": city },
+        provider: {},
+      },
+    });
+  await using owned = new AsyncDisposableStack();
+  const asService = owned.adopt(cluster.connect({ userAgent: "bench-networks" }), (it) => it.close());
+  owned.use(await networkHands(asService));
+  return owned.move();
+}
+
+function fleet({
+  quota,
+  hasNetworks,
+  spec: given,
+}: {
+  readonly quota: boolean;
+  readonly hasNetworks: boolean;
+  readonly spec: Partial<FleetSpec>;
+}): object {
+  const places = hasNetworks
+    ? { networking: "On", locations: { namespaces: [NAMESPACE] } }
+    : { networking: "Off", cities: CITIES };
   const withQuota = { project: { id: "bench" }, quota: { from: "Cluster" } };
   return {
     apiVersion: "berth.dev/v1alpha1",
     kind: "Fleet",
     metadata: { name: "bench" },
-    spec: { ...spec, ...(quota && withQuota) },
+    spec: { mode: "single", ...places, ...(quota && withQuota), ...given },
   };
 }
 
@@ -139,12 +205,13 @@ export interface Shape {
   readonly apart?: boolean;
 }
 
-export function createWorkload(name: string, shape: Shape): RawRequest {
+/** @param padding characters of one more variable. Default none. */
+export function createWorkload(name: string, shape: Shape, padding = 0): RawRequest {
   return post(`${COMPUTE}/workloads`, {
     apiVersion: "compute.datumapis.com/v1alpha",
     kind: "Workload",
     metadata: { name, namespace: NAMESPACE },
-    spec: { template: { spec: templateSpec("1") }, placements: placementsOf(shape) },
+    spec: { template: { spec: templateSpec("1", padding) }, placements: placementsOf(shape) },
   });
 }
 
@@ -171,7 +238,7 @@ function patchWorkload(name: string, spec: object): RawRequest {
   return { method: "PATCH", path: `${COMPUTE}/workloads/${name}`, body: { spec } };
 }
 
-function templateSpec(version: string): object {
+export function templateSpec(version: string, padding = 0): object {
   const env = Array.from({ length: 8 }, (_, index) => ({
     name: `SETTING_${index}`,
     value: `value-${index}`,
@@ -179,7 +246,11 @@ function templateSpec(version: string): object {
   const web = {
     name: "web",
     image: "registry.test/shop/web:1.4.2",
-    env: [...env, { name: "VERSION", value: version }],
+    env: [
+      ...env,
+      { name: "VERSION", value: version },
+      ...(padding > 0 ? [{ name: "PADDING", value: "x".repeat(padding) }] : []),
+    ],
     ports: [{ name: "http", port: 8080 }],
     resources: { limits: { cpu: "1m", memory: "1Mi" } },
   };

@@ -1,4 +1,4 @@
-/** The fleet in one cluster: requests of one Instance, many at once, and a large number at rest. */
+/** The fleet in one cluster: requests of one Instance, many at once, and a large number at rest; with networks as well. */
 import { benchFleetBurst } from "./fleet-burst.ts";
 import { benchFleetLife } from "./fleet-life.ts";
 import { benchFleetSettled, settleOne } from "./fleet-settled.ts";
@@ -8,6 +8,8 @@ import type { Figure } from "./report.ts";
 export interface FleetOptions {
   /** Numbers of Instances that come at once; so many of the largest are settled. */
   readonly sizes: readonly number[];
+  /** Default without. */
+  readonly networks?: boolean;
   readonly rounds: number;
   /** The Go peer. Absent: memory is not compared. */
   readonly peer: string | undefined;
@@ -18,19 +20,20 @@ export interface FleetOptions {
 }
 
 export async function benchFleet(options: FleetOptions): Promise<readonly Figure[]> {
-  const { sizes, onProgress, onServer } = options;
+  const { sizes, networks, onProgress, onServer } = options;
   const { settled, figures } = await (async () => {
-    await using stage = await startFleetStage({ runsPods: true });
+    await using stage = await startFleetStage({ runsPods: true, networks });
     onServer(JSON.parse(await stage.cluster.client.read("/version")).gitVersion);
     const one = await settleOne(stage);
     return { settled: one, figures: await benchFleetLife(stage, { onProgress }) };
   })();
   const bursts = await benchFleetBurst(options);
-  await using stage = await startFleetStage({ runsPods: false });
+  await using stage = await startFleetStage({ runsPods: false, networks });
   const count = Math.max(...sizes);
-  return [
+  const all = [
     ...figures,
     ...bursts,
     ...(await benchFleetSettled(stage, { ...options, settled, count, onProgress })),
   ];
+  return networks ? all.map((it) => ({ ...it, id: `${it.id}-networks`, what: `networks: ${it.what}` })) : all;
 }

@@ -28,12 +28,13 @@ export async function benchHostile({ onProgress, onServer }: HostileOptions): Pr
   const { items } = await client.list(mutatingWebhookConfigurations);
   const { url = "" } = items[0]?.webhooks?.[0]?.clientConfig ?? {};
   onProgress("honest reviews alone");
-  await reviewsFor(berth, url);
-  const alone = await reviewsFor(berth, url);
+  const honest = { url, phaseMs: PHASE_MS, everyMs: EVERY_MS, bodyOf: () => BODY };
+  await reviewsFor(berth, honest);
+  const alone = await reviewsFor(berth, honest);
   const figures: Figure[] = [];
   for (const kind of ["named", "within"] as const) {
     onProgress(`the same while 127.0.0.2 attacks, ${kind}`);
-    figures.push(...toFigures(kind, alone, await underAttack(berth, url, kind)));
+    figures.push(...toFigures(kind, alone, await underAttack(berth, honest, kind)));
   }
   return figures;
 }
@@ -41,13 +42,13 @@ export async function benchHostile({ onProgress, onServer }: HostileOptions): Pr
 /** `named`: bodies of the sizes that were found to do harm. `within`: those that cost most of what the server takes. */
 type Kind = "named" | "within";
 
-async function underAttack(berth: MeasuredProcess, url: string, kind: Kind): Promise<Reviews> {
+async function underAttack(berth: MeasuredProcess, honest: Reviewing, kind: Kind): Promise<Reviews> {
   const program = join(import.meta.dirname, "children/hostile-peer.ts");
-  const args = [...process.execArgv, program, url, kind];
+  const args = [...process.execArgv, program, honest.url, kind];
   const command = process.execPath;
   await using attacker = startProgram({ name: "the hostile peer", command, args, userAgent: "none" });
   await attacker.line("attacking");
-  const attacked = await reviewsFor(berth, url);
+  const attacked = await reviewsFor(berth, honest);
   attacker.ended.throwIfAborted();
   return attacked;
 }
@@ -67,7 +68,7 @@ function toFigures(kind: Kind, alone: Reviews, attacked: Reviews): readonly Figu
     },
     {
       id: `hostile-${kind}-refused`,
-      what: `${what}: not answered 200`,
+      what: `${what}: not allowed`,
       value: attacked.failed,
       unit: "requests",
       budget: 0,
@@ -89,24 +90,40 @@ function text({ times, fresh, most }: Reviews): string {
   return `p50 ${p50} ms, p99 ${p99} ms, ${more}, ${(most / MB).toFixed(0)} MB`;
 }
 
-interface Reviews {
+/** How reviews are sent. */
+export interface Reviewing {
+  readonly url: string;
+  /** For so long. */
+  readonly phaseMs: number;
+  readonly everyMs: number;
+  readonly bodyOf: (index: number) => string;
+}
+
+export interface Reviews {
   /** Milliseconds. */
   readonly times: readonly number[];
   /** Of these the ones over a connection of their own. */
   readonly fresh: readonly number[];
-  /** Those that were not answered 200. */
+  /** Those that were not answered 200, or not allowed. */
   readonly failed: number;
+  /** The first answer of these. */
+  readonly why?: string;
   /** Resident bytes, at most. */
   readonly most: number;
 }
 
-async function reviewsFor(berth: MeasuredProcess, url: string): Promise<Reviews> {
+export async function reviewsFor(
+  berth: MeasuredProcess,
+  { url, phaseMs, everyMs, bodyOf }: Reviewing,
+): Promise<Reviews> {
   const times: number[] = [];
   const fresh: number[] = [];
   let [failed, most] = [0, 0];
+  let why: string | undefined;
   using _over = { [Symbol.dispose]: () => kept.destroy() };
   const kept = new Agent({ keepAlive: true, rejectUnauthorized: false });
-  const endsAt = performance.now() + PHASE_MS;
+  const startedAt = performance.now();
+  const endsAt = startedAt + phaseMs;
   const sampled = (async () => {
     while (performance.now() < endsAt) {
       most = Math.max(most, (await berth.memory()).resident);
@@ -116,27 +133,30 @@ async function reviewsFor(berth: MeasuredProcess, url: string): Promise<Reviews>
   const sent: Promise<void>[] = [];
   for (let index = 0; performance.now() < endsAt; index++) {
     const send = async (): Promise<void> => {
-      const startedAt = performance.now();
-      const status = await review(url, index % 10 === 0 ? undefined : kept).catch(() => 0);
-      times.push(performance.now() - startedAt);
-      if (index % 10 === 0) fresh.push(performance.now() - startedAt);
-      if (status !== 200) failed++;
+      const sentAt = performance.now();
+      const refusal = await review(url, bodyOf(index), index % 10 === 0 ? undefined : kept).catch(String);
+      times.push(performance.now() - sentAt);
+      if (index % 10 === 0) fresh.push(performance.now() - sentAt);
+      if (refusal === undefined) return;
+      failed++;
+      why ??= refusal;
     };
     sent.push(send());
-    await delay(EVERY_MS);
+    // A timer is late by a millisecond or so, which must not add up.
+    await delay(Math.max(0, startedAt + (index + 1) * everyMs - performance.now()));
   }
   await Promise.all([...sent, sampled]);
-  return { times, fresh, failed, most };
+  return { times, fresh, failed, most, ...(why !== undefined && { why }) };
 }
 
-/** @returns the status; over a connection of its own without an agent. */
-async function review(url: string, agent: Agent | undefined): Promise<number | undefined> {
+/** @returns the answer, if it was not allowed; over a connection of its own without an agent. */
+async function review(url: string, body: string, agent: Agent | undefined): Promise<string | undefined> {
   const asked = request(url, { method: "POST", agent: agent ?? false, rejectUnauthorized: false });
-  asked.setHeader("content-length", BODY.length).end(BODY);
+  asked.setHeader("content-length", body.length).end(body);
   const [response] = await once(asked, "response");
-  response.resume();
-  await once(response, "end");
-  return response.statusCode;
+  const text = (await response.toArray()).join("");
+  const isAllowed = response.statusCode === 200 && JSON.parse(text).response?.allowed === true;
+  return isAllowed ? undefined : `HTTP ${response.statusCode}: ${text.slice(0, 500)}`;
 }
 
 /** 10 KB. A dry run: nothing follows from it. */

@@ -9,6 +9,9 @@ import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
 import { benchDeadLink } from "./dead-link.ts";
 import { benchDeschedule } from "./deschedule.ts";
 import { benchFleet } from "./fleet.ts";
+import { benchFleetMemory } from "./fleet-memory.ts";
+import { benchFleetPlanes } from "./fleet-planes.ts";
+import { benchFleetReviews } from "./fleet-reviews.ts";
 import { benchFootprint } from "./footprint.ts";
 import { startFootprintStage } from "./footprint-stage.ts";
 import { startGateStage } from "./gate-stage.ts";
@@ -35,6 +38,10 @@ const PARTS = [
   "footprint",
   "deschedule",
   "fleet-cell",
+  "fleet-networks",
+  "fleet-planes",
+  "fleet-memory",
+  "fleet-reviews",
   "hostile",
   "soak",
 ] as const;
@@ -58,6 +65,10 @@ const APART: ReadonlySet<Part> = new Set([
   "footprint",
   "deschedule",
   "fleet-cell",
+  "fleet-networks",
+  "fleet-planes",
+  "fleet-memory",
+  "fleet-reviews",
   "hostile",
   "soak",
 ]);
@@ -143,12 +154,23 @@ if (parts.has("deschedule")) {
   const budgeted = mainSize === BUDGET_SIZE && pods >= BUDGET_PODS;
   figures.push(...(await benchDeschedule(stage, { pods, moved, restSeconds, budgeted, onProgress })));
 }
-if (parts.has("fleet-cell")) {
-  const onProgress = progress("fleet: ");
+for (const networks of [false, true]) {
+  if (!parts.has(networks ? "fleet-networks" : "fleet-cell")) continue;
+  const onProgress = progress(networks ? "fleet with networks: " : "fleet: ");
   const onServer = (version: string): void => void (apiserver = version);
   const peer = values.peer ? await buildPeer(onProgress) : undefined;
   const common = { sizes: fleetSizes, rounds: Math.min(pairs, FLEET_ROUNDS), peer, restSeconds };
-  figures.push(...(await benchFleet({ ...common, onProgress, onServer })));
+  figures.push(...(await benchFleet({ ...common, networks, onProgress, onServer })));
+}
+for (const [part, bench] of [
+  ["fleet-planes", benchFleetPlanes],
+  ["fleet-memory", benchFleetMemory],
+  ["fleet-reviews", benchFleetReviews],
+] as const) {
+  if (!parts.has(part)) continue;
+  const onServer = (version: string): void => void (apiserver = version);
+  const common = { rounds: Math.min(pairs, FLEET_ROUNDS), restSeconds };
+  figures.push(...(await bench({ ...common, onProgress: progress(`${part}: `), onServer })));
 }
 if (parts.has("soak")) {
   const onProgress = progress("soak: ");
