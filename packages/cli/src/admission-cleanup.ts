@@ -1,5 +1,5 @@
 /** Finds objects that `berth clean` deletes as a whole: first the admission objects, at the end Berth's own state. */
-import { fleet } from "@berth/fleet";
+import { fleet, isFleetLease } from "@berth/fleet";
 import {
   baseName,
   certificateLabels,
@@ -101,15 +101,19 @@ export function admissionName({ resource, object: { metadata } }: AdmissionObjec
 export async function findState(namespace: string, run: OneShotRun): Promise<readonly Undo[]> {
   const { installation } = run;
   const kinds: readonly Listing<KubeObject>[] = [
-    { resource: leases, fieldSelector: `metadata.name=${baseName(installation)}` },
+    { resource: leases },
     { resource: secrets, labelSelector: selectorOf(certificateLabels(installation)) },
     { resource: configMaps, fieldSelector: `metadata.name=${placeConfigMapName(installation)}` },
     { resource: configMaps, labelSelector: `${IMAGE_FACTS_LABEL}=${installation}` },
   ];
+  const owner = baseName(installation);
+  const isOurs = ({ metadata: { name = "" } = {} }: KubeObject): boolean =>
+    name === owner || isFleetLease(name, owner);
   const found: Undo[] = [];
   for (const kind of kinds)
     for (const object of (await listObjects({ ...kind, namespace, metadataOnly: true }, run)) ?? [])
-      found.push({ resource: kind.resource, object, what: "state of Berth", how: { do: "delete" } });
+      if (kind.resource !== leases || isOurs(object))
+        found.push({ resource: kind.resource, object, what: "state of Berth", how: { do: "delete" } });
   return found;
 }
 

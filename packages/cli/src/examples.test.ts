@@ -164,7 +164,7 @@ describe("examples/fleet", () => {
 
   it.each(Object.entries(leases))("%s is a Fleet as it stands", async (file, lease) => {
     const spec = (await settingsOf(folder, file)).specOf(fleetKind);
-    expect(spec && leaseName(spec)).toBe(lease);
+    expect(spec && leaseName(spec, "berth")).toBe(lease);
   });
 
   it("workload.yaml names a city and a size of single.yaml", async () => {

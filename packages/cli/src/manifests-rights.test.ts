@@ -47,6 +47,24 @@ describe("berth manifests --config", () => {
       ({ verbs, resources = [], apiGroups = [] }) =>
         `${verbs.join(" ")} ${resources.join(",")}.${apiGroups.join(",")}`,
     );
+  it("C21 name Berth's Lease and that of the fleet, of this installation", async () => {
+    const fleet = document("Fleet", "default", "{mode: cell, cell: dfw-01}");
+    await using folder = await testFolder({ "conf.yaml": fleet });
+    const line = "manifests --image x --config conf.yaml --installation blue -o json";
+    const { stdout } = await cli(line.split(" "), { folder: folder.path });
+    const { items } = JSON.parse(stdout) as {
+      readonly items: readonly (KubeObject & Pick<ClusterRole, "rules">)[];
+    };
+    const rules = items.flatMap(({ kind, rules = [] }) => (kind === "Role" ? rules : []));
+    const named = rules.filter(
+      ({ resources, verbs }) => resources?.includes("leases") && verbs.includes("update"),
+    );
+    expect(named.flatMap(({ resourceNames = [] }) => resourceNames).toSorted()).toEqual([
+      "berth-blue",
+      "compute-cell-dfw-01.berth-blue",
+    ]);
+  });
+
   const DEFAULT = ["berth", "berth-architecture", "berth-footprint", "berth-deschedule"];
 
   it("gives no more than usual to documents that take no more, and says nothing", async () => {

@@ -31,12 +31,12 @@ options may stand before the command.
 The cluster is found in this order: \`--kubeconfig\`, the files in \`KUBECONFIG\` (merged as kubectl does), the service
 account of the pod, \`~/.kube/config\`. \`--context\` skips the service account.
 
-\`run\` keeps the Lease of \`--leader-elect\`, and Events about faults of files, in the namespace of \`--namespace\`, else that
+\`run\` keeps the Leases of \`--leader-elect\`, and Events about faults of files, in the namespace of \`--namespace\`, else that
 of its pod, else \`berth-system\`. When that does not exist, it says so and keeps its state in memory.
 
 SIGTERM and SIGINT end \`run\` in order within two seconds; a second one ends it at once.
 
-A leader that cannot renew its Lease for 10 s, or was frozen for so long, writes nothing more, stops in order, drops the
+A leader that cannot renew one of its Leases for 10 s, or was frozen for so long, writes nothing more, stops in order, drops the
 Events it has not written, and ends with code 6. The kubelet starts it again, and it stands by.`;
 
 const MISSING_PERMISSIONS = `A command that looks at the cluster once names each missing permission once, by verb and resource. It goes on with what it

@@ -1,5 +1,5 @@
 /** Wires the fleet into a running Berth. Without a Fleet it does nothing. */
-import { bindAdmission, type Capability, type Host, ownUsername } from "@berth/host";
+import { baseName, bindAdmission, type Capability, type Host, ownUsername } from "@berth/host";
 import type { Namespace } from "@berth/kube";
 import {
   type Change,
@@ -16,7 +16,7 @@ import { quotaClients } from "./claims/payer.ts";
 import { Quota } from "./claims/quota.ts";
 import { type FleetSpec, fleetKind, listedCities } from "./fleet/document.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
-import type { FleetSettings } from "./fleet/settings.ts";
+import { type FleetSettings, leaseName } from "./fleet/settings.ts";
 import { fleetKinds } from "./kinds/kinds.ts";
 import { by, createCaches, projectsOf } from "./wiring/caches.ts";
 import { addDeploymentController } from "./wiring/deployments.ts";
@@ -82,7 +82,8 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void
     onFailure: (reason) => metrics.failed(reason),
   });
   if (claims !== undefined) host.add([claims], "caches");
-  const common = { host, spec, caches, quota, network, metrics, recheck };
+  const lease = leaseName(spec, baseName(host.installation));
+  const common = { host, lease, spec, caches, quota, network, metrics, recheck };
   const instances = addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
   const deployments = addDeploymentController(common);
   if (spec.mode === "single") addWorkloadController(common);

@@ -1,5 +1,5 @@
 /** What the guard of a client does on a real API server. Its rules are in `guard/request-gates.model.test.ts`. */
-import { configMaps, customResourceDefinitions, defineResource } from "@berth/kube";
+import { configMaps, customResourceDefinitions, defineResource, leases } from "@berth/kube";
 import { eventually, sharedTestCluster } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "./clock.ts";
@@ -72,41 +72,53 @@ describe("a permission that is taken away and given back", () => {
 });
 
 describe("a leader that stood still for longer than its lease", () => {
-  it("I-17 writes nothing when it goes on, not even before a timer has told it", async () => {
-    const { client } = cluster;
-    const of = { namespace: "default", name: "frozen" };
-    let frozenMs = 0;
-    const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + frozenMs };
-    const runtime = createRuntime({ name: "frozen", client, lease: of, clock, log: silent });
-    const failures: unknown[] = [];
-    const controller = runtime.addController({
-      name: "frozen",
-      for: configMaps,
-      predicate: ({ type, object }) => type === "added" && object.metadata?.name === of.name,
-      reconcile: async (key) => {
-        const body = { data: { at: String(clock.monotonic()) } };
-        const patch = runtime.client.patch(configMaps, key, { type: "merge", body });
-        await patch.catch((error: unknown) => failures.push(error));
-        return undefined;
-      },
-    });
-    await client.create(configMaps, { metadata: of });
-    await using stack = new AsyncDisposableStack();
-    stack.defer(() => client.delete(configMaps, of));
-    const stop = new AbortController();
-    const end = runtime.run(stop.signal);
-    const written = await eventually(async () => {
-      const object = await client.get(configMaps, of);
-      expect(object.data).toBeDefined();
-      return object;
-    });
-    frozenMs = 12_000;
-    controller.enqueue(keyOf(runtime.cluster, written));
-    await eventually(() => expect(failures).toMatchObject([{ failure: { kind: "aborted" } }]));
-    expect((await client.get(configMaps, of)).data).toEqual(written.data);
-    stop.abort();
-    await end;
-  });
+  it.each([
+    ["the lease of the process", undefined],
+    ["a lease of its controllers, while another process has that of the process", "frozen-apart"],
+  ])(
+    "I-17 C21 writes nothing when it goes on, not even before a timer has told it: %s",
+    async (_which, lease) => {
+      const { client } = cluster;
+      const of = { namespace: "default", name: `frozen-${lease ?? "own"}` };
+      if (lease !== undefined)
+        await client.create(leases, {
+          metadata: of,
+          spec: { holderIdentity: "another", leaseDurationSeconds: 3_600 },
+        });
+      let frozenMs = 0;
+      const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + frozenMs };
+      const runtime = createRuntime({ name: "frozen", client, lease: of, clock, log: silent });
+      const failures: unknown[] = [];
+      const controller = runtime.addController({
+        name: "frozen",
+        ...(lease && { lease }),
+        for: configMaps,
+        predicate: ({ type, object }) => type === "added" && object.metadata?.name === of.name,
+        reconcile: async (key) => {
+          const body = { data: { at: String(clock.monotonic()) } };
+          const patch = runtime.client.patch(configMaps, key, { type: "merge", body });
+          await patch.catch((error: unknown) => failures.push(error));
+          return undefined;
+        },
+      });
+      await client.create(configMaps, { metadata: of });
+      await using stack = new AsyncDisposableStack();
+      stack.defer(() => client.delete(configMaps, of));
+      const stop = new AbortController();
+      const end = runtime.run(stop.signal);
+      const written = await eventually(async () => {
+        const object = await client.get(configMaps, of);
+        expect(object.data).toBeDefined();
+        return object;
+      });
+      frozenMs = 12_000;
+      controller.enqueue(keyOf(runtime.cluster, written));
+      await eventually(() => expect(failures).toMatchObject([{ failure: { kind: "aborted" } }]));
+      expect((await client.get(configMaps, of)).data).toEqual(written.data);
+      stop.abort();
+      await end;
+    },
+  );
 });
 
 it("a user without any right learns that a custom resource is served", async () => {

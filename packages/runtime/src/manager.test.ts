@@ -133,6 +133,40 @@ describe("Manager", () => {
     expect(story).toEqual(["nodes starts", "writer starts", "lead lost", "writer stops", "nodes stops"]);
   });
 
+  it.each([
+    ["its own", undefined],
+    ["the one apart", "apart"],
+  ])(
+    "C21 starts what a lease leads with that lease, and ends when %s is lost, which it names",
+    async (_which, lost) => {
+      const story: string[] = [];
+      const [own, apart] = [new Election(story), new Election(story)];
+      const test = setUp({
+        always: [[aComponent("nodes", story)]],
+        elected: [aComponent("writer", story)],
+        election: own,
+        apart: [{ lease: "apart", election: apart, elected: [aComponent("fleet", story)] }],
+      });
+      apart.win();
+      await test.clock.advance(0);
+      expect(story).toEqual(["nodes starts", "fleet starts"]);
+      // What stands by for the other lease is ready.
+      expect(test.ready()).toContain(
+        "[+]leader-election ok\n[+]fleet ok\n[+]leader-election-apart ok\nreadyz check passed",
+      );
+      own.win();
+      await test.clock.advance(0);
+      expect(story).toEqual(["nodes starts", "fleet starts", "writer starts"]);
+      (lost === undefined ? own : apart).lose();
+      const end = await test.ended;
+      expect(end).toEqual({ reason: "lost leadership", stillRunning: [], ...(lost && { lease: lost }) });
+      expect(story.slice(3)).toHaveLength(5);
+      expect(story[3]).toBe("lead lost");
+      expect(story.slice(4, 6).toSorted()).toEqual(["fleet stops", "writer stops"]);
+      expect(story.slice(6)).toEqual(["lease released", "nodes stops"]);
+    },
+  );
+
   it("never starts the elected of a replica that wins the lead while it stops", async () => {
     const story: string[] = [];
     const election = new Election(story);

@@ -18,6 +18,14 @@ export interface LeaderElection {
   problem?(): string | undefined;
 }
 
+/** Components that a Lease of their own leads. */
+export interface LedApart {
+  /** Names the Lease in checks, and in the cause of the end. */
+  readonly lease: string;
+  readonly election: LeaderElection;
+  readonly elected: readonly Component[];
+}
+
 /** The components, their order, and the time limits of a stop. */
 export interface ManagerOptions {
   /**
@@ -29,6 +37,8 @@ export interface ManagerOptions {
   readonly elected?: readonly Component[];
   /** Absent: this process is the only one and leads. */
   readonly election?: LeaderElection;
+  /** Each is led for itself. To lose any lead ends the run. Default none. */
+  readonly apart?: readonly LedApart[];
   /**
    * Names of the components that the process cannot do without: their problems fail their readiness check. Problems of
    * other running components are warnings. Default all.
@@ -45,7 +55,8 @@ export interface ManagerOptions {
 /** Why a manager ended. */
 export type EndCause =
   | { readonly reason: "stopped" }
-  | { readonly reason: "lost leadership" }
+  /** `lease`: the one of `LedApart`. Absent: that of `ManagerOptions.election`. */
+  | { readonly reason: "lost leadership"; readonly lease?: string }
   | { readonly reason: "failed"; readonly component: string; readonly error: unknown };
 
 /** Why a run ended, and which components had not ended. */
@@ -60,15 +71,22 @@ export type RunEnd = EndCause & {
  */
 const ABORT_LIMIT_MS = 500;
 
-/** The component name of the election, in checks and reports. */
+/** The component name of the election, in checks and reports. That of a lease apart is put behind it. */
 const ELECTION = "leader-election";
+
+/** Components that one election starts; without an election, this process leads. */
+interface Group {
+  readonly lease: string | undefined;
+  readonly elected: readonly ComponentRun[];
+  readonly election: ComponentRun | undefined;
+}
 
 /**
  * Starts components in order and stops them in reverse.
  *
  * - A component starts after all that it relies on: controllers see synced caches (except of eager informers).
- * - The lead signal of the election is the signal of the elected components, so both abort at the same instant. The
- *   lease is released only after these components have ended.
+ * - The lead signal of an election is the signal of the components that it elects, so both abort at the same instant.
+ *   The lease is released only after these components have ended.
  * - A component that fails, or ends by itself, ends the run, with the component named. It never throws.
  */
 export class Manager {
@@ -76,8 +94,7 @@ export class Manager {
   readonly readyChecks: readonly HealthCheck[];
   readonly #options: ManagerOptions;
   readonly #always: readonly (readonly ComponentRun[])[];
-  readonly #elected: readonly ComponentRun[];
-  readonly #election: ComponentRun | undefined;
+  readonly #groups: readonly Group[];
   readonly #cause = Promise.withResolvers<EndCause>();
   #started = false;
   #ending = false;
@@ -85,16 +102,18 @@ export class Manager {
   /** @throws RangeError when two components have one name, or the limits contradict each other. */
   constructor(options: ManagerOptions) {
     this.#options = options;
-    const { always, elected = [], election } = options;
+    const { always, apart = [] } = options;
     this.#always = always.map((stage) => stage.map((component) => this.#runOf(component)));
-    this.#elected = elected.map((component) => this.#runOf(component));
-    this.#election = election === undefined ? undefined : this.#runOf(this.#electionComponent(election));
+    this.#groups = [options, ...apart].map((led) => this.#groupOf(led));
     this.readyChecks = [
       ...this.#always.flat().map((run) => this.#checkOf(run, () => run.problem())),
-      ...this.#elected.map((run) => this.#checkOf(run, () => this.#electedProblem(run))),
-      ...(this.#election === undefined
-        ? []
-        : [this.#checkOf(this.#election, () => this.#election?.problem())]),
+      ...this.#groups.flatMap(({ elected, election }) => [
+        // No problem while standing by: nothing elected runs then.
+        ...elected.map((run) =>
+          this.#checkOf(run, () => (election === undefined ? run.problem() : run.problemWhileRunning())),
+        ),
+        ...(election === undefined ? [] : [this.#checkOf(election, () => election.problem())]),
+      ]),
     ];
     this.#checkOptions();
   }
@@ -130,7 +149,9 @@ export class Manager {
     for (const stage of this.#always) {
       if (!(await this.#startTogether(stage))) return;
     }
-    await this.#startTogether(this.#election === undefined ? this.#elected : [this.#election]);
+    await this.#startTogether(
+      this.#groups.flatMap(({ elected, election }) => (election === undefined ? elected : [election])),
+    );
   }
 
   async #startTogether(runs: readonly ComponentRun[]): Promise<boolean> {
@@ -141,31 +162,41 @@ export class Manager {
     return !this.#ending;
   }
 
-  #electionComponent(election: LeaderElection): Component {
-    const elect = async (signal: AbortSignal): Promise<void> => {
-      await election.run(signal, { onStartedLeading: (lead) => this.#lead(lead) });
-      this.#end({ reason: "lost leadership" });
-    };
-    return {
-      name: ELECTION,
+  #groupOf(led: Pick<ManagerOptions, "elected" | "election"> & Partial<Pick<LedApart, "lease">>): Group {
+    const { lease, election } = led;
+    const elected = (led.elected ?? []).map((component) => this.#runOf(component));
+    if (election === undefined) return { lease, elected, election };
+    const component: Component = {
+      name: lease === undefined ? ELECTION : `${ELECTION}-${lease}`,
       start: (signal) => Promise.resolve({ ended: elect(signal) }),
       problem: () => election.problem?.(),
     };
+    const group: Group = { lease, elected, election: this.#runOf(component) };
+    const elect = async (signal: AbortSignal): Promise<void> => {
+      await election.run(signal, { onStartedLeading: (lead) => this.#lead(group, lead) });
+      this.#lose(group);
+    };
+    return group;
   }
 
-  /** Runs the leader's components; ends when all elected components have ended. */
-  async #lead(lead: AbortSignal): Promise<void> {
+  #lose({ lease }: Group): void {
+    this.#end({ reason: "lost leadership", ...(lease !== undefined && { lease }) });
+  }
+
+  /** Runs the leader's components; ends when all of them have ended. */
+  async #lead(group: Group, lead: AbortSignal): Promise<void> {
+    const { elected, lease } = group;
     const lose = (): void => {
-      for (const run of this.#elected) run.abort();
-      this.#end({ reason: "lost leadership" });
+      for (const run of elected) run.abort();
+      this.#lose(group);
     };
     if (lead.aborted) lose();
     else lead.addEventListener("abort", lose, { once: true });
-    if (await this.#startTogether(this.#elected)) this.#options.log.info("leading");
-    await Promise.all(this.#elected.map((run) => run.settled));
+    if (await this.#startTogether(elected)) this.#options.log.info("leading", { ...(lease && { lease }) });
+    await Promise.all(elected.map((run) => run.settled));
   }
 
-  /** Stops elected components, the election, then stages in reverse. Returns the names of those still running. */
+  /** Stops elected components, the elections, then stages in reverse. Returns the names of those still running. */
   async #stopAll(cause: EndCause): Promise<readonly string[]> {
     const { clock, stopLimitMs, drainLimitMs } = this.#limits();
     const lastMs = clock.monotonic() + stopLimitMs;
@@ -179,10 +210,12 @@ export class Manager {
       return namesOf(runs.filter((_run, index) => ended[index] === false));
     };
     // After a lost lead another replica may begin, so nothing here may drain.
-    const stillRunning = await stop(this.#elected, cause.reason === "lost leadership" ? 0 : drainLimitMs);
+    const elected = this.#groups.flatMap((group) => group.elected);
+    const stillRunning = await stop(elected, cause.reason === "lost leadership" ? 0 : drainLimitMs);
     // An election waits for the elected components as long as the lease allows. That is too long here.
     const electionMs = stillRunning.length > 0 ? 0 : ABORT_LIMIT_MS;
-    if (this.#election !== undefined) stillRunning.push(...(await stop([this.#election], 0, electionMs)));
+    const elections = this.#groups.flatMap(({ election }) => election ?? []);
+    stillRunning.push(...(await stop(elections, 0, electionMs)));
     for (const stage of this.#always.toReversed()) stillRunning.push(...(await stop(stage, drainLimitMs)));
     return stillRunning;
   }
@@ -193,11 +226,6 @@ export class Manager {
     if (this.#options.vital?.includes(name) ?? true) return { name, check: problem, note };
     const warning = (): string | undefined => run.problemWhileRunning();
     return { name, check: () => (warning() === undefined ? problem() : undefined), warning, note };
-  }
-
-  /** No problem while standing by: nothing elected runs then. */
-  #electedProblem(run: ComponentRun): string | undefined {
-    return this.#election === undefined ? run.problem() : run.problemWhileRunning();
   }
 
   #runOf(component: Component): ComponentRun {

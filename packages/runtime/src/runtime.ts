@@ -79,6 +79,8 @@ export interface RuntimeControllerOptions<T extends KubeObject>
   readonly owns?: readonly Resource[];
   /** Whether only the leader runs it. Default true; false for work that each replica must do for itself. */
   readonly elected?: boolean;
+  /** See `Runtime.add`. */
+  readonly lease?: string;
 }
 
 /**
@@ -88,7 +90,7 @@ export interface RuntimeControllerOptions<T extends KubeObject>
  */
 export interface Runtime {
   readonly cluster: ClusterName;
-  /** The client that reconcilers should use: see `GuardedClient`. It writes nothing once the lease is lost. */
+  /** The client that reconcilers should use: see `GuardedClient`. It writes nothing once a lease is lost. */
   readonly client: GuardedClient;
   /** Guards the client of another server in the same way. The caller closes `client`. */
   guard(client: KubeClient): GuardedClient;
@@ -115,12 +117,13 @@ export interface Runtime {
    */
   addController<T extends KubeObject>(options: RuntimeControllerOptions<T>): Controller;
   /**
-   * Adds another component: a server, a watcher of files. @param stage default `first`.
+   * Adds another component: a server, a watcher of files. @param stage default `first`. @param lease the Lease, in the
+   * namespace of `RuntimeOptions.lease`, whose leader runs an `elected` one. Default that Lease. Without it none is used.
    * @throws Error after `run`.
    */
-  add(component: Component, stage?: StartStage): void;
+  add(component: Component, stage?: StartStage, lease?: string): void;
   /**
-   * Starts everything and runs until `signal` aborts, the lead is lost, or a component fails; then stops in order.
+   * Starts everything and runs until `signal` aborts, a lead is lost, or a component fails; then stops in order.
    * May be called once.
    * @throws RangeError when two components have one name; nothing has started then.
    */
@@ -144,9 +147,14 @@ class AssembledRuntime implements Runtime {
   readonly #common: Common;
   readonly #identity: string;
   readonly #guarding: GuardOptions;
-  readonly #election: LeaderElector | undefined;
+  /** By the name of the Lease. */
+  readonly #elections = new Map<string, LeaderElector>();
   readonly #informers = new Map<string, Informer<KubeObject>>();
-  readonly #added: { readonly component: Component; readonly stage: StartStage }[] = [];
+  readonly #added: {
+    readonly component: Component;
+    readonly stage: StartStage;
+    readonly lease: string | undefined;
+  }[] = [];
   readonly readyChecks: HealthCheck[] = [];
   readonly #listening = Promise.withResolvers<void>();
   readonly listening: Promise<void> = this.#listening.promise;
@@ -162,11 +170,12 @@ class AssembledRuntime implements Runtime {
     this.#common = { clock, log, metrics: this.metrics };
     this.#identity = options.identity ?? `${name}-${randomUUID()}`;
     const identity = this.#identity;
-    this.#election = lease && new LeaderElector({ ...this.#common, client: options.client, lease, identity });
+    if (lease !== undefined) this.#elect(lease.name);
     this.#guarding = {
       clock,
       log,
-      mayWrite: () => this.#election?.mayWrite ?? true,
+      // Whoever loses one lead ends, so it writes nothing more for the others either.
+      mayWrite: () => this.#elections.values().every(({ mayWrite }) => mayWrite),
       ...(grantOf && { grantOf }),
     };
     this.client = guardClient(options.client, { ...this.#guarding, watchesCrds: true });
@@ -176,6 +185,19 @@ class AssembledRuntime implements Runtime {
       reportingController: options.reportingController ?? name,
       reportingInstance: identity,
     });
+  }
+
+  /** @returns the name of the Lease that leads what is led by this one: `undefined` for `RuntimeOptions.lease`. */
+  #elect(name: string | undefined): string | undefined {
+    const { lease, client } = this.#options;
+    if (lease === undefined || name === undefined) return undefined;
+    const identity = this.#identity;
+    if (!this.#elections.has(name)) {
+      const { namespace } = lease;
+      const elector = new LeaderElector({ ...this.#common, client, lease: { namespace, name }, identity });
+      this.#elections.set(name, elector);
+    }
+    return name === lease.name ? undefined : name;
   }
 
   guard(client: KubeClient): GuardedClient {
@@ -212,9 +234,9 @@ class AssembledRuntime implements Runtime {
   }
 
   addController<T extends KubeObject>(options: RuntimeControllerOptions<T>): Controller {
-    const { for: resource, predicate, immediate, owns = [], sources = [], elected = true, ...rest } = options;
+    const { for: resource, predicate, immediate, owns = [], sources = [], ...rest } = options;
     this.#mustNotRun(`the controller ${options.name}`);
-    const { map = toSelf(this.cluster), ...settings } = rest;
+    const { map = toSelf(this.cluster), elected = true, lease, ...settings } = rest;
     const { kind, group, namespaced } = resource;
     const ofOwner = toOwner({ cluster: this.cluster, kind, group, namespaced });
     const controller = createController({
@@ -231,21 +253,22 @@ class AssembledRuntime implements Runtime {
         ...sources,
       ],
     });
-    this.add(controller, elected ? "elected" : "everywhere");
+    this.add(controller, elected ? "elected" : "everywhere", lease);
     return controller;
   }
 
-  add(component: Component, stage: StartStage = "first"): void {
+  add(component: Component, stage: StartStage = "first", lease?: string): void {
     this.#mustNotRun(component.name);
-    this.#added.push({ component, stage });
+    this.#added.push({ component, stage, lease: stage === "elected" ? this.#elect(lease) : undefined });
   }
 
   async run(signal: AbortSignal): Promise<RunEnd> {
     this.#mustNotRun("a second run");
     this.#ran = true;
-    const { stopLimitMs, drainLimitMs, vital } = this.#options;
-    const at = (stage: StartStage): readonly Component[] =>
-      this.#added.filter((it) => it.stage === stage).map(({ component }) => component);
+    const { stopLimitMs, drainLimitMs, vital, lease: own } = this.#options;
+    const at = (stage: StartStage, lease?: string): readonly Component[] =>
+      this.#added.filter((it) => it.stage === stage && it.lease === lease).map(({ component }) => component);
+    const election = own && this.#elections.get(own.name);
     const manager = new Manager({
       ...this.#common,
       always: [
@@ -256,7 +279,10 @@ class AssembledRuntime implements Runtime {
       ],
       elected: at("elected"),
       ...(vital && { vital }),
-      ...(this.#election && { election: this.#election }),
+      ...(election && { election }),
+      apart: [...this.#elections]
+        .filter(([lease]) => lease !== own?.name)
+        .map(([lease, election]) => ({ lease, election, elected: at("elected", lease) })),
       ...(stopLimitMs !== undefined && { stopLimitMs }),
       ...(drainLimitMs !== undefined && { drainLimitMs }),
     });

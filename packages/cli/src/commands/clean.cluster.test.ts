@@ -115,16 +115,20 @@ const tainted = (key: string): object => ({ spec: { taints: among(expect.objectC
 const POOL = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
 
 describe("I-4 clean takes back all that Berth has written", () => {
-  it("I-4 clean leaves nothing of labels", async () => {
+  it("I-4 C21 clean leaves nothing of labels, and no Lease of a fleet but that of another installation", async () => {
+    const leaseNamed = (name: string) => client.create(leases, { metadata: { namespace: STATE, name } });
     const [before, after] = await cleaned({
       async given() {
+        await leaseNamed("compute-single.berth-other");
         await client.create(nodes, aNode("labelled").labelled({ "example.com/device": "x" }).build());
         const match = { all: [{ key: "example.com/device" }] };
         const labels = [{ key: "example.com/ruled" }];
         await client.create(labelRules, aDocument(labelRules, "device", { match, labels }));
       },
-      works: () =>
-        becomes(client, nodes, "labelled", { metadata: { labels: { "example.com/ruled": "true" } } }),
+      async works() {
+        await leaseNamed("compute-single");
+        await becomes(client, nodes, "labelled", { metadata: { labels: { "example.com/ruled": "true" } } });
+      },
     });
     expect(after).toEqual(before);
   });

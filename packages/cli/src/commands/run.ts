@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import path from "node:path";
-import { leaseName } from "@berth/fleet";
 import {
   admissionServerKind,
   baseName,
@@ -70,7 +69,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   await using questions = connect({ ...connection, maxWriteConnections: MAX_QUESTIONS });
   await meetCluster(client, cluster, { log, signal });
   await using fleet = asked && (await openFleet(asked, deps));
-  const lease = asked ? leaseName(asked.spec) : baseName(options.installation);
+  const lease = baseName(options.installation);
   const namespace = await findStateNamespace(client, {
     wanted: options.namespace ?? options.leaderElectNamespace,
     cluster,
@@ -122,7 +121,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   if (end.reason === "stopped") return exitCodes.done;
   if (end.reason !== "lost leadership") throw new CommandError(describeRunEnd(end));
   throw new CommandError(
-    `${describeRunEnd(end)}: another process holds the Lease ${namespace.name}/${lease}, or it could not be renewed in time; start berth again to stand by`,
+    `${describeRunEnd(end)}: another process holds the Lease ${namespace.name}/${end.lease ?? lease}, or it could not be renewed in time; start berth again to stand by`,
     exitCodes.leaseLost,
   );
 }

@@ -237,13 +237,15 @@ describe("flags", () => {
       problem: "--mode cell: cell a cell needs its name",
     });
     const found = fleetOfFlags({ mode: "cell", cell: "dfw-01" }, undefined);
-    expect(found !== undefined && "spec" in found && leaseName(found.spec)).toBe("compute-cell-dfw-01");
+    expect(found !== undefined && "spec" in found && leaseName(found.spec, "berth")).toBe(
+      "compute-cell-dfw-01",
+    );
   });
 
   it("do not contradict the document", () => {
     const document = fleetOfFlags({ mode: "single" }, undefined);
     if (document === undefined || !("spec" in document)) throw new Error("the flag must make a fleet");
-    expect(leaseName(document.spec)).toBe("compute-single");
+    expect(leaseName(document.spec, "berth")).toBe("compute-single");
     expect(fleetOfFlags({ mode: "cell" }, document.spec)).toEqual({
       problem: "--mode cell: the document Fleet says single",
     });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type FleetSpec, fleetKind } from "./document.ts";
 import { fleetPermissions } from "./permissions.ts";
+import { isFleetLease } from "./settings.ts";
 
 /** `workloads/status: patch`, of each resource that the mode may use at all. */
 function permissionsOf(spec: object | undefined): readonly string[] {
@@ -63,10 +64,17 @@ describe("R10 the permissions of a fleet", () => {
     expect(permissionsOf(spec).filter((it) => resources.test(it))).toEqual([]);
   });
 
-  it("name the Lease of the mode alone", () => {
+  it.each([
+    ["berth", "compute-cell-dfw-01"],
+    ["berth-second", "compute-cell-dfw-01.berth-second"],
+  ])("name the Lease of the mode and the installation alone: %s", (name, lease) => {
     const documents = { documentsOf: () => [], specOf: () => fleetKind.spec.parse(CELL) as never };
-    const asked = fleetPermissions({ name: "berth", documents, flags: new Set() });
+    const asked = fleetPermissions({ name, documents, flags: new Set() });
     const leases = asked.filter(({ rule }) => rule.resources?.includes("leases"));
-    expect(leases.map(({ rule }) => rule.resourceNames)).toEqual([["compute-cell-dfw-01"]]);
+    expect(leases.map(({ rule }) => rule.resourceNames)).toEqual([[lease]]);
+    expect(isFleetLease(lease, name)).toBe(true);
+    expect(isFleetLease(lease, "berth-other")).toBe(false);
+    for (const other of [name, "compute-other", "berth-webhook"])
+      expect(isFleetLease(other, name)).toBe(false);
   });
 });

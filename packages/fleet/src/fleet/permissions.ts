@@ -57,7 +57,7 @@ export function fleetPermissions(asked: AskedPermissions): readonly Permission[]
   const lease: PolicyRule = {
     apiGroups: ["coordination.k8s.io"],
     resources: ["leases"],
-    resourceNames: [leaseName(spec)],
+    resourceNames: [leaseName(spec, asked.name)],
     verbs: ["get", "update"],
   };
   return [

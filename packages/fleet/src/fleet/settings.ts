@@ -8,7 +8,19 @@ export interface FleetSettings {
   readonly quota?: KubeClient;
 }
 
-/** The name of the Lease, so that a process of another mode or cell never waits for this one. */
-export function leaseName({ mode, cell }: FleetSpec): string {
-  return mode === "single" ? "compute-single" : `compute-${mode}-${cell}`;
+/**
+ * The name of the Lease of the fleet's controllers, beside Berth's own. A process of another mode, cell or installation
+ * never waits for it. No mode or cell has a dot.
+ *
+ * @param owner the name of the installation's objects, `berth`.
+ */
+export function leaseName({ mode, cell }: FleetSpec, owner: string): string {
+  const name = mode === "single" ? "compute-single" : `compute-${mode}-${cell}`;
+  return owner === "berth" ? name : `${name}.${owner}`;
+}
+
+/** Whether a Lease is that of a fleet of this installation, whatever its mode. */
+export function isFleetLease(name: string, owner: string): boolean {
+  const [lease, of = "berth"] = name.split(".");
+  return of === owner && /^compute-(?:single$|cell-)/.test(lease ?? "");
 }

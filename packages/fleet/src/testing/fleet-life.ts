@@ -176,7 +176,16 @@ export class FleetLife {
       onFailure: () => undefined,
     });
     this.#onService = () => quota.serviceChanged(() => true);
-    const common = { host, spec: SPEC, caches, quota, network, metrics, recheck: () => undefined };
+    const common = {
+      host,
+      lease: "compute-single",
+      spec: SPEC,
+      caches,
+      quota,
+      network,
+      metrics,
+      recheck: () => undefined,
+    };
     addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
     addDeploymentController(common);
     addWorkloadController(common);

@@ -34,6 +34,8 @@ export const UNREAD_RECHECK_MS = 2_000;
 
 export interface DeploymentsOptions {
   readonly host: Host;
+  /** The name of the Lease whose leader runs it. */
+  readonly lease: string;
   readonly spec: FleetSpec;
   readonly caches: Caches;
   readonly quota: Quota;
@@ -52,7 +54,7 @@ interface Memory {
 }
 
 export function addDeploymentController(options: DeploymentsOptions): Controller {
-  const { host, spec, caches, quota, network, metrics, recheck } = options;
+  const { host, lease, spec, caches, quota, network, metrics, recheck } = options;
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking: { bindings, ...networking } = {} } = caches;
   const memories = new Map<string, Memory>();
@@ -130,6 +132,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   ];
   const controller = runtime.addController<WorkloadDeployment>({
     name: "workload-deployments",
+    lease,
     for: workloadDeployments,
     immediate: (change) => change.type !== "updated" || isNewSpec(change),
     sources,

@@ -39,6 +39,8 @@ const SWEEP_AGAIN_MS = 15_000;
 
 export interface InstancesOptions {
   readonly host: Host;
+  /** The name of the Lease whose leader runs it. */
+  readonly lease: string;
   readonly spec: FleetSpec;
   readonly caches: Caches;
   readonly quota: Quota;
@@ -47,7 +49,7 @@ export interface InstancesOptions {
 }
 
 export function addInstanceController(options: InstancesOptions): Controller {
-  const { host, spec, caches, quota, networkOf, metrics } = options;
+  const { host, lease, spec, caches, quota, networkOf, metrics } = options;
   const { runtime, client, cluster, clock, events } = host;
   const news = new WeakMap<Intent, readonly News[]>();
   const memories = new Map<string, Memory>();
@@ -142,6 +144,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
   };
   const controller = runtime.addController<Instance>({
     name: "instances",
+    lease,
     for: instances,
     immediate: () => true,
     sources: caches.pods

@@ -21,12 +21,20 @@ import { UNSEEN_MS } from "./own-writes.ts";
 
 export interface WorkloadsOptions {
   readonly host: Host;
+  /** The name of the Lease whose leader runs it. */
+  readonly lease: string;
   readonly caches: Caches;
   readonly network: NetworkStep;
   readonly metrics: FleetMetrics;
 }
 
-export function addWorkloadController({ host, caches, network, metrics }: WorkloadsOptions): Controller {
+export function addWorkloadController({
+  host,
+  lease,
+  caches,
+  network,
+  metrics,
+}: WorkloadsOptions): Controller {
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking, workloads: all } = caches;
   if (all === undefined) throw new TypeError("Workloads are of mode single only");
@@ -88,6 +96,7 @@ export function addWorkloadController({ host, caches, network, metrics }: Worklo
   ];
   return runtime.addController<Workload>({
     name: "workloads",
+    lease,
     for: workloads,
     owns: [workloadDeployments],
     immediate: (change: Change<KubeObject>) =>
