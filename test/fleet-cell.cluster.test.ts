@@ -82,8 +82,12 @@ async function followVersions(
 it("A24 F3 R10 R28 8.7 runs Instances with nothing but its own rights; when the leader is killed, the other replica finishes the roll", async () => {
   world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01", networking: "Off" } });
   const begin = await cluster.audit.mark();
-  const leader = await world.start("--leader-elect");
-  await using other = await world.start("--leader-elect");
+  const leader = await world.spawnPod();
+  await leader.ready();
+  await using other = await world.spawnPod();
+  await other.ready();
+  deepStrictEqual(world.probes, ["/healthz", "/readyz"]);
+  for (const probe of world.probes) expect([probe, await other.answers(probe)]).toEqual([probe, true]);
   const namespace = await world.namespace("cell", PROJECT);
   const seen = lookAt(client, namespace);
   await using versions = await followVersions(namespace);

@@ -38,7 +38,8 @@ beforeAll(async () => {
   cluster = await sharedFullCluster();
   client = cluster.client;
   world = await fleetWorld(cluster, { spec: { mode: "single", cities: ["DFW", "ORD"] } });
-  berth = await world.start();
+  berth = await world.spawnPod();
+  await berth.ready();
   await world.namespace("first");
   // The API server calls a new webhook a moment after it was configured.
   await patiently(async () =>
@@ -70,6 +71,11 @@ async function faultsOf(workload: Workload): Promise<readonly string[]> {
 }
 
 const UID_LABEL = "compute.datumapis.com/workload-deployment-uid";
+
+it("A24 boots as a pod of its Deployment, whose probes are answered", async () => {
+  expect(world.probes).toEqual(["/healthz", "/readyz"]);
+  for (const probe of world.probes) expect([probe, await berth.answers(probe)]).toEqual([probe, true]);
+});
 
 describe("admission", () => {
   it("A6 refuses a city that is not registered, and numbers out of range, with their fields", async () => {

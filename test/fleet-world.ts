@@ -124,6 +124,12 @@ export class FleetWorld implements AsyncDisposable {
     return startBerthProcess({ args: [...ofPod, ...args], environment });
   }
 
+  /** The paths that its Deployment has probed. */
+  get probes(): readonly string[] {
+    const { livenessProbe, readinessProbe } = this.#deployment.spec?.template.spec?.containers[0] ?? {};
+    return [livenessProbe, readinessProbe].map((it) => it?.httpGet?.path ?? "");
+  }
+
   /** Waits for nothing. */
   spawn(...given: readonly string[]): BerthProcess {
     const config = ["--config", path.join(this.#folder, "fleet.yaml")];

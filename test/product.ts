@@ -47,6 +47,8 @@ export interface BerthProcess extends AsyncDisposable {
   ready(): Promise<void>;
   /** What `/readyz` says; a warning is not `ok`. */
   readiness(): Promise<{ readonly ok: boolean; readonly text: string }>;
+  /** Whether it answers 2xx at this path of its health server, as a probe asks. */
+  answers(path: string): Promise<boolean>;
   /** The sum of the samples of a metric that carry these labels. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>;
 }
@@ -116,6 +118,7 @@ export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
         },
         { everyMs: 25 },
       ),
+    answers: async (probe) => (await fetch(`${await urlOf("health")}${probe}`)).ok,
     async metric(name, labels = {}) {
       const text = await (await fetch(`${await urlOf("metrics")}/metrics`)).text();
       return sumOfSamples(text, name, labels);

@@ -18,6 +18,19 @@ describe("the hash of a template", () => {
     expect(templateHash(aTemplate())).toMatch(/^v1-[0-9a-f]{16}$/);
   });
 
+  it("stays the same from release to release: another one would roll every fleet", () => {
+    const template = container({
+      env: [{ name: "A", value: "1" }, { name: "B", valueFrom: { resourceFieldRef: { divisor: "1k" } } }, {}],
+      resources: { limits: { cpu: "500m", other: "many" }, requests: { memory: "1Gi" } },
+      ports: [{ name: "p", port: 80, protocol: "UDP" }],
+    });
+    const metadata = { labels: { b: "", a: "1" }, annotations: { z: "TCP" } };
+    expect(templateHash({ ...template, metadata })).toBe("v1-62a49f8fcb993a98");
+    expect(canonicalJson({ b: [null, "", "x"], a: { cpu: {} }, divisor: "2", type: "tape" })).toBe(
+      '{"b":[null,null,"x"],"divisor":"2000000000","type":"tape"}',
+    );
+  });
+
   it.each<[string, object, object]>([
     [
       "quantities of one amount",
