@@ -58,7 +58,7 @@ function runStryker(mutated: readonly string[]): number {
     timeoutMS: 10_000,
     ignorePatterns: ["bench", "docs"],
     tempDirName: join(cache, "tmp"),
-    reporters: ["json"],
+    reporters: ["json", "progress-append-only"],
     jsonReporter: { fileName: report },
     logLevel: "warn",
   };

@@ -107,6 +107,18 @@ describe("the review of a Workload", () => {
     expect(await workloads?.answer(on, request(anywhere), accessOf())).toMatchObject({ allowed: false });
   });
 
+  it("says nothing more when it shows all faults", async () => {
+    const object = changed(sandboxWorkload, { "P/name": "" });
+    const answer = await workloads?.answer(inForce, request(object), accessOf());
+    expect(Object.keys(answer ?? {})).toEqual(["allowed", "causes"]);
+  });
+
+  it("takes any city while the Locations have not been read", async () => {
+    const unread = { ...inForce, cities: () => undefined };
+    const anywhere = changed(sandboxWorkload, { "P/cityCodes": ["ANY"] });
+    expect(await workloads?.answer(unread, request(anywhere), accessOf())).toEqual({ allowed: true });
+  });
+
   it("warns when it does not show all faults", async () => {
     const annotations = { "compute.datumapis.com/ssh-keys": "a\n".repeat(1000) };
     const object = changed(machineWorkload, { "T/metadata/annotations": annotations });
@@ -126,6 +138,31 @@ describe("8.7 the API server", () => {
 
   it("8.7 asks about nothing in a cell", () => {
     expect(asks({ spec: { ...spec, mode: "cell", cell: "dfw-01" } })).toEqual([false, false]);
+  });
+
+  it("waits 5 s for the answer, and refuses without one", () => {
+    for (const review of fleetAdmission.reviews) {
+      expect(review.when(inForce, env)?.timeoutSeconds).toBe(5);
+      expect(review.failurePolicy?.(env)).toBe("Fail");
+    }
+  });
+
+  it("asks about a Workload when its spec changes, and about what Berth manages when others write it", () => {
+    const conditions = (at: number) => fleetAdmission.reviews[at]?.when(inForce, env)?.matchConditions ?? [];
+    expect(conditions(0)).toEqual([
+      {
+        name: "spec-changed",
+        expression: 'request.operation != "UPDATE" || object.?spec != oldObject.?spec',
+      },
+    ]);
+    expect(conditions(1)[0]?.expression).toContain('"berth"');
+  });
+
+  it.each([
+    ["homeless", /^Berth's namespace does not exist: Workloads are not validated/],
+    ["off", /^admission is off: Workloads are not validated/],
+  ] as const)("says what does not happen while it is off: %s", (why, text) => {
+    expect(fleetAdmission.texts.off(why)).toMatch(text);
   });
 
   it("does not ask about what Berth manages before Berth knows its own name", () => {
