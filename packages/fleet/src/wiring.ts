@@ -1,11 +1,13 @@
 /** Wires the fleet into a running Berth. Without a Fleet it does nothing. */
-import { baseName, bindAdmission, type Capability, type Host, ownUsername } from "@berth/host";
+import { baseName, bindAdmission, type Capability, ConditionLog, type Host, ownUsername } from "@berth/host";
 import type { Namespace } from "@berth/kube";
 import {
   type Change,
   createLoopComponent,
+  type DesiredCondition,
   isSameData,
   keyOf,
+  mergeConditions,
   type ObjectKey,
   sleep,
   whenAborted,
@@ -18,6 +20,7 @@ import { type FleetSpec, fleetKind, listedCities } from "./fleet/document.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
 import { type FleetSettings, leaseName } from "./fleet/settings.ts";
 import { fleetKinds } from "./kinds/kinds.ts";
+import { locationNamespaces } from "./network/location.ts";
 import { by, createCaches, projectsOf } from "./wiring/caches.ts";
 import { addDeploymentController } from "./wiring/deployments.ts";
 import { addInstanceController } from "./wiring/instances.ts";
@@ -27,6 +30,8 @@ import { addWorkloadController } from "./wiring/workloads.ts";
 
 /** The host, with the fleet that this process runs. It is read once: another one takes effect with the next start. */
 export interface FleetHost extends Host {
+  /** Berth's own namespace. Absent: there is none. */
+  readonly namespace?: string | undefined;
   readonly fleet?: FleetSettings;
 }
 
@@ -36,11 +41,11 @@ export const fleet: Capability<FleetHost, void> = {
   foreignKinds: fleetKinds,
   permissions: fleetPermissions,
   wire(host) {
-    if (host.fleet !== undefined) wireFleet(host, host.fleet);
+    if (host.fleet !== undefined) wireFleet(host, host.fleet, host.namespace);
   },
 };
 
-function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void {
+function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home: string | undefined): void {
   const { runtime, client, cluster, clock, log } = host;
   host.onFiles((documents) => {
     const given = documents.specOf(fleetKind);
@@ -53,7 +58,14 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void
     log.warn("the Fleet lists no cities: while networks are off, Workloads may name any");
   const caches = createCaches(host, spec);
   const metrics = createFleetMetrics(host.metrics, clock, spec.quota !== undefined);
-  const network = new NetworkStep(caches, spec, cluster);
+  const said = new ConditionLog({ noun: "fleet", isGood: ({ status }) => status === "True", log });
+  const onLook = (unread: string | undefined): void =>
+    said.tell("config/Fleet", mergeConditions(said.of("config/Fleet"), [networksRead(unread)], clock.now()));
+  const network = new NetworkStep({ caches, spec, cluster, clock, home, onLook });
+  if (spec.mode === "single" && spec.networking !== "Off" && locationNamespaces(spec, home) === undefined)
+    log.warn(
+      "Berth has no namespace of its own, and the Fleet lists none: Locations of all namespaces count",
+    );
   const recheck = (key: ObjectKey): void => instances.enqueue(key, { immediate: true });
   const claims =
     spec.quota &&
@@ -98,6 +110,16 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings): void
   });
 }
 
+function networksRead(unread: string | undefined): DesiredCondition {
+  const isRead = unread === undefined;
+  return {
+    type: "NetworksRead",
+    status: isRead ? "True" : "False",
+    reason: isRead ? "NetworksRead" : "NetworksNotRead",
+    message: unread ?? "Berth reads the networks of the cluster",
+  };
+}
+
 /** Delay before Berth asks again who it is, ms. */
 const RETRY_MS = 10_000;
 
@@ -107,6 +129,7 @@ function addAdmission(host: Host, spec: FleetSpec, network: NetworkStep): void {
     self,
     networking: () => network.state !== "off",
     cities: () => network.cities(),
+    cityNote: (city) => network.cityNote(city),
     // Until Berth knows its own name, what protects Instances stays as it is.
     policy: self === undefined ? { isReading: true } : {},
   });

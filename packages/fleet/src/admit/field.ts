@@ -68,8 +68,9 @@ export class Field {
     return this.#fault("Invalid", `Invalid value: ${quoted(shown)}: ${detail}`);
   }
 
-  notSupported(supported: readonly string[]): Fault {
-    const message = `Unsupported value: ${quoted(this.value)}: supported values: ${listed(supported)}`;
+  /** @param note the end of the message. */
+  notSupported(supported: readonly string[], note = ""): Fault {
+    const message = `Unsupported value: ${quoted(this.value)}: supported values: ${listed(supported)}${note}`;
     return this.#fault("NotSupported", message);
   }
 

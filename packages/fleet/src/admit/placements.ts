@@ -11,6 +11,8 @@ export interface PlacementContext {
   readonly workload: string;
   /** Codes that are registered, sorted. `undefined`: not known. */
   readonly cities: readonly string[] | undefined;
+  /** For the end of a message that refuses a city. */
+  readonly cityNote?: ((city: string) => string) | undefined;
 }
 
 /** A label of Instances has the name of the deployment, and `-` and up to four digits follow in their own names. */
@@ -27,7 +29,8 @@ export function* placementFaults(placements: Field, context: PlacementContext): 
     if (codes.size === 0) yield codes.required();
     for (const city of codes.items()) {
       // While the cities are not known, a refusal would keep every Workload out. The deployment says it later.
-      if (registered?.has(city.text) === false) yield city.notSupported(context.cities ?? []);
+      if (registered?.has(city.text) === false)
+        yield city.notSupported(context.cities ?? [], context.cityNote?.(city.text));
       yield* codeFaults(city, name.text, context.workload);
       // One city may be in several placements, as long as each deployment has a name of its own.
       if (city.text !== "")

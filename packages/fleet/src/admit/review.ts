@@ -19,6 +19,8 @@ export interface FleetInForce extends InForce {
   readonly networking: () => boolean;
   /** City codes of all Locations, sorted. `undefined`: they have not been read. */
   readonly cities: () => readonly string[] | undefined;
+  /** For the end of a message that refuses a city. */
+  readonly cityNote?: ((city: string) => string) | undefined;
 }
 
 /** Cells have no webhooks: their CRDs protect gates and specs. */
@@ -52,7 +54,7 @@ const workloadReview: ReviewRules<FleetInForce> = {
 };
 
 async function answerWorkload(
-  { spec, networking, cities }: FleetInForce,
+  { spec, networking, cities, cityNote }: FleetInForce,
   { object, oldObject, namespace = "", userInfo }: AdmissionRequest,
   io: ReviewIo,
 ): Promise<AdmissionAnswer> {
@@ -62,6 +64,7 @@ async function answerWorkload(
     old: oldObject,
     namespace,
     cities: isNetworking ? cities() : listedCities(spec),
+    cityNote,
     catalog: spec.catalog,
     limits: sizeLimits(spec.template),
     containerResources: spec.featureGates.ContainerResources,

@@ -22,6 +22,8 @@ export interface WorkloadInput {
    * cache must not keep Workloads out. The condition of a deployment says when no Location has its city.
    */
   readonly cities: readonly string[] | undefined;
+  /** For the end of a message that refuses a city. */
+  readonly cityNote?: ((city: string) => string) | undefined;
   readonly catalog: Catalog;
   readonly limits: SizeLimits;
   /** Gate `ContainerResources` of the Fleet. Default false. */
@@ -51,11 +53,11 @@ export function validateWorkload(input: WorkloadInput): WorkloadResult {
 }
 
 function* workloadFaults(workload: Field, old: Field, input: WorkloadInput): Faults {
-  const { namespace, cities, catalog, limits, containerResources } = input;
+  const { namespace, cities, cityNote, catalog, limits, containerResources } = input;
   const name = workload.get("metadata").get("name");
   const [spec, template] = [workload.get("spec"), workload.get("spec").get("template")];
   const [runtime, volumes] = [template.get("spec").get("runtime"), template.get("spec").get("volumes")];
-  yield* placementFaults(spec.get("placements"), { workload: name.text, cities });
+  yield* placementFaults(spec.get("placements"), { workload: name.text, cities, cityNote });
   yield* sshKeyFaults(template);
   yield* volumeFaults(volumes, attachedNames(runtime));
   const byName = new Map(volumes.items().map((it) => [it.get("name").text, it]));

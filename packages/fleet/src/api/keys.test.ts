@@ -5,6 +5,7 @@ import {
   claimName,
   deploymentName,
   deploymentOfBinding,
+  deploymentOfInstance,
   encodeCluster,
   instanceName,
   instanceOfClaim,
@@ -103,6 +104,15 @@ describe("R5 the name of a claim", () => {
   it("of another resource leads nowhere", () => {
     expect(instanceOfClaim("w-us-dfw-0")).toBeUndefined();
   });
+});
+
+it("leads from the name of an Instance to its deployment", () => {
+  expect(deploymentOfInstance("w-us-dfw-10")).toBe("w-us-dfw");
+  expect(["w-us-dfw-x", "w-us-dfw-01", "w"].map(deploymentOfInstance)).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
 });
 
 it("names the NetworkBinding of an interface by its place", () => {

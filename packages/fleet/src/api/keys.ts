@@ -63,6 +63,12 @@ export function ordinalOf(name: string): number {
   return digits === undefined ? -1 : Number(digits);
 }
 
+/** The deployment that has, or would have, an Instance of this name. */
+export function deploymentOfInstance(name: string): string | undefined {
+  const ordinal = ordinalOf(name);
+  return ordinal < 0 ? undefined : name.slice(0, -`-${ordinal}`.length);
+}
+
 export function bindingName(deployment: string, at: number): string {
   return `${deployment}-net-${at}`;
 }

@@ -38,10 +38,7 @@ export function buildInstance(deployment: WorkloadDeployment, options: InstanceO
         [labels.workloadUid]: spec.workloadRef.uid,
         [labels.deploymentUid]: uid,
         [labels.instanceIndex]: String(ordinal),
-        [labels.deploymentName]: name,
-        [labels.cityCode]: spec.cityCode,
-        [labels.workloadName]: spec.workloadRef.name,
-        [labels.placementName]: spec.placementName,
+        ...placeLabels(deployment),
       },
       ...(annotations && { annotations: { ...annotations } }),
       finalizers: [finalizers.instance, ...(hasQuota ? [finalizers.claim] : [])],
@@ -50,6 +47,16 @@ export function buildInstance(deployment: WorkloadDeployment, options: InstanceO
       ],
     },
     spec: { ...template, ...(location && { location }), controller: { templateHash, schedulingGates } },
+  };
+}
+
+/** The labels of each Instance that say where it belongs. */
+export function placeLabels({ metadata, spec }: WorkloadDeployment): Readonly<Record<string, string>> {
+  return {
+    [labels.deploymentName]: metadata?.name ?? "",
+    [labels.cityCode]: spec?.cityCode ?? "",
+    [labels.workloadName]: spec?.workloadRef.name ?? "",
+    [labels.placementName]: spec?.placementName ?? "",
   };
 }
 

@@ -20,6 +20,8 @@ export interface ControlView {
   readonly isTaken: (name: string) => boolean;
   /** A Ready Instance that is deleted comes back only with a new grant of quota. Asked only when one would be. */
   readonly isHeld: () => boolean;
+  /** No Instance of another template is replaced, Ready or not: what replaces it could never start. Default false. */
+  readonly keepsOutdated?: boolean;
 }
 
 export type Action =
@@ -35,6 +37,8 @@ export interface Control {
   readonly ignored: readonly Instance[];
   /** Ready Instances of another template that stay until the quota service is reachable. */
   readonly held: readonly Instance[];
+  /** Wanted names that objects of others have. */
+  readonly taken: readonly string[];
 }
 
 /** A wanted ordinal, and what it needs. */
@@ -87,7 +91,10 @@ export function decideActions(view: ControlView): Control {
     ...oneByOne(surplus.filter((it) => !isOfStart(it))),
   ]);
   const held = isHeld ? outdated.flatMap((it) => (it.do === "delete" ? it.instance : [])) : [];
-  return { actions: withoutLastWaits([...actions]), ignored, held };
+  const taken = actionsOf(slots).flatMap((it) =>
+    it.do === "wait" && it.because === "nameTaken" ? instanceName(deployment, it.ordinal) : [],
+  );
+  return { actions: withoutLastWaits([...actions]), ignored, held, taken };
 }
 
 function slotOf(view: ControlView, ordinal: number, instance?: Instance): Slot {
@@ -99,7 +106,8 @@ function slotOf(view: ControlView, ordinal: number, instance?: Instance): Slot {
   const removal = removalOf(view, ordinal, instance);
   if (removal.do === "wait") return { isReady: false, action: removal };
   const isReady = isConditionTrue(instance.status?.conditions, "Ready");
-  if (!view.isCurrent(instance)) return { isReady, action: removal };
+  const isKept = !isReady && view.keepsOutdated === true;
+  if (!view.isCurrent(instance) && !isKept) return { isReady, action: removal };
   return isReady ? { isReady } : { isReady, action: { do: "wait", ordinal, because: "notReady" } };
 }
 

@@ -78,15 +78,42 @@ describe("hostile input", () => {
     expect(findings).toMatchObject([{ reason: "ReplicasOutOfRange" }]);
   });
 
-  it("H9 never adopts an Instance of another deployment: it waits, and reports the name once", () => {
-    const foreign = anInstance(aDeployment({ metadata: { name: "w-us-dfw", uid: "other" } }), 0);
-    const {
-      create,
-      delete: deleted,
-      findings,
-    } = decide({ instanceNamed: (name) => (name === "w-us-dfw-0" ? foreign : undefined) });
-    expect(create ?? deleted).toBeUndefined();
-    expect(findings).toMatchObject([{ reason: "InstanceNameTaken", about: "w-us-dfw-0" }]);
+  it.each([
+    ["the first name", 0, []],
+    ["the last name", 1, [0]],
+  ])(
+    "H9 never adopts an Instance of another deployment: %s is taken, and the holder is named",
+    (_, at, own) => {
+      const foreign = anInstance(aDeployment({ name: "other" }), 0);
+      const instances = own.map((one) => anInstance(deployment, one));
+      const taken = `w-us-dfw-${at}`;
+      const found = decide({ instances, instanceNamed: (name) => (name === taken ? foreign : undefined) });
+      expect(found.create ?? found.delete).toBeUndefined();
+      const message = `Instance ${taken} exists and is of WorkloadDeployment other (uid uid-other): Berth waits until it is deleted`;
+      expect(found.findings).toEqual([{ reason: "InstanceNameTaken", about: taken, message }]);
+      expect(found.status?.conditions).toContainEqual(
+        expect.objectContaining({
+          type: "InstanceConflict",
+          status: "True",
+          reason: "InstanceNameTaken",
+          message,
+        }),
+      );
+      const healed = aDeployment({ ...(found.status && { status: found.status }) });
+      const { create, status } = decide({ deployment: healed, instances });
+      expect(create?.metadata?.name).toBe(taken);
+      expect(status).toBeUndefined();
+      const running = decide({ deployment: healed, instances: [0, 1].map((one) => anInstance(healed, one)) });
+      expect(running.status?.conditions?.map(({ type }) => type)).not.toContain("InstanceConflict");
+    },
+  );
+
+  it("H9 names five of many holders", () => {
+    const none = { metadata: { name: "theirs" } };
+    const { status, findings } = decide({ deployment: aDeployment({ min: 8 }), instanceNamed: () => none });
+    expect(findings).toHaveLength(8);
+    const { message = "" } = status?.conditions?.find(({ type }) => type === "InstanceConflict") ?? {};
+    expect(message).toMatch(/^Instance w-us-dfw-0 exists and has no controller: .*; and 3 more$/);
   });
 
   it("8.2 reports an Instance whose name has no ordinal, and leaves it alone", () => {
@@ -136,6 +163,84 @@ describe("a roll", () => {
     const { actions, status } = decide({ instances: [adopt(0), adopt(1)] });
     expect(actions).toEqual([]);
     expect(status).toMatchObject({ readyReplicas: 2 });
+  });
+});
+
+describe("networks that a new Instance would wait for", () => {
+  const location = { name: "l", namespace: "n" };
+  const network = { is: "waiting", location, message: "NetworkBinding a/b is not ready" } as const;
+
+  it("hold the roll of a Ready Instance, and of none that is not, and scaling goes on", () => {
+    const ready = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "Ro")];
+    const held = decide({ instances: ready, network });
+    expect(held.delete ?? held.recheckAfterMs).toBeUndefined();
+    expect(held.status?.conditions).toContainEqual(
+      expect.objectContaining({ reason: "RollPaused", message: expect.stringContaining("a/b is not ready") }),
+    );
+    const broken = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "No")];
+    expect(decide({ instances: broken, network }).delete).toEqual([broken[1]]);
+    const surplus = [...ready, anInstance(deployment, 2)];
+    expect(decide({ instances: surplus, network }).delete).toEqual([surplus[2]]);
+    expect(decide({ deployment: aDeployment({ min: 3 }), instances: ready, network }).create).toBeDefined();
+    expect(decide({ instances: ready, network: { ...network, is: "ready" } }).delete).toEqual([ready[1]]);
+  });
+
+  it.each(["NetworkChanged", "ForeignNetwork"])(
+    "of a template with %s replace nothing, and scaling down goes on",
+    (reason) => {
+      const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "No")];
+      const found = decide({ instances, network: { ...network, reason } });
+      expect(found.delete ?? found.create ?? found.recheckAfterMs).toBeUndefined();
+      expect(found.status?.conditions).toContainEqual(
+        expect.objectContaining({ type: "Progressing", reason }),
+      );
+      const surplus = anInstance(deployment, 2, "Ro");
+      expect(decide({ instances: [...instances, surplus], network: { ...network, reason } }).delete).toEqual([
+        surplus,
+      ]);
+    },
+  );
+});
+
+describe("the labels that say where an Instance belongs", () => {
+  const without = (instance: Instance, ...keys: readonly string[]): Instance => {
+    const labels = Object.entries(instance.metadata?.labels ?? {}).filter(([key]) => !keys.includes(key));
+    return { ...instance, metadata: { ...instance.metadata, labels: Object.fromEntries(labels) } };
+  };
+  const CITY = "compute.datumapis.com/city-code";
+
+  it("are restored on live Instances, those that differ alone, and nothing is rolled", () => {
+    const odd = anInstance(deployment, 0);
+    const moved = {
+      ...odd,
+      metadata: { ...odd.metadata, labels: { ...odd.metadata?.labels, [CITY]: "XXX" } },
+    };
+    const all = ["workload-deployment-name", "city-code", "workload-name", "placement-name"].map(
+      (key) => `compute.datumapis.com/${key}`,
+    );
+    const bare = without(anInstance(deployment, 1), ...all);
+    const going = without(anInstance(deployment, 2, "D"), ...all);
+    const found = decide({ instances: [moved, bare, going] });
+    expect(found.relabel).toEqual([
+      { instance: moved, labels: { [CITY]: "DFW" } },
+      {
+        instance: bare,
+        labels: Object.fromEntries(all.map((key, at) => [key, ["w-us-dfw", "DFW", "w", "us"][at]])),
+      },
+    ]);
+    expect(found.delete ?? found.create).toBeUndefined();
+    expect(
+      decide({ instances: [anInstance(deployment, 0), anInstance(deployment, 1)] }).relabel,
+    ).toBeUndefined();
+  });
+
+  it("are left alone on an Instance that this decision deletes, and are restored 50 at a time", () => {
+    const surplus = without(anInstance(deployment, 2), CITY);
+    const found = decide({ instances: [anInstance(deployment, 0), anInstance(deployment, 1), surplus] });
+    expect([found.delete, found.relabel]).toEqual([[surplus], undefined]);
+    const many = aDeployment({ min: 60 });
+    const bare = Array.from({ length: 60 }, (_, at) => without(anInstance(many, at), CITY));
+    expect(decide({ deployment: many, instances: bare }).relabel).toHaveLength(50);
   });
 });
 

@@ -2,10 +2,10 @@
 import type { Finding } from "@berth/host";
 import { finalizers, instanceName } from "../api/keys.ts";
 import type { DeploymentStatus, Instance, WorkloadDeployment } from "../api/workload.ts";
-import { buildInstance, desiredCount, ordinalStart } from "./build.ts";
+import { buildInstance, desiredCount, ordinalStart, placeLabels } from "./build.ts";
 import type { Verdict } from "./conditions.ts";
 import { type Action, decideActions } from "./control.ts";
-import { deploymentStatus, type NetworkStep } from "./status.ts";
+import { deploymentStatus, isTemplateRefused, type NetworkStep } from "./status.ts";
 import { isCurrent, templateHash } from "./template-hash.ts";
 
 /** What is known of a deployment. */
@@ -28,6 +28,12 @@ export interface DeploymentView {
   readonly nowMs: number;
 }
 
+export interface Relabelling {
+  readonly instance: Instance;
+  /** Those that differ. */
+  readonly labels: Readonly<Record<string, string>>;
+}
+
 /** Empty: settled. */
 export interface DeploymentDecision {
   /** All finalizers that the deployment should have. Sent first. */
@@ -36,6 +42,8 @@ export interface DeploymentDecision {
   readonly delete?: readonly Instance[] | undefined;
   /** As in an intent. Absent: delete only the version that was seen, as one that became Ready meanwhile must stay. */
   readonly deleteBound?: "uid" | undefined;
+  /** Labels to restore. The Instances go on as they are. */
+  readonly relabel?: readonly Relabelling[] | undefined;
   /**
    * The whole status, when it differs. It is held back while an Instance is created or deleted: the event of that
    * Instance starts the next decision, and one write then says both. A refusal is written at once.
@@ -47,6 +55,10 @@ export interface DeploymentDecision {
   readonly recheckAfterMs?: number | undefined;
 }
 
+/** The most Instances whose labels one decision restores. Their events start the next one. */
+const MAX_RELABELLED = 50;
+/** The most holders of taken names that a condition names. */
+const MAX_NAMED = 5;
 /** Until the next look when a roll waits for the quota service, ms. It takes no request. */
 const HELD_RECHECK_MS = 2_000;
 
@@ -60,9 +72,12 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
   const current = new Set(instances.filter((instance) => isCurrent(instance, spec.template, hash)));
   const isOfTemplate = (instance: Instance): boolean => current.has(instance);
   /** @param changing names of the Instances that this decision creates or deletes. */
-  const statusWhile = (changing: readonly string[], hold?: string): Pick<DeploymentDecision, "status"> => {
+  const statusWhile = (
+    changing: readonly string[],
+    found: { readonly hold?: string | undefined; readonly taken?: readonly string[] } = {},
+  ): Pick<DeploymentDecision, "status"> => {
     const refusal = changing.includes(view.refusal?.instance ?? "") ? view.refusal?.message : undefined;
-    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, hold, refusal });
+    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, refusal, ...found });
     return status === deployment.status || (changing.length > 0 && refusal === undefined) ? {} : { status };
   };
   const isGoing = (instance: Instance): boolean => instance.metadata?.deletionTimestamp !== undefined;
@@ -79,7 +94,7 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
   const start = ordinalStart(deployment);
   let hold: string | undefined;
   const { name = "" } = metadata ?? {};
-  const { actions, ignored, held } = decideActions({
+  const { actions, ignored, held, taken } = decideActions({
     deployment: name,
     instances: start === undefined ? [] : instances,
     start: start ?? 0,
@@ -87,21 +102,66 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     isCurrent: isOfTemplate,
     isDeleting: isGoing,
     isTaken: (taken) => view.instanceNamed(taken) !== undefined,
-    isHeld: () => (hold = view.rollHold?.()) !== undefined,
+    isHeld: () => (hold = networkHold(view.network) ?? view.rollHold?.()) !== undefined,
+    keepsOutdated: isTemplateRefused(view.network),
   });
   const [action] = actions;
+  const relabel = relabelled(view, action?.do === "delete" ? action.instance : undefined);
+  const holders = taken.map((one) => ({ name: one, message: describeHolder(one, view.instanceNamed(one)) }));
   return {
     ...(!listed.includes(finalizers.workload) && { finalizers: [...listed, finalizers.workload] }),
     ...(action?.do === "create" && { create: instanceFor(view, hash, action.ordinal) }),
     ...(action?.do === "delete" && { delete: [action.instance] }),
-    ...statusWhile(
-      action === undefined || action.do === "wait" ? [] : [instanceName(name, action.ordinal)],
+    ...(relabel.length > 0 && { relabel }),
+    ...statusWhile(action === undefined || action.do === "wait" ? [] : [instanceName(name, action.ordinal)], {
       hold,
-    ),
+      taken: named(holders.map(({ message }) => message)),
+    }),
     actions,
-    findings: findingsOf(view, start, actions, ignored),
-    ...(held.length > 0 && { recheckAfterMs: HELD_RECHECK_MS }),
+    findings: [
+      ...findingsOf(view, start, ignored),
+      ...networkFindings(view.network),
+      ...holders.map((it) => ({ reason: "InstanceNameTaken", about: it.name, message: it.message })),
+    ],
+    // A change of a network is an event.
+    ...(held.length > 0 && networkHold(view.network) === undefined && { recheckAfterMs: HELD_RECHECK_MS }),
   };
+}
+
+/** Why a new Instance would wait for its networks. */
+function networkHold(network: NetworkStep): string | undefined {
+  if (network.is !== "waiting") return undefined;
+  return network.message ?? "its networks are not ready";
+}
+
+/** What waits for a person, and not for the network controllers. */
+function networkFindings(network: NetworkStep): readonly Finding[] {
+  if (network.is !== "waiting") return [];
+  const { reason = "", message = "" } = network;
+  return reason === "NetworksNotRead" || isTemplateRefused(network) ? [{ reason, message }] : [];
+}
+
+function relabelled({ deployment, instances }: DeploymentView, going?: Instance): readonly Relabelling[] {
+  const wanted = Object.entries(placeLabels(deployment));
+  return instances
+    .filter((it) => it !== going && it.metadata?.deletionTimestamp === undefined)
+    .flatMap((instance): readonly Relabelling[] => {
+      const differing = wanted.filter(([key, value]) => instance.metadata?.labels?.[key] !== value);
+      return differing.length === 0 ? [] : [{ instance, labels: Object.fromEntries(differing) }];
+    })
+    .slice(0, MAX_RELABELLED);
+}
+
+function describeHolder(name: string, holder: Instance | undefined): string {
+  const owner = holder?.metadata?.ownerReferences?.find(({ controller }) => controller === true);
+  const of =
+    owner === undefined ? "has no controller" : `is of ${owner.kind} ${owner.name} (uid ${owner.uid})`;
+  return `Instance ${name} exists and ${of}: Berth waits until it is deleted`;
+}
+
+function named(messages: readonly string[]): readonly string[] {
+  const more = messages.length - MAX_NAMED;
+  return more > 0 ? [...messages.slice(0, MAX_NAMED), `and ${more} more`] : messages;
 }
 
 function instanceFor(
@@ -122,13 +182,11 @@ function instanceFor(
 function findingsOf(
   { deployment }: DeploymentView,
   start: number | undefined,
-  actions: readonly Action[],
   ignored: readonly Instance[],
 ): readonly Finding[] {
   const { name: deploymentName = "" } = deployment.metadata ?? {};
   const { minReplicas = 0 } = deployment.spec?.scaleSettings ?? {};
   const desired = desiredCount(deployment);
-  const taken = actions.flatMap((it) => (it.do === "wait" && it.because === "nameTaken" ? it.ordinal : []));
   return [
     ...(start === undefined
       ? [
@@ -152,10 +210,5 @@ function findingsOf(
       about: name,
       message: `Instance ${name} is not ${deploymentName}-<ordinal>: Berth leaves it alone; delete it if it is not needed`,
     })),
-    ...taken.map((ordinal) => {
-      const name = instanceName(deploymentName, ordinal);
-      const message = `Instance ${name} exists and is not of this deployment: Berth waits until it is deleted`;
-      return { reason: "InstanceNameTaken", about: name, message };
-    }),
   ];
 }

@@ -247,12 +247,50 @@ describe("a status that is there", () => {
 
   it("H24 has Progressing only while a roll is held", () => {
     const status = statusOf([ready(0)], { hold: "503" });
-    expect(verdict(status, "Progressing")).toMatch(/^False\/RollPaused .* no new one would be granted: 503$/);
+    expect(verdict(status, "Progressing")).toMatch(/^False\/RollPaused .* a new one could not start: 503$/);
     expect(verdict(status)).toMatch(/^True\/StableInstanceFound/);
     expect(verdict(statusOf([ready(0)], { hold: "" }, { ...deployment, status }), "Progressing")).toMatch(
       /503$/,
     );
     expect(verdict(statusOf([ready(0)], { hold: "" }), "Progressing")).toBe("");
     expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "Progressing")).toBe("");
+  });
+
+  it.each(["NetworkChanged", "ForeignNetwork"])(
+    "says %s also while Instances are Ready, and no longer then",
+    (reason) => {
+      const network = {
+        is: "waiting",
+        location: { name: "l", namespace: "n" },
+        reason,
+        message: "m",
+      } as const;
+      const status = statusOf([ready(0)], { network, hold: "" });
+      expect(verdict(status)).toMatch(/^True\/StableInstanceFound/);
+      expect(verdict(status, "Progressing")).toBe(`False/${reason} m`);
+      expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "Progressing")).toBe("");
+      expect(verdict(statusOf([], { network }))).toBe(`False/${reason} m`);
+    },
+  );
+
+  it("names what cannot be read of the networks, also while Instances are Ready", () => {
+    const network = { is: "waiting", reason: "NetworksNotRead", message: "subnets: not served" } as const;
+    const status = statusOf([ready(0)], { network });
+    expect(verdict(status, "NetworksRead")).toBe("False/NetworksNotRead subnets: not served");
+    expect(verdict(status, "Progressing")).toBe("");
+    expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "NetworksRead")).toBe("");
+    expect(verdict(statusOf([], { network }))).toBe("False/NetworksNotRead subnets: not served");
+  });
+
+  it("H9 names who has the name of an Instance, until the name is free", () => {
+    const network = { is: "waiting" } as const;
+    const status = statusOf([ready(0)], { taken: ["a is of b", "c"] });
+    expect(verdict(status, "InstanceConflict")).toBe("True/InstanceNameTaken a is of b; c");
+    expect(verdict(status)).toMatch(/^True\/StableInstanceFound/);
+    expect(verdict(status, "ReplicasReady")).toMatch(/^False\/InstancesProvisioning .*; a is of b; c$/);
+    expect(verdict(statusOf([], { taken: ["a is of b"], network }))).toBe(
+      "False/InstanceNameTaken a is of b",
+    );
+    expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "InstanceConflict")).toBe("");
   });
 });

@@ -28,6 +28,8 @@ export interface StatusView {
   readonly network: NetworkStep;
   /** Why a roll waits; `""`: that is not known yet. Absent: it does not. */
   readonly hold?: string | undefined;
+  /** Why wanted names are taken, as sentences. Default none. */
+  readonly taken?: readonly string[] | undefined;
   /** Why the API server refused the last creation or deletion of an Instance. */
   readonly refusal?: string | undefined;
   /** What of the template does not reach the Pods. */
@@ -42,7 +44,7 @@ const INSTANCE_RANK = rankOf("ImageUnavailable");
 
 /** The new status; the present one itself when nothing changes. Fields of others stay. */
 export function deploymentStatus(view: StatusView): DeploymentStatus {
-  const { deployment, instances, isCurrent, network, hold, nowMs } = view;
+  const { deployment, instances, isCurrent, network, taken = [], nowMs } = view;
   const { metadata, status } = deployment;
   const ready = instances.filter((it) => isTrue(it, "Ready")).length;
   const updated = instances.filter(
@@ -58,7 +60,9 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
       ...Object.fromEntries(leftovers.map(({ type }) => [type, undefined])),
       Available: availability(view, ready),
       ReplicasReady: replicasReady(view, ready),
-      ...(hold !== "" && { Progressing: hold === undefined ? undefined : paused(hold) }),
+      ...progressing(view),
+      InstanceConflict: taken.length === 0 ? undefined : { ...nameTaken(taken), status: "True" },
+      NetworksRead: isWaitingFor(network, "NetworksNotRead") ? said(network) : undefined,
       TemplateApplied: view.leftOut,
     },
     generation: observedGeneration,
@@ -79,18 +83,44 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
   return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
 }
 
+/** Empty: it stays as it is. */
+function progressing({ network, hold }: StatusView): Readonly<Record<string, Verdict | undefined>> {
+  if (isTemplateRefused(network)) return { Progressing: said(network) };
+  return hold === "" ? {} : { Progressing: hold === undefined ? undefined : paused(hold) };
+}
+
 function paused(hold: string): Verdict {
-  const message = `Ready instances of the earlier template stay, as no new one would be granted: ${hold}`;
+  const message = `Ready instances of the earlier template stay, as a new one could not start: ${hold}`;
   return { status: "False", reason: "RollPaused", message };
+}
+
+/** The networks of the template can never be bound as they are: whatever replaces an Instance would never start. */
+export function isTemplateRefused(network: NetworkStep): boolean {
+  return isWaitingFor(network, "NetworkChanged") || isWaitingFor(network, "ForeignNetwork");
+}
+
+function isWaitingFor(network: NetworkStep, reason: string): boolean {
+  return network.is === "waiting" && network.reason === reason;
+}
+
+function said(network: NetworkStep): Verdict {
+  const { reason = "", message = "" } = network.is === "off" ? {} : network;
+  return { status: "False", reason, message };
+}
+
+function nameTaken(taken: readonly string[]): Block {
+  return { reason: "InstanceNameTaken", message: taken.join("; ") };
 }
 
 function isTrue({ status }: Instance, type: string): boolean {
   return isConditionTrue(status?.conditions, type);
 }
 
-function availability({ deployment, instances, network, refusal }: StatusView, ready: number): Verdict {
+function availability(view: StatusView, ready: number): Verdict {
+  const { deployment, instances, network, refusal, taken = [] } = view;
   const counts = `${ready}/${instances.length} instances are ready`;
   if (ready > 0) return { status: "True", reason: "StableInstanceFound", message: counts };
+  if (taken.length > 0) return { status: "False", ...nameTaken(taken) };
   if (network.is === "waiting") {
     const reason = network.location === undefined ? "NoMatchingLocation" : "NetworkProvisioning";
     const city = `No Location matches city code "${deployment.spec?.cityCode ?? ""}"`;
@@ -101,7 +131,7 @@ function availability({ deployment, instances, network, refusal }: StatusView, r
   return { status: "False", ...worstOf(provisioning, instances.flatMap(blockOf)) };
 }
 
-function replicasReady({ deployment, instances, refusal }: StatusView, ready: number): Verdict {
+function replicasReady({ deployment, instances, refusal, taken = [] }: StatusView, ready: number): Verdict {
   const desired = desiredCount(deployment);
   const pending = instances.filter((it) => quotaBlock(it) !== undefined).length;
   if (pending > 0) {
@@ -111,7 +141,8 @@ function replicasReady({ deployment, instances, refusal }: StatusView, ready: nu
   const message = `${ready}/${desired} replicas available`;
   if (ready >= desired) return { status: "True", reason: "ReplicasAvailable", message };
   const none = { reason: "", message: refusal ?? "" };
-  const { message: why } = worstOf(none, instances.flatMap(blockOf));
+  const blocks = [...(taken.length > 0 ? [nameTaken(taken)] : []), ...instances.flatMap(blockOf)];
+  const { message: why } = worstOf(none, blocks);
   return { status: "False", reason: "InstancesProvisioning", message: why ? `${message}; ${why}` : message };
 }
 

@@ -46,7 +46,7 @@ export function unreadText({ reason, what, message }: Unread): string {
 export function knownCities({ networks, spec, isGiven }: FleetFacts): readonly string[] | undefined {
   if (networks === "unknown") return undefined;
   if (networks === "off") return isGiven ? listedCities(spec) : undefined;
-  return [...citiesOf(networks.locations)].sort();
+  return [...citiesOf(networks.locations, networks.locationNamespaces)].sort();
 }
 
 /** As the controller of Workloads decides. Without a Fleet, cities count as served. */

@@ -59,7 +59,7 @@ describe("R10 the permissions of a fleet", () => {
       { ...CELL, quota: { from: "Projects", kubeconfig: "quota" } },
       /^resourceclaims/,
     ],
-    ["namespaces, without quota", CELL, /^namespaces/],
+    ["namespaces, without quota and networks", { ...CELL, networking: "Off" }, /^namespaces/],
   ])("name no %s", (_what, spec, resources) => {
     expect(permissionsOf(spec).filter((it) => resources.test(it))).toEqual([]);
   });

@@ -50,7 +50,7 @@ export function fleetPermissions(asked: AskedPermissions): readonly Permission[]
           },
         ]
       : []),
-    ...(!isSingle && spec.quota !== undefined
+    ...(!isSingle && (spec.quota !== undefined || spec.networking !== "Off")
       ? [{ apiGroups: [""], resources: ["namespaces"], verbs: READ }]
       : []),
   ];

@@ -9,7 +9,9 @@ import type {
   SubnetClaim,
 } from "../api/networking.ts";
 import type { LocationReference, WorkloadDeployment } from "../api/workload.ts";
+import { fleetKind } from "../fleet/document.ts";
 import { decideNetwork, failedBinding, type NetworkView } from "./decide.ts";
+import { type LocationNamespaces, locationNamespaces } from "./location.ts";
 
 const namespace = "ns-u";
 const dfw: LocationReference = { namespace: "infra", name: "dfw-1" };
@@ -217,17 +219,12 @@ describe("the network of a deployment", () => {
       {
         bindings: [{ ...bound, spec: { network: { name: "default" }, location: { ...dfw, name: "dfw-2" } } }],
       },
-      "NetworkBinding ns-u/w-us-dfw-net-0 is for another network or Location. Delete it, so that Berth can create it anew.",
+      "NetworkBinding ns-u/w-us-dfw-net-0 is for another Location. Delete it, so that Berth can create it anew.",
     ],
     [
       "the binding is for nothing",
       { bindings: [{ metadata: bound.metadata ?? {}, ...(bound.status && { status: bound.status }) }] },
-      "NetworkBinding ns-u/w-us-dfw-net-0 is for another network or Location. Delete it, so that Berth can create it anew.",
-    ],
-    [
-      "the binding is for another network",
-      { bindings: [binding(bound.status, 0, "other")] },
-      "NetworkBinding ns-u/w-us-dfw-net-0 is for another network or Location. Delete it, so that Berth can create it anew.",
+      "NetworkBinding ns-u/w-us-dfw-net-0 is for another Location. Delete it, so that Berth can create it anew.",
     ],
     ["the context is absent", { contexts: [] }, "NetworkContext ns-u/ctx does not exist yet"],
     [
@@ -365,5 +362,96 @@ describe("the failure that Instances show", () => {
     ["is none without bindings", [], undefined],
   ])("%s", (_, bindings, condition) => {
     expect(failedBinding(bindings)).toBe(condition);
+  });
+});
+
+describe("what a tenant may not have", () => {
+  const inNamespace = (...namespaces: readonly (string | undefined)[]): WorkloadDeployment => {
+    const networks = namespaces.map((of) =>
+      of === undefined ? { name: "default" } : { name: "default", namespace: of },
+    );
+    const made = deploymentOn();
+    const { spec } = made;
+    if (spec === undefined) return made;
+    const template = {
+      spec: { ...spec.template.spec, networkInterfaces: networks.map((it) => ({ network: it })) },
+    };
+    return { ...made, spec: { ...spec, template } };
+  };
+
+  it.each([
+    ["another namespace", ["other"], undefined],
+    ["the namespace of another project", ["other"], "default"],
+    ["another namespace, beside its own", [undefined, "other"], "default"],
+  ])(
+    "a network of %s is not bound, and neither is any other, and the message has the value",
+    (_, namespaces, project) => {
+      const asked = inNamespace(...namespaces);
+      const found = decide({ deployment: asked, bindings: [], projectNamespace: project });
+      expect(found).toMatchObject({ ready: false, create: [], blocked: { reason: "ForeignNetwork" } });
+      expect(found.blocked?.message).toContain("in namespace other");
+      expect(decide({ deployment: asked, locations: [] }).blocked?.reason).toBe("ForeignNetwork");
+    },
+  );
+
+  it.each([
+    ["its own namespace", namespace, undefined],
+    ["no namespace", "", undefined],
+    ["the namespace that its project calls default", "default", "default"],
+  ])("a network of %s is bound in the own namespace", (_, of, projectNamespace) => {
+    const { create } = decide({ deployment: inNamespace(of), bindings: [], projectNamespace });
+    expect(create.map(({ body }) => body)).toMatchObject([
+      { spec: { network: { name: "default", ...(of !== "" && { namespace }) } } },
+    ]);
+  });
+
+  it.each([
+    ["another network", { name: "other" }],
+    ["a network of another namespace", { name: "default", namespace: "other" }],
+  ])("a template that has changed is not bound while its binding is for %s", (_, theirs) => {
+    const old: NetworkBinding = { ...bound, spec: { network: theirs, location: dfw } };
+    const found = decide({ bindings: [old] });
+    expect(found).toMatchObject({
+      ready: false,
+      location: dfw,
+      create: [],
+      blocked: { reason: "NetworkChanged" },
+    });
+    expect(found.blocked?.message).toMatch(
+      /asks for network default, and NetworkBinding ns-u\/w-us-dfw-net-0 is for/,
+    );
+    const ofOthers = { ...old, metadata: { ...old.metadata, ownerReferences: [] } };
+    expect(decide({ bindings: [ofOthers] }).blocked?.reason).toBe("NetworkProvisioning");
+  });
+
+  it("a binding of the original names the network as its project does, and counts", () => {
+    const theirs = { ...bound, spec: { network: { name: "default", namespace: "default" }, location: dfw } };
+    expect(decide({ bindings: [theirs], projectNamespace: "default" }).ready).toBe(true);
+  });
+});
+
+describe("the namespaces whose Locations count", () => {
+  const fleet = (spec: object) => fleetKind.spec.parse({ mode: "single", ...spec });
+
+  it.each<[string, object, string | undefined, LocationNamespaces]>([
+    ["in single those of Berth's own", {}, "berth-system", ["berth-system"]],
+    ["in single without a namespace all", {}, undefined, undefined],
+    ["in a cell all", { mode: "cell", cell: "dfw-01" }, "berth-system", undefined],
+    ["those that the Fleet lists", { locations: { namespaces: ["a", "b"] } }, "berth-system", ["a", "b"]],
+    ["none if it lists none", { mode: "cell", cell: "c", locations: { namespaces: [] } }, "berth-system", []],
+  ])("are %s", (_, spec, home, expected) => {
+    expect(locationNamespaces(fleet(spec), home)).toEqual(expected);
+  });
+
+  it("leave a Location of others out, and the message names it", () => {
+    const evil: Location = { ...location("evil"), metadata: { namespace: "tenant", name: "evil" } };
+    const found = decide({ locations: [evil, location("dfw-1")], locationNamespaces: ["infra"] });
+    expect(found).toMatchObject({ ready: true, location: dfw });
+    const alone = decide({ locations: [evil], locationNamespaces: ["infra"], bindings: [] });
+    expect(alone.blocked).toEqual({
+      reason: "NoMatchingLocation",
+      message:
+        'No Location matches city code "DFW" (Location tenant/evil does not count: locations.namespaces of the Fleet lists no namespace tenant)',
+    });
   });
 });

@@ -22,7 +22,7 @@ import {
   isReady,
   notReady,
 } from "./addresses.ts";
-import { type Blocked, locationOfCity, pathOf } from "./location.ts";
+import { type Blocked, type LocationNamespaces, locationOfCity, pathOf } from "./location.ts";
 
 /** All lists are complete: an object that is not in them does not exist. */
 export interface NetworkView extends AddressObjects {
@@ -32,6 +32,10 @@ export interface NetworkView extends AddressObjects {
   /** At least those in the namespace of the deployment. */
   readonly bindings: readonly NetworkBinding[];
   readonly contexts: readonly NetworkContext[];
+  /** Default: all. */
+  readonly locationNamespaces?: LocationNamespaces;
+  /** In a cell: the namespace in the project that the deployment's namespace stands for. */
+  readonly projectNamespace?: string | undefined;
 }
 
 export interface NetworkDecision {
@@ -47,12 +51,16 @@ export interface NetworkDecision {
 /** @param view `undefined`: the cluster has no networks, so no Instance waits for one. */
 export function decideNetwork(view: NetworkView | undefined): NetworkDecision {
   if (view === undefined) return { ready: true, create: [] };
-  const found = locationOfCity(view.deployment, view.locations);
-  if ("blocked" in found) return { ready: false, blocked: found.blocked, create: [] };
+  const refused = refusalOf(view);
+  const found = locationOfCity(view.deployment, view.locations, view.locationNamespaces);
+  if (refused !== undefined || "blocked" in found) {
+    const at = "location" in found ? found : {};
+    const blocked = refused ?? ("blocked" in found ? found.blocked : undefined);
+    return { ready: false, ...at, ...(blocked && { blocked }), create: [] };
+  }
   const { location } = found;
   const steps = interfacesOf(view.deployment).map((one, at) => stepOf(one, at, location, view));
-  const blocked =
-    steps.find((step) => step?.blocked.reason === "NetworkFailedToCreate") ?? steps.find(Boolean);
+  const blocked = steps.find((step) => step?.blocked.reason === FAILED) ?? steps.find(Boolean);
   // Two interfaces of one network share a NetworkContext, and so its SubnetClaim.
   const create = new Map(steps.flatMap((step) => (step?.create ? [[keyOf(step.create), step.create]] : [])));
   return {
@@ -61,6 +69,30 @@ export function decideNetwork(view: NetworkView | undefined): NetworkDecision {
     ...(blocked && { blocked: blocked.blocked }),
     create: [...create.values()],
   };
+}
+
+/** Why nothing is bound: the template asks for what the deployment may not have, or cannot have any more. */
+function refusalOf(view: NetworkView): Blocked | undefined {
+  const { namespace = "", name = "" } = view.deployment.metadata ?? {};
+  for (const [at, { network }] of interfacesOf(view.deployment).entries()) {
+    const asked = `interface ${at} of the template asks for network ${network.name}`;
+    if (!isOwn(network.namespace, view)) {
+      const message = `${asked} in namespace ${network.namespace}, and networks are in the own namespace. Leave network.namespace out.`;
+      return { reason: "ForeignNetwork", message };
+    }
+    const binding = find(view.bindings, { namespace, name: bindingName(name, at) });
+    const bound = binding?.spec?.network;
+    if (bound === undefined || binding === undefined || !isOwnedBy(binding, view.deployment)) continue;
+    if (bound.name === network.name && isOwn(bound.namespace, view)) continue;
+    const held = `NetworkBinding ${pathOf(binding.metadata ?? {})} is for ${pathOf({ namespace, ...bound })}`;
+    const message = `${asked}, and ${held}. Change the template back, or delete the binding, so that Berth can create it anew.`;
+    return { reason: "NetworkChanged", message };
+  }
+  return undefined;
+}
+
+function isOwn(namespace: string | undefined, { deployment, projectNamespace }: NetworkView): boolean {
+  return !namespace || namespace === deployment.metadata?.namespace || namespace === projectNamespace;
 }
 
 function keyOf({ resource, body }: Creation): string {
@@ -92,7 +124,11 @@ function stepOf(
   view: NetworkView,
 ): Step | undefined {
   const { deployment, bindings, contexts } = view;
-  const wanted = bindingOf(deployment, at, { network, location });
+  const own = {
+    name: network.name,
+    ...(network.namespace && { namespace: deployment.metadata?.namespace ?? "" }),
+  };
+  const wanted = bindingOf(deployment, at, { network: own, location });
   const { namespace = "", name = "" } = wanted.metadata ?? {};
   const called = `NetworkBinding ${namespace}/${name}`;
   const binding = find(bindings, { namespace, name });
@@ -102,10 +138,8 @@ function stepOf(
     return waits(`${called} belongs to another object. Berth waits until it is gone.`);
   const failed = failedBinding([binding]);
   if (failed !== undefined) return { blocked: { reason: FAILED, message: failed.message } };
-  if (!isFor(binding, network.name, location))
-    return waits(
-      `${called} is for another network or Location. Delete it, so that Berth can create it anew.`,
-    );
+  if (pathOf(binding.spec?.location ?? {}) !== pathOf(location))
+    return waits(`${called} is for another Location. Delete it, so that Berth can create it anew.`);
   if (!isReady(binding)) return waits(notReady("NetworkBinding", binding));
   const ref = binding.status?.networkContextRef;
   if (ref === undefined) return waits(`${called} has no NetworkContext yet`);
@@ -142,9 +176,4 @@ function bindingOf(
 
 function isOwnedBy({ metadata }: NetworkBinding, { metadata: owner }: WorkloadDeployment): boolean {
   return metadata?.ownerReferences?.some((it) => it.controller === true && it.uid === owner?.uid) ?? false;
-}
-
-/** A namespace of the network other than the deployment's is refused at admission. */
-function isFor({ spec }: NetworkBinding, network: string, location: LocationReference): boolean {
-  return spec?.network.name === network && pathOf(spec.location) === pathOf(location);
 }

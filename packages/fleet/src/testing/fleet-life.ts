@@ -163,7 +163,7 @@ export class FleetLife {
     this.#plane = new ClaimPlane(this.#client(isQuotaDown), () => undefined);
     const host = this.#host();
     const caches = createCaches(host, SPEC);
-    const network = new NetworkStep(caches, SPEC, clusterOfModel);
+    const network = new NetworkStep({ caches, spec: SPEC, cluster: clusterOfModel, clock });
     const metrics = createFleetMetrics(host.metrics, clock, true);
     const quota = new Quota({
       spec: SPEC,

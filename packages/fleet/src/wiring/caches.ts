@@ -2,7 +2,7 @@
 import { createSharedParts, type Host, type Intent, keepFields } from "@berth/host";
 import { type KubeObject, type Namespace, namespaces, type Pod, pods, type Resource } from "@berth/kube";
 import type { Informer, InformerOptions } from "@berth/runtime";
-import { labels, projectOf } from "../api/keys.ts";
+import { deploymentName, labels, projectOf } from "../api/keys.ts";
 import {
   type Location,
   locations,
@@ -26,15 +26,20 @@ import {
   workloads,
 } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
+import { pathOf } from "../network/location.ts";
+import { citiesNamed, citiesOf } from "../workload/decide.ts";
 import { OwnWrites } from "./own-writes.ts";
 
-/** Names of indexes: Workloads by network, deployments by Workload, Instances by deployment; Instances and bindings by namespace. */
+/** Names of indexes. Values are names, codes, uids, or `namespace/name`. */
 export const by = {
   network: "network",
   workload: "workload",
   deployment: "deployment",
   namespace: "namespace",
   project: "project",
+  city: "city",
+  context: "context",
+  subnet: "subnet",
 } as const;
 
 export interface Caches {
@@ -116,10 +121,29 @@ export function networkKey({ metadata }: KubeObject, name: string = metadata?.na
   return `${metadata?.namespace ?? ""}/${name}`;
 }
 
-function networksOf(workload: Workload): readonly string[] {
+function networksOf(workload: Workload | WorkloadDeployment): readonly string[] {
   const interfaces = workload.spec?.template.spec.networkInterfaces ?? [];
   return [...new Set(interfaces.map(({ network }) => networkKey(workload, network.name)))];
 }
+
+/** The NetworkContexts of a claim, for `by.context`: that of its spec, and that whose claim Berth would call so. */
+export function contextsOf({ metadata, spec }: SubnetClaim): readonly string[] {
+  const { namespace = "", name = "" } = metadata ?? {};
+  const named = name.endsWith("-0") ? [name.slice(0, -2)] : [];
+  return [...new Set([...(spec ? [spec.networkContext.name] : []), ...named])].map(
+    (context) => `${namespace}/${context}`,
+  );
+}
+
+/** The names of the deployments that a Workload asks for, with its namespace. */
+function deploymentsOf({ metadata, spec }: Workload): readonly string[] {
+  const { namespace = "", name: workload = "" } = metadata ?? {};
+  return (spec?.placements ?? []).flatMap(({ name, cityCodes }) =>
+    cityCodes.map((city) => `${namespace}/${deploymentName(workload, name, city)}`),
+  );
+}
+
+const namespaceOf = ({ metadata }: KubeObject): readonly string[] => [metadata?.namespace ?? ""];
 
 /** The project of a namespace, for `by.project`. At most one. */
 export function projectsOf({ metadata }: Namespace): readonly string[] {
@@ -131,8 +155,10 @@ export function projectsOf({ metadata }: Namespace): readonly string[] {
 export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">, spec: FleetSpec): Caches {
   const optional = { optional: true } as const;
   const fields = createSharedParts().after<KubeObject>(keepFields(FIELDS), SHARED);
-  const plain = <T extends KubeObject>(resource: Resource<T>): Informer<T> =>
-    runtime.informer(resource, optional);
+  const plain = <T extends KubeObject>(
+    resource: Resource<T>,
+    indexes: NonNullable<InformerOptions<T>["indexes"]> = {},
+  ): Informer<T> => runtime.informer(resource, { ...optional, indexes });
   const written = <T extends KubeObject>(
     resource: Resource<T>,
     options: Pick<InformerOptions<T>, "indexes" | "optional" | "project" | "scope">,
@@ -147,21 +173,30 @@ export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">
     deployments: written<WorkloadDeployment>(workloadDeployments, {
       ...optional,
       project: fields,
-      indexes: { [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]) },
+      indexes: {
+        [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]),
+        [by.city]: ({ spec }) => (spec === undefined ? [] : [spec.cityCode]),
+        [by.network]: networksOf,
+        [by.namespace]: namespaceOf,
+      },
     }),
     instances: written<Instance>(instances, {
       ...optional,
       project: fields,
       indexes: {
         [by.deployment]: labelOf(labels.deploymentUid),
-        [by.namespace]: ({ metadata }) => [metadata?.namespace ?? ""],
+        [by.namespace]: namespaceOf,
       },
     }),
     ...(spec.mode === "single" && {
       workloads: written<Workload>(workloads, {
         ...optional,
         project: fields,
-        indexes: { [by.network]: networksOf },
+        indexes: {
+          [by.network]: networksOf,
+          [by.city]: (workload) => [...new Set(citiesNamed(workload))],
+          [by.deployment]: deploymentsOf,
+        },
       }),
     }),
     ...(spec.provider === "pods" && {
@@ -171,7 +206,7 @@ export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">
       }),
     }),
     ...(spec.mode === "cell" &&
-      spec.quota !== undefined && {
+      (spec.quota !== undefined || spec.networking !== "Off") && {
         namespaces: runtime.informer<Namespace>(namespaces, {
           project: keepFields(["metadata.labels"]),
           indexes: { [by.project]: projectsOf },
@@ -179,14 +214,17 @@ export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">
       }),
     ...(spec.networking !== "Off" && {
       networking: {
-        locations: plain(locations),
+        locations: plain(locations, { [by.city]: (it) => [...citiesOf([it])] }),
         networks: plain(networks),
-        bindings: runtime.informer<NetworkBinding>(networkBindings, {
-          ...optional,
-          indexes: { [by.namespace]: ({ metadata }) => [metadata?.namespace ?? ""] },
+        bindings: plain(networkBindings, {
+          [by.context]: ({ status }) => (status?.networkContextRef ? [pathOf(status.networkContextRef)] : []),
         }),
         contexts: plain(networkContexts),
-        subnetClaims: plain(subnetClaims),
+        subnetClaims: plain(subnetClaims, {
+          [by.context]: contextsOf,
+          [by.subnet]: ({ metadata, status }) =>
+            status?.subnetRef ? [pathOf({ ...metadata, ...status.subnetRef })] : [],
+        }),
         subnets: plain(subnets),
       },
     }),

@@ -12,10 +12,15 @@ import {
   toOwner,
   watchFor,
 } from "@berth/runtime";
-import { deploymentOfBinding, gates } from "../api/keys.ts";
+import { deploymentOfInstance, gates } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
-import { type DeploymentDecision, type DeploymentView, decideDeployment } from "../deployment/decide.ts";
+import {
+  type DeploymentDecision,
+  type DeploymentView,
+  decideDeployment,
+  type Relabelling,
+} from "../deployment/decide.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
 import type { Creation } from "../network/addresses.ts";
@@ -24,6 +29,7 @@ import { templateVerdict } from "../pods/keys.ts";
 import { by, type Caches, noteWrite } from "./caches.ts";
 import { creationOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
+import { networkSources } from "./network-sources.ts";
 import type { NetworkStep } from "./network-step.ts";
 import { UNSEEN_MS } from "./own-writes.ts";
 
@@ -31,6 +37,8 @@ import { UNSEEN_MS } from "./own-writes.ts";
 export const COALESCE_MS = 100;
 /** Until the next look while a cache is not complete, ms. The end of its first list is no event. */
 export const UNREAD_RECHECK_MS = 2_000;
+/** The same while the networks cannot be read, and that is said, ms. It takes no request. */
+export const UNREADABLE_RECHECK_MS = 10_000;
 
 export interface DeploymentsOptions {
   readonly host: Host;
@@ -56,7 +64,7 @@ interface Memory {
 export function addDeploymentController(options: DeploymentsOptions): Controller {
   const { host, lease, spec, caches, quota, network, metrics, recheck } = options;
   const { client, clock, cluster, events, runtime } = host;
-  const { deployments, networking: { bindings, ...networking } = {} } = caches;
+  const { deployments } = caches;
   const memories = new Map<string, Memory>();
   const memoryOf = (deployment: WorkloadDeployment): Memory => {
     const id = toKeyText(keyOf(cluster, deployment));
@@ -99,14 +107,17 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       });
       const intents = toIntents(deployment, decision, found.create);
       const unseenMs = owned.some((it) => caches.instances.isUnseen(it)) ? UNSEEN_MS : undefined;
-      return { ...decision, recheckAfterMs: earliest(decision.recheckAfterMs, unseenMs), intents };
+      const unreadMs = found.blocked?.reason === "NetworksNotRead" ? UNREADABLE_RECHECK_MS : undefined;
+      const soonMs = earliest(unseenMs, unreadMs);
+      return { ...decision, recheckAfterMs: earliest(decision.recheckAfterMs, soonMs), intents };
     },
     done(deployment, intent, stored) {
       noteWrite(caches, intent, { resource: workloadDeployments, object: deployment, stored });
-      if (intent.on?.resource === instances) memoryOf(deployment).refusal = undefined;
+      if (intent.on?.resource === instances && intent.do !== "patch")
+        memoryOf(deployment).refusal = undefined;
     },
     withheld(deployment, { message }, _restMs, intent) {
-      if (intent.on?.resource !== instances) return;
+      if (intent.on?.resource !== instances || intent.do === "patch") return;
       const memory = memoryOf(deployment);
       const { name = "" } = ("body" in intent ? intent.body : intent.on.seen)?.metadata ?? {};
       if (memory.refusal?.message === message && memory.refusal.instance === name) return;
@@ -118,17 +129,17 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   });
   const { kind, group } = workloadDeployments;
   const ofOwner = toOwner({ cluster, kind, group });
-  const all = (): readonly ObjectKey[] => [...deployments.list()].map((it) => keyOf(cluster, it));
-  const ofBinding = ({ object: { metadata = {} } }: Change<KubeObject>): readonly ObjectKey[] => {
-    const name = deploymentOfBinding(metadata.name ?? "");
-    return name === undefined ? [] : [{ cluster, namespace: metadata.namespace ?? "", name }];
+  /** The owner, and the deployment whose name an Instance of another one takes, or sets free. */
+  const ofInstance = (change: Change<Instance>): Iterable<ObjectKey> => {
+    const keys = new Map([...ofOwner(change)].map((key) => [key.name, key]));
+    const { name = "", namespace = "" } = change.object.metadata ?? {};
+    const key = { cluster, namespace, name: deploymentOfInstance(name) ?? "" };
+    if (change.type !== "updated" && deployments.get(key) !== undefined) keys.set(key.name, key);
+    return keys.values();
   };
   const sources: Source<ObjectKey>[] = [
-    watchFor({ informer: caches.instances, map: ofOwner, immediate: movesOn }),
-    // There is one for each deployment: all others have nothing to do with it.
-    ...(bindings ? [watchFor<KubeObject>({ informer: bindings, map: ofBinding })] : []),
-    // Few of them, and they change seldom.
-    ...Object.values(networking).map((informer) => watchFor<KubeObject>({ informer, map: all })),
+    watchFor({ informer: caches.instances, map: ofInstance, immediate: movesOn }),
+    ...networkSources(caches, cluster),
   ];
   const controller = runtime.addController<WorkloadDeployment>({
     name: "workload-deployments",
@@ -176,7 +187,7 @@ function toIntents(
   decision: DeploymentDecision,
   networked: readonly Creation[],
 ): readonly Intent[] {
-  const { finalizers, create, delete: gone = [], deleteBound, status } = decision;
+  const { finalizers, create, delete: gone = [], deleteBound, relabel = [], status } = decision;
   const isGoing = deployment.metadata?.deletionTimestamp !== undefined;
   const available = findCondition(status?.conditions, "Available");
   return [
@@ -184,8 +195,20 @@ function toIntents(
     ...(isGoing ? [] : networked.map(({ resource, body }) => creationOf(resource, body, "its network"))),
     ...(create ? [creationOf(instances, create, "its Instance")] : []),
     ...gone.map((one) => deletion(one, deleteBound)),
+    ...relabel.map(restoration),
     ...(status ? [statusTo(status, available?.reason ?? "StatusChanged", available?.message ?? "")] : []),
   ];
+}
+
+function restoration({ instance, labels }: Relabelling): Intent {
+  return {
+    do: "patch",
+    on: { resource: instances, seen: instance },
+    patch: { type: "merge", body: { metadata: { labels } } },
+    reason: "LabelsRestored",
+    message: `Instance ${instance.metadata?.name} has the labels of its deployment again`,
+    what: "the labels of its Instance",
+  };
 }
 
 /** @param bound as in an intent. */

@@ -115,18 +115,18 @@ function summary(object: KubeObject | undefined) {
 
 const name = fc.constantFrom(...NAMES);
 const step = fc.oneof(
-  steps(4, ["create", "delete", "end"], { name, isOurs: fc.boolean(), isHeld: fc.boolean() }),
-  steps(4, ["label"], { name, isOurs: fc.boolean(), owner: fc.constantFrom("x", "y") }),
+  steps(3, ["create", "delete", "end"], { name, isOurs: fc.boolean(), isHeld: fc.boolean() }),
+  steps(4, ["label", "label"], { name, isOurs: fc.boolean(), owner: fc.constantFrom("x", "y") }),
   steps(4, ["answer", "see"], { count: fc.nat(3) }),
 );
 
 describe("any history of two objects", () => {
-  const run = seededRun(1000, process.env);
+  const run = seededRun(1500, process.env);
   it(
     `is never shown older than what the informer shows, or what Berth wrote (${run.name})`,
     run.options,
     () => {
-      const property = fc.property(fc.array(step, { maxLength: 40 }), (history) => {
+      const property = fc.property(fc.array(step, { maxLength: 60 }), (history) => {
         const world = new World();
         for (const one of history) {
           if ("owner" in one) world.label(one.name, one.owner, one.isOurs);

@@ -4,16 +4,19 @@ import type { KubeObject } from "@berth/kube";
 import {
   type Change,
   type Controller,
+  changed,
   findCondition,
+  fromStates,
   keyOf,
   type ObjectKey,
   type Source,
   watchFor,
 } from "@berth/runtime";
+import type { Location } from "../api/networking.ts";
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
-import { citiesNamed, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
+import { citiesNamed, citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, type Caches, networkKey, noteWrite } from "./caches.ts";
-import { COALESCE_MS, UNREAD_RECHECK_MS } from "./deployments.ts";
+import { COALESCE_MS, UNREAD_RECHECK_MS, UNREADABLE_RECHECK_MS } from "./deployments.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 import type { NetworkStep } from "./network-step.ts";
@@ -49,7 +52,8 @@ export function addWorkloadController({
       const { namespace = "", uid = "", deletionTimestamp } = workload.metadata ?? {};
       const isGoing = deletionTimestamp !== undefined;
       // What is deleted needs no city: it goes also while the networks are not known.
-      if (!deployments.synced || (network.state === "unknown" && !isGoing))
+      const unread = network.state === "unknown" ? network.unread() : undefined;
+      if (!deployments.synced || (network.state === "unknown" && unread === undefined && !isGoing))
         return { recheckAfterMs: UNREAD_RECHECK_MS };
       const owned = deployments
         .byIndex(by.workload, uid)
@@ -59,6 +63,8 @@ export function addWorkloadController({
         deployments: owned,
         deploymentNamed: (name) => deployments.get({ cluster, namespace, name }),
         cities: new Set(network.cities() ?? citiesNamed(workload)),
+        citiesUnread: unread,
+        cityNote: (city) => network.cityNote(city),
         ...(network.state === "on" && {
           hasNetwork: (of: string, name: string) =>
             networking?.networks.get({ cluster, namespace: of, name }) !== undefined,
@@ -68,6 +74,7 @@ export function addWorkloadController({
       return {
         ...decision,
         ...(owned.some((it) => deployments.isUnseen(it)) && { recheckAfterMs: UNSEEN_MS }),
+        ...(unread !== undefined && { recheckAfterMs: UNREADABLE_RECHECK_MS }),
         intents: toIntents(decision),
       };
     },
@@ -77,18 +84,24 @@ export function addWorkloadController({
   });
   const keys = (found: Iterable<Workload>): readonly ObjectKey[] =>
     [...found].map((it) => keyOf(cluster, it));
-  /** A name that another Workload's deployment held is free now. */
-  const waiting = ({ type, object }: Change<WorkloadDeployment>): readonly ObjectKey[] =>
-    type !== "deleted"
-      ? []
-      : keys(all.list()).filter(({ namespace }) => namespace === object.metadata?.namespace);
+  /** Also of a Workload that waits for the name of another one's deployment. */
+  const ofName = ({ type, object }: Change<WorkloadDeployment>): readonly ObjectKey[] =>
+    type === "updated" ? [] : keys(all.byIndex(by.deployment, networkKey(object)));
+  const ofCities = (location: Location): readonly ObjectKey[] =>
+    [...citiesOf([location])].flatMap((city) => keys(all.byIndex(by.city, city)));
   const sources: Source<ObjectKey>[] = [
-    watchFor({ informer: deployments, map: waiting }),
+    watchFor({ informer: deployments, map: ofName }),
     ...(networking
       ? [
-          watchFor<KubeObject>({ informer: networking.locations, map: () => keys(all.list()) }),
+          watchFor<Location>({
+            informer: networking.locations,
+            predicate: changed(({ spec }) => spec),
+            map: fromStates(ofCities),
+          }),
+          // It matters only whether a Network exists.
           watchFor<KubeObject>({
             informer: networking.networks,
+            predicate: ({ type }) => type !== "updated",
             map: ({ object }) => keys(all.byIndex(by.network, networkKey(object))),
           }),
         ]

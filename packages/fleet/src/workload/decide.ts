@@ -5,6 +5,7 @@ import { CITY_TOPOLOGY, finalizers, labels } from "../api/keys.ts";
 import type { Location } from "../api/networking.ts";
 import type { DeploymentSpec, Workload, WorkloadDeployment, WorkloadStatus } from "../api/workload.ts";
 import { canonicalJson } from "../deployment/template-hash.ts";
+import type { LocationNamespaces } from "../network/location.ts";
 import { describeTaken, type Target, type TargetView, targetsOf } from "./desired.ts";
 import { mergePatchOf } from "./merge-patch.ts";
 import { workloadStatus } from "./status.ts";
@@ -39,9 +40,13 @@ export interface WorkloadDecision {
 
 const settled: WorkloadDecision = Object.freeze({ create: [], patch: [], delete: [], findings: [] });
 
-/** The city codes that Locations serve. */
-export function citiesOf(locations: readonly Location[]): ReadonlySet<string> {
-  return new Set(locations.flatMap(({ spec }) => spec?.topology?.[CITY_TOPOLOGY] ?? []));
+/** The city codes that Locations of these namespaces serve. Default: of all. */
+export function citiesOf(
+  locations: readonly Location[],
+  namespaces?: LocationNamespaces,
+): ReadonlySet<string> {
+  const counted = locations.filter(({ metadata }) => namespaces?.includes(metadata?.namespace ?? "") ?? true);
+  return new Set(counted.flatMap(({ spec }) => spec?.topology?.[CITY_TOPOLOGY] ?? []));
 }
 
 /** The city codes that a Workload names. */
@@ -64,18 +69,20 @@ export function decideWorkload(view: WorkloadView): WorkloadDecision {
   const missingNetworks = missingNetworksOf(view);
   const create = targets.filter((it) => it.is === "create");
   const patch = targets.filter((it) => it.is === "keep").flatMap((target) => patchFor(workload, target));
-  const isBehind = create.length + patch.length > 0 || !deployments.every(isObserved);
+  // What cannot be created yet is not behind: there is nothing to count.
+  const isUnread = targets.some((it) => it.is === "unread");
+  const isBehind = isUnread || (missingNetworks.length === 0 && create.length > 0) || patch.length > 0;
   const status = workloadStatus({
     ...view,
     targets,
     missingNetworks,
-    isObserved: missingNetworks.length > 0 || !isBehind,
+    isObserved: !isBehind && deployments.every(isObserved),
   });
   const decision: WorkloadDecision = {
     ...settled,
     ...(!listed.includes(finalizers.workload) && { finalizers: [...listed, finalizers.workload] }),
     ...(status !== workload.status && { status }),
-    findings: findingsOf(targets, missingNetworks),
+    findings: findingsOf(view, targets, missingNetworks),
   };
   if (missingNetworks.length > 0) return decision;
   const wanted = new Set(
@@ -159,7 +166,11 @@ function patchFor(workload: Workload, target: Target): readonly DeploymentPatch[
   return Object.keys(body).length === 0 ? [] : [{ deployment, body }];
 }
 
-function findingsOf(targets: readonly Target[], missingNetworks: readonly string[]): readonly Finding[] {
+function findingsOf(
+  { cityNote }: WorkloadView,
+  targets: readonly Target[],
+  missingNetworks: readonly string[],
+): readonly Finding[] {
   return [
     ...targets.flatMap((target) =>
       target.is === "taken"
@@ -168,7 +179,7 @@ function findingsOf(targets: readonly Target[], missingNetworks: readonly string
           ? {
               reason: "CityUnserved",
               about: target.name,
-              message: `no Location serves city "${target.city}" of placement "${target.placement.name}"`,
+              message: `no Location serves city "${target.city}" of placement "${target.placement.name}"${cityNote?.(target.city) ?? ""}`,
             }
           : [],
     ),

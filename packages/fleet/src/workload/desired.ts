@@ -8,6 +8,10 @@ export interface TargetView {
   readonly deploymentNamed: (name: string) => WorkloadDeployment | undefined;
   /** City codes: `citiesOf` the Locations or, with networking off, those of the Fleet document. */
   readonly cities: ReadonlySet<string>;
+  /** Why the cities are not known. Then no deployment is created. */
+  readonly citiesUnread?: string | undefined;
+  /** For the end of a message about a city that is not served: why a Location that has it does not count. */
+  readonly cityNote?: ((city: string) => string) | undefined;
 }
 
 /** One placement in one city. */
@@ -17,8 +21,8 @@ export interface Target {
   readonly city: string;
   /** Absent: it does not exist. */
   readonly existing?: WorkloadDeployment | undefined;
-  /** `unserved`: no Location has the city. `taken`: the name belongs to another deployment. */
-  readonly is: "create" | "keep" | "deleting" | "unserved" | "taken";
+  /** `unserved`: no Location has the city, `unread`: that is not known. `taken`: the name is another deployment's. */
+  readonly is: "create" | "keep" | "deleting" | "unserved" | "unread" | "taken";
 }
 
 /** All targets in the order of the spec. A deployment that exists is kept without a Location as well. */
@@ -37,6 +41,7 @@ export function targetsOf(view: TargetView): readonly Target[] {
       if (!isFirst || (existing !== undefined && !isOf(existing, uid, placement.name, city)))
         return { ...target, is: "taken" };
       if (existing !== undefined) return { ...target, is: "keep" };
+      if (view.citiesUnread !== undefined) return { ...target, is: "unread" };
       return { ...target, is: cities.has(city) ? "create" : "unserved" };
     }),
   );

@@ -64,6 +64,38 @@ describe("the status of a Workload", () => {
     expect(at(1, undefined, ["DFW", "ORD"])).toBeUndefined();
   });
 
+  it.each<[string, number, string, readonly string[], number]>([
+    ["all deployments have it and have counted", 1, "app:1", [], 2],
+    ["a deployment has not counted", 0, "app:1", [], 1],
+    ["a deployment has another template", 1, "app:2", [], 1],
+    ["a Network is missing, and a deployment has another template", 1, "app:2", ["default"], 1],
+    ["a Network is missing, and no deployment is behind", 1, "app:1", ["default"], 2],
+  ])(
+    "R11 counters and all conditions are about one generation: %s",
+    (_, counted, image, missing, expected) => {
+      const before = {
+        replicas: 1,
+        currentReplicas: 1,
+        updatedReplicas: 1,
+        desiredReplicas: 1,
+        readyReplicas: 1,
+      };
+      const workload = {
+        ...aWorkload({ placements: [aPlacement("us", ["DFW"])], metadata: { generation: 2 }, image }),
+        status: { ...before, deployments: 1, observedGeneration: 1 },
+      };
+      const found = [dfw({ ...aStatus(2, "True", "StableInstanceFound"), observedGeneration: counted })];
+      const { status } = decide(workload, found, { hasNetwork: (__, name) => !missing.includes(name) });
+      const conditions = [...(status?.conditions ?? []), ...(status?.placements?.[0]?.conditions ?? [])];
+      expect(conditions).toHaveLength(2);
+      expect([status, ...conditions].map((it) => it?.observedGeneration)).toEqual([
+        expected,
+        expected,
+        expected,
+      ]);
+    },
+  );
+
   it("counts a deployment whose placement left the spec until it is gone", () => {
     const { status } = decide(aWorkload({ placements: [aPlacement("eu", ["DFW"])] }), [
       dfw(aStatus(1, "True", "x")),

@@ -11,9 +11,9 @@ import type {
 } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { type Block, conditionsWith, type Verdict } from "../deployment/conditions.ts";
-import { describeTaken, type Target } from "./desired.ts";
+import { describeTaken, type Target, type TargetView } from "./desired.ts";
 
-export interface WorkloadStatusView {
+export interface WorkloadStatusView extends Pick<TargetView, "citiesUnread" | "cityNote"> {
   readonly workload: Workload;
   readonly deployments: readonly WorkloadDeployment[];
   readonly targets: readonly Target[];
@@ -44,14 +44,15 @@ export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
   ]);
   const parts = [...names].sort().map((name) => partOf(view, name));
   const taken = targets.filter(({ is }) => is === "taken").map(describeTaken);
-  const { generation } = metadata ?? {};
+  // Conditions and counters are about one generation.
+  const generation = view.isObserved ? metadata?.generation : status?.observedGeneration;
   const isScaled =
     spec?.placements.some(({ scaleSettings }) => scaleSettings.maxReplicas !== undefined) === true;
   const next: WorkloadStatus = {
     ...status,
     ...countsOf(deployments),
     deployments: deployments.length,
-    placements: parts.map((part) => placementStatus(view, part)),
+    placements: parts.map((part) => placementStatus(view, part, generation)),
     conditions: conditionsWith(status?.conditions, {
       of: {
         Available: availability(view, parts),
@@ -63,7 +64,7 @@ export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
       generation,
       nowMs,
     }),
-    ...(generation !== undefined && view.isObserved && { observedGeneration: generation }),
+    ...(generation !== undefined && { observedGeneration: generation }),
   };
   return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
 }
@@ -86,7 +87,8 @@ function countsOf(deployments: readonly WorkloadDeployment[]): ReplicaCounts {
   };
 }
 
-function partOf({ deployments, targets }: WorkloadStatusView, name: string): Part {
+function partOf(view: WorkloadStatusView, name: string): Part {
+  const { deployments, targets, citiesUnread } = view;
   const own = deployments
     .filter(({ spec }) => spec?.placementName === name)
     .toSorted((a, b) => ((a.metadata?.name ?? "") < (b.metadata?.name ?? "") ? -1 : 1));
@@ -100,7 +102,10 @@ function partOf({ deployments, targets }: WorkloadStatusView, name: string): Par
     isAvailable: own.some(({ status }) => isConditionTrue(status?.conditions, "Available")),
     hasNoCity,
     blocks: [
-      ...(hasNoCity ? [noCity(ownTargets)] : []),
+      ...(hasNoCity ? [noCity(ownTargets, view)] : []),
+      ...(citiesUnread !== undefined && ownTargets.some(({ is }) => is === "unread")
+        ? [{ reason: "NetworksNotRead", message: citiesUnread }]
+        : []),
       ...taken.map((target) => ({ reason: "DeploymentNameTaken", message: describeTaken(target) })),
       ...own.flatMap(({ status }) => {
         const available = findCondition(status?.conditions, "Available");
@@ -110,12 +115,17 @@ function partOf({ deployments, targets }: WorkloadStatusView, name: string): Par
   };
 }
 
-function noCity(targets: readonly Target[]): Block {
-  const message = `no Location serves a city of the placement: ${targets.map(({ city }) => city).join(", ")}`;
+function noCity(targets: readonly Target[], { cityNote }: WorkloadStatusView): Block {
+  const cities = targets.map(({ city }) => `${city}${cityNote?.(city) ?? ""}`);
+  const message = `no Location serves a city of the placement: ${cities.join(", ")}`;
   return { reason: "NoMatchingLocations", message };
 }
 
-function placementStatus({ workload, nowMs }: WorkloadStatusView, part: Part): PlacementStatus {
+function placementStatus(
+  { workload, nowMs }: WorkloadStatusView,
+  part: Part,
+  generation: number | undefined,
+): PlacementStatus {
   const { name, deployments, isAvailable, hasNoCity, blocks } = part;
   const present = workload.status?.placements?.find((it) => it.name === name);
   const { reason, message } = blocks.find((it) => hasNoCity && it.reason === "NoMatchingLocations") ?? {
@@ -135,7 +145,7 @@ function placementStatus({ workload, nowMs }: WorkloadStatusView, part: Part): P
     ...countsOf(deployments),
     conditions: conditionsWith(present?.conditions, {
       of: { Available: available },
-      generation: workload.metadata?.generation,
+      generation,
       nowMs,
     }),
   };
