@@ -293,7 +293,7 @@ class Pass {
     const key = `${requireFit} ${ownerOf(pod)}`;
     const found = this.#fits.get(key) ?? this.#view.fit(pod, requireFit, this.#placed);
     if (found === undefined) {
-      const message = "Berth looks for another node for other pods first";
+      const message = "Berth is still looking for another node, for it or for other pods first";
       return { reason: reasons.EvictionLimit, message, recheckAfterMs: SOON_MS };
     }
     if ("node" in found) return found;

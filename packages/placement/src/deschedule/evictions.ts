@@ -5,14 +5,9 @@ import { type Component, createController, keyOf, type ObjectKey, referenceTo } 
 import { type Reason, reasons } from "../api/reasons.ts";
 import { nodeOf } from "../node/pod-nodes.ts";
 import type { NodeHost } from "../node/wired.ts";
-import {
-  decideEvictions,
-  type EvictionDecision,
-  FIT_AGAIN_MS,
-  type Placed,
-  type Standing,
-} from "./decide.ts";
-import { type FitResult, findFit, type Ground } from "./fit.ts";
+import { decideEvictions, type EvictionDecision, type Placed, type Standing } from "./decide.ts";
+import type { Ground } from "./fit.ts";
+import { FitLookups } from "./fit-lookups.ts";
 import { type Eviction, EvictionLedger, ownerOf } from "./ledger.ts";
 import type { LostPods } from "./lost-pods.ts";
 import type { DescheduleMetrics } from "./metrics.ts";
@@ -28,8 +23,6 @@ const SWEEP_MS = 3_600_000;
 const UNKNOWN_MS = 5_000;
 /** A pass over very many lost pods is followed by a pause of so many times its duration. */
 const PAUSES = 4;
-/** In one pass Berth looks for other nodes for this long, ms. A lookup can read all nodes and their pods. */
-const LOOK_MS = 20;
 /** A missing permission: as long as the runtime waits at most between two tries, ms. */
 const FORBIDDEN_MS = 30_000;
 /** Reasons for which a pod stays that deserve an Event on it. The others end by themselves. */
@@ -53,10 +46,8 @@ export class Evictions {
   readonly #pods = createKeySource(() => this.#keys(this.#options.watches.list()));
   readonly #passes = createKeySource(() => [this.#passKey]);
   readonly #passKey: ObjectKey;
-  readonly #ground: Ground;
+  readonly #lookups: FitLookups;
   #standings: ReadonlyMap<string, readonly Standing[]> = new Map();
-  /** Owners whose pods no other node took, until a node changes. */
-  readonly #unfit = new Map<string, { readonly found: FitResult; readonly atMs: number }>();
   #sweptMs: number;
   #pausedUntilMs = 0;
 
@@ -65,14 +56,15 @@ export class Evictions {
     this.#options = options;
     this.#passKey = keyOf(cluster, { metadata: { name: "pass" } });
     this.#sweptMs = clock.monotonic();
-    this.#ground = {
+    const ground: Ground = {
       get nodes() {
         return nodes.list();
       },
       podsOn: (node) => watches.podsOn(node),
       namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
-      forbidding: () => watches.forbidding(),
+      forbidding: (namespace) => watches.forbidding(namespace),
     };
+    this.#lookups = new FitLookups(ground);
     const passController = createController({
       ...options,
       name: "evictions",
@@ -108,7 +100,7 @@ export class Evictions {
 
   /** A node has changed, so it may take a pod now. */
   nodeChanged(): void {
-    this.#unfit.clear();
+    this.#lookups.nodeChanged();
     if (this.#options.lost.size > 0) this.decide();
   }
 
@@ -215,23 +207,14 @@ export class Evictions {
 
   #decideAll(nowMs: number): EvictionDecision {
     const { clock, watches, lost, inScope } = this.#options;
-    let untilMs: number | undefined;
+    this.#lookups.begin(nowMs);
     return decideEvictions({
       lost: lost.all(),
       inScope,
       ledger: this.ledger,
       podsOf: (owner) => watches.podsOf(owner),
       placed: [...this.ledger.inProgress.values()].flatMap((it) => this.#placeOf(it)),
-      fit: (pod, how, placed) => {
-        const key = `${how} ${ownerOf(pod)}`;
-        const known = this.#unfit.get(key);
-        if (known !== undefined && nowMs - known.atMs < FIT_AGAIN_MS) return known.found;
-        untilMs ??= clock.monotonic() + LOOK_MS;
-        if (clock.monotonic() >= untilMs) return undefined;
-        const found = findFit(pod, how, this.#ground, placed);
-        if ("reason" in found) this.#unfit.set(key, { found, atMs: nowMs });
-        return found;
-      },
+      fit: (pod, how, placed) => this.#lookups.find(pod, how, placed),
       now: clock.now(),
       nowMs,
     });

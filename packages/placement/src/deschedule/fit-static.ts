@@ -50,3 +50,16 @@ export function taintCheck({ spec }: Pod): NodeCheck {
     return undefined;
   };
 }
+
+/** About how many texts `placementCheck` compares for a node. */
+export function placementSize({ spec }: Pod): number {
+  return sizeOf([spec?.nodeSelector, spec?.affinity?.nodeAffinity, spec?.tolerations]);
+}
+
+/** How many entries a value has: texts, numbers, lists and maps. */
+export function sizeOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 1;
+  let size = 1;
+  for (const part of Object.values(value)) size += sizeOf(part);
+  return size;
+}

@@ -1,39 +1,74 @@
 /** Where pods are relative to each other, as the scheduler's plugins InterPodAffinity and PodTopologySpread count it. */
-import type { Node, Pod, PodAffinityTerm, TopologySpreadConstraint } from "@berth/kube";
+import type { Node, Pod, PodAffinityTerm, PodAntiAffinity, TopologySpreadConstraint } from "@berth/kube";
 import { ownValue } from "../node/mark.ts";
 import { isEmptySelector, matchesSelector } from "../node/selector.ts";
-import { labelCheck, type NodeCheck, taintCheck } from "./fit-static.ts";
+import { labelCheck, type NodeCheck, placementSize, sizeOf, taintCheck } from "./fit-static.ts";
 
 /** The part of the cluster that these criteria read. See `Ground`. */
-interface CommandDeps {
+interface Neighbourhood {
   readonly nodes: Iterable<Node>;
   podsOn(node: string): readonly Pod[];
+  /** Of these pods, at least those that may keep the pod out. */
+  forbiddingOn(node: string): readonly Pod[];
   namespaceLabels(name: string): Readonly<Record<string, string>> | undefined;
 }
 
+/**
+ * Work that may pause wherever it yields. It yields how many texts it compares next, about: users decide how much a lookup
+ * has to read.
+ */
+export type Steps<T> = Generator<number, T, undefined>;
+
 /** Checks one kind of rule. `count` sees each node before `refuse` is asked about any. */
 interface Rule {
-  count(node: Node, pods: readonly Pod[]): void;
+  count(node: Node, pods: readonly Pod[], forbidding: readonly Pod[]): Steps<void>;
   readonly refuse: NodeCheck;
 }
 
-/** True for a pod with required anti-affinity: it keeps other pods out of its domain. */
-export function forbidsNeighbours({ spec }: Pod): boolean {
-  return required(spec?.affinity?.podAntiAffinity).length > 0;
+/** In `forbiddenNamespace`: pods of any namespace. */
+export const EVERYWHERE = "*";
+
+/** In which namespace the pod keeps others out of its domain, by required anti-affinity. `undefined`: in none. */
+export function forbiddenNamespace({ metadata, spec }: Pod): string | undefined {
+  const terms = required(spec?.affinity?.podAntiAffinity);
+  if (terms.some(reachesOut)) return EVERYWHERE;
+  return terms.length === 0 ? undefined : metadata?.namespace;
+}
+
+/** How much of a pod Berth reads for a lookup, in entries (`sizeOf`). Its owner writes it, and others pay. */
+export const MAX_ENTRIES = 1_000;
+
+/** `isBounded`: these terms stand for more than `MAX_ENTRIES`. They keep out all pods that those could be about. */
+export interface KeptAntiAffinity extends PodAntiAffinity {
+  readonly isBounded?: true;
+}
+
+export function keptAntiAffinity(antiAffinity: PodAntiAffinity): KeptAntiAffinity {
+  const terms = required(antiAffinity);
+  if (terms.length === 0) return {};
+  if (sizeOf(terms) <= MAX_ENTRIES) return { [REQUIRED]: terms };
+  const anywhere = terms.some(reachesOut) && { namespaceSelector: {} };
+  const keys = new Set(terms.map(({ topologyKey }) => topologyKey));
+  const wide = Array.from(keys, (topologyKey) => ({ topologyKey, labelSelector: {}, ...anywhere }));
+  return { [REQUIRED]: wide, isBounded: true };
+}
+
+function reachesOut({ namespaces = [], namespaceSelector }: PodAffinityTerm): boolean {
+  return namespaces.length > 0 || namespaceSelector !== undefined;
 }
 
 /** False when only pods that forbid neighbours decide about this pod. */
 export function readsNeighbours(pod: Pod): boolean {
   const { affinity, topologySpreadConstraints = [] } = pod.spec ?? {};
   return (
-    forbidsNeighbours(pod) ||
+    required(affinity?.podAntiAffinity).length > 0 ||
     required(affinity?.podAffinity).length > 0 ||
     topologySpreadConstraints.length > 0
   );
 }
 
 /** Reads the pods of all nodes once, then answers about each node. */
-export function topologyCheck(pod: Pod, around: CommandDeps): NodeCheck {
+export function* topologyCheck(pod: Pod, around: Neighbourhood): Steps<NodeCheck> {
   const spreads = (pod.spec?.topologySpreadConstraints ?? []).filter(
     ({ whenUnsatisfiable }) => whenUnsatisfiable === "DoNotSchedule",
   );
@@ -43,8 +78,10 @@ export function topologyCheck(pod: Pod, around: CommandDeps): NodeCheck {
     ...spreads.map((spread) => spreadRule(pod, spread, spreads)),
   ];
   for (const node of around.nodes) {
-    const pods = around.podsOn(node.metadata?.name ?? "");
-    for (const rule of rules) rule.count(node, pods);
+    const name = node.metadata?.name ?? "";
+    const [pods, forbidding] = [around.podsOn(name), around.forbiddingOn(name)];
+    yield rules.length;
+    for (const rule of rules) yield* rule.count(node, pods, forbidding);
   }
   return (node) => {
     for (const rule of rules) {
@@ -56,17 +93,23 @@ export function topologyCheck(pod: Pod, around: CommandDeps): NodeCheck {
 }
 
 /** Each term needs a pod in the domain of the node that matches all terms. The first pod of its own kind needs none. */
-function affinityRule(pod: Pod, around: CommandDeps): Rule {
+function affinityRule(pod: Pod, around: Neighbourhood): Rule {
   const terms = required(pod.spec?.affinity?.podAffinity);
   const near = terms.map(() => new Set<string>());
   const isFor = (other: Pod): boolean => terms.every((term) => selects(term, pod, other, around));
+  const size = sizeOf(terms);
   return {
-    count({ metadata }, pods) {
-      if (terms.length === 0 || !pods.some(isFor)) return;
-      terms.forEach(({ topologyKey }, i) => {
-        const domain = ownValue(metadata?.labels, topologyKey);
-        if (domain !== undefined) near[i]?.add(domain);
-      });
+    *count({ metadata }, pods) {
+      if (terms.length === 0) return;
+      for (const other of pods) {
+        yield size;
+        if (!isFor(other)) continue;
+        terms.forEach(({ topologyKey }, i) => {
+          const domain = ownValue(metadata?.labels, topologyKey);
+          if (domain !== undefined) near[i]?.add(domain);
+        });
+        return;
+      }
     },
     refuse({ metadata }) {
       const domains = terms.map(({ topologyKey }) => ownValue(metadata?.labels, topologyKey));
@@ -80,7 +123,7 @@ function affinityRule(pod: Pod, around: CommandDeps): Rule {
 }
 
 /** Neither the pod's terms nor those of the other pods allow two of them in one domain. */
-function antiAffinityRule(pod: Pod, around: CommandDeps): Rule {
+function antiAffinityRule(pod: Pod, around: Neighbourhood): Rule {
   const terms = required(pod.spec?.affinity?.podAntiAffinity);
   const avoided = new Map<string, Set<string>>();
   const avoid = ({ topologyKey }: PodAffinityTerm, { metadata }: Node): void => {
@@ -89,13 +132,18 @@ function antiAffinityRule(pod: Pod, around: CommandDeps): Rule {
     const domains = avoided.get(topologyKey) ?? new Set();
     avoided.set(topologyKey, domains.add(domain));
   };
+  const size = sizeOf(terms);
   return {
-    count(node, pods) {
-      for (const other of pods) {
+    *count(node, pods, forbidding) {
+      for (const other of terms.length === 0 ? [] : pods) {
+        yield size;
         for (const term of terms) if (selects(term, pod, other, around)) avoid(term, node);
-        for (const term of required(other.spec?.affinity?.podAntiAffinity))
-          if (selects(term, other, pod, around)) avoid(term, node);
       }
+      for (const other of forbidding)
+        for (const term of required(other.spec?.affinity?.podAntiAffinity)) {
+          yield termSize(term);
+          if (selects(term, other, pod, around)) avoid(term, node);
+        }
     },
     refuse({ metadata }) {
       const isAvoided = [...avoided].some(([key, domains]) => {
@@ -138,22 +186,23 @@ function spreadRule(
     ...(nodeTaintsPolicy === "Honor" ? [taintCheck(pod)] : []),
   ];
   const counts = new Map<string, number>();
+  const [size, checkSize] = [sizeOf(selector), checks.length * placementSize(pod)];
   let least: number | undefined;
   return {
-    count(node, pods) {
+    *count(node, pods) {
+      yield all.length + checkSize;
       const ofNode = node.metadata?.labels;
       if (all.some((it) => ownValue(ofNode, it.topologyKey) === undefined)) return;
       if (checks.some((check) => check(node) !== undefined)) return;
-      const counted = countsNone
-        ? []
-        : pods.filter(
-            (it) =>
-              it.metadata?.namespace === namespace &&
-              it.metadata?.deletionTimestamp === undefined &&
-              isCounted(it),
-          );
       const domain = ownValue(ofNode, topologyKey) ?? "";
-      counts.set(domain, (counts.get(domain) ?? 0) + counted.length);
+      let count = counts.get(domain) ?? 0;
+      for (const other of countsNone ? [] : pods) {
+        const isNear =
+          other.metadata?.namespace === namespace && other.metadata?.deletionTimestamp === undefined;
+        yield isNear ? size : 1;
+        if (isNear && isCounted(other)) count += 1;
+      }
+      counts.set(domain, count);
     },
     refuse({ metadata }) {
       const domain = ownValue(metadata?.labels, topologyKey);
@@ -165,6 +214,7 @@ function spreadRule(
   };
 }
 
+const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
 const NO_TERMS: readonly PodAffinityTerm[] = [];
 
 function required(
@@ -183,7 +233,7 @@ function selects(
   { namespaces = [], namespaceSelector, labelSelector }: PodAffinityTerm,
   { metadata: of }: Pod,
   { metadata: other }: Pod,
-  around: CommandDeps,
+  around: Neighbourhood,
 ): boolean {
   const namespace = other?.namespace ?? "";
   const isThere =
@@ -193,4 +243,12 @@ function selects(
         (namespaceSelector !== undefined &&
           matchesSelector(namespaceSelector, around.namespaceLabels(namespace)));
   return isThere && labelSelector !== undefined && matchesSelector(labelSelector, other?.labels);
+}
+
+/** As `sizeOf`, for each term of each pod: labels do not count, because the first that differs is the last compared. */
+function termSize({ namespaces = [], namespaceSelector, labelSelector }: PodAffinityTerm): number {
+  let size = namespaces.length + 2;
+  for (const { values = [] } of namespaceSelector?.matchExpressions ?? []) size += values.length + 1;
+  for (const { values = [] } of labelSelector?.matchExpressions ?? []) size += values.length + 1;
+  return size;
 }

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
 import { findFit, type Ground } from "./fit.ts";
-import { forbidsNeighbours } from "./fit-topology.ts";
+import { EVERYWHERE, forbiddenNamespace } from "./fit-topology.ts";
 import { slimPod } from "./pod-fields.ts";
 import { fitNodes, fitPods } from "./testing/fit-arbitraries.ts";
 import { groundOf } from "./testing/ground.ts";
@@ -46,7 +46,8 @@ it(
         const ground = groundOf(fitNodes, [pod, ...pods]);
         const taking = names.filter((name) => "node" in findFit(pod, how, onlyOn(name, ground)));
         const found = findFit(pod, how, ground);
-        const forbidding = () => pods.filter(forbidsNeighbours);
+        const forbidding = (namespace: string): readonly Pod[] =>
+          pods.filter((it) => [EVERYWHERE, namespace].includes(forbiddenNamespace(it) ?? ""));
         expect(findFit(pod, how, { ...ground, forbidding })).toEqual(found);
         expect(taking).not.toContain(pod.spec?.nodeName);
         const isRight = "node" in found ? taking.includes(found.node) : taking.length === 0;

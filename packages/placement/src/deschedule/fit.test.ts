@@ -372,3 +372,79 @@ it("reads the pods only of nodes that are right", () => {
   expect(findFit(pod, "True", { ...ground, podsOn })).toMatchObject({ reason: "NoOtherNode" });
   expect(read).toEqual(["n1"]);
 });
+
+describe("A10 a pod that says more than Berth reads", () => {
+  const many = (count: number, more: Partial<PodAffinityTerm> = {}): readonly PodAffinityTerm[] =>
+    Array.from({ length: count }, (_, at) =>
+      term({ labelSelector: { matchLabels: { app: `${at}` } }, ...more }),
+    );
+  const unknown = {
+    reason: "FitUnknown",
+    message: "its selectors, affinity, tolerations and spread constraints have more than 1000 entries",
+  };
+  const ground = builtGround([n1, node("n2").zone("b"), aPod("web").on("n2").labelled({ app: "web" })]);
+
+  it.each<[string, PodBuilder, boolean]>([
+    ["anti-affinity", apart(...many(1_000))(lost), true],
+    ["little enough of it", apart(...many(100))(lost), false],
+    ["affinity", near(...many(1_000))(lost), true],
+    [
+      "tolerations",
+      having({ tolerations: Array.from({ length: 600 }, (_, at) => ({ key: `${at}` })) })(lost),
+      true,
+    ],
+    [
+      "values",
+      matching([
+        {
+          matchExpressions: [
+            { key: "a", operator: "NotIn", values: Array.from({ length: 1_000 }, (_, at) => `${at}`) },
+          ],
+        },
+      ])(lost),
+      true,
+    ],
+  ])("by %s: FitUnknown", (_, builder, isTooMuch) => {
+    const pod = built(builder);
+    for (const its of [pod, slimPod(pod)]) {
+      expect(findFit(its, "True", ground)).toEqual(isTooMuch ? unknown : { node: "n1" });
+      expect("reason" in findFit(its, "PendingOk", ground)).toBe(isTooMuch);
+    }
+  });
+
+  it.each<[string, PodBuilder, string]>([
+    ["in its namespace", apart(...many(1_000))(other("n1")), "n2"],
+    [
+      "in its namespace, and elsewhere the lost pod has a node",
+      apart(...many(1_000))(other("n1").in("shop")),
+      "n1",
+    ],
+    [
+      "anywhere, for one term that names a namespace",
+      apart(...many(1_000), term({ namespaces: ["x"] }))(other("n1").in("shop")),
+      "n2",
+    ],
+    [
+      "anywhere, for one term that selects namespaces",
+      apart(...many(1_000), term({ namespaceSelector: {} }))(other("n1").in("shop")),
+      "n2",
+    ],
+  ])("by its anti-affinity keeps all pods out of its domains %s", (_, builder, free) => {
+    const around = builtGround([n1, node("n2").zone("b"), builder], slimPod);
+    expect(findFit(built(lost), "True", around)).toEqual({ node: free });
+  });
+
+  it("and a lookup that has taken 20 million comparisons has no answer", () => {
+    const values = Array.from({ length: 980 }, (_, at) => `${at}`);
+    const pod = built(
+      apart(term({ labelSelector: { matchExpressions: [{ key: "none", operator: "In", values }] } }))(lost),
+    );
+    const crowd = { ...ground, podsOn: () => Array.from({ length: 12_000 }, () => ({})) };
+    const huge = aNode("n1").capacity({ pods: "99999", cpu: "1", memory: "1" }).build();
+    expect(findFit(pod, "True", { ...crowd, nodes: [huge, huge] })).toEqual({
+      reason: "FitUnknown",
+      message: "affinity of it or of other pods takes more than 20000000 comparisons",
+    });
+    expect(findFit(pod, "True", { ...crowd, nodes: [huge] })).toEqual({ node: "n1" });
+  });
+});

@@ -4,8 +4,14 @@
  */
 import type { Node, Pod } from "@berth/kube";
 import { resourceCheck } from "./fit-resources.ts";
-import { type NodeCheck, placementCheck } from "./fit-static.ts";
-import { readsNeighbours, topologyCheck } from "./fit-topology.ts";
+import { type NodeCheck, placementCheck, placementSize, sizeOf } from "./fit-static.ts";
+import {
+  type KeptAntiAffinity,
+  MAX_ENTRIES,
+  readsNeighbours,
+  type Steps,
+  topologyCheck,
+} from "./fit-topology.ts";
 
 /** What the pods of a cluster stand on. Objects are as on the wire; of pods, the fields of `slimPod` suffice. */
 export interface Ground {
@@ -15,8 +21,8 @@ export interface Ground {
   podsOn(node: string): readonly Pod[];
   /** Labels of a namespace; undefined when unknown. */
   namespaceLabels(name: string): Readonly<Record<string, string>> | undefined;
-  /** Of all these pods, those for which `forbidsNeighbours` is true. Without it, a lookup reads the pods of all nodes. */
-  forbidding?(): Iterable<Pod>;
+  /** Of all these pods, those that may keep one of this namespace out (`forbiddenNamespace`). Absent: any of them may. */
+  forbidding?(namespace: string): Iterable<Pod>;
 }
 
 /** A pod that Berth assumes on another node: it was evicted, and its replacement is not bound yet. */
@@ -30,6 +36,8 @@ export type FitResult =
   | { readonly node: string }
   | { readonly reason: "NoOtherNode" | "FitUnknown"; readonly message: string };
 
+/** A lookup ends after about so many comparisons of texts. With the pods of 5,000 nodes and usual affinity it takes fewer. */
+export const MAX_COMPARISONS = 20_000_000;
 const DEFAULT_SCHEDULER = "default-scheduler";
 /** Reasons in a message. The rest is counted together. */
 const MOST_REASONS = 4;
@@ -39,7 +47,7 @@ const MOST_REASONS = 4;
  * gone. Returns the first such node.
  *
  * @param how `True`: all criteria of the scheduler. `PendingOk`: only those that do not depend on other pods (cordon,
- *   taints, node selector, required node affinity); the result is never `FitUnknown`.
+ *   taints, node selector, required node affinity); the result is `FitUnknown` only for a pod that says too much.
  * @param placed their pods count as on `node`, and as gone from their own nodes.
  */
 export function findFit(
@@ -48,19 +56,58 @@ export function findFit(
   ground: Ground,
   placed: readonly PlacedPod[] = [],
 ): FitResult {
-  const unknown = how === "True" ? whyUnknown(pod, ground) : undefined;
+  return goOn(fitSteps(pod, how, ground, placed), MAX_COMPARISONS).found ?? tooMuch;
+}
+
+/** The result of a lookup that has taken `MAX_COMPARISONS`. */
+export const tooMuch: FitResult = {
+  reason: "FitUnknown",
+  message: `affinity of it or of other pods takes more than ${MAX_COMPARISONS} comparisons`,
+};
+
+/** Goes on with a lookup until its end, or for about so many comparisons. */
+export function goOn(
+  lookup: Steps<FitResult>,
+  comparisons: number,
+): { readonly found?: FitResult; readonly left: number } {
+  for (let left = comparisons; ; ) {
+    const step = lookup.next();
+    if (step.done) return { found: step.value, left };
+    left -= step.value;
+    if (left <= 0) return { left };
+  }
+}
+
+/** The lookup of `findFit`, which may pause. What changes meanwhile may count or not. */
+export function* fitSteps(
+  pod: Pod,
+  how: "True" | "PendingOk",
+  ground: Ground,
+  placed: readonly PlacedPod[],
+): Steps<FitResult> {
+  const unknown = whatIsTooLong(pod) ?? (how === "True" ? whyUnknown(pod, ground) : undefined);
   if (unknown !== undefined) return { reason: "FitUnknown", message: unknown };
-  const mayBeOn = placementCheck(pod);
-  const takesNow = how === "True" ? presentCheck(pod, ground, placed) : () => undefined;
+  const [mayBeOn, size] = [placementCheck(pod), placementSize(pod)];
+  const takesNow = presentCheck(pod, ground, placed);
   const refusals = new Map<string, number>();
   for (const node of ground.nodes) {
+    yield size;
     const name = node.metadata?.name ?? "";
     if (name === pod.spec?.nodeName) continue;
-    const refusal = mayBeOn(node) ?? takesNow(node);
+    const refusal = mayBeOn(node) ?? (how === "True" ? yield* takesNow(node) : undefined);
     if (refusal === undefined) return { node: name };
     refusals.set(refusal, (refusals.get(refusal) ?? 0) + 1);
   }
   return { reason: "NoOtherNode", message: refusalText(refusals) };
+}
+
+function whatIsTooLong({ spec }: Pod): string | undefined {
+  const { nodeSelector, affinity, tolerations, topologySpreadConstraints } = spec ?? {};
+  const antiAffinity: KeptAntiAffinity | undefined = affinity?.podAntiAffinity;
+  const size = sizeOf([nodeSelector, affinity, tolerations, topologySpreadConstraints]);
+  return size > MAX_ENTRIES || antiAffinity?.isBounded
+    ? `its selectors, affinity, tolerations and spread constraints have more than ${MAX_ENTRIES} entries`
+    : undefined;
 }
 
 function whyUnknown({ metadata, spec }: Pod, ground: Ground): string | undefined {
@@ -77,26 +124,40 @@ function whyUnknown({ metadata, spec }: Pod, ground: Ground): string | undefined
 }
 
 /** The criteria that depend on other pods. Pods of all nodes are read only when a node has room. */
-function presentCheck(pod: Pod, ground: Ground, placed: readonly PlacedPod[]): NodeCheck {
+function presentCheck(
+  pod: Pod,
+  ground: Ground,
+  placed: readonly PlacedPod[],
+): (node: Node) => Steps<ReturnType<NodeCheck>> {
   const left = [pod, ...placed.map((it) => it.pod)];
   const podsOn = podsAfter(left, placed, ground);
   const hasRoom = resourceCheck(pod);
   let topology: NodeCheck | undefined;
-  return (node) => {
-    const refusal = hasRoom(node, podsOn(node.metadata?.name ?? ""));
+  return function* (node) {
+    const pods = podsOn(node.metadata?.name ?? "");
+    yield pods.length;
+    const refusal = hasRoom(node, pods);
     if (refusal !== undefined) return refusal;
-    topology ??= topologyCheck(pod, {
+    topology ??= yield* topologyCheck(pod, {
       nodes: ground.nodes,
-      podsOn: readsNeighbours(pod) ? podsOn : podsAfter(left, placed, forbiddingPods(ground)),
+      podsOn: readsNeighbours(pod) ? podsOn : () => [],
+      forbiddingOn: podsAfter(left, placed, yield* forbiddingPods(pod, ground)),
       namespaceLabels: (of) => ground.namespaceLabels(of),
     });
     return topology(node);
   };
 }
 
-function forbiddingPods(ground: Ground): Pick<Ground, "podsOn"> {
+function* forbiddingPods({ metadata }: Pod, ground: Ground): Steps<Pick<Ground, "podsOn">> {
   if (ground.forbidding === undefined) return ground;
-  const byNode = Map.groupBy(ground.forbidding(), ({ spec }) => spec?.nodeName ?? "");
+  const byNode = new Map<string, Pod[]>();
+  for (const pod of ground.forbidding(metadata?.namespace ?? "")) {
+    yield 1;
+    const { nodeName = "" } = pod.spec ?? {};
+    const pods = byNode.get(nodeName);
+    if (pods === undefined) byNode.set(nodeName, [pod]);
+    else pods.push(pod);
+  }
   return { podsOn: (node) => byNode.get(node) ?? [] };
 }
 

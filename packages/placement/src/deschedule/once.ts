@@ -10,7 +10,7 @@ import { type LostPod, nameOf } from "./decide.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
 import { findFit, type Ground } from "./fit.ts";
-import { forbidsNeighbours } from "./fit-topology.ts";
+import { EVERYWHERE, forbiddenNamespace } from "./fit-topology.ts";
 import { forecastEvictions } from "./forecast.ts";
 import { isAbout, type JudgeObservations, judge } from "./judge.ts";
 import { ownerOf } from "./ledger.ts";
@@ -48,16 +48,16 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
       section({ isWhole, now }) {
         if (!isWhole || found === undefined || labels === undefined) return undefined;
         const observations = observationsOf(facts, labels, run);
-        const by = (keyOf: (pod: Pod) => string): ((key: string) => readonly Pod[]) => {
+        const by = (keyOf: (pod: Pod) => string | undefined): ((key: string) => readonly Pod[]) => {
           const groups = Map.groupBy(found, keyOf);
           return (key) => groups.get(key) ?? [];
         };
-        const forbidding = found.filter(forbidsNeighbours);
+        const forbidding = by(forbiddenNamespace);
         const ground: Ground = {
           nodes: [...nodes.values()],
           podsOn: by(({ spec }) => spec?.nodeName ?? ""),
           namespaceLabels: (name) => labels.get(name),
-          forbidding: () => forbidding,
+          forbidding: (namespace) => [...forbidding(EVERYWHERE), ...forbidding(namespace)],
         };
         const nodeOf = ({ spec }: Pod): Node | undefined => nodes.get(spec?.nodeName ?? "");
         const lost = policies.flatMap((policy) =>

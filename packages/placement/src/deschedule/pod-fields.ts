@@ -3,6 +3,7 @@ import { type FieldMask, keepFields, pick } from "@berth/host";
 import type { Affinity, Container, ObjectMeta, Pod, PodSpec, Projection, Volume } from "@berth/kube";
 import { markFields } from "../node/mark.ts";
 import { DESCHEDULE_KEY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
+import { keptAntiAffinity } from "./fit-topology.ts";
 
 /** Set by kubelets on the mirrors of static pods. */
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
@@ -78,7 +79,7 @@ function slimAffinity({ nodeAffinity, podAffinity, podAntiAffinity }: Affinity =
   return compact<Affinity>({
     nodeAffinity: nodeAffinity && pick(nodeAffinity, [required]),
     podAffinity: podAffinity && pick(podAffinity, [required]),
-    podAntiAffinity: podAntiAffinity && pick(podAntiAffinity, [required]),
+    podAntiAffinity: podAntiAffinity && keptAntiAffinity(podAntiAffinity),
   });
 }
 

@@ -3,7 +3,7 @@ import { InformerSet, type InformerSetOptions, NamespaceWatch } from "@berth/hos
 import { type Pod, pods } from "@berth/kube";
 import type { Change, Component, IndexFunction, Informer, ObjectKey } from "@berth/runtime";
 import { nodeOf } from "../node/pod-nodes.ts";
-import { forbidsNeighbours } from "./fit-topology.ts";
+import { EVERYWHERE, forbiddenNamespace } from "./fit-topology.ts";
 import { ownerOf } from "./ledger.ts";
 import { podProjection } from "./pod-fields.ts";
 
@@ -24,7 +24,7 @@ const FORBIDDING = "forbidding";
 export const podIndexes: Readonly<Record<string, IndexFunction<Pod>>> = {
   [BY_NODE]: nodeOf,
   [BY_OWNER]: (pod) => [ownerOf(pod)],
-  [FORBIDDING]: (pod) => (forbidsNeighbours(pod) ? [FORBIDDING] : []),
+  [FORBIDDING]: (pod) => [forbiddenNamespace(pod) ?? []].flat(),
 };
 /** Field selector of pods that have not ended. */
 export const RUNNING = "status.phase!=Succeeded,status.phase!=Failed";
@@ -77,8 +77,8 @@ export class DescheduleWatches {
   }
 
   /** See `Ground.forbidding`. */
-  forbidding(): readonly Pod[] {
-    return this.#informer?.byIndex(FORBIDDING, FORBIDDING) ?? [];
+  forbidding(namespace: string): readonly Pod[] {
+    return [EVERYWHERE, namespace].flatMap((it) => this.#informer?.byIndex(FORBIDDING, it) ?? []);
   }
 
   /** Reads all pods. Labels of namespaces change too rarely for an index. */

@@ -21,8 +21,13 @@ const NOTHING = "berth.dev/nothing,!berth.dev/nothing";
  * True when the selector matches these labels, by the rules of `metav1.LabelSelector`. An empty selector matches
  * everything. A selector that the API server would refuse (another operator, `In` without values) matches nothing.
  */
-export function matchesSelector(selector: Selector | LabelSelector, labels: Labels): boolean {
-  return requirementsOf(selector).every((requirement) => matchesLabel(requirement, labels));
+export function matchesSelector(
+  { matchLabels, matchExpressions = [] }: Selector | LabelSelector,
+  labels: Labels,
+): boolean {
+  // A selector that a user wrote may be long, and the first label that differs decides.
+  for (const key in matchLabels) if (ownValue(labels, key) !== matchLabels[key]) return false;
+  return matchExpressions.every((requirement) => matchesLabel(requirement, labels));
 }
 
 /** The requirements of the selector. All must hold. */

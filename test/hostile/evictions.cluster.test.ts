@@ -1,0 +1,153 @@
+/** A tenant against the evictions of the others: its pods fill the breaker, or ask for lookups that take long. */
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { events, namespaces, nodes, type Pod, type PodSpec, podDisruptionBudgets, pods } from "@berth/kube";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { PATIENT } from "../patience.ts";
+import { type BerthProcess, startBerthProcess } from "../product.ts";
+
+const DEVICE = "hostile.test/device";
+/** Each has a node of its own, which loses the device. */
+const TENANTS = ["evil", "worse", "good"] as const;
+const SPARE = "spare";
+
+let cluster: TestCluster;
+let berth: BerthProcess;
+const owned = new AsyncDisposableStack();
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  const room = { cpu: "99", memory: "99Gi", pods: "999" };
+  for (const name of [...TENANTS, SPARE]) {
+    const labels = { [DEVICE]: "yes", "kubernetes.io/hostname": name };
+    await cluster.client.create(nodes, aNode(name).labelled(labels).capacity(room).build());
+    // Admission has added the taint that new nodes are not ready.
+    await cluster.client.patch(nodes, { name }, { type: "merge", body: { spec: { taints: null } } });
+    if (name !== SPARE) await cluster.client.create(namespaces, { metadata: { name } });
+  }
+  const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-hostile-")));
+  const [kubeconfig, config] = [path.join(folder.path, "kubeconfig"), path.join(folder.path, "berth.yaml")];
+  const policy = (name: string, spec: object): string =>
+    JSON.stringify({
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "DeschedulePolicy",
+      metadata: { name },
+      spec: { for: "0s", keys: [DEVICE], podSelector: { matchLabels: { test: name } }, ...spec },
+    });
+  await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
+  await writeFile(
+    config,
+    [policy("breaker", { requireFit: "False" }), policy("fit", { breaker: { percent: 100 } })].join(
+      "\n---\n",
+    ),
+  );
+  const ports = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
+  berth = owned.use(
+    startBerthProcess({ args: ["run", "--kubeconfig", kubeconfig, "--config", config, ...ports] }),
+  );
+  await berth.ready();
+});
+afterAll(() => owned.disposeAsync());
+
+interface Crowd {
+  readonly test: "breaker" | "fit";
+  readonly namespace: string;
+  readonly on: string;
+  readonly count: number;
+  /** The number of the first. Default 0. */
+  readonly from?: number;
+  readonly spec?: Partial<PodSpec>;
+}
+
+/** Running pods that ask for the device, each of an owner of its own. @returns their names. */
+async function crowd({ test, namespace, on, count, from = 0, spec = {} }: Crowd): Promise<readonly string[]> {
+  const names = Array.from({ length: count }, (_, at) => `${test}-${on}-${from + at}`);
+  await Promise.all(
+    names.map(async (name) => {
+      const pod = aPod(name)
+        .in(namespace)
+        .on(on)
+        .labelled({ test })
+        .selecting({ [DEVICE]: "yes" });
+      const built = pod.ownedBy("ReplicaSet", name, name).ready().build();
+      await cluster.client.create(
+        pods,
+        { ...built, spec: { containers: [], ...built.spec, ...spec } },
+        { namespace },
+      );
+      const body = { status: built.status };
+      await cluster.client.patch(
+        pods,
+        { namespace, name },
+        { type: "merge", body },
+        { subresource: "status" },
+      );
+    }),
+  );
+  return names;
+}
+
+async function lose(name: string, isLost = true): Promise<void> {
+  const body = { metadata: { labels: { [DEVICE]: isLost ? null : "yes" } } };
+  await cluster.client.patch(nodes, { name }, { type: "merge", body });
+}
+
+/** Evicted or gone. */
+async function isGoing(namespace: string, name: string): Promise<boolean> {
+  const { items } = await cluster.client.list(pods, { namespace });
+  const pod = items.find((it: Pod) => it.metadata?.name === name);
+  return pod?.metadata?.deletionTimestamp !== undefined || pod === undefined;
+}
+
+const evicted = (name: string): Promise<unknown> =>
+  eventually(async () => expect(await isGoing("good", name)).toBe(true), PATIENT);
+
+const refuseAll = (namespace: string): Promise<unknown> =>
+  cluster.client.create(podDisruptionBudgets, {
+    metadata: { name: "all", namespace },
+    spec: { maxUnavailable: 0, selector: {} },
+  });
+
+it("A10 eleven pods of a hundred that a tenant's budget holds stop no eviction in another namespace", async () => {
+  for (const namespace of ["evil", "worse"]) await refuseAll(namespace);
+  await crowd({ test: "breaker", namespace: "good", on: SPARE, count: 82 });
+  await crowd({ test: "breaker", namespace: "worse", on: "worse", count: 6 });
+  const [held = ""] = await crowd({ test: "breaker", namespace: "evil", on: "evil", count: 11 });
+  const [honest = ""] = await crowd({ test: "breaker", namespace: "good", on: "good", count: 1 });
+  await lose("evil");
+  await lose("good");
+  await evicted(honest);
+  expect(await isGoing("evil", held)).toBe(false);
+});
+
+it("A10 nor do eleven of one tenant and six of another, which its budget has refused", async () => {
+  await lose("evil", false);
+  await lose("worse");
+  await eventually(async () => {
+    const refused = await berth.metric("berth_evictions_refused_total", { reason: "DisruptionBudget" });
+    expect(refused).toBeGreaterThanOrEqual(6);
+  }, PATIENT);
+  await lose("evil");
+  const [honest = ""] = await crowd({ test: "breaker", namespace: "good", on: "good", count: 1, from: 1 });
+  await evicted(honest);
+});
+
+it("A10 nor do a thousand anti-affinity terms of pods that are lost, and of pods where another one can go", async () => {
+  const terms = Array.from({ length: 1_000 }, (_, at) => ({
+    topologyKey: "kubernetes.io/hostname",
+    labelSelector: { matchExpressions: [{ key: "app", operator: "In", values: [`${at}`] }] },
+  }));
+  const podAntiAffinity = { requiredDuringSchedulingIgnoredDuringExecution: terms };
+  const evil = { test: "fit", namespace: "evil", count: 5, spec: { affinity: { podAntiAffinity } } } as const;
+  for (const name of ["evil", "good"]) await lose(name);
+  await crowd({ ...evil, on: SPARE });
+  await crowd({ ...evil, on: "evil" });
+  const [honest = ""] = await crowd({ test: "fit", namespace: "good", on: "good", count: 1 });
+  await evicted(honest);
+  await eventually(async () => {
+    const { items } = await cluster.client.list(events, { namespace: "evil" });
+    expect(items.filter(({ reason }) => reason === "FitUnknown")).toHaveLength(5);
+  }, PATIENT);
+});
