@@ -169,10 +169,7 @@ export class Claims implements Component {
           client,
           cluster,
           resource: resourceClaims,
-          // Cells of the original have the default name, whatever Berth calls them.
-          scope: {
-            labelSelector: `${labels.sourceCluster} in (${[...new Set([source, DEFAULT_CELL])].join()})`,
-          },
+          scope: { labelSelector: selectorOf(source) },
           project: keepFields(FIELDS),
           optional: true,
           staleAfterMs: STALE_MS,
@@ -240,4 +237,10 @@ export class Claims implements Component {
     for (const [project, keeper] of this.#keepers) if (isOf(project)) keeper.next();
     onService(isOf);
   }
+}
+
+/** Cells of the original have the default name, whatever Berth calls them. */
+function selectorOf(source: string): string {
+  const key = labels.sourceCluster;
+  return source === DEFAULT_CELL ? `${key}=${source}` : `${key} in (${source},${DEFAULT_CELL})`;
 }
