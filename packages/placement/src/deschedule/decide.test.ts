@@ -54,6 +54,14 @@ const TABLE: readonly Row[] = [
   { reason: "PodDescheduled" },
 ];
 
+it("evicts a pod of any age without minAge, also where it is not known since when it is lost", () => {
+  const pod = gpuPod("a").build();
+  const policy = aPolicy({ minAge: "0s", for: "0s" });
+  const one = lostPod(pod, { policy, sinceMs: Number.NEGATIVE_INFINITY });
+  const view = aView([one], { now: Date.parse(pod.metadata?.creationTimestamp ?? "") });
+  expect(decideEvictions(view).standings.map((it) => it.reason)).toEqual(["PodDescheduled"]);
+});
+
 it.each([
   ["ten minutes ahead", 10, 5, "PodTooYoung"],
   ["right", 0, 60, "PodTooYoung"],

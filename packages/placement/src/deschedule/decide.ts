@@ -204,7 +204,7 @@ class Pass {
     // The age by another clock counts with its error. What Berth has seen for so long is old enough in any case.
     const seenMs = Number.isFinite(sinceMs) ? sinceMs + minAgeMs - nowMs : Number.POSITIVE_INFINITY;
     const youngMs = Math.min(bornMs + minAgeMs + CLOCK_ERROR_MS - now, seenMs);
-    if (youngMs > 0)
+    if (minAgeMs > 0 && youngMs > 0)
       return {
         reason: reasons.PodTooYoung,
         message: `it is younger than ${spec.minAge}`,
