@@ -27,7 +27,8 @@ beforeAll(async () => {
   cluster = await sharedFullCluster();
   const { client } = cluster;
   await installCrds(client, networkingCrds);
-  world = owned.use(await fleetWorld(cluster, { spec: { mode: "single", provider: "external" } }));
+  const spec = { mode: "single", provider: "external", locations: { namespaces: ["default"] } } as const;
+  world = owned.use(await fleetWorld(cluster, { spec }));
   await client.create(locations, {
     metadata: { namespace: "default", name: "dfw" },
     spec: {
