@@ -15,7 +15,7 @@ import { floodReviews, withNetworks } from "./review-flood.ts";
 
 const PATH = "/validate-compute-datumapis-com-v1alpha-workload";
 const QUESTIONS = { verb: "create", resource: "subjectaccessreviews" } as const;
-const RENEWALS = { verb: "update", resource: "leases", name: "compute-single" } as const;
+const RENEWALS = { verb: "update", resource: "leases", name: "compute-single.berth-fleet" } as const;
 const PER_SECOND = 200;
 
 let cluster: TestCluster;
