@@ -1,6 +1,6 @@
 /** One line about each Workload. Pure. */
 import { formatColumns } from "@berth/host";
-import type { Condition } from "@berth/kube";
+import type { Condition, KubeObject } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import { labels } from "../api/keys.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
@@ -33,12 +33,14 @@ export function overview(
   deployments: readonly WorkloadDeployment[],
   instances: readonly Instance[],
 ): readonly WorkloadLine[] {
-  const byWorkload = Map.groupBy(deployments, ({ spec }) => spec?.workloadRef.uid);
-  const instancesBy = Map.groupBy(instances, ({ metadata }) => metadata?.labels?.[labels.workloadUid]);
+  // An object can name a Workload of another namespace.
+  const idOf = ({ metadata }: KubeObject, uid: string | undefined): string => `${metadata?.namespace}/${uid}`;
+  const byWorkload = Map.groupBy(deployments, (it) => idOf(it, it.spec?.workloadRef.uid));
+  const instancesBy = Map.groupBy(instances, (it) => idOf(it, it.metadata?.labels?.[labels.workloadUid]));
   return workloads.map((workload): WorkloadLine => {
     const { metadata, spec, status } = workload;
-    const { uid } = metadata ?? {};
-    const blocks = blocksOf(workload, byWorkload.get(uid) ?? [], instancesBy.get(uid) ?? []);
+    const id = idOf(workload, metadata?.uid);
+    const blocks = blocksOf(workload, byWorkload.get(id) ?? [], instancesBy.get(id) ?? []);
     return {
       namespace: metadata?.namespace ?? "",
       name: metadata?.name ?? "",

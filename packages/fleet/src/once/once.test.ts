@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { isAtRest, overview } from "../explain/overview.ts";
-import { aWorkload, placement } from "../explain/testing/facts.ts";
+import { aDeployment, aWorkload, instancesIn, placement } from "../explain/testing/facts.ts";
 import { restartOf, scaleOf } from "./change.ts";
 import { readWorkloads } from "./plan.ts";
 
@@ -108,5 +108,13 @@ describe("overview", () => {
     expect(overview([aWorkload({ placements })], [], [])).toMatchObject([
       { available: "Unknown", reason: "Pending" },
     ]);
+  });
+
+  it("says nothing of another namespace whose objects name the uid of the Workload", () => {
+    const of = (namespace: string): string | undefined => {
+      const deployment = aDeployment({ metadata: { namespace } });
+      return overview([aWorkload({ placements })], [deployment], instancesIn(deployment, "D"))[0]?.reason;
+    };
+    expect([of("evil"), of("default")]).toEqual(["Pending", "Deleting"]);
   });
 });

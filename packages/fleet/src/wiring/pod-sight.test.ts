@@ -105,6 +105,14 @@ it("C20 of an Instance that ends is gone when the watch shows its end, or the AP
   expect([await after.see(ending), after.lists]).toEqual([NONE, 2]);
 });
 
+it("A2 is not gone because a pod of another namespace ends that names the uid of its Instance", async () => {
+  const world = new World();
+  world.stored = readyPod;
+  world.sight.see(ending);
+  world.leaves({ ...going, metadata: { ...going.metadata, namespace: "evil" } });
+  expect(await world.see(ending)).toEqual(there(readyPod));
+});
+
 it("of an Instance behind gates has never been", async () => {
   const world = new World();
   expect([await world.see(anInstance({ deleted: true })), world.lists]).toEqual([NONE, 0]);

@@ -18,6 +18,8 @@ export interface PodSightOptions {
 
 /** What is known of the Pod of one Instance beside the watch. */
 interface Memory {
+  /** Of the Instance. A pod of another namespace can name its uid. */
+  readonly namespace: string | undefined;
   /** `ended`: the watch has shown its end. `lost`: it left the watch, or the name is taken, and nothing says why. */
   is?: "ended" | "lost";
   /** What the API server has of this name, monotonic ms. */
@@ -39,7 +41,7 @@ export class PodSight {
       onChange: ({ type, object: { metadata } }) => {
         const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid;
         const memory = this.#memories.get(owner ?? "");
-        if (memory === undefined) return;
+        if (memory === undefined || memory.namespace !== metadata?.namespace) return;
         if (type === "deleted") memory.is = metadata?.deletionTimestamp === undefined ? "lost" : "ended";
         else delete memory.is;
       },
@@ -89,7 +91,7 @@ export class PodSight {
 
   #of({ metadata }: Instance): Memory {
     const uid = metadata?.uid ?? "";
-    const memory = this.#memories.get(uid) ?? {};
+    const memory = this.#memories.get(uid) ?? { namespace: metadata?.namespace };
     this.#memories.set(uid, memory);
     return memory;
   }

@@ -119,6 +119,11 @@ describe("one pod of an owner at a time", () => {
       "ReplacementAwaited",
     ],
     ["D-B17 does not wait for pods of others", [single("x")], "PodDescheduled"],
+    [
+      "A10 nor for one of another namespace that names the uid of its owner",
+      [gpuPod("c").in("evil").notReady().build()],
+      "PodDescheduled",
+    ],
   ])("%s", (_, pods, reason) => {
     expect(decided(aView([lostPod(gpuPod("a").build())], { pods }))).toEqual([`a ${reason}`]);
   });

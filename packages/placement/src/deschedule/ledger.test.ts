@@ -1,6 +1,6 @@
 import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { type Eviction, EvictionLedger } from "./ledger.ts";
+import { type Eviction, EvictionLedger, ownerOf } from "./ledger.ts";
 import { anEviction, gpuPod } from "./testing/lost.ts";
 
 const MINUTE = 60_000;
@@ -53,10 +53,10 @@ describe("an eviction in progress", () => {
     expect(story.look([ready("b")], 10 * MINUTE)).toEqual(["a"]);
     for (const _ of [2, 3]) {
       story.begin({ isAccepted: true, known: new Set(["a", "b"]) });
-      expect(story.ledger.isGivenUp("web")).toBe(false);
+      expect(story.ledger.isGivenUp("default/web")).toBe(false);
       story.look([ready("b")], 10 * MINUTE);
     }
-    expect(story.ledger.givenUp).toEqual(["web"]);
+    expect(story.ledger.givenUp).toEqual(["default/web"]);
   });
 
   it("D-D7 ends after 10 minutes with a replacement that is not Ready, which is not told", () => {
@@ -77,7 +77,8 @@ describe("an eviction in progress", () => {
   });
 
   it("D-D9 of a pod without a controller ends when the pod is gone", () => {
-    const story = new Story().begin({ isAccepted: true, owner: "a" });
+    const bare: Pod = { metadata: { name: "a", namespace: "default", uid: "a" } };
+    const story = new Story().begin({ pod: bare, owner: ownerOf(bare), isAccepted: true });
     expect([story.look([], 1), story.isOpen]).toEqual([[], false]);
   });
 
@@ -97,13 +98,13 @@ describe("pods that come back to wrong nodes", () => {
   it("D-D11 three make Berth leave the owner, each counted once however often it is seen", () => {
     const story = new Story();
     for (const name of ["b", "c", "d"]) {
-      expect(story.ledger.isGivenUp("web")).toBe(false);
+      expect(story.ledger.isGivenUp("default/web")).toBe(false);
       story.begin({ isAccepted: true });
       for (const nowMs of [1, 2, 3])
         story.look([pod, starting(name)], nowMs, ({ metadata }) => metadata?.name === name);
       story.look([ready(name)], 4, always);
     }
-    expect(story.ledger.isGivenUp("web")).toBe(true);
+    expect(story.ledger.isGivenUp("default/web")).toBe(true);
   });
 
   it("D-D12 a node that becomes wrong after the pod was Ready does not count", () => {
@@ -113,13 +114,13 @@ describe("pods that come back to wrong nodes", () => {
       story.look([ready(name)], 1);
       story.look([ready(name)], 2, always);
     }
-    expect(story.ledger.isGivenUp("web")).toBe(false);
+    expect(story.ledger.isGivenUp("default/web")).toBe(false);
   });
 
   it("D-R2 count once for each eviction, however many pods its owner has made meanwhile", () => {
     const story = new Story().begin({ isAccepted: true });
     story.look(["b", "c", "d"].map(starting), 1, always);
-    expect(story.ledger.isGivenUp("web")).toBe(false);
+    expect(story.ledger.isGivenUp("default/web")).toBe(false);
   });
 
   it.each<[string, (ledger: EvictionLedger) => void]>([
@@ -134,9 +135,9 @@ describe("pods that come back to wrong nodes", () => {
       story.begin({ isAccepted: true });
       story.look([ready(name)], 1, always);
     }
-    expect(story.ledger.isGivenUp("web")).toBe(true);
+    expect(story.ledger.isGivenUp("default/web")).toBe(true);
     forget(story.ledger);
-    expect(story.ledger.isGivenUp("web")).toBe(false);
+    expect(story.ledger.isGivenUp("default/web")).toBe(false);
   });
 });
 

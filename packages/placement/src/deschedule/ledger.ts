@@ -86,9 +86,9 @@ export const emptyLedger: LedgerView = {
   frozenAt: () => undefined,
 };
 
-/** The owner of a pod: its controller, by uid, else the pod itself. */
+/** The owner of a pod: its controller, else the pod itself. With its namespace, because any pod can name any uid. */
 export function ownerOf({ metadata = {} }: Pod): string {
-  return controllerOf(metadata)?.uid ?? metadata.uid ?? "";
+  return `${metadata.namespace ?? ""}/${controllerOf(metadata)?.uid ?? metadata.uid ?? ""}`;
 }
 
 /** True for a pod that its kubelet reports as Ready. */
@@ -220,7 +220,7 @@ export class EvictionLedger implements LedgerView {
       const { replacements } = this.#record(owner);
       for (const { metadata: { uid = "" } = {} } of come)
         if (!replacements.has(uid)) replacements.set(uid, true);
-      const isWhole = gone && (owner === eviction.pod.metadata?.uid || come.some(isReady));
+      const isWhole = gone && (controllerOf(eviction.pod.metadata ?? {}) === undefined || come.some(isReady));
       if (!isWhole && nowMs < endOf(eviction)) continue;
       this.#inProgress.delete(owner);
       if (isWhole || !eviction.isAccepted || come.length > 0) continue;

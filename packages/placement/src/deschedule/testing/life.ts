@@ -4,6 +4,7 @@
  */
 import type { Node, Pod } from "@berth/kube";
 import { aNode, aPod, BUILT_AT } from "@berth/testcluster";
+import { controllerOf } from "../../node/owner-reference.ts";
 import { decideEvictions, type EvictionView, nameOf, type Standing } from "../decide.ts";
 import { EvictionLedger, isReady, ownerOf } from "../ledger.ts";
 import { LostPods } from "../lost-pods.ts";
@@ -178,16 +179,19 @@ export class Life {
 
   /** The ReplicaSet controller makes pods, and the scheduler binds them. */
   #runControllers(): void {
-    for (const [owner, replicas] of Object.entries(OWNERS))
-      for (let left = replicas - this.#podsOf(owner).filter(isKept).length; left > 0; left -= 1) {
+    for (const [owner, replicas] of Object.entries(OWNERS)) {
+      const namespace = `team-${Number(owner > "b")}`;
+      const kept = this.#podsOf(`${namespace}/${owner}`).filter(isKept);
+      for (let left = replicas - kept.length; left > 0; left -= 1) {
         this.#made += 1;
         const uid = `${owner}-${this.#made}`;
         const pod = aPod(uid)
-          .in(`team-${Number(owner > "b")}`)
+          .in(namespace)
           .stored({ uid, creationTimestamp: BUILT_AT })
           .ownedBy("ReplicaSet", owner, owner);
         this.pods.set(uid, pod.selecting({ [GPU]: "true" }).build());
       }
+    }
     for (const [uid, { spec }] of this.pods) {
       if (spec?.nodeName) continue;
       const nodeName = this.#nodeWithRoom();
@@ -278,7 +282,7 @@ export class Life {
     const pod = this.pods.get(uid);
     const eviction = this.#ledger.inProgress.values().find((it) => it.pod.metadata?.uid === uid);
     if (pod === undefined || eviction?.isAccepted !== false) return;
-    const answer = this.answers.get(eviction.owner) ?? "evict";
+    const answer = this.answers.get(controllerOf(pod.metadata ?? {})?.uid ?? "") ?? "evict";
     const forget = (): void => void (this.#gone = this.#gone.filter((it) => it.uid !== uid));
     if (!this.#lost.has(pod)) {
       this.#ledger.withdraw(uid);
