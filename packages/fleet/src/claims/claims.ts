@@ -62,6 +62,8 @@ interface Plane {
   readonly informer?: Informer<ResourceClaim>;
   /** Aborted when the process stops, or when the last namespace of the project is gone. */
   readonly stop: AbortController;
+  /** Earliest time of the next probe, monotonic ms. A service may answer probes, and nothing else. */
+  probeAtMs: number;
 }
 
 export class Claims implements Component {
@@ -162,6 +164,7 @@ export class Claims implements Component {
     const client = clientOf(key);
     const plane: Plane = {
       stop: new AbortController(),
+      probeAtMs: -Infinity,
       requests: new ClaimPlane(client, () => this.#probe(plane)),
       ...(this.#planes.size < MAX_WATCHED && {
         informer: createInformer({
@@ -211,7 +214,7 @@ export class Claims implements Component {
     await running.ended;
   }
 
-  /** Asks a service that does not work until it does: one request at a time, the first one now. */
+  /** Asks a service that does not work until it does: one request in `PROBE_MS`. */
   #probe(plane: Plane): void {
     if (this.#probed.has(plane)) return;
     this.#probed.add(plane);
@@ -228,12 +231,13 @@ export class Claims implements Component {
     const isOf = (project: string): boolean => this.#planes.get(isShared ? "" : project) === plane;
     let isTold = false;
     do {
+      if (!(await sleep(clock, Math.max(0, plane.probeAtMs - clock.monotonic()), signal))) return;
+      plane.probeAtMs = clock.monotonic() + PROBE_MS;
       await requests.probe(signal);
       if (signal.aborted) return;
       if (requests.outage?.isConfirmed && !isTold) onService(isOf);
       isTold = requests.outage !== undefined;
-    } while (requests.outage !== undefined && (await sleep(clock, PROBE_MS, signal)));
-    if (signal.aborted) return;
+    } while (requests.outage !== undefined);
     for (const [project, keeper] of this.#keepers) if (isOf(project)) keeper.next();
     onService(isOf);
   }

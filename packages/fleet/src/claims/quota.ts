@@ -113,6 +113,8 @@ export class Quota {
     if ("is" in owner) return owner;
     const { project } = owner;
     const cached = claims.seen(refOf(owner, instance));
+    // What another project has said is no answer.
+    if (this.#looks.get(uid)?.project !== project) this.forget(uid);
     const known = this.#looks.get(uid);
     const nowMs = clock.monotonic();
     const isWatched = claims.watches(project);
@@ -166,14 +168,16 @@ export class Quota {
     const { uid = "", namespace = "" } = instance.metadata ?? {};
     const owner = this.#ownerOf(namespace);
     const look = this.#looks.get(uid);
-    if (claims === undefined || "is" in owner || look === undefined || look.asked === verb) return;
+    if (claims === undefined || "is" in owner || look === undefined) return;
+    // The questions of a project that was dropped are gone.
+    const asked = claims.isAsked(owner.project, uid) ? look.asked : undefined;
     // Only a look waits for a change, and not the other way round.
-    if (look.asked !== undefined && verb === "read") return;
+    if (asked === verb || (asked !== undefined && verb === "read")) return;
     const ref = refOf(owner, instance);
     this.#looks.set(uid, { ...look, atMs: clock.monotonic(), asked: verb });
     const keep = (change: Partial<Look>): void => {
       const present = this.#looks.get(uid);
-      if (present === undefined) return;
+      if (present?.project !== ref.project) return;
       const asked = present.asked === verb ? undefined : present.asked;
       this.#looks.set(uid, { ...present, ...change, asked });
       onAnswer(look.key);
