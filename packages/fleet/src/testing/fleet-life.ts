@@ -1,6 +1,7 @@
 /** One life of Berth's controllers of a fleet, on caches that are behind the server, each by itself. */
 import type { Host } from "@berth/host";
 import {
+  type ApiFailure,
   type DeleteOptions,
   type KubeObject,
   type Patch,
@@ -133,6 +134,8 @@ export interface LifeOptions {
   readonly server: ObjectServer;
   readonly clock: VirtualClock;
   readonly isQuotaDown: () => boolean;
+  /** Default `Off`. */
+  readonly networking?: FleetSpec["networking"];
 }
 
 export class FleetLife {
@@ -141,6 +144,10 @@ export class FleetLife {
   /** The request at which it is killed is carried out. */
   killsAfter = false;
   isDead = false;
+  /** How the API server answers, by verb and plural: `create pods`. Default: it does as asked. */
+  readonly faults: Map<string, ApiFailure> = new Map();
+  /** Names of the Instances that other controllers had looked at again. */
+  readonly rechecked: string[] = [];
   /** What Berth has told, in order: `Warning QuotaNoBudget w-us-dfw-0`. */
   readonly events: string[] = [];
   /** The fields of each debug line, in order. */
@@ -157,16 +164,17 @@ export class FleetLife {
   #isAnswered = false;
 
   constructor(options: LifeOptions) {
-    const { server, clock, isQuotaDown } = options;
+    const { server, clock, isQuotaDown, networking = "Off" } = options;
+    const spec = { ...SPEC, networking };
     this.#server = server;
     this.#options = options;
     this.#plane = new ClaimPlane(this.#client(isQuotaDown), () => undefined);
     const host = this.#host();
-    const caches = createCaches(host, SPEC);
-    const network = new NetworkStep({ caches, spec: SPEC, cluster: clusterOfModel, clock });
+    const caches = createCaches(host, spec);
+    const network = new NetworkStep({ caches, spec, cluster: clusterOfModel, clock });
     const metrics = createFleetMetrics(host.metrics, clock, true);
     const quota = new Quota({
-      spec: SPEC,
+      spec,
       claims: this.#claims(),
       cluster: clusterOfModel,
       namespaces: undefined,
@@ -179,12 +187,12 @@ export class FleetLife {
     const common = {
       host,
       lease: "compute-single",
-      spec: SPEC,
+      spec,
       caches,
       quota,
       network,
       metrics,
-      recheck: () => undefined,
+      recheck: ({ name }: ObjectKey) => void this.rechecked.push(name),
     };
     addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
     addDeploymentController(common);
@@ -286,12 +294,14 @@ export class FleetLife {
 
   #client(isDown: () => boolean): ModelClient {
     const server = this.#server;
-    const asked = async <T>(resource: Resource, request: () => T): Promise<T> => {
+    const asked = async <T>(resource: Resource, request: () => T, verb = "read"): Promise<T> => {
       const lost = failed({ kind: "unreachable" }, resource);
       if (this.isDead || isDown()) throw lost;
       this.requestsLeft -= 1;
       this.isDead = this.requestsLeft < 0;
       if (this.isDead && !this.killsAfter) throw lost;
+      const fault = this.faults.get(`${verb} ${resource.plural}`);
+      if (fault !== undefined) throw failed(fault, resource);
       const answer = await Promise.resolve(request());
       if (this.isDead) throw lost;
       return answer;
@@ -305,8 +315,11 @@ export class FleetLife {
           return { items: server.all(resource).filter(isIt) };
         }),
       create: (resource: Resource, object: KubeObject, { dryRun }: WriteOptions = {}) =>
-        asked(resource, () =>
-          dryRun ? object : server.create(resource, object, resource === resourceClaims ? PENDING : {}),
+        asked(
+          resource,
+          () =>
+            dryRun ? object : server.create(resource, object, resource === resourceClaims ? PENDING : {}),
+          "create",
         ),
       patch: (resource: Resource, of: { name: string }, patch: Patch, more: { subresource?: string } = {}) =>
         asked(resource, () => server.patch(resource, of, patch, more.subresource)),

@@ -89,9 +89,10 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       const owned = caches.instances
         .byIndex(by.deployment, uid)
         .filter(({ metadata }) => metadata?.namespace === namespace);
-      // No event tells an Instance that its network is ready, or has failed.
+      // No event tells an Instance that its network is ready, or has failed. It may have been looked at while the
+      // networks could not be read.
       const step = JSON.stringify([found.ready, found.blocked]);
-      if (step !== memory.network)
+      if (found.ready || step !== memory.network)
         for (const instance of owned.filter(awaitsNetwork)) recheck(keyOf(cluster, instance));
       memory.network = step;
       const decision = decideDeployment({

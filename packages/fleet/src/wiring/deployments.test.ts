@@ -1,0 +1,98 @@
+/** The controllers of a cluster with networks as they are wired, on a model of the API server and a virtual clock. */
+import type { KubeObject, Resource } from "@berth/kube";
+import { createVirtualClock, findCondition } from "@berth/runtime";
+import { beforeEach, expect, it } from "vitest";
+import { gates } from "../api/keys.ts";
+import {
+  locations,
+  networkBindings,
+  networkContexts,
+  networks,
+  subnetClaims,
+  subnets,
+} from "../api/networking.ts";
+import { instances, workloadDeployments } from "../api/workload.ts";
+import { aDeployment } from "../deployment/testing/fixtures.ts";
+import { hasGate } from "../instance/tiers.ts";
+import { FleetLife } from "../testing/fleet-life.ts";
+import { ObjectServer } from "../testing/object-server.ts";
+
+const NAME = "w-us-dfw";
+const READY = { conditions: [{ type: "Ready", status: "True", reason: "Ready", message: "" }] };
+
+class Cell {
+  readonly clock = createVirtualClock();
+  readonly server = new ObjectServer(() => this.clock.now());
+  readonly life = new FleetLife({
+    server: this.server,
+    clock: this.clock,
+    isQuotaDown: () => false,
+    networking: "On",
+  });
+
+  constructor() {
+    const { metadata: _metadata, ...deployment } = aDeployment({ min: 1 });
+    this.server.create(workloadDeployments, { ...deployment, metadata: { name: NAME } });
+    const topology = { "topology.datum.net/city-code": "DFW" };
+    this.server.create(locations, { metadata: { name: "dfw" }, spec: { topology } });
+    this.server.create(networks, { metadata: { name: "default" }, spec: {} });
+    this.server.create(networkContexts, { metadata: { name: "ctx" }, status: READY } as KubeObject);
+  }
+
+  async look(times = 1): Promise<void> {
+    for (let n = 0; n < times; n += 1) {
+      this.life.seeAll();
+      await this.life.look("workload-deployments", NAME);
+    }
+  }
+
+  /** The network controllers do what they are asked for. */
+  serve(): void {
+    const ready = (resource: Resource, status: object): void => {
+      for (const { metadata } of this.server.all<KubeObject>(resource)) {
+        const body = { status: { ...READY, ...status } };
+        this.server.patch(resource, { name: metadata?.name ?? "" }, { type: "merge", body }, "status");
+      }
+    };
+    ready(networkBindings, { networkContextRef: { namespace: "default", name: "ctx" } });
+    ready(networkContexts, {});
+    for (const { metadata } of this.server.all(subnetClaims))
+      this.server.create(subnets, { metadata: { name: metadata?.name ?? "" } });
+    ready(subnetClaims, { subnetRef: { name: "ctx-0" } });
+    ready(subnets, {});
+  }
+
+  says(type: string): string {
+    const [deployment] = this.server.all(workloadDeployments);
+    const { status, reason, message } = findCondition(deployment?.status?.conditions, type) ?? {};
+    return `${status}/${reason}: ${message}`;
+  }
+
+  /** For some seconds the API server refuses to have these watched. */
+  refuse(resource: Resource, refusal: string | undefined): void {
+    Object.defineProperty(this.life.cacheOf(resource), "refusal", { value: refusal, configurable: true });
+  }
+}
+
+let cell: Cell;
+beforeEach(() => (cell = new Cell()));
+
+it("an Instance that was looked at while networks could not be read is looked at again", async () => {
+  await cell.look();
+  cell.serve();
+  await cell.look();
+  cell.serve();
+  await cell.look(3);
+  expect(cell.says("Available")).toBe("False/InstancesProvisioning: 0/1 instances are ready");
+  cell.life.rechecked.length = 0;
+  cell.refuse(networks, "networks is forbidden");
+  await cell.life.look("instances", `${NAME}-0`);
+  cell.refuse(networks, undefined);
+  await cell.look();
+  expect(cell.life.rechecked).toEqual([`${NAME}-0`]);
+  await cell.life.look("instances", `${NAME}-0`);
+  expect(cell.server.all(instances).map((it) => hasGate(it, gates.network))).toEqual([false]);
+  cell.life.rechecked.length = 0;
+  await cell.look();
+  expect(cell.life.rechecked).toEqual([]);
+});
