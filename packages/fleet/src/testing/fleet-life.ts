@@ -248,6 +248,7 @@ export class FleetLife {
       informer: (resource: Resource, options = {}) => this.cacheOf(resource, options),
       addController: ({ name, reconcile }: { name: string; reconcile: Reconcile<ObjectKey> }) => {
         this.#controllers.set(name, reconcile);
+        return { enqueue: () => undefined };
       },
     };
     const host = {

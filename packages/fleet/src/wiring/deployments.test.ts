@@ -96,3 +96,18 @@ it("an Instance that was looked at while networks could not be read is looked at
   await cell.look();
   expect(cell.life.rechecked).toEqual([]);
 });
+
+it("an Instance that the API server fails to create is a condition once that lasts", async () => {
+  cell.life.faults.set("create instances", { kind: "serverError", status: 500 });
+  await cell.look();
+  cell.serve();
+  await cell.look();
+  cell.serve();
+  await cell.look();
+  await cell.clock.advance(10_000);
+  await cell.look(2);
+  expect(cell.says("Available")).toMatch(/^False\/InstancesProvisioning: its Instance is not created: /);
+  cell.life.faults.clear();
+  await cell.look(2);
+  expect(cell.says("Available")).toBe("False/InstancesProvisioning: 0/1 instances are ready");
+});

@@ -150,9 +150,14 @@ describe("after an answer of the server", () => {
     expect(world.sent).toHaveLength(1);
   });
 
-  it("I-15 a missing permission is for the runtime to try again, and told once when it lasts", async () => {
+  it.each<ApiFailure>([
+    forbidden,
+    { kind: "serverError", status: 500 },
+    { kind: "timeout", afterMs: 30_000 },
+    { kind: "tooManyRequests", causes: [] },
+  ])("I-15 %j is for the runtime to try again, and told once when it lasts", async (failure) => {
     const world = new World();
-    world.answer = forbidden;
+    world.answer = failure;
     for (const [waitMs, told] of [
       [0, 0],
       [9_999, 0],
@@ -160,11 +165,12 @@ describe("after an answer of the server", () => {
       [1, 1],
     ] as const) {
       await world.clock.advance(waitMs);
-      await expect(world.send("1", json)).rejects.toMatchObject({ failure: forbidden });
+      await expect(world.send("1", json)).rejects.toMatchObject({ failure });
       expect(world.events).toHaveLength(told);
     }
     expect(world.told).toEqual([expect.stringContaining("Warning WriteRefused: it stays as it is: ")]);
-    expect(world.withheld).toHaveLength(4);
+    // A missing permission is nothing that passes within a second.
+    expect(world.withheld).toHaveLength(failure.kind === "forbidden" ? 4 : 2);
     world.answer = "2";
     expect(await world.send("1", json)).toBeUndefined();
   });

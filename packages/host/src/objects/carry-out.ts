@@ -30,8 +30,10 @@ const MAX_MISSES = 3;
 export const REST_MS = 30_000;
 /** The same for an eviction that a PodDisruptionBudget forbids, unless the server names a longer time. */
 const BUDGET_REST_MS = 10_000;
-/** Delay before Berth reports a missing permission, ms: shortly after a restart the API server refuses all requests. */
+/** Delay before Berth reports a failure of `LASTING`, ms: shortly after a restart the API server refuses all requests. */
 const TELL_DENIED_MS = 10_000;
+/** A missing permission may fail one kind of request alone, and so may a webhook that does not work. */
+const LASTING: ReadonlySet<string> = new Set(["forbidden", "serverError", "timeout", "tooManyRequests"]);
 
 export interface CarryOutOptions<T extends KubeObject = KubeObject> {
   readonly client: WriteClient;
@@ -89,7 +91,7 @@ interface Place extends Contest {
   /** How many writes on one version met a newer version. */
   misses: number;
   missedAt?: string | undefined;
-  /** When the permission was first missing. */
+  /** When it first failed in a way that may last. */
   deniedSince?: number | undefined;
   /** Refused changes by their `gives`. Berth sends none of them again before `untilMs`. */
   readonly rests: Map<string, { readonly untilMs: number; readonly why?: Finding | undefined }>;
@@ -114,7 +116,7 @@ interface Sending<T extends KubeObject = KubeObject> {
  *   The same holds for a new object whose namespace is missing, or whose name stays taken.
  * - When others undo a change three times in ten minutes, Berth waits before the next write. Each next wait is longer.
  *   Berth owns statuses and finalizers, so it restores them each time.
- * - Any other failure rejects after all intents were tried. Berth reports a missing permission once, after ten seconds.
+ * - Any other failure rejects after all intents were tried. Berth reports one that lasts once, after ten seconds.
  */
 export class CarryOut<T extends KubeObject = KubeObject> {
   readonly #options: CarryOutOptions<T>;
@@ -288,10 +290,10 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     const problem = `${what} ${outcome}: ${refusal}${advice === undefined ? "" : `; ${advice}`}`;
     const why = { reason: isBudget ? "DisruptionBudget" : this.#refusedAs, message: problem };
     if (!isOutdated && !isMissing && !isRefusalOfObject(error) && !isBudget) {
-      if (kind !== "forbidden") throw error;
+      if (!LASTING.has(kind)) throw error;
       place.deniedSince ??= now;
       if (now - place.deniedSince >= TELL_DENIED_MS) this.#withhold(sending, why);
-      else this.#options.withheld?.(subject.object, why, undefined, intent);
+      else if (kind === "forbidden") this.#options.withheld?.(subject.object, why, undefined, intent);
       throw error;
     }
     const restMs = isBudget ? Math.max(error.retryAfterMs ?? 0, BUDGET_REST_MS) : REST_MS;
