@@ -1,6 +1,9 @@
 /** A value in an object that may be anything, together with its path. */
 import { type Fault, type Faults, type FaultType, listed, quoted } from "./fault.ts";
 
+/** Of a name in a place, in characters. Each fault below a name of megabytes would repeat it. No valid one is longer. */
+const MAX_NAME = 253;
+
 /** Never throws: a value of another type than the one that is asked for counts as absent. */
 export class Field {
   readonly path: string;
@@ -46,11 +49,8 @@ export class Field {
   *items(): Generator<Field, void, undefined> {
     for (const [at, item] of this.#list.entries()) {
       const unnamed = new Field("", item);
-      yield new Field(
-        `${this.path}[${at}]`,
-        item,
-        `${this.place}[${unnamed.text || unnamed.get("name").text}]`,
-      );
+      const name = (unnamed.text || unnamed.get("name").text).slice(0, MAX_NAME);
+      yield new Field(`${this.path}[${at}]`, item, `${this.place}[${name}]`);
     }
   }
 
