@@ -47,12 +47,14 @@ export function judge(
 ): Verdict {
   if (isEnding(pod)) return outside;
   const { spec } = policy;
-  const scoped = scopedKeys(pod, policy, observations);
-  if (spec.taints.length === 0 && scoped?.length === 0) return outside;
+  const isTooMuch = asksTooMuch(pod);
+  const scoped = isTooMuch ? [] : scopedKeys(pod, policy, observations);
+  if (spec.taints.length === 0 && scoped?.length === 0 && !isTooMuch) return outside;
   const namespace = observations.namespaceLabels(pod.metadata?.namespace ?? "");
   if (namespace === undefined || scoped === undefined) return unknown;
   if (!matchesSelector(spec.podSelector, pod.metadata?.labels)) return outside;
   if (!matchesSelector(spec.namespaceSelector, namespace ?? {})) return outside;
+  if (isTooMuch) return { state: "stays", reason: reasons.FitUnknown, message: TOO_MUCH };
   const why = whyItStays(pod, namespace ?? {}, spec.include);
   if (why !== undefined) return { state: "stays", ...why };
   if (node === undefined || node.metadata?.deletionTimestamp !== undefined) return unknown;
@@ -118,6 +120,16 @@ export function scopedKeys(
   if (asked.length === 0 || spec.keys?.includes(EVERY)) return asked;
   const keys = spec.keys === undefined ? derivedKeys() : new Set(spec.keys);
   return keys && asked.filter((key) => keys.has(key));
+}
+
+/** Of labels that a pod asks for, as far as Berth compares them with a node. A pod of a megabyte would hold it for seconds. */
+const MAX_ASKED = 300;
+const TOO_MUCH = `its node selector and required node affinity ask for more than ${MAX_ASKED} labels`;
+
+function asksTooMuch({ spec }: Pod): boolean {
+  let asked = Object.keys(spec?.nodeSelector ?? {}).length;
+  for (const { matchExpressions = [] } of requiredTerms(spec) ?? []) asked += matchExpressions.length;
+  return asked > MAX_ASKED;
 }
 
 /** Keys of labels that its node selector and its required node affinity name. */
