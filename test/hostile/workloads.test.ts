@@ -27,3 +27,25 @@ it("repeats no long name for each fault below it", () => {
   expect(faults).toHaveLength(200);
   expect(Math.max(...faults.map(({ place }) => place.length))).toBeLessThan(1000);
 });
+
+it("takes no Workload with so many cities that one look at it holds Berth for seconds", () => {
+  const placements = (count: number, minReplicas = 1): object => ({
+    spec: {
+      placements: Array.from({ length: count }, (_, at) => ({
+        name: `p${at}`,
+        cityCodes: Array.from({ length: 100 }, (_city, city) => `C${city}`),
+        scaleSettings: { minReplicas },
+      })),
+    },
+  });
+  const tooMany = (object: object, old?: object): readonly string[] =>
+    validate(object, old).faults.flatMap(({ field, message }) =>
+      field === "spec.placements" ? message : [],
+    );
+  expect(tooMany(placements(11))).toEqual([
+    "Invalid value: 1100: must have at most 1000 cities over all placements",
+  ]);
+  expect(tooMany(placements(10))).toEqual([]);
+  expect(tooMany(placements(11, 2), placements(11))).toEqual([]);
+  expect(tooMany(placements(12), placements(11))).toHaveLength(1);
+});
