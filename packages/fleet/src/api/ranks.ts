@@ -11,6 +11,7 @@ const RANKS: ReadonlyMap<string, number> = new Map(
     CityCodeMismatch: 6,
     DeploymentNameTaken: 6,
     InstanceNameTaken: 6,
+    TemplateTooLarge: 6,
     NetworkChanged: 6,
     ForeignNetwork: 6,
     NetworksNotRead: 6,

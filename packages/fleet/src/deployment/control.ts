@@ -22,12 +22,17 @@ export interface ControlView {
   readonly isHeld: () => boolean;
   /** No Instance of another template is replaced, Ready or not: what replaces it could never start. Default false. */
   readonly keepsOutdated?: boolean;
+  /** No Instance is created. Default false. */
+  readonly createsNone?: boolean;
 }
+
+/** `nameTaken`: by an object that is not of this deployment. `refused`: no Instance may be created. */
+type Wait = "deleting" | "notReady" | "nameTaken" | "refused";
 
 export type Action =
   | { readonly do: "create"; readonly ordinal: number }
-  /** What comes after it is held. `nameTaken`: by an object that is not of this deployment. */
-  | { readonly do: "wait"; readonly ordinal: number; readonly because: "deleting" | "notReady" | "nameTaken" }
+  /** What comes after it is held. */
+  | { readonly do: "wait"; readonly ordinal: number; readonly because: Wait }
   | { readonly do: "delete"; readonly ordinal: number; readonly instance: Instance };
 
 export interface Control {
@@ -99,9 +104,12 @@ export function decideActions(view: ControlView): Control {
 
 function slotOf(view: ControlView, ordinal: number, instance?: Instance): Slot {
   if (instance === undefined) {
-    const isFree = !view.isTaken(instanceName(view.deployment, ordinal));
-    const action = isFree ? ({ do: "create" } as const) : ({ do: "wait", because: "nameTaken" } as const);
-    return { isReady: false, action: { ...action, ordinal } };
+    const isTaken = view.isTaken(instanceName(view.deployment, ordinal));
+    const because = isTaken ? "nameTaken" : view.createsNone === true ? "refused" : undefined;
+    return {
+      isReady: false,
+      action: because === undefined ? { do: "create", ordinal } : { do: "wait", ordinal, because },
+    };
   }
   const removal = removalOf(view, ordinal, instance);
   if (removal.do === "wait") return { isReady: false, action: removal };

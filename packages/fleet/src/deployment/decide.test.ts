@@ -202,6 +202,37 @@ describe("networks that a new Instance would wait for", () => {
   );
 });
 
+describe("a template that is too large for the cell", () => {
+  const limits = { template: 10, total: 1_000_000 };
+  const reason = "TemplateTooLarge";
+
+  it("creates nothing, says why, and is not looked at again", () => {
+    const { create, status, findings, recheckAfterMs } = decide({ limits });
+    expect([create, recheckAfterMs, findings.length]).toEqual([undefined, undefined, 1]);
+    const message = expect.stringMatching(/^the template has \d+ bytes of JSON, and may have 10: /) as string;
+    expect(status?.conditions?.map((it) => [it.type, it.status, it.reason, it.message])).toEqual([
+      ["Available", "False", reason, message],
+      ["Progressing", "False", reason, message],
+      ["ReplicasReady", "False", "InstancesProvisioning", "0/2 replicas available"],
+    ]);
+  });
+
+  it("counts all Instances that the deployment wants", () => {
+    const size = JSON.stringify(deployment.spec?.template).length;
+    const of = (total: number) => decide({ limits: { template: size, total } }).create !== undefined;
+    expect([of(2 * size), of(2 * size - 1)]).toEqual([true, false]);
+  });
+
+  it("replaces nothing, Ready or not; what is above the wanted number goes all the same", () => {
+    const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "No")];
+    const { actions, status } = decide({ instances, limits });
+    expect(actions).toEqual([]);
+    expect(status?.conditions).toContainEqual(expect.objectContaining({ type: "Available", status: "True" }));
+    const surplus = anInstance(deployment, 2, "Ro");
+    expect(decide({ instances: [...instances, surplus], limits }).delete).toEqual([surplus]);
+  });
+});
+
 describe("the labels that say where an Instance belongs", () => {
   const without = (instance: Instance, ...keys: readonly string[]): Instance => {
     const labels = Object.entries(instance.metadata?.labels ?? {}).filter(([key]) => !keys.includes(key));

@@ -3,10 +3,11 @@ import type { Finding } from "@berth/host";
 import { finalizers, instanceName } from "../api/keys.ts";
 import type { DeploymentStatus, Instance, WorkloadDeployment } from "../api/workload.ts";
 import { buildInstance, desiredCount, ordinalStart, placeLabels } from "./build.ts";
-import type { Verdict } from "./conditions.ts";
+import type { Block, Verdict } from "./conditions.ts";
 import { type Action, decideActions } from "./control.ts";
-import { deploymentStatus, isTemplateRefused, type NetworkStep } from "./status.ts";
+import { deploymentStatus, type NetworkStep, NOT_READ, type StatusView, waitFor } from "./status.ts";
 import { isCurrent, templateHash } from "./template-hash.ts";
+import { type SizeLimits, sizeProblems, templateSize } from "./template-size.ts";
 
 /** What is known of a deployment. */
 export interface DeploymentView {
@@ -16,6 +17,8 @@ export interface DeploymentView {
   /** Any Instance of its namespace, by name. */
   readonly instanceNamed: (name: string) => Instance | undefined;
   readonly network: NetworkStep;
+  /** Default none: admission has checked the Workload. */
+  readonly limits?: SizeLimits | undefined;
   /** Whether a quota service is configured. */
   readonly hasQuota: boolean;
   /** Why no new claim could be granted now; `""`: not known yet. Asked before a Ready Instance is replaced. Default none. */
@@ -62,6 +65,9 @@ const MAX_NAMED = 5;
 /** Until the next look when a roll waits for the quota service, ms. It takes no request. */
 const HELD_RECHECK_MS = 2_000;
 
+/** The networks of the template can never be bound as they are. */
+const NEVER_BOUND: readonly string[] = ["NetworkChanged", "ForeignNetwork"];
+
 const settled: DeploymentDecision = Object.freeze({ actions: [], findings: [] });
 
 export function decideDeployment(view: DeploymentView): DeploymentDecision {
@@ -74,7 +80,7 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
   /** @param changing names of the Instances that this decision creates or deletes. */
   const statusWhile = (
     changing: readonly string[],
-    found: { readonly hold?: string | undefined; readonly taken?: readonly string[] } = {},
+    found: Pick<StatusView, "hold" | "refused" | "taken"> = {},
   ): Pick<DeploymentDecision, "status"> => {
     const refusal = changing.includes(view.refusal?.instance ?? "") ? view.refusal?.message : undefined;
     const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, refusal, ...found });
@@ -92,6 +98,8 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     return { ...settled, ...(names.length > 0 && deletion), ...statusWhile(names) };
   }
   const start = ordinalStart(deployment);
+  const tooLarge = tooLargeOf(view);
+  const refused = tooLarge ?? waitFor(view.network, NEVER_BOUND);
   let hold: string | undefined;
   const { name = "" } = metadata ?? {};
   const { actions, ignored, held, taken } = decideActions({
@@ -102,8 +110,9 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     isCurrent: isOfTemplate,
     isDeleting: isGoing,
     isTaken: (taken) => view.instanceNamed(taken) !== undefined,
-    isHeld: () => (hold = networkHold(view.network) ?? view.rollHold?.()) !== undefined,
-    keepsOutdated: isTemplateRefused(view.network),
+    isHeld: () => (hold = refused?.message ?? networkHold(view.network) ?? view.rollHold?.()) !== undefined,
+    keepsOutdated: refused !== undefined,
+    createsNone: tooLarge !== undefined,
   });
   const [action] = actions;
   const relabel = relabelled(view, action?.do === "delete" ? action.instance : undefined);
@@ -115,16 +124,18 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     ...(relabel.length > 0 && { relabel }),
     ...statusWhile(action === undefined || action.do === "wait" ? [] : [instanceName(name, action.ordinal)], {
       hold,
+      refused,
       taken: named(holders.map(({ message }) => message)),
     }),
     actions,
     findings: [
       ...findingsOf(view, start, ignored),
-      ...networkFindings(view.network),
+      ...[refused ?? waitFor(view.network, NOT_READ)].filter((it) => it !== undefined),
       ...holders.map((it) => ({ reason: "InstanceNameTaken", about: it.name, message: it.message })),
     ],
-    // A change of a network is an event.
-    ...(held.length > 0 && networkHold(view.network) === undefined && { recheckAfterMs: HELD_RECHECK_MS }),
+    // A change of the template or of a network is an event.
+    ...(held.length > 0 &&
+      (refused?.message ?? networkHold(view.network)) === undefined && { recheckAfterMs: HELD_RECHECK_MS }),
   };
 }
 
@@ -134,11 +145,12 @@ function networkHold(network: NetworkStep): string | undefined {
   return network.message ?? "its networks are not ready";
 }
 
-/** What waits for a person, and not for the network controllers. */
-function networkFindings(network: NetworkStep): readonly Finding[] {
-  if (network.is !== "waiting") return [];
-  const { reason = "", message = "" } = network;
-  return reason === "NetworksNotRead" || isTemplateRefused(network) ? [{ reason, message }] : [];
+/** Each Instance, its Pod and each cache would have a copy of the template. */
+function tooLargeOf({ deployment, limits }: DeploymentView): Block | undefined {
+  if (limits === undefined) return undefined;
+  const size = templateSize(deployment.spec?.template);
+  const problems = sizeProblems(size, desiredCount(deployment), limits);
+  return problems.length === 0 ? undefined : { reason: "TemplateTooLarge", message: problems.join("; ") };
 }
 
 function relabelled({ deployment, instances }: DeploymentView, going?: Instance): readonly Relabelling[] {

@@ -32,11 +32,14 @@ export interface StatusView {
   readonly taken?: readonly string[] | undefined;
   /** Why the API server refused the last creation or deletion of an Instance. */
   readonly refusal?: string | undefined;
+  /** Why no Instance of the template can ever start. */
+  readonly refused?: Block | undefined;
   /** What of the template does not reach the Pods. */
   readonly leftOut?: Verdict | undefined;
   readonly nowMs: number;
 }
 
+export const NOT_READ: readonly string[] = ["NetworksNotRead"];
 /** Left by the central scheduler of earlier releases, as types or reasons. */
 const SCHEDULER: ReadonlySet<string> = new Set(["LocationAssigned", "NoCandidateLocations"]);
 /** From this rank on, the reason of one Instance is that of its deployment. */
@@ -45,6 +48,7 @@ const INSTANCE_RANK = rankOf("ImageUnavailable");
 /** The new status; the present one itself when nothing changes. Fields of others stay. */
 export function deploymentStatus(view: StatusView): DeploymentStatus {
   const { deployment, instances, isCurrent, network, taken = [], nowMs } = view;
+  const unread = waitFor(network, NOT_READ);
   const { metadata, status } = deployment;
   const ready = instances.filter((it) => isTrue(it, "Ready")).length;
   const updated = instances.filter(
@@ -62,7 +66,7 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
       ReplicasReady: replicasReady(view, ready),
       ...progressing(view),
       InstanceConflict: taken.length === 0 ? undefined : { ...nameTaken(taken), status: "True" },
-      NetworksRead: isWaitingFor(network, "NetworksNotRead") ? said(network) : undefined,
+      NetworksRead: unread && { status: "False", ...unread },
       TemplateApplied: view.leftOut,
     },
     generation: observedGeneration,
@@ -84,8 +88,8 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
 }
 
 /** Empty: it stays as it is. */
-function progressing({ network, hold }: StatusView): Readonly<Record<string, Verdict | undefined>> {
-  if (isTemplateRefused(network)) return { Progressing: said(network) };
+function progressing({ refused, hold }: StatusView): Readonly<Record<string, Verdict | undefined>> {
+  if (refused !== undefined) return { Progressing: { status: "False", ...refused } };
   return hold === "" ? {} : { Progressing: hold === undefined ? undefined : paused(hold) };
 }
 
@@ -94,18 +98,10 @@ function paused(hold: string): Verdict {
   return { status: "False", reason: "RollPaused", message };
 }
 
-/** The networks of the template can never be bound as they are: whatever replaces an Instance would never start. */
-export function isTemplateRefused(network: NetworkStep): boolean {
-  return isWaitingFor(network, "NetworkChanged") || isWaitingFor(network, "ForeignNetwork");
-}
-
-function isWaitingFor(network: NetworkStep, reason: string): boolean {
-  return network.is === "waiting" && network.reason === reason;
-}
-
-function said(network: NetworkStep): Verdict {
-  const { reason = "", message = "" } = network.is === "off" ? {} : network;
-  return { status: "False", reason, message };
+/** Why the deployment waits, where that is one of these reasons. */
+export function waitFor(network: NetworkStep, reasons: readonly string[]): Block | undefined {
+  const { reason = "", message = "" } = network.is === "waiting" ? network : {};
+  return reasons.includes(reason) ? { reason, message } : undefined;
 }
 
 function nameTaken(taken: readonly string[]): Block {
@@ -117,10 +113,11 @@ function isTrue({ status }: Instance, type: string): boolean {
 }
 
 function availability(view: StatusView, ready: number): Verdict {
-  const { deployment, instances, network, refusal, taken = [] } = view;
+  const { deployment, instances, network, refusal, refused, taken = [] } = view;
   const counts = `${ready}/${instances.length} instances are ready`;
   if (ready > 0) return { status: "True", reason: "StableInstanceFound", message: counts };
   if (taken.length > 0) return { status: "False", ...nameTaken(taken) };
+  if (refused !== undefined) return { status: "False", ...refused };
   if (network.is === "waiting") {
     const reason = network.location === undefined ? "NoMatchingLocation" : "NetworkProvisioning";
     const city = `No Location matches city code "${deployment.spec?.cityCode ?? ""}"`;

@@ -1,6 +1,6 @@
 /** How large templates may be: each Instance, its Pod and each cache has a copy. */
 import { parseQuantity } from "@berth/runtime";
-import type { TemplateLimits } from "../fleet/document.ts";
+import type { FleetSpec, TemplateLimits } from "../fleet/document.ts";
 
 /** Bytes. */
 export interface SizeLimits {
@@ -12,6 +12,11 @@ export interface SizeLimits {
 
 export function sizeLimits({ maxSize, maxTotal }: Pick<TemplateLimits, "maxSize" | "maxTotal">): SizeLimits {
   return { template: bytesOf(maxSize), total: bytesOf(maxTotal) };
+}
+
+/** For deployments that another cluster handed down: no review of this cluster has seen their Workload. */
+export function handedDownLimits({ mode, template }: FleetSpec): SizeLimits | undefined {
+  return mode === "cell" ? sizeLimits(template) : undefined;
 }
 
 /** Bytes of the template as JSON. */

@@ -5,6 +5,7 @@ import type { Seen } from "../api/seen.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
 import type { NetworkStep } from "../deployment/status.ts";
+import { handedDownLimits } from "../deployment/template-size.ts";
 import { type FleetSpec, listedCities } from "../fleet/document.ts";
 import type { InstanceView, NetworkSeen, QuotaSeen } from "../instance/view.ts";
 import { decideNetwork, failedBinding, type NetworkDecision, type NetworkView } from "../network/decide.ts";
@@ -89,6 +90,7 @@ export function deploymentDecision(deployment: WorkloadDeployment, facts: FleetF
     instances: instancesOf(deployment, facts),
     instanceNamed: (name) => facts.instances.find(({ metadata }) => metadata?.name === name),
     network: facts.networks === "unknown" ? { is: "waiting" } : stepOf(networkDecision(deployment, facts)),
+    limits: handedDownLimits(facts.spec),
     hasQuota: facts.spec.quota !== undefined,
     rollHold: () => (facts.unread.length === 0 ? undefined : "SourceNotRead"),
     nowMs: facts.nowMs,

@@ -5,6 +5,7 @@ import { requestTypes } from "../api/quota.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { decideDeployment } from "../deployment/decide.ts";
+import { handedDownLimits } from "../deployment/template-size.ts";
 import { claimFor } from "../instance/claim.ts";
 import { applyMergePatch } from "../workload/merge-patch.ts";
 import { deploymentsOf, type FleetFacts, instancesOf, type Unread, workloadDecision } from "./facts.ts";
@@ -136,6 +137,7 @@ function playDeployment(
       instances: [...present.values()],
       instanceNamed: (one) => present.get(one) ?? others.get(one),
       network: { is: "off" },
+      limits: handedDownLimits(facts.spec),
       hasQuota: facts.spec.quota !== undefined,
       rollHold: () => (facts.unread.length === 0 ? undefined : "SourceNotRead"),
       nowMs: facts.nowMs,

@@ -93,6 +93,7 @@ const WAITS: Readonly<Record<Extract<Action, { do: "wait" }>["because"], string>
   deleting: "is gone",
   notReady: "is ready",
   nameTaken: "of another owner is gone",
+  refused: "may be created",
 };
 
 /** `waits until Instance web-us-dfw-0 is ready`, `create Instance web-us-dfw-1` */

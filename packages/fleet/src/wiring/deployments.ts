@@ -21,6 +21,7 @@ import {
   decideDeployment,
   type Relabelling,
 } from "../deployment/decide.ts";
+import { handedDownLimits } from "../deployment/template-size.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
 import type { Creation } from "../network/addresses.ts";
@@ -65,6 +66,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   const { host, lease, spec, caches, quota, network, metrics, recheck } = options;
   const { client, clock, cluster, events, runtime } = host;
   const { deployments } = caches;
+  const limits = handedDownLimits(spec);
   const memories = new Map<string, Memory>();
   const memoryOf = (deployment: WorkloadDeployment): Memory => {
     const id = toKeyText(keyOf(cluster, deployment));
@@ -100,6 +102,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
         instances: owned,
         instanceNamed: (name) => caches.instances.get({ cluster, namespace, name }),
         network: toStep(network.state, found),
+        limits,
         hasQuota: spec.quota !== undefined,
         rollHold: () => quota.hold(namespace),
         ...(refusal !== undefined && { refusal }),

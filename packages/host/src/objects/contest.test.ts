@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CONTESTED_MS, contestOf, noContest, noteGiven, REVERT_WINDOW_MS, REVERTS } from "./contest.ts";
+import { givenBy } from "./intent.ts";
 
 const MINUTE = 60_000;
 const GIVEN = ["a=b"];
@@ -89,4 +90,16 @@ describe("what is given and taken off again", () => {
       }),
     );
   });
+});
+
+it("what Berth gives takes little memory, however large the body is", () => {
+  const textOf = (value: string): string => {
+    const body = { metadata: { annotations: { value } } };
+    return givenBy({ do: "create", body, reason: "", message: "" }).join();
+  };
+  const large = "x".repeat(100_000);
+  expect(textOf("small")).toBe('{"metadata":{"annotations":{"value":"small"}}}');
+  expect(textOf(large).length).toBeLessThan(100);
+  expect(textOf(large)).toBe(textOf(large));
+  expect(textOf(large)).not.toBe(textOf(`${large}x`));
 });

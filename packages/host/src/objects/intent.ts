@@ -1,4 +1,5 @@
 /** The changes that a decision can ask for on an object. */
+import { hash } from "node:crypto";
 import type { KubeClient, KubeObject, Patch, Resource } from "@berth/kube";
 
 export type Intent = About & Change;
@@ -65,8 +66,15 @@ export interface Target {
   readonly via?: WriteClient & Pick<KubeClient, "server">;
 }
 
-/** The `gives` of the intent, or its body without the object version. */
+/** The `gives` of the intent, or its body without the object version. A long text is its hash, as it is remembered. */
 export function givenBy(intent: Intent): readonly string[] {
+  return textsOf(intent).map((text) => (text.length > MAX_TEXT ? hash("sha256", text, "base64") : text));
+}
+
+/** Characters. */
+const MAX_TEXT = 256;
+
+function textsOf(intent: Intent): readonly string[] {
   if (intent.gives !== undefined) return intent.gives;
   if (intent.do === "apply" || intent.do === "create") return [JSON.stringify(intent.body)];
   if (intent.do !== "patch") return [intent.do];
