@@ -1,7 +1,7 @@
 /** What a missing API costs a server at rest, by its audit log. */
 import { defineResource, type Resource } from "@berth/kube";
 import { clusterName, createInformer, createSilentLogger, guardClient } from "@berth/runtime";
-import { eventually, sharedTestCluster } from "@berth/testcluster";
+import { type AuditMark, eventually, sharedTestCluster } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { createLeapingClock } from "./leaping-clock.ts";
 
@@ -17,7 +17,6 @@ it("B12 20 planes without three kinds: at rest each is asked for discovery once 
   await using stack = new AsyncDisposableStack();
   const [clock, log, stop] = [createLeapingClock(), createSilentLogger(), new AbortController()];
   stack.defer(() => stop.abort());
-  const begun = await cluster.audit.mark();
   const informers = Array.from({ length: PLANES }, (_, at) => {
     const userAgent = `plane-${at}-of-the-test`;
     const plane = guardClient(stack.use(cluster.connect({ userAgent })), { clock, log });
@@ -28,22 +27,22 @@ it("B12 20 planes without three kinds: at rest each is asked for discovery once 
   }).flat();
   await Promise.all(informers.map((informer) => informer.start(stop.signal)));
   expect(informers.every(({ absent }) => absent)).toBe(true);
-  // Until the waits have their full length: 5 s, 10 s, 20 s and so on.
-  await clock.leap(20 * MINUTE_MS);
-  const ofPlanes = async (): Promise<readonly string[]> =>
-    (await cluster.audit.entriesSince(begun))
+  const ofPlanes = async (mark: AuditMark): Promise<readonly string[]> =>
+    (await cluster.audit.entriesSince(mark))
       .filter(({ userAgent }) => userAgent.endsWith("-of-the-test"))
       .map(({ userAgent, verb, requestUri }) => `${userAgent} ${verb} ${requestUri}`);
-  const early = await ofPlanes();
-  await clock.leap(30 * MINUTE_MS);
-  const atRest = await eventually(async () => {
-    const all = await ofPlanes();
-    expect(all.length).toBeGreaterThanOrEqual(early.length + PLANES * 5);
-    return all.slice(early.length);
-  });
+  const leapt = async (minutes: number): Promise<readonly string[]> => {
+    const mark = await cluster.audit.mark();
+    await clock.leap(minutes * MINUTE_MS);
+    return ofPlanes(mark);
+  };
+  // Until the waits have their full length: 5 s, 10 s, 20 s and so on. A busy machine takes longer for that.
+  await clock.leap(15 * MINUTE_MS);
+  await eventually(async () => expect((await leapt(5)).length).toBeLessThanOrEqual(PLANES));
+  const atRest = await leapt(30);
   const byRequest = Object.entries(Object.groupBy(atRest, (one) => one));
   expect(byRequest.map(([one]) => one).toSorted()).toEqual(
     Array.from({ length: PLANES }, (_, at) => `plane-${at}-of-the-test get /apis`).toSorted(),
   );
-  for (const [, requests] of byRequest) expect(requests?.length).toBeLessThanOrEqual(6);
+  for (const [, requests] of byRequest) expect(requests?.length).toBeLessThanOrEqual(7);
 });

@@ -256,22 +256,14 @@ describe("a status that is there", () => {
     expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "Progressing")).toBe("");
   });
 
-  it.each(["NetworkChanged", "ForeignNetwork"])(
-    "says %s also while Instances are Ready, and no longer then",
-    (reason) => {
-      const network = {
-        is: "waiting",
-        location: { name: "l", namespace: "n" },
-        reason,
-        message: "m",
-      } as const;
-      const status = statusOf([ready(0)], { network, hold: "" });
-      expect(verdict(status)).toMatch(/^True\/StableInstanceFound/);
-      expect(verdict(status, "Progressing")).toBe(`False/${reason} m`);
-      expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "Progressing")).toBe("");
-      expect(verdict(statusOf([], { network }))).toBe(`False/${reason} m`);
-    },
-  );
+  it("says also while Instances are Ready why no Instance can start, and no longer then", () => {
+    const refused = { reason: "TemplateTooLarge", message: "m" };
+    const status = statusOf([ready(0)], { refused, hold: "" });
+    expect(verdict(status)).toMatch(/^True\/StableInstanceFound/);
+    expect(verdict(status, "Progressing")).toBe("False/TemplateTooLarge m");
+    expect(verdict(statusOf([ready(0)], {}, { ...deployment, status }), "Progressing")).toBe("");
+    expect(verdict(statusOf([], { refused }))).toBe("False/TemplateTooLarge m");
+  });
 
   it("names what cannot be read of the networks, also while Instances are Ready", () => {
     const network = { is: "waiting", reason: "NetworksNotRead", message: "subnets: not served" } as const;
