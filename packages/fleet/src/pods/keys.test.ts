@@ -45,6 +45,16 @@ const HARMLESS = [
 ];
 
 describe("S-13 a key of a template", () => {
+  it("is not compared with globs when it is too long to be one", () => {
+    const prefix = `${"a".repeat(253)}/`;
+    const rules = template(`${"a".repeat(253)}/*`);
+    expect(sortKeys(all([prefix + "b".repeat(63), prefix + "b".repeat(64)]), rules).leftOut).toEqual([
+      prefix + "b".repeat(64),
+    ]);
+    const hostile = "a/".repeat(16_000);
+    expect(sortKeys(all([hostile]), template("*a*/*b")).leftOut).toEqual([hostile]);
+  });
+
   it("reaches the Pod without a prefix, or if the Fleet or the contract lists it", () => {
     const { kept, leftOut } = sortKeys(all([...DANGEROUS, ...HARMLESS]), RULES);
     expect(Object.keys(kept)).toEqual(HARMLESS);

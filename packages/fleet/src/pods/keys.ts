@@ -21,6 +21,9 @@ export const CONTRACT_KEYS: ReadonlySet<string> = new Set([
 /** By these the operator of the cell asks Berth, whatever the Fleet lists. */
 export const BERTH_KEYS = "berth.dev/";
 
+/** Characters of a valid key. Nothing has checked those of a template, and three `*` on 8,000 characters take minutes. */
+const MAX_KEY = 253 + "/".length + 63;
+
 /** A tenant wrote the keys. Those without a prefix are its own, and the Fleet lists the others. */
 export function sortKeys(
   keys: Readonly<Record<string, string>>,
@@ -28,7 +31,9 @@ export function sortKeys(
 ): { readonly kept: Readonly<Record<string, string>>; readonly leftOut: readonly string[] } {
   const listed = new RegExp(globPattern(template.keys));
   const passes = (key: string): boolean =>
-    !key.includes("/") || CONTRACT_KEYS.has(key) || (listed.test(key) && !key.startsWith(BERTH_KEYS));
+    !key.includes("/") ||
+    CONTRACT_KEYS.has(key) ||
+    (key.length <= MAX_KEY && listed.test(key) && !key.startsWith(BERTH_KEYS));
   const { kept = [], leftOut = [] } = Object.groupBy(Object.entries(keys), ([key]) =>
     passes(key) ? "kept" : "leftOut",
   );
