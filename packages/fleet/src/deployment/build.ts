@@ -35,8 +35,6 @@ export function buildInstance(deployment: WorkloadDeployment, options: InstanceO
       ...(namespace !== undefined && { namespace }),
       labels: {
         ...theirs,
-        [labels.workloadUid]: spec.workloadRef.uid,
-        [labels.deploymentUid]: uid,
         [labels.instanceIndex]: String(ordinal),
         ...placeLabels(deployment),
       },
@@ -53,6 +51,8 @@ export function buildInstance(deployment: WorkloadDeployment, options: InstanceO
 /** The labels of each Instance that say where it belongs. */
 export function placeLabels({ metadata, spec }: WorkloadDeployment): Readonly<Record<string, string>> {
   return {
+    [labels.workloadUid]: spec?.workloadRef.uid ?? "",
+    [labels.deploymentUid]: metadata?.uid ?? "",
     [labels.deploymentName]: metadata?.name ?? "",
     [labels.cityCode]: spec?.cityCode ?? "",
     [labels.workloadName]: spec?.workloadRef.name ?? "",

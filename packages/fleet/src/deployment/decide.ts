@@ -1,6 +1,7 @@
 /** Decides what a deployment needs now. Pure: a running Berth and `berth plan` share it. */
 import type { Finding } from "@berth/host";
 import { finalizers, instanceName } from "../api/keys.ts";
+import { ownerOf } from "../api/owner.ts";
 import type { DeploymentStatus, Instance, WorkloadDeployment } from "../api/workload.ts";
 import { buildInstance, desiredCount, ordinalStart, placeLabels } from "./build.ts";
 import type { Block, Verdict } from "./conditions.ts";
@@ -12,7 +13,7 @@ import { type SizeLimits, sizeProblems, templateSize } from "./template-size.ts"
 /** What is known of a deployment. */
 export interface DeploymentView {
   readonly deployment: WorkloadDeployment;
-  /** The Instances in its namespace whose label `workload-deployment-uid` is its uid. */
+  /** The Instances in its namespace that it controls. */
   readonly instances: readonly Instance[];
   /** Any Instance of its namespace, by name. */
   readonly instanceNamed: (name: string) => Instance | undefined;
@@ -165,7 +166,7 @@ function relabelled({ deployment, instances }: DeploymentView, going?: Instance)
 }
 
 function describeHolder(name: string, holder: Instance | undefined): string {
-  const owner = holder?.metadata?.ownerReferences?.find(({ controller }) => controller === true);
+  const owner = ownerOf(holder ?? {});
   const of =
     owner === undefined ? "has no controller" : `is of ${owner.kind} ${owner.name} (uid ${owner.uid})`;
   return `Instance ${name} exists and ${of}: Berth waits until it is deleted`;

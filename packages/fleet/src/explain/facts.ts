@@ -1,6 +1,7 @@
 /** What is known of the fleet in one namespace, and what running controllers see of it. Pure. */
 import type { Pod } from "@berth/kube";
-import { gates, labels } from "../api/keys.ts";
+import { gates } from "../api/keys.ts";
+import { isOwnedBy, ownerOf } from "../api/owner.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { type DeploymentDecision, decideDeployment } from "../deployment/decide.ts";
@@ -76,11 +77,8 @@ export function deploymentsOf(
   return deployments.filter(({ spec }) => spec?.workloadRef.uid === metadata?.uid);
 }
 
-export function instancesOf(
-  { metadata }: WorkloadDeployment,
-  { instances }: FleetFacts,
-): readonly Instance[] {
-  return instances.filter((it) => it.metadata?.labels?.[labels.deploymentUid] === metadata?.uid);
+export function instancesOf(deployment: WorkloadDeployment, { instances }: FleetFacts): readonly Instance[] {
+  return instances.filter((it) => isOwnedBy(it, deployment));
 }
 
 /** As the controller of deployments decides. */
@@ -119,7 +117,7 @@ export function deploymentOf(
   instance: Instance,
   { deployments }: FleetFacts,
 ): WorkloadDeployment | undefined {
-  const name = instance.metadata?.labels?.[labels.deploymentName];
+  const name = ownerOf(instance)?.name;
   return deployments.find(({ metadata }) => metadata?.name === name);
 }
 

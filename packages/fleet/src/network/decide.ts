@@ -8,6 +8,7 @@ import {
   type NetworkContext,
   networkBindings,
 } from "../api/networking.ts";
+import { isOwnedBy } from "../api/owner.ts";
 import {
   type LocationReference,
   type NetworkInterface,
@@ -172,8 +173,4 @@ function bindingOf(
     },
     spec,
   };
-}
-
-function isOwnedBy({ metadata }: NetworkBinding, { metadata: owner }: WorkloadDeployment): boolean {
-  return metadata?.ownerReferences?.some((it) => it.controller === true && it.uid === owner?.uid) ?? false;
 }

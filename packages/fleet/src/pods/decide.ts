@@ -1,6 +1,7 @@
 /** Decides what the provider `pods` does about one Instance. Pure. */
 import type { Pod } from "@berth/kube";
 import { findCondition, fromTime } from "@berth/runtime";
+import { isOwnedBy, ownerOf } from "../api/owner.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance } from "../api/workload.ts";
 import type { InstanceRules } from "../fleet/document.ts";
@@ -78,13 +79,6 @@ export function decidePod(view: PodView): PodDecision {
 const nothing: PodDecision = { contribution: { conditions: [] }, isDown: false };
 const down: PodDecision = { ...nothing, isDown: true };
 
-function isOwnedBy({ metadata }: Pod, instance: Instance): boolean {
-  return (
-    metadata?.ownerReferences?.some((it) => it.controller === true && it.uid === instance.metadata?.uid) ??
-    false
-  );
-}
-
 function deletion(pod: Pod, message: string): Pick<PodDecision, "pod"> {
   return pod.metadata?.deletionTimestamp === undefined ? { pod: { do: "delete", pod, message } } : {};
 }
@@ -103,8 +97,9 @@ function holdMs({ metadata }: Pod, { status }: Instance, ended: number): number 
   return Math.min(MAX_HOLD_MS, Math.max(MIN_HOLD_MS * 2 ** (ended - 1), wasDownMs));
 }
 
-function describeForeign({ metadata = {} }: Pod): string {
-  const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
+function describeForeign(pod: Pod): string {
+  const { metadata = {} } = pod;
+  const owner = ownerOf(pod);
   const whose =
     owner === undefined ? "has no controller" : `belongs to ${owner.kind} ${owner.name} (uid ${owner.uid})`;
   return `Pod ${metadata.namespace}/${metadata.name} exists and ${whose}. Delete it, so that Berth can create its own.`;

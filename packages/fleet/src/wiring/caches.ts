@@ -17,6 +17,7 @@ import {
   subnetClaims,
   subnets,
 } from "../api/networking.ts";
+import { ownerOf } from "../api/owner.ts";
 import {
   type Instance,
   instances,
@@ -109,12 +110,10 @@ const POD_FIELDS = [
   "status.containerStatuses[].restartCount",
 ];
 
-const labelOf =
-  (key: string) =>
-  ({ metadata }: KubeObject): readonly string[] => {
-    const value = metadata?.labels?.[key];
-    return value === undefined ? [] : [value];
-  };
+function ownersOf(object: KubeObject): readonly string[] {
+  const owner = ownerOf(object);
+  return owner === undefined ? [] : [owner.uid];
+}
 
 /** The value of the index `by.network`. */
 export function networkKey({ metadata }: KubeObject, name: string = metadata?.name ?? ""): string {
@@ -184,7 +183,7 @@ export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">
       ...optional,
       project: fields,
       indexes: {
-        [by.deployment]: labelOf(labels.deploymentUid),
+        [by.deployment]: ownersOf,
         [by.namespace]: namespaceOf,
       },
     }),

@@ -2,7 +2,7 @@
 import type { KubeObject, Resource } from "@berth/kube";
 import { createVirtualClock, findCondition } from "@berth/runtime";
 import { beforeEach, expect, it } from "vitest";
-import { gates } from "../api/keys.ts";
+import { gates, labels } from "../api/keys.ts";
 import {
   locations,
   networkBindings,
@@ -110,4 +110,19 @@ it("an Instance that the API server fails to create is a condition once that las
   cell.life.faults.clear();
   await cell.look(2);
   expect(cell.says("Available")).toBe("False/InstancesProvisioning: 0/1 instances are ready");
+});
+
+it("an Instance that lost its labels is still that of its owner, and gets them back", async () => {
+  await cell.look(2);
+  const [{ metadata: { labels: given } = {} } = {}] = cell.server.all(instances);
+  const lost = Object.fromEntries(Object.keys(given ?? {}).map((key) => [key, null]));
+  const body = { metadata: { labels: { ...lost, [labels.instanceIndex]: "0" } } };
+  cell.server.patch(instances, { name: `${NAME}-0` }, { type: "merge", body });
+  await cell.look();
+  expect(cell.server.all(instances).map(({ metadata }) => metadata?.labels)).toEqual([given]);
+  await cell.look();
+  expect([cell.says("InstanceConflict"), cell.server.all(workloadDeployments)[0]?.status?.replicas]).toEqual([
+    "undefined/undefined: undefined",
+    1,
+  ]);
 });

@@ -4,6 +4,7 @@ import type { KubeObject } from "@berth/kube";
 import type { Clock, ClusterName, Informer, ObjectKey } from "@berth/runtime";
 import { bindingName, gates, labels } from "../api/keys.ts";
 import type { NetworkBinding } from "../api/networking.ts";
+import { isOwnedBy, ownerOf } from "../api/owner.ts";
 import type { Instance, WorkloadDeployment } from "../api/workload.ts";
 import { type FleetSpec, listedCities } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
@@ -93,14 +94,10 @@ export class NetworkStep {
     const { networking, deployments } = this.#options.caches;
     if (networking === undefined) return { is: "off" };
     const isGated = hasGate(instance, gates.network);
-    const { namespace = "", ownerReferences = [] } = instance.metadata ?? {};
-    // Not by its label: Instances of earlier versions of the original have none.
-    const { name = "" } = ownerReferences.find(({ controller }) => controller === true) ?? {};
-    const deployment = deployments.get(this.#key(namespace, name));
+    const { name = "" } = ownerOf(instance) ?? {};
+    const deployment = deployments.get(this.#key(instance.metadata?.namespace ?? "", name));
     if (!isGated || deployment === undefined || this.state !== "on") return { is: "on", isReady: false };
-    const ours = this.#bindingsOf(deployment, networking).filter(({ metadata }) =>
-      metadata?.ownerReferences?.some(({ uid }) => uid === deployment.metadata?.uid),
-    );
+    const ours = this.#bindingsOf(deployment, networking).filter((it) => isOwnedBy(it, deployment));
     return { is: "on", isReady: this.of(deployment)?.ready === true, failed: failedBinding(ours) };
   }
 

@@ -1,6 +1,7 @@
 /** The Pod of an Instance, also where the watch of Pods does not show it: a Pod may have lost the label of the watch. */
 import { type KubeClient, type Pod, pods } from "@berth/kube";
 import { type Clock, type ClusterName, keyOf } from "@berth/runtime";
+import { ownerOf } from "../api/owner.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance } from "../api/workload.ts";
 import { gatesOf } from "../instance/tiers.ts";
@@ -38,11 +39,11 @@ export class PodSight {
   constructor(options: PodSightOptions) {
     this.#options = options;
     options.pods.subscribe({
-      onChange: ({ type, object: { metadata } }) => {
-        const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true)?.uid;
-        const memory = this.#memories.get(owner ?? "");
-        if (memory === undefined || memory.namespace !== metadata?.namespace) return;
-        if (type === "deleted") memory.is = metadata?.deletionTimestamp === undefined ? "lost" : "ended";
+      onChange: ({ type, object }) => {
+        const { namespace, deletionTimestamp } = object.metadata ?? {};
+        const memory = this.#memories.get(ownerOf(object)?.uid ?? "");
+        if (memory === undefined || memory.namespace !== namespace) return;
+        if (type === "deleted") memory.is = deletionTimestamp === undefined ? "lost" : "ended";
         else delete memory.is;
       },
     });
