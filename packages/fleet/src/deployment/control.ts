@@ -20,7 +20,7 @@ export interface ControlView {
   readonly isTaken: (name: string) => boolean;
   /** A Ready Instance that is deleted comes back only with a new grant of quota. Asked only when one would be. */
   readonly isHeld: () => boolean;
-  /** No Instance of another template is replaced, Ready or not: what replaces it could never start. Default false. */
+  /** No Instance of another template is replaced, Ready or not: what replaces it may never start. Default false. */
   readonly keepsOutdated?: boolean;
   /** No Instance is created. Default false. */
   readonly createsNone?: boolean;

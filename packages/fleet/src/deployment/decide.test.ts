@@ -185,6 +185,12 @@ describe("networks that a new Instance would wait for", () => {
     expect(decide({ instances: ready, network: { ...network, is: "ready" } }).delete).toEqual([ready[1]]);
   });
 
+  it("that cannot be read replace nothing: they may be others than those of the template", () => {
+    const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "No")];
+    const found = decide({ instances, network: { ...network, reason: "NetworksNotRead" } });
+    expect(found.delete ?? found.create).toBeUndefined();
+  });
+
   it.each(["NetworkChanged", "ForeignNetwork"])(
     "of a template with %s replace nothing, and scaling down goes on",
     (reason) => {

@@ -112,7 +112,7 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     isDeleting: isGoing,
     isTaken: (taken) => view.instanceNamed(taken) !== undefined,
     isHeld: () => (hold = refused?.message ?? networkHold(view.network) ?? view.rollHold?.()) !== undefined,
-    keepsOutdated: refused !== undefined,
+    keepsOutdated: refused !== undefined || waitFor(view.network, NOT_READ) !== undefined,
     createsNone: tooLarge !== undefined,
   });
   const [action] = actions;
