@@ -41,13 +41,14 @@ describe("a deployment that comes and goes", () => {
   });
 
   it("says at once why the API server refuses an Instance, and tries again", () => {
-    const refusal = { instance: "w-us-dfw-0", message: "Instance w-us-dfw-0 is refused: denied" };
-    const { create, status } = decide({ refusal });
+    const refusal = "Instance w-us-dfw-0 is refused: denied";
+    const refusals = new Map([["w-us-dfw-0", refusal]]);
+    const { create, status } = decide({ refusals });
     expect(create).toBeDefined();
-    expect(status?.conditions?.[0]).toMatchObject({ message: refusal.message });
+    expect(status?.conditions?.[0]).toMatchObject({ message: refusal });
     // It exists: what was said about its creation is over.
     const instances = [anInstance(deployment, 0, "N")];
-    expect(decide({ refusal, instances }).status?.conditions?.[0]?.message).toBe("0/1 instances are ready");
+    expect(decide({ refusals, instances }).status?.conditions?.[0]?.message).toBe("0/1 instances are ready");
   });
 
   it("deletes its Instances, waits for them, and then loses its finalizer", () => {

@@ -24,8 +24,8 @@ export interface DeploymentView {
   readonly hasQuota: boolean;
   /** Why no new claim could be granted now; `""`: not known yet. Asked before a Ready Instance is replaced. Default none. */
   readonly rollHold?: (() => string | undefined) | undefined;
-  /** Why the API server refused the last creation or deletion. It counts while Berth still wants that. */
-  readonly refusal?: { readonly instance: string; readonly message: string } | undefined;
+  /** Why the API server refused to create or delete what has this name. It counts while Berth still wants that. */
+  readonly refusals?: ReadonlyMap<string, string> | undefined;
   /** See `templateVerdict`. */
   readonly leftOut?: Verdict | undefined;
   /** Wall clock, ms. */
@@ -83,7 +83,7 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     changing: readonly string[],
     found: Pick<StatusView, "hold" | "refused" | "taken"> = {},
   ): Pick<DeploymentDecision, "status"> => {
-    const refusal = changing.includes(view.refusal?.instance ?? "") ? view.refusal?.message : undefined;
+    const [refusal] = changing.flatMap((name) => view.refusals?.get(name) ?? []);
     const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, refusal, ...found });
     return status === deployment.status || (changing.length > 0 && refusal === undefined) ? {} : { status };
   };

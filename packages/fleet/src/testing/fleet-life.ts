@@ -148,6 +148,8 @@ export class FleetLife {
   readonly faults: Map<string, ApiFailure> = new Map();
   /** Names of the Instances that other controllers had looked at again. */
   readonly rechecked: string[] = [];
+  /** Names of the objects that their own controller wants to look at again. */
+  readonly enqueued: string[] = [];
   /** What Berth has told, in order: `Warning QuotaNoBudget w-us-dfw-0`. */
   readonly events: string[] = [];
   /** The fields of each debug line, in order. */
@@ -248,7 +250,7 @@ export class FleetLife {
       informer: (resource: Resource, options = {}) => this.cacheOf(resource, options),
       addController: ({ name, reconcile }: { name: string; reconcile: Reconcile<ObjectKey> }) => {
         this.#controllers.set(name, reconcile);
-        return { enqueue: () => undefined };
+        return { enqueue: (key: ObjectKey) => void this.enqueued.push(key.name) };
       },
     };
     const host = {

@@ -112,6 +112,31 @@ it("an Instance that the API server fails to create is a condition once that las
   expect(cell.says("Available")).toBe("False/InstancesProvisioning: 0/1 instances are ready");
 });
 
+it("an object of the networks that the API server refuses is a condition, with its answer", async () => {
+  cell.life.faults.set("create networkbindings", { kind: "invalid", causes: [] });
+  await cell.look(2);
+  expect(cell.says("Available")).toMatch(
+    /^False\/NetworkProvisioning: its network is not created: .*refused/,
+  );
+  cell.life.faults.clear();
+  await cell.clock.advance(30_000);
+  await cell.look(2);
+  expect(cell.says("Available")).toBe(
+    "False/NetworkProvisioning: NetworkBinding default/w-us-dfw-net-0 is not ready",
+  );
+});
+
+it("a failure whose words change has the deployment looked at again once", async () => {
+  const say = (n: number): void =>
+    void cell.life.faults.set("create instances", { kind: "serverError", status: 500 + n });
+  for (const n of [0, 1, 2]) {
+    say(n);
+    await cell.look();
+    await cell.clock.advance(10_000);
+  }
+  expect(cell.life.enqueued).toEqual([NAME]);
+});
+
 it("an Instance that lost its labels is still that of its owner, and gets them back", async () => {
   await cell.look(2);
   const [{ metadata: { labels: given } = {} } = {}] = cell.server.all(instances);

@@ -15,12 +15,7 @@ import {
 import { deploymentOfInstance, gates } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import type { Quota } from "../claims/quota.ts";
-import {
-  type DeploymentDecision,
-  type DeploymentView,
-  decideDeployment,
-  type Relabelling,
-} from "../deployment/decide.ts";
+import { type DeploymentDecision, decideDeployment, type Relabelling } from "../deployment/decide.ts";
 import { handedDownLimits } from "../deployment/template-size.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
@@ -56,8 +51,8 @@ export interface DeploymentsOptions {
 
 /** What a process remembers of one deployment. A restart may lose it. */
 interface Memory {
-  /** Why the server refused the last creation or deletion of an Instance. */
-  refusal?: DeploymentView["refusal"];
+  /** Why the server refused to create or delete an Instance, or an object of the networks, by its name. */
+  readonly refusals: Map<string, string>;
   /** What the network step came to, as text. */
   network?: string;
 }
@@ -70,7 +65,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   const memories = new Map<string, Memory>();
   const memoryOf = (deployment: WorkloadDeployment): Memory => {
     const id = toKeyText(keyOf(cluster, deployment));
-    const memory = memories.get(id) ?? {};
+    const memory = memories.get(id) ?? { refusals: new Map() };
     memories.set(id, memory);
     return memory;
   };
@@ -87,7 +82,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       const found = network.of(deployment) ?? (deletionTimestamp === undefined ? undefined : UNKNOWN_NETWORK);
       if (!caches.instances.synced || found === undefined) return { recheckAfterMs: UNREAD_RECHECK_MS };
       const memory = memoryOf(deployment);
-      const { refusal } = memory;
+      const { refusals } = memory;
       const owned = caches.instances
         .byIndex(by.deployment, uid)
         .filter(({ metadata }) => metadata?.namespace === namespace);
@@ -101,11 +96,11 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
         deployment,
         instances: owned,
         instanceNamed: (name) => caches.instances.get({ cluster, namespace, name }),
-        network: toStep(network.state, found),
+        network: toStep(network.state, refusedIn(found, refusals)),
         limits,
         hasQuota: spec.quota !== undefined,
         rollHold: () => quota.hold(namespace),
-        ...(refusal !== undefined && { refusal }),
+        refusals,
         leftOut: spec.provider === "pods" ? templateVerdict(deployment, spec) : undefined,
         nowMs: clock.now(),
       });
@@ -117,17 +112,17 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
     },
     done(deployment, intent, stored) {
       noteWrite(caches, intent, { resource: workloadDeployments, object: deployment, stored });
-      if (intent.on?.resource === instances && intent.do !== "patch")
-        memoryOf(deployment).refusal = undefined;
+      memoryOf(deployment).refusals.delete(nameOf(intent));
     },
-    withheld(deployment, { message }, _restMs, intent) {
-      if (intent.on?.resource !== instances || intent.do === "patch") return;
-      const memory = memoryOf(deployment);
-      const { name = "" } = ("body" in intent ? intent.body : intent.on.seen)?.metadata ?? {};
-      if (memory.refusal?.message === message && memory.refusal.instance === name) return;
-      memory.refusal = { instance: name, message };
-      // The status says it at once, and not with the next change.
-      controller.enqueue(keyOf(cluster, deployment), { immediate: true });
+    withheld(deployment, { message }, restMs, intent) {
+      if (intent.on === undefined || intent.do === "patch") return;
+      const { refusals } = memoryOf(deployment);
+      const name = nameOf(intent);
+      const known = refusals.get(name);
+      refusals.set(name, message);
+      // The status says it at once, and not with the next change. What does not rest is tried again, in other words.
+      if (known === undefined || (known !== message && restMs !== undefined))
+        controller.enqueue(keyOf(cluster, deployment), { immediate: true });
     },
     gone: (key) => void memories.delete(toKeyText(key)),
   });
@@ -184,6 +179,20 @@ function isReady({ status }: Instance): boolean {
 function toStep(state: NetworkStep["state"], { ready, location, blocked }: NetworkDecision) {
   if (state === "off") return { is: "off" } as const;
   return { is: ready ? "ready" : "waiting", ...(location && { location }), ...blocked } as const;
+}
+
+/** Of the object that the intent creates or deletes. */
+function nameOf(intent: Intent): string {
+  return ("body" in intent ? intent.body : intent.on?.seen)?.metadata?.name ?? "";
+}
+
+/** Says why an object that is to be created is not there yet. */
+function refusedIn(found: NetworkDecision, refusals: ReadonlyMap<string, string>): NetworkDecision {
+  const [message] = found.create.flatMap(({ body }) => refusals.get(body.metadata?.name ?? "") ?? []);
+  const { blocked } = found;
+  return message === undefined || blocked === undefined
+    ? found
+    : { ...found, blocked: { ...blocked, message } };
 }
 
 function toIntents(

@@ -109,6 +109,18 @@ describe("a grant", () => {
   });
 });
 
+it("a pod that the API server fails to create in other words each time is said, and tried in its own time", async () => {
+  const world = await pending(at(5));
+  world.decide(0, true);
+  for (const n of [0, 1, 2, 3]) {
+    world.life.faults.set("create pods", { kind: "serverError", status: 500 + n });
+    await world.round();
+    await world.clock.advance(at(10));
+  }
+  expect(conditionOf(world, "Ready")).toBe("False/ConfigurationError");
+  expect(world.life.enqueued).toEqual([NAME]);
+});
+
 it("R10 what a user has to know is an Event of the Instance, once: a Warning, or news", async () => {
   const world = await pending(at(29));
   const told = () => world.life.events.filter((it) => it.endsWith(` ${NAME}`));

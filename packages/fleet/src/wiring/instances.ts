@@ -60,13 +60,14 @@ export function addInstanceController(options: InstancesOptions): Controller {
     clock,
     events,
     action: "RunInstance",
-    withheld(object, { message }, _restMs, { on }) {
+    withheld(object, { message }, restMs, { on }) {
       const memory = memoryOf(object);
       if (memory === undefined || on?.resource !== pods || memory.refusal === message) return;
+      const isNew = memory.refusal === undefined;
       memory.refusal = message;
       sight?.doubt(object);
-      // The status says it at once, and not with the next change.
-      controller.enqueue(keyOf(cluster, object), { immediate: true });
+      // The status says it at once, and not with the next change. What does not rest is tried again, in other words.
+      if (isNew || restMs !== undefined) controller.enqueue(keyOf(cluster, object), { immediate: true });
     },
     done(object, intent, stored) {
       noteWrite(caches, intent, { resource: instances, object, stored });
