@@ -1,4 +1,7 @@
-/** The parts of `networking.datumapis.com` that the fleet reads and writes. Its controllers are another product. */
+/**
+ * The parts of `networking.datumapis.com` that the fleet reads and writes. Its controllers are another product, and
+ * later versions of it may lack fields of objects that they make.
+ */
 import { type Condition, defineResource, type KubeObject, type Resource } from "@berth/kube";
 import { NETWORKING_GROUP as group, NETWORKING_VERSION as version } from "./group.ts";
 import type { LocationReference } from "./workload.ts";
@@ -37,15 +40,15 @@ export interface NetworkBinding extends KubeObject {
 }
 
 export interface NetworkContext extends KubeObject {
-  readonly spec?: { readonly network: { readonly name: string }; readonly location: LocationReference };
+  readonly spec?: { readonly network?: { readonly name: string }; readonly location?: LocationReference };
   readonly status?: WithConditions;
 }
 
 export interface SubnetClaim extends KubeObject {
   readonly spec?: {
     readonly subnetClass: string;
-    readonly networkContext: { readonly name: string };
-    readonly location: LocationReference;
+    readonly networkContext?: { readonly name: string };
+    readonly location?: LocationReference;
     readonly ipFamily: "IPv4" | "IPv6";
     readonly startAddress?: string;
     readonly prefixLength?: number;

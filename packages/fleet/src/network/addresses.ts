@@ -37,15 +37,15 @@ const SUBNET_CLASS = "private";
 /** One SubnetClaim `<context>-0` for a NetworkContext at a Location, in the first IP family of its Network. */
 export const addressesBySubnetClaim: AddressAllocator = (context, location, objects) => {
   const { name: contextName = "", namespace = "", uid = "" } = context.metadata ?? {};
-  const network = find(objects.networks, { namespace, name: context.spec?.network.name ?? "" });
+  const network = find(objects.networks, { namespace, name: context.spec?.network?.name ?? "" });
   const ipFamily = network?.spec?.ipFamilies?.[0] ?? "IPv4";
   const name = `${contextName}-0`;
   const isWanted = ({ metadata, spec }: SubnetClaim): boolean =>
     metadata?.namespace === namespace &&
     spec?.subnetClass === SUBNET_CLASS &&
     spec.ipFamily === ipFamily &&
-    spec.networkContext.name === contextName &&
-    pathOf(spec.location) === pathOf(location);
+    spec.networkContext?.name === contextName &&
+    pathOf(spec.location ?? {}) === pathOf(location);
   // A claim that has our name is used as it is: Berth cannot create a second one.
   const claim = objects.subnetClaims.find(isWanted) ?? find(objects.subnetClaims, { namespace, name });
   if (claim === undefined) {

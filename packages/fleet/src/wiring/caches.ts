@@ -129,7 +129,7 @@ function networksOf(workload: Workload | WorkloadDeployment): readonly string[] 
 export function contextsOf({ metadata, spec }: SubnetClaim): readonly string[] {
   const { namespace = "", name = "" } = metadata ?? {};
   const named = name.endsWith("-0") ? [name.slice(0, -2)] : [];
-  return [...new Set([...(spec ? [spec.networkContext.name] : []), ...named])].map(
+  return [...new Set([...(spec?.networkContext ? [spec.networkContext.name] : []), ...named])].map(
     (context) => `${namespace}/${context}`,
   );
 }

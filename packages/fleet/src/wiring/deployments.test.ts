@@ -126,6 +126,20 @@ it("an object of the networks that the API server refuses is a condition, with i
   );
 });
 
+it.each<[string, Resource, object, string]>([
+  ["NetworkContext", networkContexts, { network: null, networkRef: { name: "default" } }, "ctx"],
+  ["SubnetClaim", subnetClaims, { location: null }, "ctx-0"],
+  ["SubnetClaim", subnetClaims, { networkContext: null }, "ctx-0"],
+])("a %s of another schema stops no decision", async (_, resource, spec, name) => {
+  await cell.look();
+  cell.serve();
+  await cell.look();
+  cell.server.patch(resource, { name }, { type: "merge", body: { spec } });
+  cell.serve();
+  await cell.look(2);
+  expect(cell.says("Available")).toBe("False/InstancesProvisioning: 0/1 instances are ready");
+});
+
 it("a failure whose words change has the deployment looked at again once", async () => {
   const say = (n: number): void =>
     void cell.life.faults.set("create instances", { kind: "serverError", status: 500 + n });

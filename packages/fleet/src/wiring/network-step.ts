@@ -128,7 +128,7 @@ export class NetworkStep {
       locations: networking.locations.byIndex(by.city, deployment.spec?.cityCode ?? ""),
       locationNamespaces: this.#namespaces,
       networks: contexts.flatMap(({ metadata, spec }) =>
-        read(networking.networks, metadata?.namespace, spec?.network.name),
+        read(networking.networks, metadata?.namespace, spec?.network?.name),
       ),
       subnets: subnetClaims.flatMap(({ metadata, status }) =>
         read(networking.subnets, metadata?.namespace, status?.subnetRef?.name),
