@@ -249,6 +249,9 @@ describe("a label source that flaps", () => {
     await using stage = await started("{ for: 1s, podSelector: { matchLabels: { app: none } } }");
     await client.create(deschedulePolicies, { metadata: { name: "flaps" }, spec: { for: "1s" } });
     await stage.berth.ready();
+    // The scheduler spreads the pods over the nodes that have the label by then.
+    const labelSelector = `${LABEL}=true`;
+    await patiently(async () => expect((await client.list(nodes, { labelSelector })).items).toHaveLength(12));
     await deploy("many", 24);
     await patiently(async () => expect(await placesOf("many")).toHaveLength(24));
     const half = names.slice(0, 8);
