@@ -138,7 +138,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
   };
   const sources: Source<ObjectKey>[] = [
     watchFor({ informer: caches.instances, map: ofInstance, immediate: movesOn }),
-    ...networkSources(caches, cluster),
+    ...networkSources(caches, cluster, network),
   ];
   const controller = runtime.addController<WorkloadDeployment>({
     name: "workload-deployments",

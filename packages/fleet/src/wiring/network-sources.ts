@@ -18,6 +18,7 @@ import type { NetworkBinding, SubnetClaim } from "../api/networking.ts";
 import { pathOf } from "../network/location.ts";
 import { citiesOf } from "../workload/decide.ts";
 import { by, type Caches, contextsOf } from "./caches.ts";
+import type { NetworkStep } from "./network-step.ts";
 
 interface WithContent extends KubeObject {
   readonly spec?: unknown;
@@ -30,7 +31,11 @@ const contentChanged: Predicate<WithContent> = or(
   changed(({ status }) => status),
 );
 
-export function networkSources(caches: Caches, cluster: ClusterName): readonly Source<ObjectKey>[] {
+export function networkSources(
+  caches: Caches,
+  cluster: ClusterName,
+  network: Pick<NetworkStep, "concerns">,
+): readonly Source<ObjectKey>[] {
   const { networking, deployments, namespaces } = caches;
   if (networking === undefined) return [];
   const { locations, networks, bindings, contexts, subnetClaims, subnets } = networking;
@@ -48,7 +53,12 @@ export function networkSources(caches: Caches, cluster: ClusterName): readonly S
     map: (object: T) => readonly ObjectKey[],
   ): Source<ObjectKey> => watchFor<T>({ informer, predicate: contentChanged, map: fromStates(map) });
   return [
-    source(locations, (it) => [...citiesOf([it])].flatMap((city) => keysBy(by.city, city))),
+    source(locations, (it) =>
+      [...citiesOf([it])]
+        .flatMap((city) => deployments.byIndex(by.city, city))
+        .filter((one) => network.concerns(it, one))
+        .map((one) => keyOf(cluster, one)),
+    ),
     source(networks, ({ metadata = {} }) => keysBy(by.network, pathOf(metadata))),
     source(bindings, ofBinding),
     source(contexts, ({ metadata = {} }) => ofContext(pathOf(metadata))),

@@ -46,8 +46,6 @@ class Networks {
     };
     const fleet = fleetKind.spec.parse({ mode: "single", ...spec });
     const caches = createCaches({ runtime: { informer } as never, clock: this.clock }, fleet);
-    for (const source of networkSources(caches, clusterOfModel))
-      source.start(({ name }) => void this.#asked.add(name));
     this.step = new NetworkStep({
       caches,
       spec: fleet,
@@ -56,6 +54,8 @@ class Networks {
       home,
       onLook: (unread) => void this.looks.push(unread),
     });
+    for (const source of networkSources(caches, clusterOfModel, this.step))
+      source.start(({ name }) => void this.#asked.add(name));
   }
 
   set({ plural }: Resource, reading: Reading): void {
@@ -218,6 +218,36 @@ describe("A change of the networks", () => {
       expect(world.asked()).toEqual(["a-us-dfw"]);
     },
   );
+
+  it("of a Location leads to no deployment that has another one, until that one is gone or does not count", () => {
+    world = new Networks({}, "berth-system");
+    const place = (namespace: string, name: string, city = "DFW") =>
+      world.add(locations, {
+        metadata: { namespace, name },
+        spec: { topology: { "topology.datum.net/city-code": city } },
+      });
+    const located = (name: string, location: object): void => {
+      world.add(workloadDeployments, aDeployment({ name, city: "DFW" }));
+      world.edit(workloadDeployments, name, { status: { location } }, "status");
+    };
+    place("berth-system", "own");
+    located("has-own", { namespace: "berth-system", name: "own" });
+    world.add(workloadDeployments, aDeployment({ name: "has-none", city: "DFW" }));
+    located("has-gone", { namespace: "berth-system", name: "gone" });
+    place("tenant", "old");
+    located("has-ignored", { namespace: "tenant", name: "old" });
+    world.asked();
+    place("tenant", "flood");
+    expect(world.asked()).toEqual(["has-gone", "has-ignored", "has-none"]);
+    expect(world.step.isServedBeside({ metadata: { namespace: "tenant", name: "flood" } }, "DFW")).toBe(true);
+    expect(world.step.isServedBeside({ metadata: { namespace: "berth-system", name: "own" } }, "DFW")).toBe(
+      false,
+    );
+    world.server.delete(locations, { name: "own" });
+    expect(world.asked()).toEqual(["has-gone", "has-ignored", "has-none", "has-own"]);
+    world.server.delete(locations, { name: "flood" });
+    expect(world.asked()).toEqual(["has-gone", "has-ignored", "has-none", "has-own"]);
+  });
 
   it("that gives a Location another city leads to both", () => {
     world.edit(locations, "dfw", { spec: { topology: { "topology.datum.net/city-code": "ORD" } } });

@@ -2,8 +2,8 @@
 
 import type { KubeObject } from "@berth/kube";
 import type { Clock, ClusterName, Informer, ObjectKey } from "@berth/runtime";
-import { bindingName, gates, labels } from "../api/keys.ts";
-import type { NetworkBinding } from "../api/networking.ts";
+import { bindingName, CITY_TOPOLOGY, gates, labels } from "../api/keys.ts";
+import type { Location, NetworkBinding } from "../api/networking.ts";
 import { isOwnedBy, ownerOf } from "../api/owner.ts";
 import type { Instance, WorkloadDeployment } from "../api/workload.ts";
 import { type FleetSpec, listedCities } from "../fleet/document.ts";
@@ -76,6 +76,20 @@ export class NetworkStep {
     return ignoredNote(city, networking.locations.byIndex(by.city, city), this.#namespaces);
   }
 
+  /** May a change of this Location concern the deployment? One that has its own keeps it, whatever others come and go. */
+  concerns({ metadata = {} }: Location, deployment: WorkloadDeployment): boolean {
+    const kept = this.#keptBy(deployment)?.metadata;
+    return kept === undefined || pathOf(kept) === pathOf(metadata);
+  }
+
+  /** Does the city have a Location that counts, beside this one? Then a change of this one changes no answer about it. */
+  isServedBeside({ metadata = {} }: Location, city: string): boolean {
+    const all = this.#options.caches.networking?.locations.byIndex(by.city, city) ?? [];
+    return all.some(
+      (it) => this.#counts(it.metadata?.namespace) && pathOf(it.metadata ?? {}) !== pathOf(metadata),
+    );
+  }
+
   /** `undefined`: not known, and too early to say so. */
   of(deployment: WorkloadDeployment): NetworkDecision | undefined {
     const { networking } = this.#options.caches;
@@ -113,6 +127,7 @@ export class NetworkStep {
       const object = name === undefined ? undefined : cache.get(this.#key(of, name));
       return object === undefined ? [] : [object];
     };
+    const kept = this.#keptBy(deployment);
     const bindings = this.#bindingsOf(deployment, networking);
     const contexts = bindings.flatMap(({ status }) =>
       read(networking.contexts, status?.networkContextRef?.namespace, status?.networkContextRef?.name),
@@ -125,7 +140,7 @@ export class NetworkStep {
       bindings,
       contexts,
       subnetClaims,
-      locations: networking.locations.byIndex(by.city, deployment.spec?.cityCode ?? ""),
+      locations: kept ? [kept] : networking.locations.byIndex(by.city, deployment.spec?.cityCode ?? ""),
       locationNamespaces: this.#namespaces,
       networks: contexts.flatMap(({ metadata, spec }) =>
         read(networking.networks, metadata?.namespace, spec?.network?.name),
@@ -144,6 +159,18 @@ export class NetworkStep {
     return interfacesOf(deployment).flatMap(
       (_, at) => bindings.get(this.#key(namespace, bindingName(name, at))) ?? [],
     );
+  }
+
+  /** The Location that the deployment has, if it still serves its city. See `locationOfCity`. */
+  #keptBy({ spec, status }: WorkloadDeployment): Location | undefined {
+    const { namespace = "", name = "" } = status?.location ?? {};
+    const found = this.#options.caches.networking?.locations.get(this.#key(namespace, name));
+    const serves = found?.spec?.topology?.[CITY_TOPOLOGY] === spec?.cityCode;
+    return serves && this.#counts(namespace) ? found : undefined;
+  }
+
+  #counts(namespace: string = ""): boolean {
+    return this.#namespaces?.includes(namespace) ?? true;
   }
 
   #key(namespace: string, name: string): ObjectKey {

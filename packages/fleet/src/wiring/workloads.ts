@@ -88,7 +88,9 @@ export function addWorkloadController({
   const ofName = ({ type, object }: Change<WorkloadDeployment>): readonly ObjectKey[] =>
     type === "updated" ? [] : keys(all.byIndex(by.deployment, networkKey(object)));
   const ofCities = (location: Location): readonly ObjectKey[] =>
-    [...citiesOf([location])].flatMap((city) => keys(all.byIndex(by.city, city)));
+    [...citiesOf([location])].flatMap((city) =>
+      network.isServedBeside(location, city) ? [] : keys(all.byIndex(by.city, city)),
+    );
   const sources: Source<ObjectKey>[] = [
     watchFor({ informer: deployments, map: ofName }),
     ...(networking
