@@ -1,6 +1,7 @@
 /** Resources, number of pods and host ports, as the scheduler's plugins NodeResourcesFit and NodePorts count them. */
 import type { Container, ContainerPort, Node, Pod } from "@berth/kube";
 import { parseQuantity } from "@berth/runtime";
+import type { Steps } from "./fit-topology.ts";
 
 type Amounts = Readonly<Record<string, string>> | undefined;
 /** A text as thousandths. */
@@ -10,25 +11,57 @@ const NANO_PER_THOUSANDTH = 1_000_000n;
 const ANY_IP = "0.0.0.0";
 
 /** Why the node has no room for the pod among these pods, beginning with a verb; undefined when it has. */
-export function resourceCheck(pod: Pod): (node: Node, pods: readonly Pod[]) => string | undefined {
+export function resourceCheck(pod: Pod): (node: Node, pods: readonly Pod[]) => Steps<string | undefined> {
   const parse = parser();
   const asked = resourcesOf(pod)
     .map((name) => ({ name, amount: requested(pod, name, parse) }))
     .filter(({ amount }) => amount > 0);
   const ports = hostPorts(pod);
-  return ({ status }, pods) => {
+  return function* ({ status }, pods) {
     const allocatable = status?.allocatable;
     if (pods.length >= whole("pods", parse(allocatable?.["pods"]))) return "has no place for one more pod";
+    yield 1;
     for (const { name, amount } of asked) {
+      yield pods.length;
       let free = whole(name, parse(allocatable?.[name])) - amount;
       for (let i = 0; free >= 0 && i < pods.length; i += 1) free -= requested(pods[i] as Pod, name, parse);
       if (free < 0) return `has too little free ${name}`;
     }
-    if (ports.length === 0) return undefined;
-    const used = pods.flatMap(hostPorts);
-    const taken = ports.find((port) => used.some((other) => conflicts(port, other)));
-    return taken && `has host port ${taken.hostPort} in use`;
+    for (const other of ports.length === 0 ? [] : pods)
+      for (const used of hostPorts(other)) {
+        yield ports.length;
+        const taken = ports.find((port) => conflicts(port, used));
+        if (taken !== undefined) return `has host port ${taken.hostPort} in use`;
+      }
+    return undefined;
   };
+}
+
+/** A container that asks for as much as the whole pod: a pod may have thousands, and a lookup reads many pods. */
+export function asOneContainer(pod: Pod): Container {
+  const parse = parser();
+  const [containers, initContainers] = [
+    byResource(pod.spec?.containers),
+    byResource(pod.spec?.initContainers),
+  ];
+  const requests = resourcesOf(pod).map((name) => {
+    const those = { containers: containers(name), initContainers: initContainers(name) };
+    const amount = requested({ spec: { ...pod.spec, ...those } }, name, parse);
+    return [name, `${Math.min(amount, Number.MAX_SAFE_INTEGER)}${name === "cpu" ? "m" : ""}`] as const;
+  });
+  return { name: "all", resources: { requests: Object.fromEntries(requests) }, ports: hostPorts(pod) };
+}
+
+/** Those that ask for a resource, found in one pass. */
+function byResource(containers: readonly Container[] = []): (name: string) => readonly Container[] {
+  const found = new Map<string, Container[]>();
+  for (const container of containers)
+    for (const name in container.resources?.requests) {
+      const those = found.get(name);
+      if (those === undefined) found.set(name, [container]);
+      else those.push(container);
+    }
+  return (name) => found.get(name) ?? [];
 }
 
 /** Remembers what it has parsed, for one lookup. Many pods share few texts. Text that is no quantity is 0. */

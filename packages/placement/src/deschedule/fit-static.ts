@@ -1,5 +1,5 @@
 /** The criteria of the scheduler that depend only on a pod and a node: labels, cordon and taints. */
-import type { Node, Pod } from "@berth/kube";
+import type { Node, Pod, PodSpec } from "@berth/kube";
 import { taintText } from "../node/daemonset-placement.ts";
 import { ownValue } from "../node/mark.ts";
 import { matchesNodeSelectorTerms } from "../node/selector.ts";
@@ -54,6 +54,14 @@ export function taintCheck({ spec }: Pod): NodeCheck {
 /** About how many texts `placementCheck` compares for a node. */
 export function placementSize({ spec }: Pod): number {
   return sizeOf([spec?.nodeSelector, spec?.affinity?.nodeAffinity, spec?.tolerations]);
+}
+
+/** How much a pod may say about where it can run, in entries (`sizeOf`). Its owner writes it, and others pay. */
+export const MAX_ENTRIES = 1_000;
+
+/** `isCut`: it says more, and nothing of that is kept. Its anti-affinity keeps out all pods that it could be about. */
+export interface KeptPodSpec extends PodSpec {
+  readonly isCut?: true;
 }
 
 /** How many entries a value has: texts, numbers, lists and maps. */

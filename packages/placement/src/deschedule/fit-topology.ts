@@ -2,7 +2,7 @@
 import type { Node, Pod, PodAffinityTerm, PodAntiAffinity, TopologySpreadConstraint } from "@berth/kube";
 import { ownValue } from "../node/mark.ts";
 import { isEmptySelector, matchesSelector } from "../node/selector.ts";
-import { labelCheck, type NodeCheck, placementSize, sizeOf, taintCheck } from "./fit-static.ts";
+import { labelCheck, MAX_ENTRIES, type NodeCheck, placementSize, sizeOf, taintCheck } from "./fit-static.ts";
 
 /** The part of the cluster that these criteria read. See `Ground`. */
 interface Neighbourhood {
@@ -35,22 +35,12 @@ export function forbiddenNamespace({ metadata, spec }: Pod): string | undefined 
   return terms.length === 0 ? undefined : metadata?.namespace;
 }
 
-/** How much of a pod Berth reads for a lookup, in entries (`sizeOf`). Its owner writes it, and others pay. */
-export const MAX_ENTRIES = 1_000;
-
-/** `isBounded`: these terms stand for more than `MAX_ENTRIES`. They keep out all pods that those could be about. */
-export interface KeptAntiAffinity extends PodAntiAffinity {
-  readonly isBounded?: true;
-}
-
-export function keptAntiAffinity(antiAffinity: PodAntiAffinity): KeptAntiAffinity {
+/** Few terms that keep out all pods that these could be about. */
+export function wideAntiAffinity(antiAffinity: PodAntiAffinity | undefined): PodAntiAffinity {
   const terms = required(antiAffinity);
-  if (terms.length === 0) return {};
-  if (sizeOf(terms) <= MAX_ENTRIES) return { [REQUIRED]: terms };
   const anywhere = terms.some(reachesOut) && { namespaceSelector: {} };
-  const keys = new Set(terms.map(({ topologyKey }) => topologyKey));
-  const wide = Array.from(keys, (topologyKey) => ({ topologyKey, labelSelector: {}, ...anywhere }));
-  return { [REQUIRED]: wide, isBounded: true };
+  const keys = new Set(terms.map(({ topologyKey }) => topologyKey).slice(0, MAX_ENTRIES));
+  return { [REQUIRED]: Array.from(keys, (topologyKey) => ({ topologyKey, labelSelector: {}, ...anywhere })) };
 }
 
 function reachesOut({ namespaces = [], namespaceSelector }: PodAffinityTerm): boolean {

@@ -378,39 +378,7 @@ describe("A10 a pod that says more than Berth reads", () => {
     Array.from({ length: count }, (_, at) =>
       term({ labelSelector: { matchLabels: { app: `${at}` } }, ...more }),
     );
-  const unknown = {
-    reason: "FitUnknown",
-    message: "its selectors, affinity, tolerations and spread constraints have more than 1000 entries",
-  };
   const ground = builtGround([n1, node("n2").zone("b"), aPod("web").on("n2").labelled({ app: "web" })]);
-
-  it.each<[string, PodBuilder, boolean]>([
-    ["anti-affinity", apart(...many(1_000))(lost), true],
-    ["little enough of it", apart(...many(100))(lost), false],
-    ["affinity", near(...many(1_000))(lost), true],
-    [
-      "tolerations",
-      having({ tolerations: Array.from({ length: 600 }, (_, at) => ({ key: `${at}` })) })(lost),
-      true,
-    ],
-    [
-      "values",
-      matching([
-        {
-          matchExpressions: [
-            { key: "a", operator: "NotIn", values: Array.from({ length: 1_000 }, (_, at) => `${at}`) },
-          ],
-        },
-      ])(lost),
-      true,
-    ],
-  ])("by %s: FitUnknown", (_, builder, isTooMuch) => {
-    const pod = built(builder);
-    for (const its of [pod, slimPod(pod)]) {
-      expect(findFit(its, "True", ground)).toEqual(isTooMuch ? unknown : { node: "n1" });
-      expect("reason" in findFit(its, "PendingOk", ground)).toBe(isTooMuch);
-    }
-  });
 
   it.each<[string, PodBuilder, string]>([
     ["in its namespace", apart(...many(1_000))(other("n1")), "n2"],

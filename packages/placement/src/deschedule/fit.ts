@@ -4,14 +4,8 @@
  */
 import type { Node, Pod } from "@berth/kube";
 import { resourceCheck } from "./fit-resources.ts";
-import { type NodeCheck, placementCheck, placementSize, sizeOf } from "./fit-static.ts";
-import {
-  type KeptAntiAffinity,
-  MAX_ENTRIES,
-  readsNeighbours,
-  type Steps,
-  topologyCheck,
-} from "./fit-topology.ts";
+import { type NodeCheck, placementCheck, placementSize } from "./fit-static.ts";
+import { readsNeighbours, type Steps, topologyCheck } from "./fit-topology.ts";
 
 /** What the pods of a cluster stand on. Objects are as on the wire; of pods, the fields of `slimPod` suffice. */
 export interface Ground {
@@ -47,7 +41,7 @@ const MOST_REASONS = 4;
  * gone. Returns the first such node.
  *
  * @param how `True`: all criteria of the scheduler. `PendingOk`: only those that do not depend on other pods (cordon,
- *   taints, node selector, required node affinity); the result is `FitUnknown` only for a pod that says too much.
+ *   taints, node selector, required node affinity); the result is never `FitUnknown`.
  * @param placed their pods count as on `node`, and as gone from their own nodes.
  */
 export function findFit(
@@ -85,7 +79,7 @@ export function* fitSteps(
   ground: Ground,
   placed: readonly PlacedPod[],
 ): Steps<FitResult> {
-  const unknown = whatIsTooLong(pod) ?? (how === "True" ? whyUnknown(pod, ground) : undefined);
+  const unknown = how === "True" ? whyUnknown(pod, ground) : undefined;
   if (unknown !== undefined) return { reason: "FitUnknown", message: unknown };
   const [mayBeOn, size] = [placementCheck(pod), placementSize(pod)];
   const takesNow = presentCheck(pod, ground, placed);
@@ -99,15 +93,6 @@ export function* fitSteps(
     refusals.set(refusal, (refusals.get(refusal) ?? 0) + 1);
   }
   return { reason: "NoOtherNode", message: refusalText(refusals) };
-}
-
-function whatIsTooLong({ spec }: Pod): string | undefined {
-  const { nodeSelector, affinity, tolerations, topologySpreadConstraints } = spec ?? {};
-  const antiAffinity: KeptAntiAffinity | undefined = affinity?.podAntiAffinity;
-  const size = sizeOf([nodeSelector, affinity, tolerations, topologySpreadConstraints]);
-  return size > MAX_ENTRIES || antiAffinity?.isBounded
-    ? `its selectors, affinity, tolerations and spread constraints have more than ${MAX_ENTRIES} entries`
-    : undefined;
 }
 
 function whyUnknown({ metadata, spec }: Pod, ground: Ground): string | undefined {
@@ -135,8 +120,7 @@ function presentCheck(
   let topology: NodeCheck | undefined;
   return function* (node) {
     const pods = podsOn(node.metadata?.name ?? "");
-    yield pods.length;
-    const refusal = hasRoom(node, pods);
+    const refusal = yield* hasRoom(node, pods);
     if (refusal !== undefined) return refusal;
     topology ??= yield* topologyCheck(pod, {
       nodes: ground.nodes,

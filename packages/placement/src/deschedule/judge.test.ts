@@ -56,22 +56,6 @@ describe("a pod that asks for a label", () => {
     });
   });
 
-  it("stays when it asks for more labels than Berth compares, under a policy that is about it", () => {
-    const asks = (count: number): PodBuilder =>
-      withAffinity(
-        { matchExpressions: [{ key: GPU, operator: "Exists" }] },
-        {
-          matchExpressions: Array.from({ length: count - 1 }, (_, at) => ({
-            key: `example.com/k${at}`,
-            operator: "Exists",
-          })),
-        },
-      );
-    expect(stateOf(asks(300), bare)).toBe("lost");
-    expect(stateOf(asks(301), bare)).toBe("stays FitUnknown");
-    expect(stateOf(asks(301), bare, { podSelector: { matchLabels: { app: "other" } } })).toBe("outside");
-  });
-
   it.each<[string, PodBuilder, string, string | undefined]>([
     ["D-A2 Exists, with the label", asking("Exists"), "fits", "1"],
     ["D-A3 Exists, without it", asking("Exists"), "lost", undefined],

@@ -8,6 +8,7 @@ import { matchesNodeSelectorTerms, matchesSelector } from "../node/selector.ts";
 import { tolerates } from "../node/tolerations.ts";
 import type { Protection } from "./document.ts";
 import { DESCHEDULE_KEY, EVERY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
+import { type KeptPodSpec, MAX_ENTRIES } from "./fit-static.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
 type Labels = Readonly<Record<string, string>>;
@@ -37,8 +38,12 @@ const SYSTEM_PRIORITY = 2_000_000_000;
 const outside: Verdict = { state: "outside" };
 const fits: Verdict = { state: "fits" };
 const unknown: Verdict = { state: "unknown" };
+const tooLong = {
+  reason: reasons.FitUnknown,
+  message: `its selectors, affinity, tolerations, spread constraints, requests and host ports have more than ${MAX_ENTRIES} entries`,
+} as const;
 
-/** @param node the pod's own; `undefined`: unknown, or deleted. */
+/** @param pod as `slimPod` keeps it, which bounds the work. @param node the pod's own; `undefined`: unknown, or deleted. */
 export function judge(
   pod: Pod,
   node: Node | undefined,
@@ -47,16 +52,15 @@ export function judge(
 ): Verdict {
   if (isEnding(pod)) return outside;
   const { spec } = policy;
-  const isTooMuch = asksTooMuch(pod);
-  const scoped = isTooMuch ? [] : scopedKeys(pod, policy, observations);
-  if (spec.taints.length === 0 && scoped?.length === 0 && !isTooMuch) return outside;
+  const { isCut }: KeptPodSpec = pod.spec ?? { containers: [] };
+  const scoped = scopedKeys(pod, policy, observations);
+  if (!isCut && spec.taints.length === 0 && scoped?.length === 0) return outside;
   const namespace = observations.namespaceLabels(pod.metadata?.namespace ?? "");
   if (namespace === undefined || scoped === undefined) return unknown;
   if (!matchesSelector(spec.podSelector, pod.metadata?.labels)) return outside;
   if (!matchesSelector(spec.namespaceSelector, namespace ?? {})) return outside;
-  if (isTooMuch) return { state: "stays", reason: reasons.FitUnknown, message: TOO_MUCH };
-  const why = whyItStays(pod, namespace ?? {}, spec.include);
-  if (why !== undefined) return { state: "stays", ...why };
+  const why = whyItStays(pod, namespace ?? {}, spec.include) ?? (isCut && tooLong);
+  if (why) return { state: "stays", ...why };
   if (node === undefined || node.metadata?.deletionTimestamp !== undefined) return unknown;
   const lacking = failingKeys(pod, node).filter((key) => scoped.includes(key));
   if (lacking.some((key) => observations.isUnsettled(node, key))) return unknown;
@@ -120,16 +124,6 @@ export function scopedKeys(
   if (asked.length === 0 || spec.keys?.includes(EVERY)) return asked;
   const keys = spec.keys === undefined ? derivedKeys() : new Set(spec.keys);
   return keys && asked.filter((key) => keys.has(key));
-}
-
-/** Of labels that a pod asks for, as far as Berth compares them with a node. A pod of a megabyte would hold it for seconds. */
-const MAX_ASKED = 300;
-const TOO_MUCH = `its node selector and required node affinity ask for more than ${MAX_ASKED} labels`;
-
-function asksTooMuch({ spec }: Pod): boolean {
-  let asked = Object.keys(spec?.nodeSelector ?? {}).length;
-  for (const { matchExpressions = [] } of requiredTerms(spec) ?? []) asked += matchExpressions.length;
-  return asked > MAX_ASKED;
 }
 
 /** Keys of labels that its node selector and its required node affinity name. */

@@ -14,7 +14,7 @@ import { EVERYWHERE, forbiddenNamespace } from "./fit-topology.ts";
 import { forecastEvictions } from "./forecast.ts";
 import { isAbout, type JudgeObservations, judge } from "./judge.ts";
 import { ownerOf } from "./ledger.ts";
-import { podFitFields, podProjection } from "./pod-fields.ts";
+import { podFitFields, podProjection, slimPod } from "./pod-fields.ts";
 import { DESCHEDULE, type DeschedulePolicies } from "./policy.ts";
 import { formatDescheduling, formatEvictions } from "./show.ts";
 import { RUNNING } from "./watches.ts";
@@ -91,7 +91,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     if (labels === undefined) return undefined;
     const ground: Ground = { nodes, podsOn: () => [], namespaceLabels: (name) => labels.get(name) };
     const node = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
-    const said = explainDescheduling(pod, node, policies, {
+    const said = explainDescheduling(slimPod(pod), node, policies, {
       observations: observationsOf(facts, labels, run),
       fit: (one) => findFit(one, "PendingOk", ground),
     });

@@ -82,15 +82,17 @@ const slim = {
     affinity: {
       nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{}] } },
     },
-    resources: { requests: { cpu: "2" } },
     topologySpreadConstraints: [{ maxSkew: 2, topologyKey: "zone", whenUnsatisfiable: "DoNotSchedule" }],
-    initContainers: [{ name: "proxy", restartPolicy: "Always" }],
     volumes: [
-      { name: "a", emptyDir: {} },
-      { name: "c", ephemeral: {} },
+      { name: "emptyDir", emptyDir: {} },
+      { name: "ephemeral", ephemeral: {} },
     ],
     containers: [
-      { name: "main", resources: { requests: { cpu: "1" } }, ports: [{ containerPort: 81, hostPort: 81 }] },
+      {
+        name: "all",
+        resources: { requests: { cpu: "2000m" } },
+        ports: [{ containerPort: 81, hostPort: 81 }],
+      },
     ],
   },
   status: { phase: "Running", conditions: [{ type: "Ready", status: "True" }] },

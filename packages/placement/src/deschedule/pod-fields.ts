@@ -1,9 +1,11 @@
 /** What descheduling keeps of each pod and reads of each node. */
 import { type FieldMask, keepFields, pick } from "@berth/host";
-import type { Affinity, Container, ObjectMeta, Pod, PodSpec, Projection, Volume } from "@berth/kube";
+import type { Affinity, Container, ObjectMeta, Pod, Projection, Volume } from "@berth/kube";
 import { markFields } from "../node/mark.ts";
 import { DESCHEDULE_KEY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
-import { keptAntiAffinity } from "./fit-topology.ts";
+import { asOneContainer } from "./fit-resources.ts";
+import { type KeptPodSpec, MAX_ENTRIES, sizeOf } from "./fit-static.ts";
+import { wideAntiAffinity } from "./fit-topology.ts";
 
 /** Set by kubelets on the mirrors of static pods. */
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
@@ -49,28 +51,24 @@ function slimMetadata(metadata: ObjectMeta): ObjectMeta {
   });
 }
 
-function slimSpec(spec: PodSpec): PodSpec {
+function slimSpec(spec: KeptPodSpec): KeptPodSpec {
+  const all = asOneContainer({ spec });
+  const place = {
+    ...pick(spec, ["nodeSelector", "tolerations"]),
+    affinity: slimAffinity(spec.affinity),
+    topologySpreadConstraints: spec.topologySpreadConstraints?.filter(
+      ({ whenUnsatisfiable }) => whenUnsatisfiable === "DoNotSchedule",
+    ),
+  };
+  const isCut = spec.isCut ?? (sizeOf([place, all]) > MAX_ENTRIES ? true : undefined);
+  const podAntiAffinity = place.affinity.podAntiAffinity;
   return {
-    ...compact<Partial<PodSpec>>({
-      ...pick(spec, [
-        "nodeName",
-        "nodeSelector",
-        "tolerations",
-        "priority",
-        "priorityClassName",
-        "schedulerName",
-        "overhead",
-        "resourceClaims",
-      ]),
-      affinity: slimAffinity(spec.affinity),
-      resources: spec.resources && pick(spec.resources, ["requests"]),
-      topologySpreadConstraints: spec.topologySpreadConstraints?.filter(
-        ({ whenUnsatisfiable }) => whenUnsatisfiable === "DoNotSchedule",
-      ),
-      initContainers: spec.initContainers?.map(slimContainer),
-      volumes: spec.volumes?.flatMap(slimVolume),
+    ...compact<Partial<KeptPodSpec>>({
+      ...pick(spec, ["nodeName", "priority", "priorityClassName", "schedulerName", "resourceClaims"]),
+      ...(isCut ? { isCut, affinity: { podAntiAffinity: wideAntiAffinity(podAntiAffinity) } } : place),
+      volumes: slimVolumes(spec.volumes),
     }),
-    containers: spec.containers.map(slimContainer),
+    containers: [compact<Container>({ ...all, resources: compact(all.resources ?? {}) })],
   };
 }
 
@@ -79,25 +77,16 @@ function slimAffinity({ nodeAffinity, podAffinity, podAntiAffinity }: Affinity =
   return compact<Affinity>({
     nodeAffinity: nodeAffinity && pick(nodeAffinity, [required]),
     podAffinity: podAffinity && pick(podAffinity, [required]),
-    podAntiAffinity: podAntiAffinity && keptAntiAffinity(podAntiAffinity),
+    podAntiAffinity: podAntiAffinity && pick(podAntiAffinity, [required]),
   });
 }
 
-function slimContainer({ name, resources, ports = [], restartPolicy }: Container): Container {
-  return compact<Container>({
-    name,
-    resources: resources && pick(resources, ["requests"]),
-    ports: ports.filter(({ hostPort = 0 }) => hostPort > 0),
-    restartPolicy,
-  });
-}
+const VOLUMES = ["emptyDir", "hostPath", "persistentVolumeClaim", "ephemeral"] as const;
 
-/** Volumes that are local storage, or can bind the pod to nodes. */
-function slimVolume(volume: Volume): readonly Volume[] {
-  const kept = pick(volume, ["name", "emptyDir", "hostPath", "persistentVolumeClaim"]);
-  // A template of a claim is large, and only matters as there or not.
-  const slim = volume.ephemeral === undefined ? kept : { ...kept, ephemeral: {} };
-  return Object.keys(slim).length > 1 ? [slim] : [];
+/** One of each kind that is local storage, or can bind the pod to nodes. */
+function slimVolumes(volumes: readonly Volume[] = []): readonly Volume[] {
+  const isThere = (kind: (typeof VOLUMES)[number]): boolean => volumes.some((it) => it[kind] !== undefined);
+  return VOLUMES.filter(isThere).map((kind): Volume => ({ name: kind, [kind]: {} }));
 }
 
 /** Leaves out fields that are undefined, an empty list or an empty map. */
