@@ -110,7 +110,7 @@ const refuseAll = (namespace: string): Promise<unknown> =>
     spec: { maxUnavailable: 0, selector: {} },
   });
 
-it("A10 eleven pods of a hundred that a tenant's budget holds stop no eviction in another namespace", async () => {
+it("S-16 eleven pods of a hundred that a tenant's budget holds stop no eviction in another namespace", async () => {
   for (const namespace of ["evil", "worse"]) await refuseAll(namespace);
   await crowd({ test: "breaker", namespace: "good", on: SPARE, count: 82 });
   await crowd({ test: "breaker", namespace: "worse", on: "worse", count: 6 });
@@ -122,7 +122,7 @@ it("A10 eleven pods of a hundred that a tenant's budget holds stop no eviction i
   expect(await isGoing("evil", held)).toBe(false);
 });
 
-it("A10 nor do eleven of one tenant and six of another, which its budget has refused", async () => {
+it("S-16 nor do eleven of one tenant and six of another, which its budget has refused", async () => {
   await lose("evil", false);
   await lose("worse");
   await eventually(async () => {
@@ -134,7 +134,7 @@ it("A10 nor do eleven of one tenant and six of another, which its budget has ref
   await evicted(honest);
 });
 
-it("A10 nor do a thousand anti-affinity terms of pods that are lost, and of pods where another one can go", async () => {
+it("S-16 nor do a thousand anti-affinity terms of pods that are lost, and of pods where another one can go", async () => {
   const terms = Array.from({ length: 1_000 }, (_, at) => ({
     topologyKey: "kubernetes.io/hostname",
     labelSelector: { matchExpressions: [{ key: "app", operator: "In", values: [`${at}`] }] },

@@ -18,7 +18,7 @@ const labelsOf = (project: string) => ({
   "meta.datumapis.com/upstream-namespace": `plane-${project}`,
 });
 
-it("B11 a silent project plane delays no other project, holds four requests and then one, and heals", async () => {
+it("S-17 a silent project plane delays no other project, holds four requests and then one, and heals", async () => {
   const [cluster, plane] = [await sharedFullCluster(), await sharedTestCluster()];
   const { client } = cluster;
   await installCrds(plane.client, quotaCrds);

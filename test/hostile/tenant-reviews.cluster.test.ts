@@ -61,7 +61,7 @@ afterAll(() => owned.disposeAsync());
 const create = (network: string): Promise<unknown> =>
   cluster.client.create(workloads, withNetworks("honest", [network]), { dryRun: true, timeoutMs: 900 });
 
-it("S-12 a flood of reviews has two questions open, and neither Leases nor other namespaces wait", async () => {
+it("S-14 a flood of reviews has two questions open, and neither Leases nor other namespaces wait", async () => {
   const holding = hold();
   const asked = proxy.count(QUESTIONS);
   using _held = proxy.on(QUESTIONS, holding);
@@ -79,7 +79,7 @@ it("S-12 a flood of reviews has two questions open, and neither Leases nor other
   expect([...flood.answers.keys()].filter((code) => code >= 500)).toEqual([]);
 });
 
-it("S-12 a flood with forged users and namespaces leaves half of the questions to others", async () => {
+it("S-14 a flood with forged users and namespaces leaves half of the questions to others", async () => {
   const holding = hold();
   using _held = proxy.on(QUESTIONS, holding);
   await using flood = floodReviews({ ...webhook, perSecond: PER_SECOND });

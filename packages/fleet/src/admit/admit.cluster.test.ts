@@ -154,7 +154,7 @@ describe("a Workload", () => {
     await expect(client.patch(workloads, at("older"), other)).rejects.toThrow("not implemented");
   });
 
-  it("A5 is refused with a template of 100 KB, and accepted with one city in two placements", async () => {
+  it("A5 S-15 is refused with a template of 100 KB, and accepted with one city in two placements", async () => {
     const large = workload("large", { "T/metadata/annotations": { note: "x".repeat(100_000) } });
     await expect(client.create(workloads, large)).rejects.toThrow(/the template has 100\d{3} bytes of JSON/);
     const [first] = workload("twice").spec?.placements ?? [];

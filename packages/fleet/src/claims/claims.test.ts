@@ -96,7 +96,7 @@ let planes: Planes;
 beforeEach(() => (planes = new Planes()));
 afterEach(() => planes.stop());
 
-it("B11 a service that answers its discovery alone gets one question between two probes", async () => {
+it("S-17 a service that answers its discovery alone gets one question between two probes", async () => {
   planes.failures.set("get web", down);
   await planes.look();
   planes.sent.length = 0;

@@ -384,7 +384,7 @@ describe("what a tenant may not have", () => {
     ["the namespace of another project", ["other"], "default"],
     ["another namespace, beside its own", [undefined, "other"], "default"],
   ])(
-    "a network of %s is not bound, and neither is any other, and the message has the value",
+    "S-15 a network of %s is not bound, and neither is any other, and the message has the value",
     (_, namespaces, project) => {
       const asked = inNamespace(...namespaces);
       const found = decide({ deployment: asked, bindings: [], projectNamespace: project });
@@ -430,7 +430,7 @@ describe("what a tenant may not have", () => {
   });
 });
 
-describe("the namespaces whose Locations count", () => {
+describe("S-15 the namespaces whose Locations count", () => {
   const fleet = (spec: object) => fleetKind.spec.parse({ mode: "single", ...spec });
 
   it.each<[string, object, string | undefined, LocationNamespaces]>([

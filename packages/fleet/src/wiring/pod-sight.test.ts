@@ -105,7 +105,7 @@ it("C20 of an Instance that ends is gone when the watch shows its end, or the AP
   expect([await after.see(ending), after.lists]).toEqual([NONE, 2]);
 });
 
-it("A2 is not gone because a pod of another namespace ends that names the uid of its Instance", async () => {
+it("S-15 is not gone because a pod of another namespace ends that names the uid of its Instance", async () => {
   const world = new World();
   world.stored = readyPod;
   world.sight.see(ending);

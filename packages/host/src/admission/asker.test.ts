@@ -25,7 +25,7 @@ function fixture() {
 }
 
 describe("open questions", () => {
-  it("S-12 are two of a user in a namespace, and four of the namespace: the others must ask again", async () => {
+  it("S-14 are two of a user in a namespace, and four of the namespace: the others must ask again", async () => {
     const { sent, ask, reply } = fixture();
     for (const at of [1, 2, 3]) void ask(`ann${at}`, "ann");
     for (const at of [1, 2, 3]) void ask(`bob${at}`, "bob");
@@ -40,7 +40,7 @@ describe("open questions", () => {
     expect(ask("ann5", "ann")).toBeDefined();
   });
 
-  it("S-12 of one address leave half to others, however many users and namespaces it claims", () => {
+  it("S-14 of one address leave half to others, however many users and namespaces it claims", () => {
     const { sent, ask } = fixture();
     for (let at = 0; at < 100; at++) void ask(`forged ${at}`, `u${at}`, `n${at}`, "127.0.0.2");
     expect(sent).toHaveLength(16);
@@ -63,7 +63,7 @@ describe("open questions", () => {
 });
 
 describe("an answer", () => {
-  it("S-12 is shared by equal questions while it is awaited, and for 3 s after that", async () => {
+  it("S-14 is shared by equal questions while it is awaited, and for 3 s after that", async () => {
     const { clock, sent, ask, reply } = fixture();
     const all = [ask("a"), ask("a", "other"), ask("a", "u", "other", "127.0.0.2")];
     expect(sent).toEqual(["a"]);

@@ -58,7 +58,7 @@ function counted<T extends object>(object: T): { readonly it: T; reads: number }
 const policy = aPolicy({ keys: ["*"], everything: true, taints: ["*"] });
 const stays = { state: "stays", reason: "FitUnknown" };
 
-describe("A10 a pod that says more than 1,000 entries", () => {
+describe("S-16 a pod that says more than 1,000 entries", () => {
   it.each<[string, Partial<PodSpec>]>([
     ["terms", nodeAffinity(1_000)],
     ["values", nodeAffinity(1, 1_000)],
@@ -99,7 +99,7 @@ describe("A10 a pod that says more than 1,000 entries", () => {
   });
 });
 
-describe("A10 a lookup among 20 pods of 1,000 containers each", () => {
+describe("S-16 a lookup among 20 pods of 1,000 containers each", () => {
   const running: Node = aNode("n2")
     .labelled({ [GPU]: "true" })
     .capacity({ cpu: "999", pods: "999" })

@@ -120,7 +120,7 @@ describe("one pod of an owner at a time", () => {
     ],
     ["D-B17 does not wait for pods of others", [single("x")], "PodDescheduled"],
     [
-      "A10 nor for one of another namespace that names the uid of its owner",
+      "S-16 nor for one of another namespace that names the uid of its owner",
       [gpuPod("c").in("evil").notReady().build()],
       "PodDescheduled",
     ],

@@ -76,7 +76,7 @@ class Crowd {
   }
 }
 
-describe("A10 a lookup over 500 pods with a hundred terms each", () => {
+describe("S-16 a lookup over 500 pods with a hundred terms each", () => {
   it("takes a bounded number of comparisons at a time, and comes to the answer of one that is not interrupted", () => {
     const crowd = new Crowd();
     const reads: number[] = [];
@@ -153,7 +153,7 @@ describe("A10 a lookup over 500 pods with a hundred terms each", () => {
   });
 });
 
-describe("A10 a pod that no node takes", () => {
+describe("S-16 a pod that no node takes", () => {
   const far = { ...good, spec: { containers: [], nodeSelector: { no: "node" } } };
 
   it("is not looked at again for 10 s, unless a node changes", () => {

@@ -373,7 +373,7 @@ it("reads the pods only of nodes that are right", () => {
   expect(read).toEqual(["n1"]);
 });
 
-describe("A10 a pod that says more than Berth reads", () => {
+describe("S-16 a pod that says more than Berth reads", () => {
   const many = (count: number, more: Partial<PodAffinityTerm> = {}): readonly PodAffinityTerm[] =>
     Array.from({ length: count }, (_, at) =>
       term({ labelSelector: { matchLabels: { app: `${at}` } }, ...more }),
