@@ -125,7 +125,8 @@ const MEANINGS = {
     "The API server refused to change the pod; Berth releases it unchanged where that is possible.",
   DaemonSetTolerated: "The pod template of the DaemonSet tolerates the architectures that its images run on.",
   // Why the platforms of an image are unknown.
-  TooManyImages: "The pod names more different images than Berth looks up for one pod.",
+  TooManyImages:
+    "The pod names more different images than Berth looks up for one pod, or more affinity than it compares with them.",
   ImageNameInvalid: "The name of the image is not valid.",
   ImageNotFound: "The registry does not have the image, or hides it from users without access.",
   ImageWithoutPlatform:

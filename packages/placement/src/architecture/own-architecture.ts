@@ -32,6 +32,14 @@ export function requiredTerms(affinity: unknown): readonly unknown[] {
   );
 }
 
+/** How many texts Berth compares with one architecture, about. The owner of the pod decides it. */
+export function comparisonsOf({ affinity }: Placement): number {
+  let count = 1;
+  for (const term of requiredTerms(affinity))
+    for (const it of listField(term, "matchExpressions")) count += 1 + listField(it, "values").length;
+  return count;
+}
+
 /** Combines the node selector with each required term, and keeps only architecture requirements. */
 function alternativesOf({ affinity, nodeSelector }: Placement): readonly LabelSelector[] {
   const selected = LABELS.filter((label) => field(nodeSelector, label) !== undefined);

@@ -19,6 +19,33 @@ import { type KnownImages } from "./testing/observations.ts";
 import { type PolicyInit } from "./testing/policies.ts";
 import { recheckAfter, wantsOf } from "./verdict.ts";
 
+describe("S-2 a pod whose affinity takes more than 20,000 comparisons with architectures", () => {
+  const platforms = Array.from({ length: 64 }, (_, at) => `a${at}`);
+  const images = { "x:1": platforms };
+  const asking = (terms: number): Partial<PodSpec> =>
+    requiring(
+      ...Array.from({ length: terms }, (_, at) => termOf(["kubernetes.io/arch", "In", [`none${at}`]])),
+    );
+
+  it.each<readonly [string, Partial<Case>, string]>([
+    ["is judged with a few less", { spec: asking(155) }, "impossible RequiredArchitectureConflict"],
+    ["may run anywhere", { spec: asking(156) }, "any TooManyImages"],
+    ["stays pending", { spec: asking(156), policy: Closed }, "unresolvable TooManyImages"],
+    ["by those of its annotation", { spec: asking(9_999), annotation: "amd64 arm64" }, "any TooManyImages"],
+    [
+      "by many values",
+      {
+        spec: requiring(
+          termOf(["kubernetes.io/arch", "In", Array.from({ length: 312 }, (_, at) => `${at}`)]),
+        ),
+      },
+      "any TooManyImages",
+    ],
+  ])("%s", (_, more, expected) => {
+    expect(short(verdictOf({ images, ...more }))).toBe(expected);
+  });
+});
+
 describe("S-2 a pod with more than 64 different images", () => {
   const pod = Array.from({ length: 65 }, (_, at) => `registry.example/x:${at}`);
   const says = "it names 65 different images, and no more than 64 of one pod are looked up: it";

@@ -13,6 +13,7 @@ import type { ImageObservations, ImageQuestion } from "./image-observations.ts";
 import { imageUses } from "./images.ts";
 import {
   allowsArchitecture,
+  comparisonsOf,
   ownArchitectureText,
   requiredTerms,
   statesArchitecture,
@@ -23,6 +24,9 @@ import { conflictText, listText, ownConflictText, unknownText } from "./verdict-
 
 /** Most different images of one pod that Berth looks up. A pod with more is there to cause lookups. */
 export const MAX_IMAGES = 64;
+
+/** Most comparisons of an architecture with the affinity of one pod: less than 5 ms. */
+const MAX_COMPARISONS = 20_000;
 
 /** A pod or pod template, with the input for its verdict. */
 interface PodQuestion {
@@ -60,13 +64,22 @@ export function judge(
   const os = osOf(spec, seen);
   const text = ownValue(annotations, ARCHITECTURES_ANNOTATION);
   const given = readArchitectures(text);
+  const images = seen.map((one) => allowanceOf(one, os, policy));
+  const named = given ?? images.flatMap(({ architectures = [] }) => architectures);
+  const unread = { policy, images: [], os, spec, common: undefined };
+  const names = named === "*" ? 0 : new Set(named).size;
+  if (names * comparisonsOf(spec) > MAX_COMPARISONS)
+    return tooMany(`${names} architectures, and too much affinity to compare with each`, unread);
   if (given !== undefined) return givenVerdict(given, os, spec);
   if (policy.spec.preset === "multiarch-tuning-operator" && statesArchitecture(spec)) {
     const message = `it requires ${ownArchitectureText(spec)} itself, and the policy leaves such pods alone`;
     return { kind: "any", reason: reasons.ArchitectureLeftToPod, message, images: [] };
   }
-  if (count > MAX_IMAGES) return tooMany(count, { policy, images: [], os, spec, common: undefined });
-  const images = seen.map((one) => allowanceOf(one, os, policy));
+  if (count > MAX_IMAGES)
+    return tooMany(
+      `${count} different images, and no more than ${MAX_IMAGES} of one pod are looked up`,
+      unread,
+    );
   const verdict = judgeImages({ policy, images, os, spec, common: commonOf(images) }, options);
   if (text === undefined) return verdict;
   const note = `its annotation ${ARCHITECTURES_ANNOTATION} cannot be read: names like amd64, arm64, or *`;
@@ -305,10 +318,10 @@ function reasonOf(failed: readonly ImageAllowance[]): Reason {
   return reasons.HoldExpired;
 }
 
-/** Berth looks at no image of the pod, as if each had a lasting failure. */
-function tooMany(count: number, judged: JudgedImages): PodVerdict {
+/** Berth looks at no image of the pod, as if each had a lasting failure. @param names what the pod names too much of. */
+function tooMany(names: string, judged: JudgedImages): PodVerdict {
   const reason = reasons.TooManyImages;
-  const text = `it names ${count} different images, and no more than ${MAX_IMAGES} of one pod are looked up: it`;
+  const text = `it names ${names}: it`;
   if (judged.policy.spec.unresolvable !== "Closed") return letGo(judged, true, { reason, text });
   return { kind: "unresolvable", reason, message: `${text} stays pending, by the policy`, images: [] };
 }
