@@ -233,7 +233,15 @@ it("A18 R16 H7 has Instances without a Location, which start when it comes, and 
   const ord = { namespace: "default", name: "ord" };
   await client.create(locations, aLocation("ord", "ORD"));
   const choice = { namespace, cities: ["ORD"] } as const;
+  hands.pause();
   await patiently(() => createWorkload(client, choice));
+  await patiently(async () => expect(gatesOf(await seen.instance("w-us-ord-0"))).toEqual(["Network"]));
+  await client.delete(locations, ord);
+  await patiently(async () =>
+    expect(verdict(await seen.deployment("w-us-ord"), "Available")).toBe("False/NoMatchingLocation"),
+  );
+  hands.resume();
+  await client.create(locations, aLocation("ord", "ORD"));
   const [first = {}] = await seen.running("w-us-ord-0");
   await client.delete(locations, ord);
   // The deployment stays, and so does what it makes: a new Instance waits, and an old one runs.
@@ -255,27 +263,27 @@ it("A18 R16 H7 has Instances without a Location, which start when it comes, and 
 });
 
 it("8.8 deletes a Workload while networks are not served, and places another one once they are", async () => {
-  const namespace = await aNamespace("gone");
-  const seen = lookAt(client, namespace);
+  const [namespace, later] = [await aNamespace("gone"), await aNamespace("later")];
+  const [seen, waiting] = [lookAt(client, namespace), lookAt(client, later)];
   await createWorkload(client, { namespace });
   await seen.running("w-us-dfw-0");
   await client.delete(customResourceDefinitions, { name: "subnets.networking.datumapis.com" });
   // Berth takes any city once it does not know them.
   const anywhere = aWorkload({ namespace, name: "any", cities: ["XXX"] });
   await patiently(() => client.create(workloads, anywhere, { dryRun: true }));
+  // Berth says after 10 s what it cannot read. Meanwhile the other one goes.
+  await createWorkload(client, { namespace: later });
   await client.delete(workloads, { namespace, name: "w" });
   await seen.empty();
-  const later = await createWorkload(client, { namespace, name: "later" });
   await patiently(async () => {
-    const { metadata } = later;
-    const available = conditionOf(await seen.workload(metadata?.name), "Available");
+    const available = conditionOf(await waiting.workload(), "Available");
     expect(available).toMatchObject({ reason: "NetworksNotRead" });
     expect(available?.message).toContain("subnets (not served)");
   });
   await installCrds(client, networkingCrds);
-  await patiently(async () => expect((await seen.deployments()).map(nameOf)).toEqual(["later-us-dfw"]));
-  await client.delete(workloads, { namespace, name: "later" });
-  await seen.empty();
+  await patiently(async () => expect((await waiting.deployments()).map(nameOf)).toEqual(["w-us-dfw"]));
+  await client.delete(workloads, { namespace: later, name: "w" });
+  await waiting.empty();
 });
 
 it("A24 S-8 has asked for all that its role permits", async () => {
@@ -286,6 +294,7 @@ it("R29 with Locations, and networks on, no condition had a reason of the schedu
   expect([...reasons]).toEqual(
     expect.arrayContaining([
       "Available/NetworkProvisioning",
+      "Available/NoMatchingLocation",
       "Available/StableInstanceFound",
       "Ready/SchedulingGatesPresent",
       "Ready/Available",

@@ -3,6 +3,8 @@ import { baseName, bindAdmission, type Capability, ConditionLog, type Host, ownU
 import type { Namespace } from "@berth/kube";
 import {
   type Change,
+  type Clock,
+  type Component,
   createLoopComponent,
   type DesiredCondition,
   isSameData,
@@ -66,6 +68,11 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home:
     log.warn(
       "Berth has no namespace of its own, and the Fleet lists none: Locations of all namespaces count",
     );
+  /** No event of an object says that the networks can be read again. */
+  const lookAgain = (): void => {
+    for (const it of caches.workloads?.list() ?? []) workloads?.enqueue(keyOf(cluster, it));
+    for (const it of caches.deployments.list()) deployments.enqueue(keyOf(cluster, it));
+  };
   const recheck = (key: ObjectKey): void => instances.enqueue(key, { immediate: true });
   const claims =
     spec.quota &&
@@ -98,7 +105,8 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home:
   const common = { host, lease, spec, caches, quota, network, metrics, recheck };
   const instances = addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
   const deployments = addDeploymentController(common);
-  if (spec.mode === "single") addWorkloadController(common);
+  const workloads = spec.mode === "single" ? addWorkloadController(common) : undefined;
+  host.add([networkWatch(network, clock, lookAgain)], "everywhere");
   if (spec.mode === "single") addAdmission(host, spec, network);
   caches.namespaces?.subscribe({
     onChange(change: Change<Namespace>) {
@@ -106,6 +114,23 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home:
         if (caches.namespaces?.byIndex(by.project, project).length === 0) claims?.drop(project);
       const name = change.object.metadata?.name ?? "";
       for (const instance of caches.instances.byIndex(by.namespace, name)) recheck(keyOf(cluster, instance));
+    },
+  });
+}
+
+/** Between two looks at whether the networks can be read, ms. They take no request. */
+const NETWORKS_MS = 1_000;
+
+function networkWatch(network: NetworkStep, clock: Clock, onChange: () => void): Component {
+  return createLoopComponent({
+    name: "fleet-networks",
+    async run(signal) {
+      const now = (): string => `${network.state} ${network.unread()}`;
+      for (let known = now(); await sleep(clock, NETWORKS_MS, signal); ) {
+        const present = now();
+        if (present !== known) onChange();
+        known = present;
+      }
     },
   });
 }

@@ -33,8 +33,6 @@ import { UNSEEN_MS } from "./own-writes.ts";
 export const COALESCE_MS = 100;
 /** Until the next look while a cache is not complete, ms. The end of its first list is no event. */
 export const UNREAD_RECHECK_MS = 2_000;
-/** The same while the networks cannot be read, and that is said, ms. It takes no request. */
-export const UNREADABLE_RECHECK_MS = 10_000;
 
 export interface DeploymentsOptions {
   readonly host: Host;
@@ -106,9 +104,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
       });
       const intents = toIntents(deployment, decision, found.create);
       const unseenMs = owned.some((it) => caches.instances.isUnseen(it)) ? UNSEEN_MS : undefined;
-      const unreadMs = found.blocked?.reason === "NetworksNotRead" ? UNREADABLE_RECHECK_MS : undefined;
-      const soonMs = earliest(unseenMs, unreadMs);
-      return { ...decision, recheckAfterMs: earliest(decision.recheckAfterMs, soonMs), intents };
+      return { ...decision, recheckAfterMs: earliest(decision.recheckAfterMs, unseenMs), intents };
     },
     done(deployment, intent, stored) {
       noteWrite(caches, intent, { resource: workloadDeployments, object: deployment, stored });

@@ -16,7 +16,7 @@ import type { Location } from "../api/networking.ts";
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
 import { citiesNamed, citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, type Caches, networkKey, noteWrite } from "./caches.ts";
-import { COALESCE_MS, UNREAD_RECHECK_MS, UNREADABLE_RECHECK_MS } from "./deployments.ts";
+import { COALESCE_MS, UNREAD_RECHECK_MS } from "./deployments.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import type { FleetMetrics } from "./metrics.ts";
 import type { NetworkStep } from "./network-step.ts";
@@ -74,7 +74,6 @@ export function addWorkloadController({
       return {
         ...decision,
         ...(owned.some((it) => deployments.isUnseen(it)) && { recheckAfterMs: UNSEEN_MS }),
-        ...(unread !== undefined && { recheckAfterMs: UNREADABLE_RECHECK_MS }),
         intents: toIntents(decision),
       };
     },
