@@ -495,20 +495,23 @@ export async function followInstances(client: KubeClient, namespace: string): Pr
   };
 }
 
-/** Every `updatedReplicas` of the Workload that is about its present spec. */
+/** Every `updatedReplicas` of the Workload, by the generation that its status is about. */
 export async function followCounts(
   client: KubeClient,
   namespace: string,
-): Promise<AsyncDisposable & { readonly updated: readonly unknown[] }> {
-  const updated: unknown[] = [];
+): Promise<AsyncDisposable & { readonly updated: (observedGeneration: number) => readonly number[] }> {
+  const statuses: Workload["status"][] = [];
   const actor = new Actor(client);
   await actor.follow({
     resource: workloads,
     act: () => Promise.resolve(),
     onChange({ object: { metadata, status } }) {
-      const isOurs = metadata?.namespace === namespace && metadata.name === "w";
-      if (isOurs && status?.observedGeneration === metadata.generation) updated.push(status?.updatedReplicas);
+      if (metadata?.namespace === namespace && metadata.name === "w") statuses.push(status);
     },
   });
+  const updated = (observedGeneration: number): readonly number[] =>
+    statuses.flatMap((it) =>
+      it?.observedGeneration === observedGeneration ? (it.updatedReplicas ?? []) : [],
+    );
   return { updated, [Symbol.asyncDispose]: () => actor[Symbol.asyncDispose]() };
 }
