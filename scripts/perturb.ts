@@ -42,6 +42,7 @@ async function tellAll(): Promise<number> {
 const MORE: readonly (readonly [file: string, factor: string])[] = [
   ["test/kills.cluster.test.ts", "5"],
   ["test/hostile/fuzz.test.ts", "100"],
+  ["test/fleet-single.cluster.test.ts", "20"],
 ];
 
 /** @returns the exit code. */
