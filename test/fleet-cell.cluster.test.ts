@@ -1,7 +1,7 @@
 /** A cell: deployments come from elsewhere, there are no webhooks, and neither networks nor quota need to exist. */
 import { deepStrictEqual } from "node:assert";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "@berth/fleet";
-import { clusterRoles, type KubeClient, leases } from "@berth/kube";
+import { clusterRoles, events, type KubeClient, leases } from "@berth/kube";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, expect, it } from "vitest";
 import { permissionsOf } from "../packages/cli/src/testing/installed.ts";
@@ -138,7 +138,7 @@ it("A24 F3 R10 R28 8.7 runs Instances with nothing but its own rights; when the 
   );
 });
 
-it("A24 H11 starts with a quota service that its cluster does not know yet, and asks it once it is there", async () => {
+it("A24 R10 H11 starts with a quota service that its cluster does not know yet, and asks it once it is there", async () => {
   world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01", quota: { from: "Cluster" } } });
   await using _berth = await world.start();
   const namespace = await world.namespace("waiting", {
@@ -167,6 +167,16 @@ it("A24 H11 starts with a quota service that its cluster does not know yet, and 
   await patiently(async () =>
     expect(verdict(await lookAt(client, nobody).instance(), "QuotaGranted")).toBe(
       "False/QuotaProjectIDUnresolvable",
+    ),
+  );
+  // R10: where users look.
+  await patiently(async () =>
+    expect(await lookAt(client, nobody).all(events)).toContainEqual(
+      expect.objectContaining({
+        type: "Warning",
+        reason: "QuotaProjectIDUnresolvable",
+        regarding: expect.objectContaining({ kind: "Instance", name: "w-us-dfw-0" }),
+      }),
     ),
   );
 });
