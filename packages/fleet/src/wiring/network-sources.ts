@@ -1,4 +1,4 @@
-/** Which deployments a change of the networks concerns. Labels and other metadata concern none. */
+/** Which deployments a change of the networks concerns. Their labels concern none. */
 import type { KubeObject } from "@berth/kube";
 import {
   type ClusterName,
@@ -25,10 +25,11 @@ interface WithContent extends KubeObject {
   readonly status?: unknown;
 }
 
-/** Spec or status differ. */
+/** Spec, status or owners differ: a NetworkBinding of another owner is not that of its deployment. */
 const contentChanged: Predicate<WithContent> = or(
   changed(({ spec }) => spec),
   changed(({ status }) => status),
+  changed(({ metadata }) => metadata?.ownerReferences),
 );
 
 export function networkSources(

@@ -249,6 +249,12 @@ describe("A change of the networks", () => {
     expect(world.asked()).toEqual(["has-gone", "has-ignored", "has-none", "has-own"]);
   });
 
+  it("that gives a NetworkBinding another owner leads to its deployment", () => {
+    const owner = { apiVersion: "v1", kind: "Other", name: "x", uid: "x", controller: true };
+    world.edit(networkBindings, "a-us-dfw-net-0", { metadata: { ownerReferences: [owner] } });
+    expect(world.asked()).toEqual(["a-us-dfw"]);
+  });
+
   it("that gives a Location another city leads to both", () => {
     world.edit(locations, "dfw", { spec: { topology: { "topology.datum.net/city-code": "ORD" } } });
     expect(world.asked()).toEqual(["a-us-dfw", "b-us-ord"]);
