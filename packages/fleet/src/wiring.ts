@@ -103,7 +103,7 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home:
   if (claims !== undefined) host.add([claims], "caches");
   const lease = leaseName(spec, baseName(host.installation));
   const common = { host, lease, spec, caches, quota, network, metrics, recheck };
-  const instances = addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
+  const instances = addInstanceController(common);
   const deployments = addDeploymentController(common);
   const workloads = spec.mode === "single" ? addWorkloadController(common) : undefined;
   host.add([networkWatch(network, clock, lookAgain)], "everywhere");

@@ -3,7 +3,14 @@
  * here waits for the quota service: an answer brings the next look at its Instance.
  */
 import { compareResourceVersions, isApiError, type Namespace } from "@berth/kube";
-import { type Clock, type ClusterName, keyOf, type Lister, type ObjectKey } from "@berth/runtime";
+import {
+  type Clock,
+  type ClusterName,
+  isConditionTrue,
+  keyOf,
+  type Lister,
+  type ObjectKey,
+} from "@berth/runtime";
 import { claimName, DEFAULT_CELL } from "../api/keys.ts";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
@@ -278,7 +285,5 @@ function versionIn(seen: QuotaSeen): string {
 }
 
 function isGranted(seen: QuotaSeen): boolean {
-  return (
-    claimIn(seen)?.status?.conditions?.some((it) => it.type === "Granted" && it.status === "True") === true
-  );
+  return isConditionTrue(claimIn(seen)?.status?.conditions, "Granted");
 }

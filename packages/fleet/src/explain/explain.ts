@@ -1,11 +1,11 @@
 /** Explains a Workload or an Instance: the one thing that blocks it, and a tree from the Workload to its pods. Pure. */
 import type { KubeObject } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
-import { claimName } from "../api/keys.ts";
+import { claimName, gates } from "../api/keys.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { decideInstance } from "../instance/decide.ts";
-import { gatesOf } from "../instance/tiers.ts";
+import { gatesOf, hasGate } from "../instance/tiers.ts";
 import type { NetworkSeen, ProviderSeen, QuotaSeen } from "../instance/view.ts";
 import { adviceFor } from "./advice.ts";
 import { aboutOf, type Block, blocksOf, instanceBlock, isReady, worstBlock } from "./blocks.ts";
@@ -14,7 +14,6 @@ import {
   deploymentOf,
   deploymentsOf,
   type FleetFacts,
-  hasGate,
   instancesOf,
   instanceView,
   networkDecision,
@@ -95,7 +94,7 @@ export function explainInstance(instance: Instance, facts: FleetFacts): FleetExp
   const network = deployment && networkDecision(deployment, facts)?.blocked;
   const about = aboutOf("Instance", instance);
   const networkBlock =
-    network !== undefined && hasGate(instance, "network") ? [{ ...network, about, rank: 2 }] : [];
+    network !== undefined && hasGate(instance, gates.network) ? [{ ...network, about, rank: 2 }] : [];
   const block = worstBlock([...instanceBlock(instance), ...networkBlock]);
   return {
     ...explanation(about, block, nextOf(instance, facts)),
@@ -197,7 +196,7 @@ function claimState(quota: QuotaSeen): State {
 function networkState(network: NetworkSeen, instance: Instance, blocked = ""): State {
   if (network.is === "off") return { state: "not needed", detail: "the cluster has no networks" };
   if (network.failed !== undefined) return { state: "failed", detail: network.failed.message };
-  return hasGate(instance, "network") && !network.isReady
+  return hasGate(instance, gates.network) && !network.isReady
     ? { state: "not ready", detail: blocked }
     : { state: "ready", detail: "" };
 }

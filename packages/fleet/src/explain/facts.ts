@@ -1,6 +1,5 @@
 /** What is known of the fleet in one namespace, and what running controllers see of it. Pure. */
 import type { Pod } from "@berth/kube";
-import { gates } from "../api/keys.ts";
 import { isOwnedBy, ownerOf } from "../api/owner.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
@@ -147,8 +146,4 @@ function networkSeen(instance: Instance, facts: FleetFacts): NetworkSeen {
   );
   const isReady = networkDecision(deployment, facts)?.ready === true;
   return { is: "on", isReady, failed: failedBinding(ours) };
-}
-
-export function hasGate({ spec }: Instance, gate: keyof typeof gates): boolean {
-  return spec?.controller?.schedulingGates?.some(({ name }) => name === gates[gate]) ?? false;
 }

@@ -2,11 +2,11 @@
 import { formatAge } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { findCondition, fromTime } from "@berth/runtime";
+import { gates } from "../api/keys.ts";
 import type { Action } from "../deployment/control.ts";
 import type { DeploymentDecision } from "../deployment/decide.ts";
-import { awaitsQuota, lookEveryMs, tierMs } from "../instance/tiers.ts";
+import { awaitsQuota, hasGate, lookEveryMs, tierMs } from "../instance/tiers.ts";
 import type { InstanceDecision, InstanceView } from "../instance/view.ts";
-import { hasGate } from "./facts.ts";
 
 export interface Next {
   /** What the decision asks for now. A running Berth does it at once. */
@@ -51,7 +51,7 @@ function watchedBy(
 ): readonly string[] {
   if (instance.metadata?.deletionTimestamp !== undefined) return waitsFor === undefined ? [] : [waitsFor];
   const watched = [
-    ...(hasGate(instance, "network") ? ["its network"] : []),
+    ...(hasGate(instance, gates.network) ? ["its network"] : []),
     ...(awaitsQuota(instance) && quota.is !== "off" ? ["its claim"] : []),
   ];
   if (watched.length > 0) return watched;

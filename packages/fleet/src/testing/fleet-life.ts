@@ -196,7 +196,7 @@ export class FleetLife {
       metrics,
       recheck: ({ name }: ObjectKey) => void this.rechecked.push(name),
     };
-    addInstanceController({ ...common, networkOf: (instance) => network.seenBy(instance) });
+    addInstanceController(common);
     addDeploymentController(common);
     addWorkloadController(common);
   }

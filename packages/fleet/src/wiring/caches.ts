@@ -56,11 +56,12 @@ export interface Caches {
   readonly networking?: NetworkCaches;
 }
 
+/** By the plurals of the kinds. */
 export interface NetworkCaches {
   readonly locations: Informer<Location>;
   readonly networks: Informer<Network>;
-  readonly bindings: Informer<NetworkBinding>;
-  readonly contexts: Informer<NetworkContext>;
+  readonly networkBindings: Informer<NetworkBinding>;
+  readonly networkContexts: Informer<NetworkContext>;
   readonly subnetClaims: Informer<SubnetClaim>;
   readonly subnets: Informer<Subnet>;
 }
@@ -115,14 +116,10 @@ function ownersOf(object: KubeObject): readonly string[] {
   return owner === undefined ? [] : [owner.uid];
 }
 
-/** The value of the index `by.network`. */
-export function networkKey({ metadata }: KubeObject, name: string = metadata?.name ?? ""): string {
-  return `${metadata?.namespace ?? ""}/${name}`;
-}
-
-function networksOf(workload: Workload | WorkloadDeployment): readonly string[] {
-  const interfaces = workload.spec?.template.spec.networkInterfaces ?? [];
-  return [...new Set(interfaces.map(({ network }) => networkKey(workload, network.name)))];
+/** Interfaces name networks of their own namespace. */
+function networksOf({ metadata, spec }: Workload | WorkloadDeployment): readonly string[] {
+  const interfaces = spec?.template.spec.networkInterfaces ?? [];
+  return [...new Set(interfaces.map(({ network }) => pathOf({ ...metadata, name: network.name })))];
 }
 
 /** The NetworkContexts of a claim, for `by.context`: that of its spec, and that whose claim Berth would call so. */
@@ -215,10 +212,10 @@ export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">
       networking: {
         locations: plain(locations, { [by.city]: (it) => [...citiesOf([it])] }),
         networks: plain(networks),
-        bindings: plain(networkBindings, {
+        networkBindings: plain(networkBindings, {
           [by.context]: ({ status }) => (status?.networkContextRef ? [pathOf(status.networkContextRef)] : []),
         }),
-        contexts: plain(networkContexts),
+        networkContexts: plain(networkContexts),
         subnetClaims: plain(subnetClaims, {
           [by.context]: contextsOf,
           [by.subnet]: ({ metadata, status }) =>

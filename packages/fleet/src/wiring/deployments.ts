@@ -1,10 +1,12 @@
 /** The controller of WorkloadDeployments: creates, rolls and removes Instances, one at a time. */
-import { createObjectReconciler, earliest, type Host, type Intent, type ObjectDecision } from "@berth/host";
-import type { KubeObject } from "@berth/kube";
+import { createObjectReconciler, earliest, type Intent, type ObjectDecision } from "@berth/host";
 import {
   type Change,
   type Controller,
+  changed,
   findCondition,
+  generationChanged,
+  isConditionTrue,
   keyOf,
   type ObjectKey,
   type Source,
@@ -14,17 +16,15 @@ import {
 } from "@berth/runtime";
 import { deploymentOfInstance, gates } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
-import type { Quota } from "../claims/quota.ts";
 import { type DeploymentDecision, decideDeployment, type Relabelling } from "../deployment/decide.ts";
 import { handedDownLimits } from "../deployment/template-size.ts";
-import type { FleetSpec } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
 import type { Creation } from "../network/addresses.ts";
 import type { NetworkDecision } from "../network/decide.ts";
 import { templateVerdict } from "../pods/keys.ts";
-import { by, type Caches, noteWrite } from "./caches.ts";
+import { by, noteWrite } from "./caches.ts";
+import type { ControllerOptions } from "./controller-options.ts";
 import { creationOf, finalizersTo, statusTo } from "./intents.ts";
-import type { FleetMetrics } from "./metrics.ts";
 import { networkSources } from "./network-sources.ts";
 import type { NetworkStep } from "./network-step.ts";
 import { UNSEEN_MS } from "./own-writes.ts";
@@ -34,19 +34,6 @@ export const COALESCE_MS = 100;
 /** Until the next look while a cache is not complete, ms. The end of its first list is no event. */
 export const UNREAD_RECHECK_MS = 2_000;
 
-export interface DeploymentsOptions {
-  readonly host: Host;
-  /** The name of the Lease whose leader runs it. */
-  readonly lease: string;
-  readonly spec: FleetSpec;
-  readonly caches: Caches;
-  readonly quota: Quota;
-  readonly network: NetworkStep;
-  readonly metrics: FleetMetrics;
-  /** Asks for another decision about an Instance. */
-  readonly recheck: (instance: ObjectKey) => void;
-}
-
 /** What a process remembers of one deployment. A restart may lose it. */
 interface Memory {
   /** Why the server refused to create or delete an Instance, or an object of the networks, by its name. */
@@ -55,7 +42,7 @@ interface Memory {
   network?: string;
 }
 
-export function addDeploymentController(options: DeploymentsOptions): Controller {
+export function addDeploymentController(options: ControllerOptions): Controller {
   const { host, lease, spec, caches, quota, network, metrics, recheck } = options;
   const { client, clock, cluster, events, runtime } = host;
   const { deployments } = caches;
@@ -140,7 +127,7 @@ export function addDeploymentController(options: DeploymentsOptions): Controller
     name: "workload-deployments",
     lease,
     for: workloadDeployments,
-    immediate: (change) => change.type !== "updated" || isNewSpec(change),
+    immediate: generationChanged,
     sources,
     queue: { coalesceMs: COALESCE_MS },
     reconcile: metrics.measured("deployment", reconcile),
@@ -158,19 +145,8 @@ function awaitsNetwork(instance: Instance): boolean {
   return hasGate(instance, gates.network);
 }
 
-function isNewSpec(change: Change<KubeObject>): boolean {
-  return change.type === "updated" && change.old.metadata?.generation !== change.object.metadata?.generation;
-}
-
 /** Only what lets the next Instance be created, replaced or removed is urgent. */
-function movesOn(change: Change<Instance>): boolean {
-  if (change.type !== "updated") return true;
-  return isReady(change.old) !== isReady(change.object);
-}
-
-function isReady({ status }: Instance): boolean {
-  return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
-}
+const movesOn = changed<Instance>(({ status }) => isConditionTrue(status?.conditions, "Ready"));
 
 function toStep(state: NetworkStep["state"], { ready, location, blocked }: NetworkDecision) {
   if (state === "off") return { is: "off" } as const;

@@ -1,5 +1,5 @@
 /** The controller of Instances: sees, decides, and carries out. One reconciler writes an Instance. */
-import { CarryOut, type Host, type Intent } from "@berth/host";
+import { CarryOut, type Intent } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
 import {
   type Controller,
@@ -15,41 +15,28 @@ import {
 } from "@berth/runtime";
 import { annotations } from "../api/keys.ts";
 import { type Instance, instances } from "../api/workload.ts";
-import type { Quota } from "../claims/quota.ts";
-import type { FleetSpec } from "../fleet/document.ts";
 import { decideInstance } from "../instance/decide.ts";
 import { combine } from "../instance/tiers.ts";
 import type {
   InstanceDecision,
   InstanceView,
-  NetworkSeen,
   News,
   PodMemory,
   ProviderSeen,
   QuotaSeen,
 } from "../instance/view.ts";
-import { type Caches, noteWrite } from "./caches.ts";
+import { noteWrite } from "./caches.ts";
+import type { ControllerOptions } from "./controller-options.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
-import type { FleetMetrics, Requeue } from "./metrics.ts";
+import type { Requeue } from "./metrics.ts";
 import { UNSEEN_MS } from "./own-writes.ts";
 import { PodSight } from "./pod-sight.ts";
 
 /** Until the next try to delete the claim of an Instance that is gone, ms. */
 const SWEEP_AGAIN_MS = 15_000;
 
-export interface InstancesOptions {
-  readonly host: Host;
-  /** The name of the Lease whose leader runs it. */
-  readonly lease: string;
-  readonly spec: FleetSpec;
-  readonly caches: Caches;
-  readonly quota: Quota;
-  readonly networkOf: (instance: Instance) => NetworkSeen;
-  readonly metrics: FleetMetrics;
-}
-
-export function addInstanceController(options: InstancesOptions): Controller {
-  const { host, lease, spec, caches, quota, networkOf, metrics } = options;
+export function addInstanceController(options: Omit<ControllerOptions, "recheck">): Controller {
+  const { host, lease, spec, caches, quota, network, metrics } = options;
   const { runtime, client, cluster, clock, events } = host;
   const news = new WeakMap<Intent, readonly News[]>();
   const memories = new Map<string, Memory>();
@@ -91,7 +78,7 @@ export function addInstanceController(options: InstancesOptions): Controller {
     source: spec.cell,
     knownMs: clock.monotonic() - (memoryOf(instance)?.sinceMs ?? clock.monotonic()),
     quota: seen,
-    network: networkOf(instance),
+    network: network.seenBy(instance),
     provider: providerOf(instance),
   });
   const providerOf = (instance: Instance): ProviderSeen => {

@@ -39,7 +39,7 @@ export function networkSources(
 ): readonly Source<ObjectKey>[] {
   const { networking, deployments, namespaces } = caches;
   if (networking === undefined) return [];
-  const { locations, networks, bindings, contexts, subnetClaims, subnets } = networking;
+  const { locations, networks, networkBindings, networkContexts, subnetClaims, subnets } = networking;
   const keysBy = (index: string, value: string): readonly ObjectKey[] =>
     deployments.byIndex(index, value).map((it) => keyOf(cluster, it));
   const ofBinding = ({ metadata }: NetworkBinding): readonly ObjectKey[] => {
@@ -47,7 +47,7 @@ export function networkSources(
     return name === undefined ? [] : [{ cluster, namespace: metadata?.namespace ?? "", name }];
   };
   const ofContext = (path: string): readonly ObjectKey[] =>
-    bindings.byIndex(by.context, path).flatMap(ofBinding);
+    networkBindings.byIndex(by.context, path).flatMap(ofBinding);
   const ofClaim = (claim: SubnetClaim): readonly ObjectKey[] => contextsOf(claim).flatMap(ofContext);
   const source = <T extends WithContent>(
     informer: Informer<T>,
@@ -61,8 +61,8 @@ export function networkSources(
         .map((one) => keyOf(cluster, one)),
     ),
     source(networks, ({ metadata = {} }) => keysBy(by.network, pathOf(metadata))),
-    source(bindings, ofBinding),
-    source(contexts, ({ metadata = {} }) => ofContext(pathOf(metadata))),
+    source(networkBindings, ofBinding),
+    source(networkContexts, ({ metadata = {} }) => ofContext(pathOf(metadata))),
     source(subnetClaims, ofClaim),
     source(subnets, ({ metadata = {} }) =>
       subnetClaims.byIndex(by.subnet, pathOf(metadata)).flatMap(ofClaim),

@@ -42,7 +42,7 @@ export class NetworkStep {
   get state(): "on" | "off" | "unknown" {
     const { caches, spec } = this.#options;
     if (caches.networking === undefined) return "off";
-    const { synced, absent, refusal } = caches.networking.bindings;
+    const { synced, absent, refusal } = caches.networking.networkBindings;
     // A server that refuses the question may have networks: a new one refuses all until it has read its roles.
     const isServed = synced || !absent || refusal !== undefined;
     if (!isServed && spec.networking === "Auto") return "off";
@@ -130,7 +130,7 @@ export class NetworkStep {
     const kept = this.#keptBy(deployment);
     const bindings = this.#bindingsOf(deployment, networking);
     const contexts = bindings.flatMap(({ status }) =>
-      read(networking.contexts, status?.networkContextRef?.namespace, status?.networkContextRef?.name),
+      read(networking.networkContexts, status?.networkContextRef?.namespace, status?.networkContextRef?.name),
     );
     const subnetClaims = contexts.flatMap(({ metadata = {} }) =>
       networking.subnetClaims.byIndex(by.context, pathOf(metadata)),
@@ -154,10 +154,10 @@ export class NetworkStep {
     };
   }
 
-  #bindingsOf(deployment: WorkloadDeployment, { bindings }: NetworkCaches): readonly NetworkBinding[] {
+  #bindingsOf(deployment: WorkloadDeployment, { networkBindings }: NetworkCaches): readonly NetworkBinding[] {
     const { namespace = "", name = "" } = deployment.metadata ?? {};
     return interfacesOf(deployment).flatMap(
-      (_, at) => bindings.get(this.#key(namespace, bindingName(name, at))) ?? [],
+      (_, at) => networkBindings.get(this.#key(namespace, bindingName(name, at))) ?? [],
     );
   }
 
@@ -184,17 +184,9 @@ function interfacesOf({ spec }: WorkloadDeployment) {
 
 /** `subnets (not served)` */
 function problemsOf(caches: NetworkCaches): readonly string[] {
-  const { locations, networks, bindings, contexts, subnetClaims, subnets } = caches;
-  const kinds: Readonly<Record<string, Pick<Informer<KubeObject>, "synced" | "absent" | "refusal">>> = {
-    locations,
-    networks,
-    networkbindings: bindings,
-    networkcontexts: contexts,
-    subnetclaims: subnetClaims,
-    subnets,
-  };
-  return Object.entries(kinds).flatMap(([plural, { synced, absent, refusal }]) => {
+  return Object.entries(caches).flatMap(([kind, { synced, absent, refusal }]) => {
     if (synced && !absent && refusal === undefined) return [];
-    return `${plural} (${refusal !== undefined ? "forbidden" : absent ? "not served" : "not read yet"})`;
+    const because = refusal !== undefined ? "forbidden" : absent ? "not served" : "not read yet";
+    return `${kind.toLowerCase()} (${because})`;
   });
 }

@@ -1,5 +1,5 @@
 /** The controller of Workloads: one deployment for each city of each placement, and the sum of their statuses. */
-import { createObjectReconciler, type Host, type Intent, type ObjectDecision } from "@berth/host";
+import { createObjectReconciler, type Intent, type ObjectDecision } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import {
   type Change,
@@ -7,6 +7,7 @@ import {
   changed,
   findCondition,
   fromStates,
+  generationChanged,
   keyOf,
   type ObjectKey,
   type Source,
@@ -14,30 +15,16 @@ import {
 } from "@berth/runtime";
 import type { Location } from "../api/networking.ts";
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
+import { pathOf } from "../network/location.ts";
 import { citiesNamed, citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
-import { by, type Caches, networkKey, noteWrite } from "./caches.ts";
+import { by, noteWrite } from "./caches.ts";
+import type { ControllerOptions } from "./controller-options.ts";
 import { COALESCE_MS, UNREAD_RECHECK_MS } from "./deployments.ts";
 import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
-import type { FleetMetrics } from "./metrics.ts";
-import type { NetworkStep } from "./network-step.ts";
 import { UNSEEN_MS } from "./own-writes.ts";
 
-export interface WorkloadsOptions {
-  readonly host: Host;
-  /** The name of the Lease whose leader runs it. */
-  readonly lease: string;
-  readonly caches: Caches;
-  readonly network: NetworkStep;
-  readonly metrics: FleetMetrics;
-}
-
-export function addWorkloadController({
-  host,
-  lease,
-  caches,
-  network,
-  metrics,
-}: WorkloadsOptions): Controller {
+export function addWorkloadController(options: ControllerOptions): Controller {
+  const { host, lease, caches, network, metrics } = options;
   const { client, clock, cluster, events, runtime } = host;
   const { deployments, networking, workloads: all } = caches;
   if (all === undefined) throw new TypeError("Workloads are of mode single only");
@@ -84,8 +71,8 @@ export function addWorkloadController({
   const keys = (found: Iterable<Workload>): readonly ObjectKey[] =>
     [...found].map((it) => keyOf(cluster, it));
   /** Also of a Workload that waits for the name of another one's deployment. */
-  const ofName = ({ type, object }: Change<WorkloadDeployment>): readonly ObjectKey[] =>
-    type === "updated" ? [] : keys(all.byIndex(by.deployment, networkKey(object)));
+  const ofName = ({ type, object: { metadata = {} } }: Change<WorkloadDeployment>): readonly ObjectKey[] =>
+    type === "updated" ? [] : keys(all.byIndex(by.deployment, pathOf(metadata)));
   const ofCities = (location: Location): readonly ObjectKey[] =>
     [...citiesOf([location])].flatMap((city) =>
       network.isServedBeside(location, city) ? [] : keys(all.byIndex(by.city, city)),
@@ -103,7 +90,7 @@ export function addWorkloadController({
           watchFor<KubeObject>({
             informer: networking.networks,
             predicate: ({ type }) => type !== "updated",
-            map: ({ object }) => keys(all.byIndex(by.network, networkKey(object))),
+            map: ({ object: { metadata = {} } }) => keys(all.byIndex(by.network, pathOf(metadata))),
           }),
         ]
       : []),
@@ -113,8 +100,7 @@ export function addWorkloadController({
     lease,
     for: workloads,
     owns: [workloadDeployments],
-    immediate: (change: Change<KubeObject>) =>
-      change.type !== "updated" || change.old.metadata?.generation !== change.object.metadata?.generation,
+    immediate: generationChanged,
     sources,
     queue: { coalesceMs: COALESCE_MS },
     reconcile: metrics.measured("workload", reconcile),
