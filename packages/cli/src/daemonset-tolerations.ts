@@ -1,5 +1,5 @@
 /** Adds tolerations for the taints of startup gates to existing DaemonSets. */
-import { type DaemonSet, daemonSets, isApiError, type KubeClient, type Patch } from "@berth/kube";
+import { type DaemonSet, daemonSets, isApiError, type KubeClient, type Patch, pathOf } from "@berth/kube";
 import { type Gates, missingTolerations, tolerationPatch } from "@berth/placement";
 import { CommandError } from "./exit-codes.ts";
 import { patchAsRead } from "./session.ts";
@@ -31,7 +31,7 @@ export async function findLacking(
       lacking.push(...there.filter((it) => missingTolerations(it, gates).length > 0));
     }
   }
-  lacking.sort((a, b) => (daemonSetName(a) < daemonSetName(b) ? -1 : 1));
+  lacking.sort((a, b) => (pathOf(a.metadata) < pathOf(b.metadata) ? -1 : 1));
   return { lacking, looked };
 }
 
@@ -50,10 +50,6 @@ export async function addTolerations(daemonSet: DaemonSet, work: Work): Promise<
     return await patchAsRead(daemonSets, daemonSet, patchOf, work);
   } catch (error) {
     if (!isApiError(error, "invalid")) throw error;
-    throw new CommandError(`${daemonSetName(daemonSet)}: ${error.message}`, undefined, { cause: error });
+    throw new CommandError(`${pathOf(daemonSet.metadata)}: ${error.message}`, undefined, { cause: error });
   }
-}
-
-export function daemonSetName({ metadata }: DaemonSet): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }

@@ -1,6 +1,14 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compareResourceVersions } from "./object.ts";
+import { compareResourceVersions, pathOf } from "./object.ts";
+
+it.each([
+  [{ namespace: "n", name: "a" }, "n/a"],
+  [{ name: "a" }, "/a"],
+  [undefined, "/"],
+])("pathOf(%j) is %s", (of, path) => {
+  expect(pathOf(of)).toBe(path);
+});
 
 describe("compareResourceVersions", () => {
   it("orders decimal integers of any length as integers", () => {

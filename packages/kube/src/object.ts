@@ -69,6 +69,11 @@ export interface ObjectName {
   readonly name: string;
 }
 
+/** `namespace/name`, of metadata or of a reference. `/name` where there is no namespace. */
+export function pathOf(of?: Partial<ObjectName>): string {
+  return `${of?.namespace ?? ""}/${of?.name ?? ""}`;
+}
+
 /**
  * Orders two resourceVersions of the same resource on the same server: negative when `a` is older.
  * Since Kubernetes 1.35 resourceVersions are documented as comparable decimal integers (KEP-5504); they exceed

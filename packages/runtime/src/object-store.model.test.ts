@@ -1,10 +1,10 @@
 /** Random histories of a store, compared after each step with a plain map and with a follower of its changes. */
 import { isDeepStrictEqual } from "node:util";
-import type { KubeObject } from "@berth/kube";
+import { type KubeObject, pathOf } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Change } from "./lister.ts";
-import { ObjectStore, storeKey } from "./object-store.ts";
+import { ObjectStore } from "./object-store.ts";
 import { ChangeHistory } from "./testing/change-history.ts";
 import { seededRun } from "./testing/property.ts";
 
@@ -95,7 +95,7 @@ function* differencesOf(
   world: World,
   history: ChangeHistory<Thing>,
 ): Generator<string> {
-  const present = new Map([...store.values()].map((thing) => [storeKey(thing), thing]));
+  const present = new Map([...store.values()].map((thing) => [pathOf(thing.metadata), thing]));
   if (!isDeepStrictEqual(present, world.objects)) yield "the store does not hold what exists";
   if (store.size !== world.objects.size) yield "the size is not the number of objects";
   if (!isDeepStrictEqual(history.objects, world.objects)) yield "the changes do not give what exists";
@@ -110,7 +110,7 @@ function* differencesOf(
 /** A version that was held before must still be the same object: a second copy would cost its memory twice. */
 function* copiesOf(held: readonly Thing[], store: ObjectStore<Thing>): Generator<string> {
   for (const before of held) {
-    const after = store.get(storeKey(before));
+    const after = store.get(pathOf(before.metadata));
     if (after?.metadata?.resourceVersion === before.metadata?.resourceVersion && after !== before)
       yield `${before.metadata?.name} was copied`;
   }

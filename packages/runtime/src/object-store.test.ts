@@ -1,6 +1,6 @@
 import type { KubeObject } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { type IndexFunction, ObjectStore, type Snapshot, storeKey } from "./object-store.ts";
+import { type IndexFunction, ObjectStore, type Snapshot } from "./object-store.ts";
 
 function object(name: string, uid: string, resourceVersion: string, zone?: string): KubeObject {
   const labels = zone === undefined ? {} : { zone };
@@ -15,9 +15,7 @@ function snapshot(store: ObjectStore<KubeObject>, ...objects: readonly KubeObjec
   return begun;
 }
 
-it("storeKey keeps a cluster-scoped object apart from a namespaced one of the same name", () => {
-  expect(storeKey({ metadata: { name: "a" } })).toBe("/a");
-  expect(storeKey({ metadata: { name: "a", namespace: "n" } })).toBe("n/a");
+it("keeps a cluster-scoped object apart from a namespaced one of the same name", () => {
   const store = new ObjectStore();
   store.upsert({ metadata: { name: "a", uid: "1" } });
   store.upsert({ metadata: { name: "a", namespace: "n", uid: "2" } });

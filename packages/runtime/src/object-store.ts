@@ -1,4 +1,4 @@
-import type { KubeObject } from "@berth/kube";
+import { type KubeObject, pathOf } from "@berth/kube";
 import type { Change } from "./lister.ts";
 
 /**
@@ -6,11 +6,6 @@ import type { Change } from "./lister.ts";
  * a version of an object and again when it removes that version. On an error there are no values.
  */
 export type IndexFunction<T extends KubeObject> = (object: T) => readonly string[];
-
-/** `namespace/name`: unique among the objects of one resource in one cluster at one time. */
-export function storeKey(object: KubeObject): string {
-  return `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;
-}
 
 /** Most values of an index have few objects. An array of their keys takes less than half the memory of a set. */
 const MAX_ARRAY = 16;
@@ -79,7 +74,7 @@ export class ObjectStore<T extends KubeObject> {
    * @param initial part of a snapshot and no live event.
    */
   upsert(object: T, initial = false): readonly Change<T>[] {
-    const key = storeKey(object);
+    const key = pathOf(object.metadata);
     const old = this.#objects.get(key);
     if (old !== undefined && isSameVersion(old, object)) return [];
     this.#unindex(this.#indexes, key, old);
@@ -90,7 +85,7 @@ export class ObjectStore<T extends KubeObject> {
 
   /** Changes nothing when the object is not held, or when another object of the same name is held. */
   remove(object: T): readonly Change<T>[] {
-    const key = storeKey(object);
+    const key = pathOf(object.metadata);
     const old = this.#objects.get(key);
     if (
       old === undefined ||
@@ -110,14 +105,14 @@ export class ObjectStore<T extends KubeObject> {
       objects,
       indexes,
       put: (given) => {
-        const key = storeKey(given);
+        const key = pathOf(given.metadata);
         const object = this.#reuse(key, given);
         this.#unindex(indexes, key, objects.get(key));
         objects.set(key, object);
         this.#index(indexes, key, object);
       },
       remove: (object) => {
-        const key = storeKey(object);
+        const key = pathOf(object.metadata);
         this.#unindex(indexes, key, objects.get(key));
         objects.delete(key);
       },

@@ -6,6 +6,12 @@ export interface ReconcileResult {
   readonly recheckAfterMs?: number;
 }
 
+/** The soonest of these waits; `undefined` without one. */
+export function earliest(...waitsMs: readonly (number | undefined)[]): number | undefined {
+  const given = waitsMs.filter((waitMs) => waitMs !== undefined);
+  return given.length === 0 ? undefined : Math.min(...given);
+}
+
 /** What a reconcile receives besides its key. */
 export interface ReconcileContext {
   /** Aborts when the deadline of this reconcile passes or the controller stops. */

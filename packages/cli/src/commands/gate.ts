@@ -1,7 +1,7 @@
 /** `berth gate`: shows the nodes that startup gates hold, and lets a user act on them. */
 
 import { formatAge, formatColumns, formatFault, readInForce } from "@berth/host";
-import { isApiError, type Node, nodes } from "@berth/kube";
+import { isApiError, type Node, nodes, pathOf } from "@berth/kube";
 import {
   bindUnseeing,
   explainGates,
@@ -26,7 +26,7 @@ import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
 import type { CommandDeps } from "../command-deps.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
-import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";
+import { addTolerations, findLacking } from "../daemonset-tolerations.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
@@ -215,7 +215,7 @@ export async function tolerate(options: GateTolerateOptions, deps: CommandDeps):
   const work = { client: session.client, gates, signal };
   const { lacking, looked } = await findLacking(namespaces, work);
   const rows = lacking.map((it) => [
-    daemonSetName(it),
+    pathOf(it.metadata),
     missingTolerations(it, gates).map(tolerationText).join(", "),
   ]);
   if (lacking.length === 0) {

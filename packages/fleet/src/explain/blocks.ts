@@ -1,5 +1,5 @@
 /** Why Instances of a Workload do not run, as their objects say it. Pure. */
-import type { KubeObject } from "@berth/kube";
+import { type KubeObject, pathOf } from "@berth/kube";
 import { findCondition, fromTime, isConditionTrue } from "@berth/runtime";
 import { rankOf } from "../api/ranks.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
@@ -87,7 +87,7 @@ function blockOf(
 }
 
 export function aboutOf(kind: string, { metadata }: KubeObject): string {
-  return `${kind} ${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+  return `${kind} ${pathOf(metadata)}`;
 }
 
 export function isReady({ metadata, status }: Instance): boolean {

@@ -1,4 +1,5 @@
 /** Foresees what follows from a Workload: each Instance that is created, replaced or deleted, in order. Pure. */
+import { pathOf } from "@berth/kube";
 import { toTime } from "@berth/runtime";
 import { instanceName, ordinalOf } from "../api/keys.ts";
 import { requestTypes } from "../api/quota.ts";
@@ -106,7 +107,7 @@ export function forecastWorkload(
   ];
   const steps = deployments.flatMap((it) => it.steps);
   return {
-    workload: `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`,
+    workload: pathOf(metadata),
     isNew: metadata?.resourceVersion === undefined,
     deployments,
     findings: decision.findings.map(({ message }) => message),

@@ -2,7 +2,7 @@
  * Decides about one Instance: quota, network, provider and readiness become one status, and one patch of gates and
  * finalizers. Pure.
  */
-import { findCondition, hasFinalizer, mergeConditions, withoutConditions } from "@berth/runtime";
+import { earliest, findCondition, hasFinalizer, mergeConditions, withoutConditions } from "@berth/runtime";
 import { finalizers, gates } from "../api/keys.ts";
 import type { Instance, InstanceStatus } from "../api/workload.ts";
 import { decidePod } from "../pods/decide.ts";
@@ -10,7 +10,7 @@ import { coalesceMs, saysTheSame } from "./due.ts";
 import { evaluateQuota, type QuotaResult } from "./quota.ts";
 import { isFailure, readiness } from "./ready.ts";
 import { decideRelease } from "./release.ts";
-import { awaitsQuota, combine, gatesOf } from "./tiers.ts";
+import { awaitsQuota, gatesOf } from "./tiers.ts";
 import type { Contribution, InstanceDecision, InstanceView, NetworkSeen, News } from "./view.ts";
 
 export function decideInstance(view: InstanceView): InstanceDecision {
@@ -24,7 +24,7 @@ export function decideInstance(view: InstanceView): InstanceDecision {
   const waitMs = status && coalesceMs(view, status);
   const due = waitMs === undefined ? status : undefined;
   const news = due === undefined ? [] : [...(quota.news ? [quota.news] : []), ...readyNews(instance, due)];
-  const recheckAfterMs = combine(quota.recheckAfterMs, contribution.recheckAfterMs, waitMs || undefined);
+  const recheckAfterMs = earliest(quota.recheckAfterMs, contribution.recheckAfterMs, waitMs || undefined);
   return {
     ...(due === undefined ? openGates(view, quota) : { status: due }),
     ...(quota.claim && { claim: quota.claim }),

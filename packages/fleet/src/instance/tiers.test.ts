@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { anInstance, BORN, condition } from "./testing/views.ts";
-import { combine, lookEveryMs, tierMs } from "./tiers.ts";
+import { lookEveryMs, tierMs } from "./tiers.ts";
 
 const MINUTE = 60;
 
@@ -17,15 +17,6 @@ it.each([
   [-5, 1],
 ])("8.5 R8 an Instance that has waited for %d s is looked at after %d s", (age, seconds) => {
   expect(tierMs(age * 1000)).toBe(seconds * 1000);
-});
-
-it.each([
-  [1000, 5000, 1000],
-  [undefined, 5000, 5000],
-  [1000, undefined, 1000],
-  [undefined, undefined, undefined],
-])("8.5 R8 the soonest of %s and %s ms is %s", (one, other, soonest) => {
-  expect(combine(one, other)).toBe(soonest);
 });
 
 describe("the time between two looks", () => {

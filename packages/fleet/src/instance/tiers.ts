@@ -59,12 +59,6 @@ export function jittered(waitMs: number, uid: string): number {
   return Math.round(waitMs * (1 - share(uid) / 10));
 }
 
-/** The soonest of the waits. `undefined`: no wait. */
-export function combine(...waitsMs: readonly (number | undefined)[]): number | undefined {
-  const waits = waitsMs.filter((waitMs) => waitMs !== undefined);
-  return waits.length === 0 ? undefined : Math.min(...waits);
-}
-
 /** In [0, 1): FNV-1a of the uid. */
 function share(uid: string): number {
   let hash = 0x811c9dc5;

@@ -1,5 +1,5 @@
 /** Asks for the addresses of one NetworkContext. Pure. */
-import { apiVersionOf, type Condition, type KubeObject, type Resource } from "@berth/kube";
+import { apiVersionOf, type Condition, type KubeObject, pathOf, type Resource } from "@berth/kube";
 import { findCondition, isConditionTrue } from "@berth/runtime";
 import {
   type Network,
@@ -10,7 +10,6 @@ import {
   subnetClaims,
 } from "../api/networking.ts";
 import type { LocationReference } from "../api/workload.ts";
-import { pathOf } from "./location.ts";
 
 /** An object to create. The answer that it exists already counts as success. */
 export interface Creation {
@@ -65,7 +64,7 @@ export const addressesBySubnetClaim: AddressAllocator = (context, location, obje
   if (!isReady(claim)) return { waitsFor: notReady("SubnetClaim", claim) };
   const subnetName = claim.status?.subnetRef?.name;
   if (subnetName === undefined)
-    return { waitsFor: `SubnetClaim ${pathOf(claim.metadata ?? {})} has no Subnet yet` };
+    return { waitsFor: `SubnetClaim ${pathOf(claim.metadata)} has no Subnet yet` };
   const subnet = find(objects.subnets, { namespace, name: subnetName });
   if (subnet === undefined) return { waitsFor: `Subnet ${namespace}/${subnetName} does not exist yet` };
   return isReady(subnet) ? undefined : { waitsFor: notReady("Subnet", subnet) };
@@ -89,5 +88,5 @@ export function isReady({ status }: WithConditions): boolean {
 
 export function notReady(kind: string, { metadata, status }: WithConditions): string {
   const message = findCondition(status?.conditions, "Ready")?.message;
-  return `${kind} ${pathOf(metadata ?? {})} is not ready${message ? `: ${message}` : ""}`;
+  return `${kind} ${pathOf(metadata)} is not ready${message ? `: ${message}` : ""}`;
 }

@@ -1,5 +1,5 @@
 /** Decides which networking objects a deployment needs, and whether its Instances have their networks. Pure. */
-import { apiVersionOf, type Condition } from "@berth/kube";
+import { apiVersionOf, type Condition, pathOf } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import { bindingName } from "../api/keys.ts";
 import {
@@ -23,7 +23,7 @@ import {
   isReady,
   notReady,
 } from "./addresses.ts";
-import { type Blocked, type LocationNamespaces, locationOfCity, pathOf } from "./location.ts";
+import { type Blocked, type LocationNamespaces, locationOfCity } from "./location.ts";
 
 /** All lists are complete: an object that is not in them does not exist. */
 export interface NetworkView extends AddressObjects {
@@ -85,7 +85,7 @@ function refusalOf(view: NetworkView): Blocked | undefined {
     const bound = binding?.spec?.network;
     if (bound === undefined || binding === undefined || !isOwnedBy(binding, view.deployment)) continue;
     if (bound.name === network.name && isOwn(bound.namespace, view)) continue;
-    const held = `NetworkBinding ${pathOf(binding.metadata ?? {})} is for ${pathOf({ namespace, ...bound })}`;
+    const held = `NetworkBinding ${pathOf(binding.metadata)} is for ${pathOf({ namespace, ...bound })}`;
     const message = `${asked}, and ${held}. Change the template back, or delete the binding, so that Berth can create it anew.`;
     return { reason: "NetworkChanged", message };
   }
@@ -97,7 +97,7 @@ function isOwn(namespace: string | undefined, { deployment, projectNamespace }: 
 }
 
 function keyOf({ resource, body }: Creation): string {
-  return `${resource.plural} ${pathOf(body.metadata ?? {})}`;
+  return `${resource.plural} ${pathOf(body.metadata)}`;
 }
 
 /** The condition to show on the Instances of a deployment: that of the first of its NetworkBindings that failed. */

@@ -1,4 +1,5 @@
 /** Finds the Location in this cell that serves a deployment. Pure. */
+import { pathOf } from "@berth/kube";
 import { CITY_TOPOLOGY } from "../api/keys.ts";
 import type { Location } from "../api/networking.ts";
 import type { LocationReference, WorkloadDeployment } from "../api/workload.ts";
@@ -87,11 +88,6 @@ export const locationOfCity: LocationResolver = ({ spec, status }, locations, na
     `${matching.length} Locations have city code ${JSON.stringify(city)}, among them ${names}. Keep one of them.`,
   );
 };
-
-/** `namespace/name` */
-export function pathOf({ namespace, name }: { readonly namespace?: string; readonly name?: string }): string {
-  return `${namespace ?? ""}/${name ?? ""}`;
-}
 
 function blocked(reason: NetworkReason, message: string): { readonly blocked: Blocked } {
   return { blocked: { reason, message } };

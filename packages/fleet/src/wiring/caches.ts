@@ -1,6 +1,14 @@
 /** The informers of a fleet. Each mode reads no more than it needs. */
 import { createSharedParts, type Host, type Intent, keepFields } from "@berth/host";
-import { type KubeObject, type Namespace, namespaces, type Pod, pods, type Resource } from "@berth/kube";
+import {
+  type KubeObject,
+  type Namespace,
+  namespaces,
+  type Pod,
+  pathOf,
+  pods,
+  type Resource,
+} from "@berth/kube";
 import type { Informer, InformerOptions } from "@berth/runtime";
 import { deploymentName, labels, projectOf } from "../api/keys.ts";
 import {
@@ -27,7 +35,6 @@ import {
   workloads,
 } from "../api/workload.ts";
 import type { FleetSpec } from "../fleet/document.ts";
-import { pathOf } from "../network/location.ts";
 import { citiesNamed, citiesOf } from "../workload/decide.ts";
 import { OwnWrites } from "./own-writes.ts";
 

@@ -1,9 +1,10 @@
 /** The controller of WorkloadDeployments: creates, rolls and removes Instances, one at a time. */
-import { createObjectReconciler, earliest, type Intent, type ObjectDecision } from "@berth/host";
+import { createObjectReconciler, type Intent, type ObjectDecision } from "@berth/host";
 import {
   type Change,
   type Controller,
   changed,
+  earliest,
   findCondition,
   generationChanged,
   isConditionTrue,

@@ -3,6 +3,7 @@ import { CarryOut, type Intent } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
 import {
   type Controller,
+  earliest,
   findCondition,
   isConditionTrue,
   keyOf,
@@ -16,7 +17,6 @@ import {
 import { annotations } from "../api/keys.ts";
 import { type Instance, instances } from "../api/workload.ts";
 import { decideInstance } from "../instance/decide.ts";
-import { combine } from "../instance/tiers.ts";
 import type {
   InstanceDecision,
   InstanceView,
@@ -124,7 +124,7 @@ export function addInstanceController(options: Omit<ControllerOptions, "recheck"
     const unseenMs = pod !== undefined && caches.pods?.isUnseen(pod) === true ? UNSEEN_MS : undefined;
     return {
       instance,
-      recheckAfterMs: combine(sent.recheckAfterMs, recheckAfterMs, unseenMs, unwatchedMs),
+      recheckAfterMs: earliest(sent.recheckAfterMs, recheckAfterMs, unseenMs, unwatchedMs),
       waitsFor,
       cause: sent.recheckAfterMs === undefined ? "pending" : "conflict",
       stored: stored?.metadata?.deletionTimestamp === undefined ? stored : undefined,

@@ -1,5 +1,5 @@
 /** Which deployments a change of the networks concerns. Their labels concern none. */
-import type { KubeObject } from "@berth/kube";
+import { type KubeObject, pathOf } from "@berth/kube";
 import {
   type ClusterName,
   changed,
@@ -15,7 +15,6 @@ import {
 } from "@berth/runtime";
 import { deploymentOfBinding } from "../api/keys.ts";
 import type { NetworkBinding, SubnetClaim } from "../api/networking.ts";
-import { pathOf } from "../network/location.ts";
 import { citiesOf } from "../workload/decide.ts";
 import { by, type Caches, contextsOf } from "./caches.ts";
 import type { NetworkStep } from "./network-step.ts";
@@ -60,13 +59,11 @@ export function networkSources(
         .filter((one) => network.concerns(it, one))
         .map((one) => keyOf(cluster, one)),
     ),
-    source(networks, ({ metadata = {} }) => keysBy(by.network, pathOf(metadata))),
+    source(networks, ({ metadata }) => keysBy(by.network, pathOf(metadata))),
     source(networkBindings, ofBinding),
-    source(networkContexts, ({ metadata = {} }) => ofContext(pathOf(metadata))),
+    source(networkContexts, ({ metadata }) => ofContext(pathOf(metadata))),
     source(subnetClaims, ofClaim),
-    source(subnets, ({ metadata = {} }) =>
-      subnetClaims.byIndex(by.subnet, pathOf(metadata)).flatMap(ofClaim),
-    ),
+    source(subnets, ({ metadata }) => subnetClaims.byIndex(by.subnet, pathOf(metadata)).flatMap(ofClaim)),
     // The labels of a namespace say which namespace of its project it stands for.
     ...(namespaces
       ? [

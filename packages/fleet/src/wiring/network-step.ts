@@ -1,6 +1,6 @@
 /** What the networks of this cluster say about deployments and Instances. */
 
-import type { KubeObject } from "@berth/kube";
+import { type KubeObject, pathOf } from "@berth/kube";
 import type { Clock, ClusterName, Informer, ObjectKey } from "@berth/runtime";
 import { bindingName, CITY_TOPOLOGY, gates, labels } from "../api/keys.ts";
 import type { Location, NetworkBinding } from "../api/networking.ts";
@@ -10,7 +10,7 @@ import { type FleetSpec, listedCities } from "../fleet/document.ts";
 import { hasGate } from "../instance/tiers.ts";
 import type { NetworkSeen } from "../instance/view.ts";
 import { decideNetwork, failedBinding, type NetworkDecision, type NetworkView } from "../network/decide.ts";
-import { ignoredNote, type LocationNamespaces, locationNamespaces, pathOf } from "../network/location.ts";
+import { ignoredNote, type LocationNamespaces, locationNamespaces } from "../network/location.ts";
 import { citiesOf } from "../workload/decide.ts";
 import { by, type Caches, type NetworkCaches } from "./caches.ts";
 
@@ -132,7 +132,7 @@ export class NetworkStep {
     const contexts = bindings.flatMap(({ status }) =>
       read(networking.networkContexts, status?.networkContextRef?.namespace, status?.networkContextRef?.name),
     );
-    const subnetClaims = contexts.flatMap(({ metadata = {} }) =>
+    const subnetClaims = contexts.flatMap(({ metadata }) =>
       networking.subnetClaims.byIndex(by.context, pathOf(metadata)),
     );
     return {

@@ -1,5 +1,5 @@
 /** A cache with what this process has written and its informer does not show yet. */
-import { compareResourceVersions, type KubeObject, type Resource } from "@berth/kube";
+import { compareResourceVersions, type KubeObject, pathOf, type Resource } from "@berth/kube";
 import {
   type Change,
   type Clock,
@@ -66,7 +66,7 @@ export class OwnWrites<T extends KubeObject>
   }
 
   get(key: ObjectKey): T | undefined {
-    return this.#newest(`${key.namespace}/${key.name}`, this.#options.informer.get(key));
+    return this.#newest(pathOf(key), this.#options.informer.get(key));
   }
 
   *list(): IterableIterator<T> {
@@ -90,7 +90,7 @@ export class OwnWrites<T extends KubeObject>
   note(stored: KubeObject | undefined): void {
     const { uid } = stored?.metadata ?? {};
     if (stored === undefined || uid === undefined) return;
-    const id = idOf(stored);
+    const id = pathOf(stored.metadata);
     const known = this.#live(id);
     const ofSame = known?.uid === uid ? known : undefined;
     const shown = this.#options.informer.get(keyOf(this.#options.informer.cluster, stored));
@@ -105,7 +105,11 @@ export class OwnWrites<T extends KubeObject>
     const present = this.get(keyOf(this.#options.informer.cluster, object));
     const { uid } = present?.metadata ?? {};
     if (present === undefined || uid !== object.metadata?.uid) return;
-    this.#put(idOf(present), { uid, object: present, deletedAt: toTime(this.#options.clock.now()) });
+    this.#put(pathOf(present.metadata), {
+      uid,
+      object: present,
+      deletedAt: toTime(this.#options.clock.now()),
+    });
   }
 
   #put(id: string, note: Omit<Note<T>, "atMs">): void {
@@ -125,7 +129,7 @@ export class OwnWrites<T extends KubeObject>
   }
 
   #shown({ type, object }: Change<T>): void {
-    const id = idOf(object);
+    const id = pathOf(object.metadata);
     const note = this.#live(id);
     const { uid, deletionTimestamp } = object.metadata ?? {};
     const isSame = note?.uid === uid;
@@ -149,7 +153,8 @@ export class OwnWrites<T extends KubeObject>
   }
 
   *#over(shown: Iterable<T>, isWanted: (object: T) => boolean): Generator<T> {
-    for (const object of shown) if (this.#notes.get(idOf(object))?.object === undefined) yield object;
+    for (const object of shown)
+      if (this.#notes.get(pathOf(object.metadata))?.object === undefined) yield object;
     for (const [id, { object }] of this.#notes) {
       if (object === undefined) continue;
       const { informer } = this.#options;
@@ -157,10 +162,6 @@ export class OwnWrites<T extends KubeObject>
       if (newest !== undefined && isWanted(newest)) yield newest;
     }
   }
-}
-
-function idOf({ metadata }: KubeObject): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
 /** Versions that cannot be compared are as good as equal: then the informer is right. */

@@ -1,6 +1,6 @@
 /** The controller of Workloads: one deployment for each city of each placement, and the sum of their statuses. */
 import { createObjectReconciler, type Intent, type ObjectDecision } from "@berth/host";
-import type { KubeObject } from "@berth/kube";
+import { type KubeObject, pathOf } from "@berth/kube";
 import {
   type Change,
   type Controller,
@@ -15,7 +15,6 @@ import {
 } from "@berth/runtime";
 import type { Location } from "../api/networking.ts";
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
-import { pathOf } from "../network/location.ts";
 import { citiesNamed, citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, noteWrite } from "./caches.ts";
 import type { ControllerOptions } from "./controller-options.ts";
@@ -71,7 +70,7 @@ export function addWorkloadController(options: ControllerOptions): Controller {
   const keys = (found: Iterable<Workload>): readonly ObjectKey[] =>
     [...found].map((it) => keyOf(cluster, it));
   /** Also of a Workload that waits for the name of another one's deployment. */
-  const ofName = ({ type, object: { metadata = {} } }: Change<WorkloadDeployment>): readonly ObjectKey[] =>
+  const ofName = ({ type, object: { metadata } }: Change<WorkloadDeployment>): readonly ObjectKey[] =>
     type === "updated" ? [] : keys(all.byIndex(by.deployment, pathOf(metadata)));
   const ofCities = (location: Location): readonly ObjectKey[] =>
     [...citiesOf([location])].flatMap((city) =>
@@ -90,7 +89,7 @@ export function addWorkloadController(options: ControllerOptions): Controller {
           watchFor<KubeObject>({
             informer: networking.networks,
             predicate: ({ type }) => type !== "updated",
-            map: ({ object: { metadata = {} } }) => keys(all.byIndex(by.network, pathOf(metadata))),
+            map: ({ object: { metadata } }) => keys(all.byIndex(by.network, pathOf(metadata))),
           }),
         ]
       : []),

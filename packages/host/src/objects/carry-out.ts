@@ -13,6 +13,7 @@ import {
   addFinalizer,
   type Clock,
   type EventInput,
+  earliest,
   type ReconcileContext,
   referenceTo,
   removeFinalizer,
@@ -338,11 +339,6 @@ function budgetIn({ failure }: ApiError): FailureCause | undefined {
 function both(a: CarriedOut, b: CarriedOut): CarriedOut {
   const recheckAfterMs = earliest(a.recheckAfterMs, b.recheckAfterMs);
   return { recheckAfterMs, problem: a.problem ?? b.problem };
-}
-
-/** The earlier of two delays; `undefined` means no delay. */
-export function earliest(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
 function objectOf({ via, resource, name: { namespace = "", name } }: Sending): string {

@@ -6,6 +6,7 @@ import {
   type Controller,
   type ControllerOptions,
   createController,
+  earliest,
   type Informer,
   type Lister,
   type ObjectKey,
@@ -14,7 +15,7 @@ import {
   toSelf,
   watchFor,
 } from "@berth/runtime";
-import { CarryOut, type CarryOutOptions, earliest, type Finding } from "./carry-out.ts";
+import { CarryOut, type CarryOutOptions, type Finding } from "./carry-out.ts";
 import type { Intent } from "./intent.ts";
 
 /** What an object needs. An empty decision means that the object is settled. */

@@ -1,6 +1,5 @@
 /** Decides which pods `berth clean --restart-pods` restarts, so that they lose our tolerations. Pure. */
-import type { Pod, Toleration } from "@berth/kube";
-import { pathOf } from "../node/once.ts";
+import { type Pod, pathOf, type Toleration } from "@berth/kube";
 import { isMirrorPod } from "../node/pod-kind.ts";
 
 export interface PodRestarts {
@@ -48,5 +47,5 @@ function whyLeft({ metadata, status }: Pod): string | undefined {
 }
 
 function byName(a: Pod, b: Pod): number {
-  return pathOf(a) < pathOf(b) ? -1 : 1;
+  return pathOf(a.metadata) < pathOf(b.metadata) ? -1 : 1;
 }

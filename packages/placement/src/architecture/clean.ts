@@ -1,11 +1,10 @@
 /** What `clean` does with pods: it lifts our scheduling gate and, if the user asks for it, restarts other pods. */
 import { counted, firstOf, keepFields, listObjects, type OneShotRun } from "@berth/host";
-import { isApiError, type KubeObject, type Pod, pods } from "@berth/kube";
+import { isApiError, type KubeObject, type Pod, pathOf, pods } from "@berth/kube";
 import { sleep } from "@berth/runtime";
 import type { CleanAt, CleanOnce } from "../node/clean-once.ts";
 import { withoutTolerations } from "../node/given-tolerations.ts";
 import { taintId } from "../node/mark.ts";
-import { pathOf } from "../node/once.ts";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { type PodRestarts, planPodRestarts } from "./clean-pods.ts";
 import { taintKeys } from "./compile.ts";
@@ -33,11 +32,13 @@ const ORIGINAL_TAINTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"].map((eff
   taintId(ORIGINAL_ARCHITECTURE_KEY, effect),
 );
 
+const names = (pods: readonly Pod[]): readonly string[] => pods.map(({ metadata }) => pathOf(metadata));
+
 export const architectureClean: CleanOnce<ArchitecturePolicies> = {
   async clean(policies, at) {
     const work = await findPodWork(policies, at);
     const { letGo, evict, left } = work;
-    const why = left.map((it) => ({ pod: pathOf(it.pod), why: it.why }));
+    const why = left.map((it) => ({ pod: pathOf(it.pod.metadata), why: it.why }));
     return {
       ...(policies?.policy.places && { declared: policies.policy.places }),
       // By the contract of archaware-controller, Berth owns the original key with any value and effect.
@@ -53,7 +54,7 @@ export const architectureClean: CleanOnce<ArchitecturePolicies> = {
       }),
       work: {
         isEmpty: letGo.length + evict.length === 0,
-        data: { pods: { letGo: letGo.map(pathOf), evict: evict.map(pathOf), left: why } },
+        data: { pods: { letGo: names(letGo), evict: names(evict), left: why } },
         format: (verb) => formatPodWork(work, verb),
         carryOut: () => carryOut(work, at.run),
       },
@@ -94,9 +95,10 @@ function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "would"):
     [evict, "evicted, so that new ones come without the tolerations"],
   ] as const) {
     if (found.length > 0)
-      lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
+      lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(names(found))}\n`);
   }
-  for (const { pod, why } of left.slice(0, MOST_NAMED)) lines.push(`pod ${pathOf(pod)} stays: ${why}\n`);
+  for (const { pod, why } of left.slice(0, MOST_NAMED))
+    lines.push(`pod ${pathOf(pod.metadata)} stays: ${why}\n`);
   if (left.length > MOST_NAMED) lines.push(`and ${left.length - MOST_NAMED} more pods stay\n`);
   return lines.join("");
 }
@@ -115,7 +117,7 @@ async function carryOut({ letGo, evict }: PodWork, run: OneShotRun): Promise<rea
       try {
         await act();
       } catch (error) {
-        failures.push(`${pathOf(pod)}: ${error instanceof Error ? error.message : String(error)}`);
+        failures.push(`${pathOf(pod.metadata)}: ${error instanceof Error ? error.message : String(error)}`);
       }
     }
   };

@@ -1,5 +1,5 @@
 /** Decides about a stored pod without a node: adds tolerations, narrows the affinity and lifts the gate. Pure. */
-import type { JsonPatchOperation, Pod } from "@berth/kube";
+import { type JsonPatchOperation, type Pod, pathOf } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, Instant } from "../node/capability.ts";
 import { tolerates } from "../node/tolerations.ts";
@@ -71,7 +71,7 @@ const QUIET: ReadonlySet<Reason> = new Set<Reason>([
 
 /** `Pod default/web-1`, as in outcomes. */
 export function podName({ metadata }: Pod): string {
-  return `Pod ${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+  return `Pod ${pathOf(metadata)}`;
 }
 
 /** Does the scheduler still have to place the pod? Berth changes no other pods. */

@@ -1,5 +1,5 @@
 /** Decides which lost pods are evicted now, and why the others wait. Pure: a running Berth and `berth plan` share it. */
-import type { Pod } from "@berth/kube";
+import { type Pod, pathOf } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { FitResult } from "./fit.ts";
 import {
@@ -95,11 +95,6 @@ function byPrecedence(a: LostPod, b: LostPod): number {
     a.sinceMs - b.sinceMs ||
     (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
   );
-}
-
-/** `namespace/name`. */
-export function nameOf({ metadata }: Pod): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
 /**
@@ -258,7 +253,7 @@ class Pass {
     });
     if (other === undefined) return undefined;
     const is = other.metadata?.deletionTimestamp === undefined ? "not Ready" : "being deleted";
-    return `pod ${nameOf(other)} of its owner is ${is}`;
+    return `pod ${pathOf(other.metadata)} of its owner is ${is}`;
   }
 
   #limited(pod: Pod, { spec: { limits } }: DeschedulePolicyInForce): Omit<Standing, "lost"> | undefined {

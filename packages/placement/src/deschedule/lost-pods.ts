@@ -1,6 +1,6 @@
 /** The pods that Berth has found on wrong nodes, by pod and policy. */
-import type { Node, Pod } from "@berth/kube";
-import { type LostPod, nameOf } from "./decide.ts";
+import { type Node, type Pod, pathOf } from "@berth/kube";
+import { type LostPod } from "./decide.ts";
 import { isAbout, type JudgeObservations, judge } from "./judge.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
@@ -25,7 +25,7 @@ export class LostPods {
    */
   look(pod: Pod): boolean {
     const { policies, nodeOf, monotonic } = this.#options;
-    const name = nameOf(pod);
+    const name = pathOf(pod.metadata);
     const before = this.#byPod.get(name) ?? [];
     let isKnown = true;
     const now: LostPod[] = [];
@@ -55,7 +55,7 @@ export class LostPods {
   }
 
   has(pod: Pod): boolean {
-    return this.#byPod.get(nameOf(pod))?.some((one) => isSame(one.pod, pod)) ?? false;
+    return this.#byPod.get(pathOf(pod.metadata))?.some((one) => isSame(one.pod, pod)) ?? false;
   }
 
   get size(): number {

@@ -1,12 +1,12 @@
 /** Descheduling in a one-shot command. */
 import { keepFields, listObjects, type OneShotRun } from "@berth/host";
-import { type Namespace, type Node, namespaces, type Pod, pods } from "@berth/kube";
+import { type Namespace, type Node, namespaces, type Pod, pathOf, pods } from "@berth/kube";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
 import { parseMarkId } from "../node/mark.ts";
 import type { NodeFacts, NodeOnce } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { WiredFacts } from "../node/wired.ts";
-import { type LostPod, nameOf } from "./decide.ts";
+import { type LostPod } from "./decide.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
 import { findFit, type Ground } from "./fit.ts";
@@ -65,7 +65,13 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
             const verdict = judge(pod, nodeOf(pod), policy, observations);
             if (verdict.state !== "lost") return [];
             return [
-              { pod, name: nameOf(pod), policy, sinceMs: Number.NEGATIVE_INFINITY, message: verdict.message },
+              {
+                pod,
+                name: pathOf(pod.metadata),
+                policy,
+                sinceMs: Number.NEGATIVE_INFINITY,
+                message: verdict.message,
+              },
             ];
           }),
         );

@@ -1,7 +1,7 @@
 /** Footprints as a capability of the node writer: label and claims of each node, derived from its pods. */
 
 import type { FieldMask } from "@berth/host";
-import type { Node } from "@berth/kube";
+import { type Node, pathOf } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import {
   type BoundCapability,
@@ -232,7 +232,7 @@ function reportForeign(draft: Draft, footprint: Footprint, { node, owned }: Node
 function refusedFinding(rule: string, refused: readonly PodUse[]): Finding {
   const forged = refused.filter((use) => use.forged);
   const told = forged.length > 0 ? forged : refused;
-  const names = told.map(({ pod }) => podName(pod));
+  const names = told.map(({ pod }) => pathOf(pod.metadata));
   const why = told[names.indexOf(firstOf(names, 1)[0] ?? "")]?.why ?? "";
   const message = `${some(names)}: no group that counts, and no agent for it; ${why}`;
   const severity = forged.length > 0 ? "warning" : "info";
@@ -245,13 +245,9 @@ function some(names: readonly string[]): string {
 }
 
 function ownerlessFinding(rule: string, ownerless: readonly PodUse[]): Finding {
-  const names = some(ownerless.map(({ pod }) => podName(pod)));
+  const names = some(ownerless.map(({ pod }) => pathOf(pod.metadata)));
   const message = `${names}: lost its owner, and counts for that owner until the pod ends`;
   return { reason: reasons.FootprintOwnerless, severity: "info", subject: rule, message };
-}
-
-function podName({ metadata }: PodUse["pod"]): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
 /**

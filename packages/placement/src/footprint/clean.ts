@@ -1,12 +1,12 @@
 /** What `berth clean` removes for footprints: marks on nodes, finalizers on owners, selectors of DaemonSets. */
 
 import { counted, type OneShotRun, type Undo } from "@berth/host";
-import type { Node } from "@berth/kube";
+import { type Node, pathOf } from "@berth/kube";
 import { removeFinalizer } from "@berth/runtime";
 import { type CleanOnce } from "../node/clean-once.ts";
 import { labelId } from "../node/mark.ts";
 import { holdsMark, noMarks } from "../node/mark-set.ts";
-import { listDaemonSets, pathOf } from "../node/once.ts";
+import { listDaemonSets } from "../node/once.ts";
 import { type NodePlan } from "../node/plan.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { staysAway, withoutSelector } from "./agent/selector.ts";
@@ -127,7 +127,7 @@ async function findBereftAgents(
   if (agents.length === 0) return [];
   const sets = await listDaemonSets(run, "which of them ask for labels of footprints is unknown");
   return agents.flatMap(({ footprint, daemonSet, nodes }) => {
-    const found = sets?.find((it) => pathOf(it) === daemonSet);
+    const found = sets?.find((it) => pathOf(it.metadata) === daemonSet);
     // If Berth added the selector, the pods stay: the run removes the selector before the label.
     const isBereft =
       staysAway(found?.spec?.template.spec, footprint) && found && withoutSelector(found) === undefined;

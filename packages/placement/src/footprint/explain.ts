@@ -1,8 +1,7 @@
 /** What each footprint means for one node or one pod, for `explain`. Plain data. */
-import type { Node, Pod } from "@berth/kube";
+import { type Node, type Pod, pathOf } from "@berth/kube";
 import { type RuleOutcome } from "../node/capability.ts";
 import { labelId, standingValue } from "../node/mark.ts";
-import { pathOf } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { agentProblemOn, isAgentChecked } from "./agent/check.ts";
 import { type FootprintPhase } from "./capability.ts";
@@ -84,7 +83,7 @@ function standingOf(
 }
 
 function toPod({ pod, is, group, why }: PodUse): NonNullable<FootprintExplanation["pods"]>[number] {
-  return { pod: pathOf(pod), is, ...(group && { group }), ...(why !== undefined && { why }) };
+  return { pod: pathOf(pod.metadata), is, ...(group && { group }), ...(why !== undefined && { why }) };
 }
 
 /** Claims that pods need, and other claims that are on the node. */

@@ -1,10 +1,10 @@
 /** Node footprints in a one-shot command. The command waits for the data that it can read, and then decides. */
 import type { OneShotRun } from "@berth/host";
 import { unlessForbidden } from "@berth/host";
-import { type KubeClient, type Pod, pods } from "@berth/kube";
+import { type KubeClient, type Pod, pathOf, pods } from "@berth/kube";
 import { clusterName, createSilentLogger, sleep } from "@berth/runtime";
 import { type BoundCapability } from "../node/capability.ts";
-import { type LookAt, listDaemonSets, type NodeOnce, pathOf } from "../node/once.ts";
+import { type LookAt, listDaemonSets, type NodeOnce } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { bindFootprints } from "./capability.ts";
 import { footprintClean } from "./clean.ts";
@@ -102,7 +102,7 @@ async function viewFootprints(
   const inForce = footprints?.footprints ?? [];
   const isWanted = inForce.some(({ agent }) => agent !== undefined);
   const sets = isWanted ? await listDaemonSets(run, UNKNOWN) : undefined;
-  const byName = sets && new Map(sets.map((it) => [pathOf(it), it]));
+  const byName = sets && new Map(sets.map((it) => [pathOf(it.metadata), it]));
   const daemonSet: FootprintObservations["daemonSet"] = (namespace, name) =>
     byName && (byName.get(`${namespace}/${name}`) ?? null);
   const watches = createFootprintObservations({

@@ -98,8 +98,3 @@ export function slimNode({ status, ...node }: Node): Node {
   const { nodeInfo } = status ?? {};
   return { ...withoutManagers(node), status: { ...(nodeInfo && { nodeInfo }) } };
 }
-
-/** `namespace/name`. */
-export function pathOf({ metadata }: KubeObject): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
-}

@@ -1,6 +1,7 @@
 import { type ApiError, isApiError, isRefusalOfObject, type Node } from "@berth/kube";
 import {
   type Clock,
+  earliest,
   type Lister,
   type MetricsRegistry,
   type ObjectKey,
@@ -166,13 +167,13 @@ export class NodeWriter {
     );
     const undeclared = plan.stays.filter(({ reason }) => reason === reasons.PlaceNotDeclared);
     const isDoubted = this.#places.doubt(undeclared.map(({ id }) => id));
-    const recheckAfterMs = earliest([
+    const recheckAfterMs = earliest(
       ...contributions.map(({ decision }) => decision.recheckAfterMs),
       fights.recheckAfterMs,
       refusals.recheckAfterMs,
       removals.recheckAfterMs,
       isDoubted ? UNREAD_RECHECK_MS : undefined,
-    ]);
+    );
     return { contributions, plan, changes, policies, fights, refusals, recheckAfterMs };
   }
 
@@ -233,7 +234,7 @@ export class NodeWriter {
     // The changes just refused are tried again after their delay, and are reported like other findings.
     const refusals = assessRefusals(memory, current.plan.changes, this.#options.clock.monotonic());
     this.#report.findings(current.plan.node, memory, findingsOf({ ...current, refusals }, memory));
-    return recheck({ recheckAfterMs: earliest([pass.recheckAfterMs, refusals.recheckAfterMs]) });
+    return recheck({ recheckAfterMs: earliest(pass.recheckAfterMs, refusals.recheckAfterMs) });
   }
 
   #accept(
@@ -341,11 +342,6 @@ function findingsOf(pass: Pass, memory: NodeMemory): readonly Finding[] {
 
 function recheck({ recheckAfterMs }: Pick<Pass, "recheckAfterMs">): ReconcileResult | undefined {
   return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
-}
-
-function earliest(times: readonly (number | undefined)[]): number | undefined {
-  const given = times.filter((time) => time !== undefined);
-  return given.length === 0 ? undefined : Math.min(...given);
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
+import { earliest } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
 import {
   type BoundCapability,
@@ -133,14 +134,14 @@ function decide(
     if (id.startsWith("taint/") && standingValue(node, id) !== undefined)
       outcomes.push({ rule, phase: "Held" });
   }
-  const recheck = looks.map(({ verdict }) => verdict.recheckAfterMs).filter((it) => it !== undefined);
+  const recheckAfterMs = earliest(...looks.map(({ verdict }) => verdict.recheckAfterMs));
   return {
     marks,
     keep,
     removals,
     findings,
     outcomes,
-    ...(recheck.length > 0 && { recheckAfterMs: Math.min(...recheck) }),
+    ...(recheckAfterMs !== undefined && { recheckAfterMs }),
   };
 }
 

@@ -1,6 +1,6 @@
 /** Startup gates in a one-shot command, which reads once and does not watch. */
 import { eachObject, listObjects, type OneShotRun } from "@berth/host";
-import { type KubeObject, type Node, type Pod, pods } from "@berth/kube";
+import { type KubeObject, type Node, type Pod, pathOf, pods } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import { isRuleKnown } from "../node/capability.ts";
@@ -10,7 +10,6 @@ import {
   listDaemonSets,
   type NodeFacts,
   type NodeOnce,
-  pathOf,
   type SeenCapability,
   withoutManagers,
 } from "../node/once.ts";
@@ -47,7 +46,7 @@ export async function viewGates(
   const inForce = gates?.gates ?? [];
   const wanted = inForce.some(needsDaemonSets) || (allDaemonSets && inForce.length > 0);
   const sets = wanted ? await listDaemonSets(run, UNKNOWN) : undefined;
-  const byName = sets && new Map(sets.map((it) => [pathOf(it), it]));
+  const byName = sets && new Map(sets.map((it) => [pathOf(it.metadata), it]));
   const daemonSet: GateObservations["daemonSet"] = (namespace, name) =>
     byName && (byName.get(`${namespace}/${name}`) ?? null);
   const found = new Map<string, PodsByNode>();
@@ -74,7 +73,7 @@ export async function viewGates(
         const name = metadata?.name ?? "";
         asked.add(name);
         const busy = podsOn.get(name)?.find((pod) => !ignored.includes(pod.metadata?.namespace ?? ""));
-        if (busy !== undefined) return { idle: false, pod: pathOf(busy) };
+        if (busy !== undefined) return { idle: false, pod: pathOf(busy.metadata) };
         return podsOn.has(name) ? { idle: true } : "unknown";
       },
       mayHoldAgain: () => true,

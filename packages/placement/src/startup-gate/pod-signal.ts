@@ -1,5 +1,5 @@
 /** Selects the pods that a gate needs, and combines the verdicts on those of one node. */
-import type { DaemonSet, Node, Pod, Taint } from "@berth/kube";
+import { type DaemonSet, type Node, pathOf, type Taint } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { expectation, taintText } from "../node/daemonset-placement.ts";
 import { selectorText } from "../node/selector.ts";
@@ -142,7 +142,7 @@ function judgeAll(need: PodNeed, node: Node, { observations, boot }: SignalConte
       judged.push({ verdict: { is: "unknown", why } });
     }
     for (const pod of pods ?? []) {
-      judged.push({ pod: nameOf(pod), verdict: judgePod(pod, need, { node, boot }) });
+      judged.push({ pod: pathOf(pod.metadata), verdict: judgePod(pod, need, { node, boot }) });
     }
   }
   return judged.sort((a, b) => compare(a.pod ?? "", b.pod ?? ""));
@@ -169,10 +169,6 @@ function tell(judged: readonly Judged[], what: string): string {
 
 function more(count: number): string {
   return count > 0 ? `, and ${count} more` : "";
-}
-
-function nameOf({ metadata }: Pod): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
 export function compare(a: string, b: string): number {

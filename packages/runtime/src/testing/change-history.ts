@@ -1,6 +1,5 @@
-import { compareResourceVersions, type KubeObject } from "@berth/kube";
+import { compareResourceVersions, type KubeObject, pathOf } from "@berth/kube";
 import type { Change } from "../lister.ts";
-import { storeKey } from "../object-store.ts";
 
 /**
  * A subscriber for tests: keeps what it was told, and notes every change that does not continue it. Of an object it
@@ -21,7 +20,7 @@ export class ChangeHistory<T extends KubeObject> {
     const violation = this.#violationOf(change);
     if (violation !== undefined)
       this.violations.push(`${this.log.at(-1)}, change ${this.log.length}: ${violation}`);
-    const key = storeKey(change.object);
+    const key = pathOf(change.object.metadata);
     if (change.type === "deleted") {
       this.objects.delete(key);
       this.#ended.add(change.object.metadata?.uid ?? "");
@@ -29,7 +28,7 @@ export class ChangeHistory<T extends KubeObject> {
   }
 
   #violationOf(change: Change<T>): string | undefined {
-    const known = this.objects.get(storeKey(change.object));
+    const known = this.objects.get(pathOf(change.object.metadata));
     const { uid = "", resourceVersion } = change.object.metadata ?? {};
     if (this.#ended.has(uid)) return "its end was told before";
     if (change.type === "added")

@@ -1,6 +1,6 @@
 /** Keeps image facts in ConfigMaps of Berth's namespace, so that a restart does not ask registries again. */
 import { baseName } from "@berth/host";
-import { type ConfigMap, configMaps, type KubeClient } from "@berth/kube";
+import { type ConfigMap, configMaps, type KubeClient, pathOf } from "@berth/kube";
 import type { ImageFactStore } from "@berth/registry";
 import {
   type Clock,
@@ -105,7 +105,7 @@ export class FactConfigMaps {
     const { facts, garbage } = readShard(data?.[IMAGE_FACTS_FIELD] ?? "");
     const { memory, log } = this.#options;
     const { refused } = memory.restore(facts);
-    const configMap = `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+    const configMap = pathOf(metadata);
     const lines = garbage + refused;
     if (lines > 0) log.warn("lines that are not facts of images are ignored", { configMap, lines });
     log.debug("facts of images read", { configMap, facts: facts.length });

@@ -2,10 +2,10 @@
  * A small cluster for the model of descheduling: a controller, a scheduler, kubelets and an API server with budgets, and
  * an oracle that knows only the pods. The steps and the oracle are only understood together.
  */
-import type { Node, Pod } from "@berth/kube";
+import { type Node, type Pod, pathOf } from "@berth/kube";
 import { aNode, aPod, BUILT_AT } from "@berth/testcluster";
 import { controllerOf } from "../../node/owner-reference.ts";
-import { decideEvictions, type EvictionView, nameOf, type Standing } from "../decide.ts";
+import { decideEvictions, type EvictionView, type Standing } from "../decide.ts";
 import { EvictionLedger, isReady, ownerOf } from "../ledger.ts";
 import { LostPods } from "../lost-pods.ts";
 import type { DeschedulePolicyInForce } from "../policy.ts";
@@ -88,7 +88,7 @@ export class Life {
     const pod = this.pods.get(uid);
     if (pod?.metadata?.deletionTimestamp === undefined) return;
     this.pods.delete(uid);
-    this.#lost.forget(nameOf(pod));
+    this.#lost.forget(pathOf(pod.metadata));
   }
 
   /** Berth starts again and has forgotten all. The oracle as well: it cannot ask for more than the pods show. */

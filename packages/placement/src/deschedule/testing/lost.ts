@@ -1,8 +1,8 @@
 /** Policies, pods and views for tests of descheduling. All pods ask for the label `GPU=true`. */
-import type { Pod } from "@berth/kube";
+import { type Pod, pathOf } from "@berth/kube";
 import { aPod, BUILT_AT, type PodBuilder } from "@berth/testcluster";
 import { compileDeschedule } from "../compile.ts";
-import { decideEvictions, type EvictionView, type LostPod, nameOf } from "../decide.ts";
+import { decideEvictions, type EvictionView, type LostPod } from "../decide.ts";
 import { deschedulePolicySpec } from "../document.ts";
 import type { JudgeObservations } from "../judge.ts";
 import { type Eviction, emptyLedger, ownerOf } from "../ledger.ts";
@@ -51,7 +51,7 @@ export const observations: JudgeObservations = {
 
 /** Lost since 0 ms. */
 export function lostPod(pod: Pod, more: Partial<LostPod> = {}): LostPod {
-  return { pod, name: nameOf(pod), policy: aPolicy(), sinceMs: 0, message: "it is lost", ...more };
+  return { pod, name: pathOf(pod.metadata), policy: aPolicy(), sinceMs: 0, message: "it is lost", ...more };
 }
 
 /** An hour after the pods were lost, with room on node `n9`. @param more.pods pods besides the lost ones. */

@@ -1,5 +1,5 @@
 /** Decides what to do with an owner under a hold, as plain data. The README has the table. */
-import type { Pod } from "@berth/kube";
+import { type Pod, pathOf } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Instant } from "../../node/capability.ts";
 import { firstOf } from "../../node/first-names.ts";
@@ -130,7 +130,7 @@ function isOrphaning({ owner }: HoldView): boolean {
 /** An owner can have tens of thousands of pods, so the state names only the first ones. */
 function stateOf(view: HoldView, since: string): HeldState {
   const { pods = [] } = view;
-  const byName = new Map(pods.map((pod) => [podName(pod), pod]));
+  const byName = new Map(pods.map((pod) => [pathOf(pod.metadata), pod]));
   const names = firstOf(byName.keys(), MAX_HOLDS);
   const first = names.flatMap((name) => byName.get(name) ?? []);
   return {
@@ -147,7 +147,7 @@ function messageOf(view: HoldView, first: readonly Pod[]): string {
   if (pods.length > 0) {
     const named = first.map((pod) => {
       const [node] = nodeOf(pod);
-      return `${podName(pod)}${node === undefined ? "" : ` on ${node}`}${whyStuck(view, pod) ?? ""}`;
+      return `${pathOf(pod.metadata)}${node === undefined ? "" : ` on ${node}`}${whyStuck(view, pod) ?? ""}`;
     });
     const more = pods.length > named.length ? `; and ${pods.length - named.length} more` : "";
     return `${pods.length === 1 ? "a pod" : `${pods.length} pods`}: ${named.join("; ")}${more}`;
@@ -171,8 +171,4 @@ function lossOf(view: HoldView, pod: Pod): NodeLoss | undefined {
   if (pod.metadata?.deletionTimestamp === undefined) return undefined;
   const [node] = nodeOf(pod);
   return node === undefined ? undefined : view.lossOf?.(node);
-}
-
-function podName({ metadata }: Pod): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }

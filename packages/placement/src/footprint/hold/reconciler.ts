@@ -1,7 +1,7 @@
 /** Carries out the decisions about owners under a hold: deletes what they own, and patches their finalizers. */
-import { CarryOut, earliest, type Intent, REST_MS } from "@berth/host";
+import { CarryOut, type Intent, REST_MS } from "@berth/host";
 import { isApiError, type KubeClient, type KubeObject } from "@berth/kube";
-import type { Clock, Reconcile } from "@berth/runtime";
+import { type Clock, earliest, type Reconcile } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../../node/report.ts";
 import type { HeldOwner } from "../footprint-observations.ts";
@@ -76,7 +76,7 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
           return { problem: error.message, recheckAfterMs: error.retryAfterMs ?? REST_MS };
         });
       if (problem !== undefined) report(options, visit, decision, problem);
-      recheckAfterMs = earliest(recheckAfterMs, earliest(sent.recheckAfterMs, decision.recheckAfterMs));
+      recheckAfterMs = earliest(recheckAfterMs, sent.recheckAfterMs, decision.recheckAfterMs);
     }
     return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
   };
