@@ -1,9 +1,9 @@
 /** `ArchitecturePolicy` as the API server serves it: resource, status and how kubectl shows it. */
 
 import { conditions, observedGeneration, type ServedKind } from "@berth/host";
-import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
+import type { Resource } from "@berth/kube";
 import * as z from "zod";
-import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
+import { age, column, condition, count, type Served, servedResource, wide } from "../api/served.ts";
 import {
   type ArchitecturePolicySpec,
   type ArchitecturePolicyStatus,
@@ -11,28 +11,17 @@ import {
   BOOTSTRAP_ANNOTATION,
 } from "./document.ts";
 
-/** An ArchitecturePolicy on the wire. */
-export interface ArchitecturePolicy extends KubeObject {
-  readonly metadata?: ObjectMeta;
-  /** As stored: parse it with `architecturePolicySpec` before use. */
-  readonly spec?: unknown;
-  readonly status?: ArchitecturePolicyStatus & { readonly conditions?: readonly Condition[] };
-}
+export type ArchitecturePolicy = Served<ArchitecturePolicyStatus>;
 
-export const architecturePolicies: Resource<ArchitecturePolicy> = defineResource({
-  group: API_GROUP,
-  version: API_GROUP_VERSION,
-  plural: "architecturepolicies",
-  kind: "ArchitecturePolicy",
-  namespaced: false,
-});
+export const architecturePolicies: Resource<ArchitecturePolicy> = servedResource(
+  "architecturepolicies",
+  "ArchitecturePolicy",
+);
 
 /** How many workloads `status.firstUncovered` names at most. */
 export const MAX_FIRST_UNCOVERED = 5;
 /** `DaemonSet`, a namespace and a name: at most 9 + 63 + 253 characters, plus separators. */
 const MAX_WORKLOAD = 330;
-
-const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);
 
 const status: z.ZodType = z
   .strictObject({
@@ -55,10 +44,6 @@ const status: z.ZodType = z
     conditions,
   })
   .describe("What Berth observed last. Only Berth writes it.");
-
-function column(name: string, type: string, jsonPath: string, description: string) {
-  return { name, type, jsonPath, description };
-}
 
 export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
   kind: "ArchitecturePolicy",
@@ -83,23 +68,15 @@ export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
       "Pods and DaemonSets that nodes are not tainted for yet.",
     ),
     column("Waiting", "integer", ".status.waitingPods", "Pods that wait because their images are not known."),
-    column(
-      "Ready",
-      "string",
-      '.status.conditions[?(@.type=="Ready")].status',
-      "Whether the policy is in force.",
-    ),
+    column("Ready", "string", condition("Ready"), "Whether the policy is in force."),
     column(
       "Admission",
       "string",
-      '.status.conditions[?(@.type=="Admission")].reason',
+      condition("Admission", "reason"),
       "Whether the API server asks Berth about new pods. Otherwise Berth handles only pods that wait for a node.",
     ),
-    {
-      ...column("Impossible", "integer", ".status.impossiblePods", "Pods that can run nowhere."),
-      priority: 1,
-    },
-    { ...column("Key", "string", ".spec.taint.key", "Of the taint."), priority: 1 },
-    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+    wide(column("Impossible", "integer", ".status.impossiblePods", "Pods that can run nowhere.")),
+    wide(column("Key", "string", ".spec.taint.key", "Of the taint.")),
+    age,
   ],
 };

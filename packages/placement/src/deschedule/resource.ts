@@ -1,30 +1,20 @@
 /** `DeschedulePolicy` as the API server serves it: resource, status and how kubectl shows it. */
 
 import { conditions, observedGeneration, type ServedKind } from "@berth/host";
-import { type Condition, defineResource, type KubeObject, type Resource } from "@berth/kube";
+import type { Resource } from "@berth/kube";
 import * as z from "zod";
-import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
+import { age, column, condition, count, type Served, servedResource } from "../api/served.ts";
 import { type DeschedulePolicySpec, type DeschedulePolicyStatus, deschedulePolicySpec } from "./document.ts";
 
-/** A DeschedulePolicy on the wire. */
-export interface DeschedulePolicy extends KubeObject {
-  /** As stored: parse it with `deschedulePolicySpec` before use. */
-  readonly spec?: unknown;
-  readonly status?: DeschedulePolicyStatus & { readonly conditions?: readonly Condition[] };
-}
+export type DeschedulePolicy = Served<DeschedulePolicyStatus>;
 
-export const deschedulePolicies: Resource<DeschedulePolicy> = defineResource({
-  group: API_GROUP,
-  version: API_GROUP_VERSION,
-  plural: "deschedulepolicies",
-  kind: "DeschedulePolicy",
-  namespaced: false,
-});
+export const deschedulePolicies: Resource<DeschedulePolicy> = servedResource(
+  "deschedulepolicies",
+  "DeschedulePolicy",
+);
 
 /** How many pods a status names. */
 export const MAX_FIRST_PODS = 10;
-
-const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);
 
 const status: z.ZodType = z
   .strictObject({
@@ -54,27 +44,17 @@ export const deschedulePolicyKind: ServedKind<DeschedulePolicySpec> = {
   spec: deschedulePolicySpec,
   status,
   columns: [
-    { name: "For", type: "string", jsonPath: ".spec.for", description: "How long a pod must be lost." },
-    { name: "Pods", type: "integer", jsonPath: ".status.podsInScope", description: "Pods in scope." },
-    { name: "Lost", type: "integer", jsonPath: ".status.lostPods", description: "Pods on a wrong node." },
-    {
-      name: "Evicting",
-      type: "integer",
-      jsonPath: ".status.evictionsInProgress",
-      description: "Evicted pods whose replacement is not Ready yet.",
-    },
-    {
-      name: "Ready",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: "Whether the policy is in force.",
-    },
-    {
-      name: "Frozen",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="EvictionsFrozen")].status',
-      description: "Whether too many pods would go at once.",
-    },
-    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+    column("For", "string", ".spec.for", "How long a pod must be lost."),
+    column("Pods", "integer", ".status.podsInScope", "Pods in scope."),
+    column("Lost", "integer", ".status.lostPods", "Pods on a wrong node."),
+    column(
+      "Evicting",
+      "integer",
+      ".status.evictionsInProgress",
+      "Evicted pods whose replacement is not Ready yet.",
+    ),
+    column("Ready", "string", condition("Ready"), "Whether the policy is in force."),
+    column("Frozen", "string", condition("EvictionsFrozen"), "Whether too many pods would go at once."),
+    age,
   ],
 };

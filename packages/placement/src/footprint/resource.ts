@@ -1,25 +1,23 @@
 /** `NodeFootprint` as the API server serves it: resource, status and how kubectl shows it. */
 
 import { conditions, observedGeneration, type ServedKind } from "@berth/host";
-import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
+import type { Resource } from "@berth/kube";
 import * as z from "zod";
-import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
+import {
+  age,
+  type Column,
+  column,
+  condition,
+  count,
+  type Served,
+  servedResource,
+  wide,
+} from "../api/served.ts";
 import { type NodeFootprintSpec, type NodeFootprintStatus, nodeFootprintSpec } from "./document.ts";
 
-export interface NodeFootprint extends KubeObject {
-  readonly metadata?: ObjectMeta;
-  /** As stored: parse it with `nodeFootprintSpec` before use. */
-  readonly spec?: unknown;
-  readonly status?: NodeFootprintStatus & { readonly conditions?: readonly Condition[] };
-}
+export type NodeFootprint = Served<NodeFootprintStatus>;
 
-export const nodeFootprints: Resource<NodeFootprint> = defineResource({
-  group: API_GROUP,
-  version: API_GROUP_VERSION,
-  plural: "nodefootprints",
-  kind: "NodeFootprint",
-  namespaced: false,
-});
+export const nodeFootprints: Resource<NodeFootprint> = servedResource("nodefootprints", "NodeFootprint");
 
 /** How many holds `status.holds` lists at most, and how many nodes and pods each of them names. */
 export const MAX_HOLDS = 5;
@@ -27,8 +25,6 @@ export const MAX_HOLDS = 5;
 const MAX_NAME = 330;
 
 const READY_PODS = "Ready pods of the agent, at most one for each node that needs it.";
-
-const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);
 const names = (what: string): z.ZodType => z.array(z.string().max(MAX_NAME)).max(MAX_HOLDS).describe(what);
 
 const hold: z.ZodType = z.strictObject({
@@ -64,6 +60,11 @@ const status: z.ZodType = z
   })
   .describe("What Berth observed last. Only Berth writes it.");
 
+const counted = (name: string, path: string, description: string): Column =>
+  column(name, "integer", `.status${path}`, description);
+const told = (name: string, type: string, description: string): Column =>
+  column(name, "string", condition(type), description);
+
 export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
   kind: "NodeFootprint",
   whenAway: "keep",
@@ -76,12 +77,7 @@ export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
   spec: nodeFootprintSpec,
   status,
   columns: [
-    {
-      name: "Preset",
-      type: "string",
-      jsonPath: ".spec.preset",
-      description: "Sets the fields that are not given.",
-    },
+    column("Preset", "string", ".spec.preset", "Sets the fields that are not given."),
     counted("Labelled", ".nodes.labelled", "Nodes with the label."),
     counted("Pending", ".nodes.pending", "Nodes that need the agent and have no label yet."),
     counted("Unknown", ".nodes.unknown", "Nodes for which Berth does not know whether they need the agent."),
@@ -99,21 +95,6 @@ export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
     wide(told("Held", "OwnersHeld", "Whether the deletion of an owner waits for its pods.")),
     wide(told("Waits", "PodsWait", "Whether pods wait for the agent.")),
     wide(told("Foreign", "ForeignMarks", "Whether nodes have marks that Berth did not set.")),
-    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+    age,
   ],
 };
-
-type Column = ServedKind["columns"][number];
-
-function counted(name: string, path: string, description: string): Column {
-  return { name, type: "integer", jsonPath: `.status${path}`, description };
-}
-
-function told(name: string, condition: string, description: string): Column {
-  const jsonPath = `.status.conditions[?(@.type=="${condition}")].status`;
-  return { name, type: "string", jsonPath, description };
-}
-
-function wide(column: Column): Column {
-  return { ...column, priority: 1 };
-}

@@ -1,28 +1,15 @@
 /** `StartupGate` as the API server serves it: resource, status and how kubectl shows it. */
 
 import { conditions, observedGeneration, type ServedKind } from "@berth/host";
-import { type Condition, defineResource, type KubeObject, type Resource } from "@berth/kube";
+import type { Resource } from "@berth/kube";
 import * as z from "zod";
-import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
+import { age, column, condition, count, type Served, servedResource, wide } from "../api/served.ts";
 import { MAX_FIRST_NODES } from "../node/first-names.ts";
 import { type StartupGateSpec, type StartupGateStatus, startupGateSpec } from "./document.ts";
 
-/** A StartupGate on the wire. */
-export interface StartupGate extends KubeObject {
-  /** As stored: parse it with `startupGateSpec` before use. */
-  readonly spec?: unknown;
-  readonly status?: StartupGateStatus & { readonly conditions?: readonly Condition[] };
-}
+export type StartupGate = Served<StartupGateStatus>;
 
-export const startupGates: Resource<StartupGate> = defineResource({
-  group: API_GROUP,
-  version: API_GROUP_VERSION,
-  plural: "startupgates",
-  kind: "StartupGate",
-  namespaced: false,
-});
-
-const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);
+export const startupGates: Resource<StartupGate> = servedResource("startupgates", "StartupGate");
 
 const status: z.ZodType = z
   .strictObject({
@@ -53,46 +40,19 @@ export const startupGateKind: ServedKind<StartupGateSpec> = {
   spec: startupGateSpec,
   status,
   columns: [
-    {
-      name: "Taint",
-      type: "string",
-      jsonPath: ".spec.taint.key",
-      description: "The taint that holds a node.",
-    },
-    { name: "Held", type: "integer", jsonPath: ".status.heldNodes", description: "Nodes held now." },
-    {
-      name: "Timed-Out",
-      type: "integer",
-      jsonPath: ".status.timedOutNodes",
-      description: "Held nodes that took longer than a timeout.",
-    },
-    {
-      name: "Ready",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: "Whether the gate is in force.",
-    },
-    {
-      name: "Admission",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="Admission")].reason',
-      description: "What puts the taint on nodes when they are created.",
-    },
-    { name: "Mode", type: "string", jsonPath: ".spec.mode", priority: 1, description: "Once or Continuous." },
-    {
-      name: "Selected",
-      type: "integer",
-      jsonPath: ".status.selectedNodes",
-      priority: 1,
-      description: "Nodes that the gate selects.",
-    },
-    {
-      name: "Dry-Run",
-      type: "boolean",
-      jsonPath: ".spec.dryRun",
-      priority: 1,
-      description: "Whether the gate only reports.",
-    },
-    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+    column("Taint", "string", ".spec.taint.key", "The taint that holds a node."),
+    column("Held", "integer", ".status.heldNodes", "Nodes held now."),
+    column("Timed-Out", "integer", ".status.timedOutNodes", "Held nodes that took longer than a timeout."),
+    column("Ready", "string", condition("Ready"), "Whether the gate is in force."),
+    column(
+      "Admission",
+      "string",
+      condition("Admission", "reason"),
+      "What puts the taint on nodes when they are created.",
+    ),
+    wide(column("Mode", "string", ".spec.mode", "Once or Continuous.")),
+    wide(column("Selected", "integer", ".status.selectedNodes", "Nodes that the gate selects.")),
+    wide(column("Dry-Run", "boolean", ".spec.dryRun", "Whether the gate only reports.")),
+    age,
   ],
 };
