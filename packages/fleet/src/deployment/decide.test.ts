@@ -213,8 +213,11 @@ describe("a template that is too large for the cell", () => {
   const limits = { template: 10, total: 1_000_000 };
   const reason = "TemplateTooLarge";
 
-  it("creates nothing, says why, and is not looked at again", () => {
-    const { create, status, findings, recheckAfterMs } = decide({ limits });
+  it("creates nothing, says why, and is not looked at again, nor are its keys read", () => {
+    const leftOut = (): never => {
+      throw new Error("the keys were read");
+    };
+    const { create, status, findings, recheckAfterMs } = decide({ limits, leftOut });
     expect([create, recheckAfterMs, findings.length]).toEqual([undefined, undefined, 1]);
     const message = expect.stringMatching(/^the template has \d+ bytes of JSON, and may have 10: /) as string;
     expect(status?.conditions?.map((it) => [it.type, it.status, it.reason, it.message])).toEqual([

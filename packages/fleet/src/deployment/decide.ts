@@ -26,8 +26,8 @@ export interface DeploymentView {
   readonly rollHold?: (() => string | undefined) | undefined;
   /** Why the API server refused to create or delete what has this name. It counts while Berth still wants that. */
   readonly refusals?: ReadonlyMap<string, string> | undefined;
-  /** See `templateVerdict`. */
-  readonly leftOut?: Verdict | undefined;
+  /** See `templateVerdict`. Not asked about a template that is too large: it would read each key. */
+  readonly leftOut?: (() => Verdict | undefined) | undefined;
   /** Wall clock, ms. */
   readonly nowMs: number;
 }
@@ -78,13 +78,15 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
   const hash = templateHash(spec.template);
   const current = new Set(instances.filter((instance) => isCurrent(instance, spec.template, hash)));
   const isOfTemplate = (instance: Instance): boolean => current.has(instance);
+  const tooLarge = tooLargeOf(view);
+  const leftOut = tooLarge === undefined ? view.leftOut?.() : undefined;
   /** @param changing names of the Instances that this decision creates or deletes. */
   const statusWhile = (
     changing: readonly string[],
     found: Pick<StatusView, "hold" | "refused" | "taken"> = {},
   ): Pick<DeploymentDecision, "status"> => {
     const [refusal] = changing.flatMap((name) => view.refusals?.get(name) ?? []);
-    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, refusal, ...found });
+    const status = deploymentStatus({ ...view, isCurrent: isOfTemplate, refusal, leftOut, ...found });
     return status === deployment.status || (changing.length > 0 && refusal === undefined) ? {} : { status };
   };
   const isGoing = (instance: Instance): boolean => instance.metadata?.deletionTimestamp !== undefined;
@@ -99,7 +101,6 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     return { ...settled, ...(names.length > 0 && deletion), ...statusWhile(names) };
   }
   const start = ordinalStart(deployment);
-  const tooLarge = tooLargeOf(view);
   const refused = tooLarge ?? waitFor(view.network, NEVER_BOUND);
   let hold: string | undefined;
   const { name = "" } = metadata ?? {};

@@ -15,11 +15,18 @@ const DEFAULTS: ReadonlyMap<string, unknown> = new Map([
 ]);
 
 /** `v1-` and 64 bits in hex, from labels, annotations and spec. Equal for equal content by `canonicalJson`. */
-export function templateHash({ metadata, spec }: InstanceTemplate): string {
-  const { labels, annotations } = metadata ?? {};
-  const text = canonicalJson({ labels, annotations, spec: withoutOurs(spec) });
-  return FORMAT + createHash("sha256").update(text).digest("hex").slice(0, HASH_DIGITS);
+export function templateHash(template: InstanceTemplate): string {
+  const known = hashes.get(template);
+  if (known !== undefined) return known;
+  const { labels, annotations } = template.metadata ?? {};
+  const text = canonicalJson({ labels, annotations, spec: withoutOurs(template.spec) });
+  const hash = FORMAT + createHash("sha256").update(text).digest("hex").slice(0, HASH_DIGITS);
+  hashes.set(template, hash);
+  return hash;
 }
+
+/** A deployment is looked at whenever one of its Instances changes. A template of a megabyte takes 60 ms. */
+const hashes = new WeakMap<InstanceTemplate, string>();
 
 /** Whether Berth computed the hash, and not another program. */
 export function isOwnHash(hash: string): boolean {

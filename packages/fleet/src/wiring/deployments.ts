@@ -87,7 +87,7 @@ export function addDeploymentController(options: ControllerOptions): Controller 
         hasQuota: spec.quota !== undefined,
         rollHold: () => quota.hold(namespace),
         refusals,
-        leftOut: spec.provider === "pods" ? templateVerdict(deployment, spec) : undefined,
+        leftOut: spec.provider === "pods" ? () => templateVerdict(deployment, spec) : undefined,
         nowMs: clock.now(),
       });
       const intents = toIntents(deployment, decision, found.create);
