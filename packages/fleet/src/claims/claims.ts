@@ -18,7 +18,7 @@ import { type ResourceClaim, resourceClaims } from "../api/quota.ts";
 import { instanceClaiming } from "../instance/claim.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import { Keeper } from "./keeper.ts";
-import { ClaimPlane, type ClaimRef, type Outage } from "./plane.ts";
+import { ClaimPlane, type ClaimRef, type Outage, type Requests } from "./plane.ts";
 
 /** How long a watch may have no connection before the service counts as down, ms. */
 const STALE_MS = 5_000;
@@ -42,7 +42,7 @@ const FIELDS = [
 
 export interface ClaimsOptions {
   /** The API server with the claims of a project. */
-  readonly clientOf: (project: string) => KubeClient;
+  readonly clientOf: (project: string) => Requests & Pick<KubeClient, "list" | "watch">;
   /** All projects share one API server. */
   readonly isShared: boolean;
   readonly cluster: ClusterName;

@@ -18,7 +18,8 @@ const TIMEOUT_MS = 5_000;
 /** Stands for the time of a deletion that the server accepted. */
 const EARLIEST = "1970-01-01T00:00:00Z";
 
-type Requests = Pick<KubeClient, "get" | "create" | "delete" | "read">;
+/** What is asked about single claims. */
+export type Requests = Pick<KubeClient, "get" | "create" | "delete" | "read">;
 
 /** The service does not work. */
 export interface Outage {
