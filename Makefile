@@ -7,7 +7,7 @@ ARGS ?=
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Not `npm ci`: it refuses a lockfile without the binaries of other platforms, which not every registry serves for the
 # versions pinned here. The lockfile and its hashes hold all the same; a test keeps it in step with package.json.

@@ -31,6 +31,8 @@ export interface PodOptions {
   readonly secrets?: readonly MountedSecret[];
   /** Where Berth listens, if the configuration says it. */
   readonly ports?: { readonly metrics: number | undefined; readonly webhook: number | undefined };
+  /** Keys of taints with the effect NoExecute that Berth itself takes off nodes. Default none. */
+  readonly evictingTaints?: Iterable<string>;
   /** Merged into the pod template. A service account that it names gets the roles and is not printed. Default none. */
   readonly patch?: PodPatch;
 }
@@ -123,22 +125,43 @@ function podSpec(options: PodOptions, { name, labels }: Own): PodSpec {
   const { image, namespace, installation, replicas, operator, flags = [], ports } = options;
   const mounts = mountsOf(options);
   const field = (path: string, env: string) => ({ name: env, valueFrom: { fieldRef: { fieldPath: path } } });
-  const probe = (path: string) => ({ httpGet: { path, port: "health" }, periodSeconds: 5 });
+  const probe = (path: string) => ({
+    httpGet: { path, port: "health" },
+    periodSeconds: 5,
+    timeoutSeconds: 3,
+  });
+  const spread = (topologyKey: string) => ({
+    maxSkew: 1,
+    topologyKey,
+    labelSelector: { matchLabels: labels },
+  });
   return {
     serviceAccountName: name,
-    // Berth must run where other pods may not run yet: on new, tainted and not ready nodes, also behind its own gates.
-    tolerations: [{ operator: "Exists" }],
+    tolerations: tolerations(options.evictingTaints ?? []),
     nodeSelector: { "kubernetes.io/os": "linux" },
     // Gated nodes and marked pods wait for Berth, so only components of the cluster itself come first.
     priorityClassName: "system-cluster-critical",
-    topologySpreadConstraints: ["kubernetes.io/hostname", "topology.kubernetes.io/zone"].map(
-      (topologyKey) => ({
-        maxSkew: 1,
-        topologyKey,
-        whenUnsatisfiable: "ScheduleAnyway",
-        labelSelector: { matchLabels: labels },
-      }),
-    ),
+    topologySpreadConstraints: [
+      {
+        ...spread("kubernetes.io/hostname"),
+        whenUnsatisfiable: "DoNotSchedule",
+        // A rolling update ends: old and new pods may share a node meanwhile.
+        matchLabelKeys: ["pod-template-hash"],
+      },
+      // Nodes without a zone count as one zone.
+      { ...spread("topology.kubernetes.io/zone"), whenUnsatisfiable: "ScheduleAnyway" },
+    ],
+    // A pod that ends on a lost node counts here, and not above: its successor goes elsewhere if it can.
+    affinity: {
+      podAntiAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [
+          {
+            weight: 100,
+            podAffinityTerm: { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: labels } },
+          },
+        ],
+      },
+    },
     terminationGracePeriodSeconds: 10,
     securityContext: {
       runAsNonRoot: true,
@@ -167,6 +190,8 @@ function podSpec(options: PodOptions, { name, labels }: Own): PodSpec {
           { name: "health", containerPort: 8081 },
           { name: "webhook", containerPort: ports?.webhook ?? 8443 },
         ],
+        // Two minutes: on a busy node, reading all nodes and pods takes long.
+        startupProbe: { ...probe("/healthz"), failureThreshold: 24 },
         livenessProbe: { ...probe("/healthz"), failureThreshold: 6 },
         readinessProbe: probe("/readyz"),
         resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "512Mi" } },
@@ -184,6 +209,23 @@ function podSpec(options: PodOptions, { name, labels }: Own): PodSpec {
     ],
     volumes: mounts.map((mount) => volumeOf(mount, `${name}-${mount.name}`)),
   };
+}
+
+/**
+ * Berth must run where other pods may not run yet: on new, tainted and not ready nodes, also behind its own gates. From
+ * a lost node its pods go after five minutes, as all others do: a toleration without end would keep them there.
+ */
+function tolerations(evictingTaints: Iterable<string>): NonNullable<PodSpec["tolerations"]> {
+  const evicted = { operator: "Exists", effect: "NoExecute" } as const;
+  return [
+    { operator: "Exists", effect: "NoSchedule" },
+    ...Array.from(new Set(evictingTaints), (key) => ({ key, ...evicted })),
+    ...["not-ready", "unreachable"].map((state) => ({
+      key: `node.kubernetes.io/${state}`,
+      ...evicted,
+      tolerationSeconds: 300,
+    })),
+  ];
 }
 
 /** @param configMap the name of the one with its files. */

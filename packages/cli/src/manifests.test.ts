@@ -241,8 +241,8 @@ describe("berth manifests", () => {
     const { stdout } = await berthWith({}, "manifests crds --worker-pool");
     expect(
       crds(foreignKinds(["worker-pools"]))
-        .map(toYaml)
-        .join("---\n"),
+        .map((crd) => `---\n${toYaml(crd)}`)
+        .join(""),
     ).toBe(stdout);
     expect(stdout).toContain("kind: WorkerPool\n");
   });

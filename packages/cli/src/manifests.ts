@@ -17,6 +17,8 @@ import {
   holdsOf,
   type OwnerHold,
   originalFootprint,
+  originalGate,
+  startupGateKind,
   workerPoolsKind,
 } from "@berth/placement";
 import { confinement } from "./confinement.ts";
@@ -116,7 +118,15 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   const { apiServerCidrs = [] } = options;
   const closed = apiServerCidrs.length > 0 ? [webhookNetworkPolicy(own, apiServerCidrs)] : [];
   const spread = options.replicas > 1 ? [disruptionBudget(own)] : [];
-  return [...access, ...files, webhookService(own), ...closed, ...spread, deployment(options, own)];
+  const pod = deployment({ ...options, evictingTaints: evictingTaints(given) }, own);
+  return [...access, ...files, webhookService(own), ...closed, ...spread, pod];
+}
+
+/** The taint of the original, which a gate in the cluster may have, and those of the gates in files. */
+function evictingTaints(given: Documents | undefined): readonly string[] {
+  const gates = given?.documentsOf(startupGateKind) ?? [];
+  const evicting = gates.filter(({ spec: { taint } }) => taint.effect === "NoExecute");
+  return [originalGate.taint.key, ...evicting.map(({ spec: { taint } }) => taint.key)];
 }
 
 /** What confines the Pods of Instances. `undefined`: Berth makes none. */

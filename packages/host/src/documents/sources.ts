@@ -55,7 +55,10 @@ export interface ClusterDocuments<S> extends SourceDocuments<Document<S>> {
   readonly objects: ReadonlyMap<string, DocumentObject>;
 }
 
-/** Parses objects again: the CRD in the server may be of another release of Berth. Total. */
+/**
+ * Parses objects again: the CRD in the server may be of another release of Berth. Total. The oldest document comes
+ * first: of two that cannot both be in force, the one that is in force stays.
+ */
 export function readClusterDocuments<S>(
   { spec: schema }: { readonly spec: z.ZodType<S> },
   found: Iterable<DocumentObject>,
@@ -63,7 +66,7 @@ export function readClusterDocuments<S>(
   const documents: Document<S>[] = [];
   const unreadable: { name: string; message: string }[] = [];
   const objects = new Map<string, DocumentObject>();
-  for (const object of found) {
+  for (const object of [...found].sort(byAge)) {
     const { name = "", annotations = {} } = object.metadata ?? {};
     objects.set(name, object);
     const parsed = schema.safeParse(object.spec);
@@ -74,8 +77,13 @@ export function readClusterDocuments<S>(
       unreadable.push({ name, message: `${where}: ${issue?.message ?? "is not valid"}` });
     }
   }
-  documents.sort((a, b) => (a.name < b.name ? -1 : 1));
   return { source: "cluster", documents, unreadable, objects };
+}
+
+/** By creation, in whole seconds as the API server says it; then by name. */
+function byAge({ metadata: one = {} }: DocumentObject, { metadata: other = {} }: DocumentObject): number {
+  const keyOf = ({ creationTimestamp = "", name = "" }: ObjectMeta) => `${creationTimestamp} ${name}`;
+  return keyOf(one) < keyOf(other) ? -1 : 1;
 }
 
 /** Identifies a version of a document: a new object can have the same name. */

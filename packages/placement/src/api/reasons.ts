@@ -91,7 +91,7 @@ const MEANINGS = {
   // About a startup gate itself.
   GateInForce: "The startup gate is in force.",
   GateInvalid: "The startup gate has a fault and is not in force; nodes that it holds stay held.",
-  GateOverlap: "Two startup gates want one taint or one annotation; the later one is not in force.",
+  GateOverlap: "Two startup gates want one taint or one annotation; the newer one is not in force.",
   AdmissionByPolicy: "The API server itself puts the taint on new nodes, by a MutatingAdmissionPolicy.",
   AdmissionByWebhook:
     "The API server asks Berth about new nodes, to put the taint on them, or about new pods.",
@@ -163,7 +163,7 @@ const MEANINGS = {
   FootprintInForce: "The footprint is in force.",
   FootprintInvalid: "The footprint has a fault and is not in force, or in force as it was before.",
   FootprintOverlap:
-    "Two footprints want one label, or claims that Berth cannot tell apart; Berth uses neither document.",
+    "Two footprints want one label, or claims that Berth cannot tell apart; the newer one is not in force.",
   OwnerGuarded: "The owner has the finalizer of a footprint, so that its deletion waits for its pods.",
   OwnerHeld: "The owner is being deleted, and its deletion waits for objects of the owner that still exist.",
   OwnerReleased: "Nothing of the owner is left, so its deletion goes on.",

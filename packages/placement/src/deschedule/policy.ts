@@ -15,7 +15,7 @@ export interface DeschedulePolicyInForce {
 }
 
 export interface DeschedulePolicies {
-  /** In the order in which they are asked about a pod: files before the cluster, then by name. */
+  /** In the order in which they are asked about a pod: files before the cluster, then the oldest first. */
   readonly policies: readonly DeschedulePolicyInForce[];
   readonly faults: readonly DocumentFault[];
 }

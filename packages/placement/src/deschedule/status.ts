@@ -28,6 +28,8 @@ export interface DescheduleCounts {
   readonly frozen: readonly string[];
   /** Why Berth cannot do its work. */
   readonly problem?: string | undefined;
+  /** No rule of Berth writes a label, and the policy names none. Default false. */
+  readonly isAboutNothing?: boolean;
 }
 
 type FullStatus = NonNullable<DeschedulePolicy["status"]>;
@@ -62,7 +64,9 @@ export function describePolicy(
   };
 }
 
-function waitingText({ waiting }: Pick<DescheduleCounts, "waiting">): string {
+function waitingText({ waiting, isAboutNothing }: DescheduleCounts): string {
+  if (isAboutNothing === true)
+    return "; it is about no pod: no rule of Berth writes a label, and spec.keys names none";
   return waiting.length === 0 ? "" : `; lost pods stay: ${waiting.join(", ")}`;
 }
 

@@ -38,6 +38,8 @@ function wire(host: NodeHost): Wired {
   wireNotifiers(host);
   const { cluster, clock, nodes, installation } = host;
   const policies = (): readonly DeschedulePolicyInForce[] => documents.inForce?.policies ?? [];
+  const keysOf = ({ spec }: DeschedulePolicyInForce): ReadonlySet<string> | undefined =>
+    spec.keys === undefined ? derived.keys() : new Set(spec.keys);
   const derived = followDerivedKeys({ facts: host.facts, onChange: () => judgeAll() });
   const watches = new DescheduleWatches({
     ...host,
@@ -95,6 +97,7 @@ function wire(host: NodeHost): Wired {
       first: firstOf(new Set(names), MAX_FIRST_PODS),
       frozen: ledger.frozen(rule),
       problem,
+      isAboutNothing: keysOf(policy)?.size === 0,
     };
   };
   const asked = new Map<string, string>();
@@ -128,8 +131,8 @@ function wire(host: NodeHost): Wired {
   });
   /** Checked first, because reading 110 pods takes longer. */
   const isScoped = (changed: ReadonlySet<string>): boolean =>
-    policies().some(({ spec }) => {
-      const keys = spec.keys === undefined ? derived.keys() : new Set(spec.keys);
+    policies().some((policy) => {
+      const keys = keysOf(policy);
       return keys === undefined || keys.has(EVERY) || !keys.isDisjointFrom(changed);
     });
   nodes.subscribe({

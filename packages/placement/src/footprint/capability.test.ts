@@ -281,8 +281,8 @@ describe("documents that come and go", () => {
 
   it("with a fault leave their marks as they are", () => {
     const node = after(n1, [makeAteom("A", "a")]);
-    const overlap: Specs = { ...ATELET, other: { ...ATELET["atelet"] } };
-    expect(after(node, [], overlap)).toBe(node);
+    const faulty: Specs = { atelet: { ...ATELET["atelet"], node: { label: { key: "kubernetes.io/os" } } } };
+    expect(after(node, [], faulty)).toBe(node);
   });
 
   it("in another source take the marks over, and those that nobody needs are taken off", () => {

@@ -24,7 +24,7 @@ import type { Footprint, FootprintDocument, Footprints } from "./footprint.ts";
 import { nodeFootprintKind } from "./resource.ts";
 
 export interface CompileFootprintsInput {
-  /** In order of precedence: of two footprints with one name the first is in force. */
+  /** In order of precedence: of two footprints that want the same name or value the first is in force. */
   readonly sources: readonly SourceDocuments<FootprintDocument>[];
   /**
    * Footprints in force until now. A footprint whose document now has a fault stays in force as it was. Otherwise new
@@ -47,29 +47,25 @@ const OWN_ANNOTATIONS: readonly string[] = [MARKS_ANNOTATION, "gate.berth.dev/"]
 export function compileFootprints(input: CompileFootprintsInput): Footprints {
   const before = new Map([...(input.before ?? [])].map((footprint) => [footprint.rule, footprint]));
   const { first, shadowed } = byName(input.sources.flatMap(readSource));
-  const clashes = clashesOf(first.flatMap(({ footprint }) => footprint ?? []));
   const faultOf = ({ name, source }: ReadDocument, found: Found): DocumentFault => ({
     ...found,
     name,
     source,
   });
   const faults = shadowed.map((document) => faultOf(document, sameName(first, document)));
-  const sound: Footprint[] = [];
-  const continued: Footprint[] = [];
+  const footprints: Footprint[] = [];
   for (const document of first) {
+    const { footprint } = document;
     const last = before.get(document.rule);
     const found = [
       ...document.found,
-      ...(clashes.get(document.rule) ?? []),
-      ...relabelFault(document.footprint, last),
+      ...(footprint === undefined ? [] : clashesOf(footprint, footprints)),
+      ...relabelFault(footprint, last),
     ];
     faults.push(...found.map((fault) => faultOf(document, fault)));
-    if (found.length > 0) continued.push(...(last === undefined ? [] : [last]));
-    else if (document.footprint !== undefined) sound.push(document.footprint);
+    const inForce = found.length === 0 ? footprint : last;
+    if (inForce !== undefined && clashesOf(inForce, footprints).length === 0) footprints.push(inForce);
   }
-  // Continued footprints do not clash with each other, but another document may now use their values.
-  const lost = clashesOf([...sound, ...continued]);
-  const footprints = [...sound, ...continued.filter(({ rule }) => !lost.has(rule))];
   footprints.sort((a, b) => (a.name < b.name ? -1 : 1));
   return { footprints, policy: policyOf(footprints, input), faults };
 }
@@ -132,21 +128,14 @@ function sameName(first: readonly ReadDocument[], { name }: ReadDocument): Found
   return { path: [], reason: reasons.FootprintInvalid, message };
 }
 
-/** Finds values that footprints must not share, with their fields. A prefix clashes with its own extensions. */
-function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readonly Found[]> {
-  const clashes = new Map<string, readonly Found[]>();
-  for (const one of footprints) {
-    const found = SHARED.flatMap(({ path, isShared, say }): readonly Found[] => {
-      const [other, ...more] = footprints.filter((it) => it !== one && isShared(one, it));
-      if (other === undefined) return [];
-      // Names only the first: the message about each other would be the same.
-      const others = more.length === 0 ? "" : `, and so of ${more.length} more`;
-      const message = `${other.rule} ${say(one)}${others}: Berth uses none of them`;
-      return [{ path, reason: reasons.FootprintOverlap, message }];
-    });
-    if (found.length > 0) clashes.set(one.rule, found);
-  }
-  return clashes;
+/** Finds values that footprints must not share, with their fields. @param before those in force that came first. */
+function clashesOf(one: Footprint, before: readonly Footprint[]): readonly Found[] {
+  return SHARED.flatMap(({ path, isShared, say }): readonly Found[] => {
+    const other = before.find((it) => isShared(one, it));
+    if (other === undefined) return [];
+    const message = `${other.rule} ${say(one)}, came first, and stays in force`;
+    return [{ path, reason: reasons.FootprintOverlap, message }];
+  });
 }
 
 interface Shared {

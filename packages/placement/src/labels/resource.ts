@@ -42,9 +42,9 @@ export const labelRuleKind: ServedKind<LabelRuleSpec> = {
   columns: [
     column("Label", "string", ".spec.labels[0].key", "The first label that the rule sets."),
     column("Matched", "integer", ".status.matchedNodes", "Nodes that match now."),
+    column("Labelled", "integer", ".status.labelledNodes", "Nodes that carry a label set by the rule."),
     column("Ready", "string", condition("Ready"), "Whether the rule is in force."),
     column("Reason", "string", condition("Ready", "reason"), "Why it is, or is not."),
-    wide(column("Labelled", "integer", ".status.labelledNodes", "Nodes that carry a label set by the rule.")),
     wide(column("Pending", "integer", ".status.pendingRemovals", "Nodes whose label waits to be removed.")),
     wide(column("Dry-Run", "boolean", ".spec.dryRun", "The rule is in dry run and changes nothing.")),
     age,

@@ -95,20 +95,21 @@ function statusOf(object: object): unknown {
 type Named = { readonly name: string };
 
 /**
- * The documents of the cluster with the tried ones in place. If a tried document puts a fault into one in force, a
- * running Berth continues with the version in force.
+ * The documents of the cluster with the tried ones in place: a changed one keeps its age, a new one is the youngest. If a
+ * tried document puts a fault into one in force, a running Berth continues with the version in force.
  */
 export function replaced<S>(
   tried: ClusterDocuments<S>["documents"],
   cluster: ClusterDocuments<S> | undefined,
 ): ClusterDocuments<S> {
   const { documents = [], unreadable = [], objects = new Map() } = cluster ?? {};
-  const names = new Set(tried.map(({ name }) => name));
-  const isLeft = ({ name }: Named): boolean => !names.has(name);
+  const byName = new Map([...documents, ...tried].map((document) => [document.name, document]));
+  const names = new Set([...objects.keys(), ...byName.keys()]);
+  const isTriedToo = (name: string): boolean => tried.some((it) => it.name === name);
   return {
     source: "cluster",
-    documents: [...documents.filter(isLeft), ...tried],
-    unreadable: unreadable.filter(isLeft),
+    documents: [...names].flatMap((name) => byName.get(name) ?? []),
+    unreadable: unreadable.filter(({ name }) => !isTriedToo(name)),
     objects,
   };
 }

@@ -75,9 +75,9 @@ describe("gates in force", () => {
     });
     expect(gates.gates.map(({ rule }) => rule)).toEqual(["config/a", "cluster/d"]);
     expect(faultsOf(gates)).toEqual([
-      "cluster/a  GateOverlap: config/a has the same name and is in force",
-      "cluster/c taint.key GateOverlap: config/a has the same taint and is in force",
-      "cluster/e completedAnnotation GateOverlap: cluster/d writes the same annotation and is in force",
+      "cluster/a  GateOverlap: config/a has the same name, came first, and stays in force",
+      "cluster/c taint.key GateOverlap: config/a has the same taint, came first, and stays in force",
+      "cluster/e completedAnnotation GateOverlap: cluster/d writes the same annotation, came first, and stays in force",
     ]);
   });
 
@@ -143,10 +143,10 @@ describe("the order of gates", () => {
     expect(names(at({ a: after("b", "c"), b: after("c"), c: {}, d: after("nobody") }))).toBe("c d b a");
   });
 
-  it("gates that wait for themselves are not in force, and those behind them are", () => {
+  it("the gate that closes a circle is not in force, and those before and behind it are", () => {
     const gates = at({ a: after("b"), b: after("c"), c: after("b"), d: after("d"), e: after("a", "d") });
-    expect(names(gates)).toBe("a e");
-    expect(gates.faults.map(({ name }) => name)).toEqual(["b", "c", "d"]);
+    expect(names(gates)).toBe("b a e");
+    expect(gates.faults.map(({ name }) => name)).toEqual(["c", "d"]);
     expect(gates.faults[0]).toMatchObject({ source: "config", path: ["after"], reason: "GateInvalid" });
   });
 

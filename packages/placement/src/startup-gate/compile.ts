@@ -64,31 +64,26 @@ export function compileGates(input: CompileInput): Gates {
   const { sources, gone = [] } = input;
   const faults: DocumentFault[] = [];
   const taken = new Map<string, string>();
-  const gates: Gate[] = [];
+  const gates = new Map<string, Gate>();
   for (const { source, documents, unreadable = [] } of sources) {
     for (const { name, message } of unreadable) {
       faults.push({ name, source, path: [], reason: reasons.GateInvalid, message });
     }
     for (const document of documents) {
       const gate = toGate(source, document);
-      const found = [...faultsOf(document), ...overlaps(gate, taken)];
+      const found = [...faultsOf(document), ...overlaps(gate, taken), ...cycles(gate, gates)];
       faults.push(...found.map((fault) => ({ ...fault, name: document.name, source })));
       if (found.length > 0) continue;
       for (const place of placesOf(gate)) taken.set(place, gate.rule);
-      gates.push(gate);
+      gates.set(gate.name, gate);
     }
   }
   const ordered = inOrder(gates);
-  for (const { rule, name } of ordered.cyclic) {
-    const message = "it waits for itself, directly or through other gates";
-    const source = rule.slice(0, -name.length - 1);
-    faults.push({ name, source, path: ["after"], reason: reasons.GateInvalid, message });
-  }
-  const taints = new Set(ordered.gates.map(({ taintId: id }) => id));
+  const taints = new Set(ordered.map(({ taintId: id }) => id));
   const left = gone.filter(({ taintId: id }) => !taints.has(id));
   return {
-    gates: ordered.gates,
-    policy: policyOf(ordered.gates, input),
+    gates: ordered,
+    policy: policyOf(ordered, input),
     faults,
     ...(left.length > 0 && { gone: left }),
   };
@@ -168,26 +163,31 @@ function* overlaps(gate: Gate, taken: ReadonlyMap<string, string>): Generator<Fo
   for (const { id, path, what } of wanted) {
     const rule = taken.get(id);
     if (rule !== undefined)
-      yield { path, reason: reasons.GateOverlap, message: `${rule} ${what} and is in force` };
+      yield {
+        path,
+        reason: reasons.GateOverlap,
+        message: `${rule} ${what}, came first, and stays in force`,
+      };
   }
 }
 
-/** Orders each gate after those that it waits for. A gate does not wait for one that is missing or waits for itself. */
-function inOrder(gates: readonly Gate[]): {
-  readonly gates: readonly Gate[];
-  readonly cyclic: readonly Gate[];
-} {
-  const all = new Map(gates.map((gate) => [gate.name, gate]));
-  const cyclic = gates.filter(({ name }) => reaches(all, name, name));
-  const left = new Map(all);
-  for (const { name } of cyclic) left.delete(name);
+/** Only the gate that closes a circle is refused. @param before gates that came first. */
+function* cycles(gate: Gate, before: ReadonlyMap<string, Gate>): Generator<Found> {
+  if (!reaches(new Map(before).set(gate.name, gate), gate.name, gate.name)) return;
+  const message = "it waits for itself, directly or through other gates, which came first and stay in force";
+  yield { path: ["after"], reason: reasons.GateInvalid, message };
+}
+
+/** Orders each gate after those that it waits for. A gate does not wait for one that is missing. */
+function inOrder(gates: ReadonlyMap<string, Gate>): readonly Gate[] {
+  const left = new Map(gates);
   const ordered: Gate[] = [];
   while (left.size > 0) {
     const free = [...left.values()].filter(({ spec }) => !spec.after.some((name) => left.has(name)));
     ordered.push(...free);
     for (const { name } of free) left.delete(name);
   }
-  return { gates: ordered, cyclic };
+  return ordered;
 }
 
 /** Does one gate wait for the other, directly or through other gates? */
