@@ -58,7 +58,8 @@ describe("https", () => {
   it("says when the other side does not speak it", async () => {
     await using registry = await startFaultRegistry();
     await using world = createWorld({ endpoints: { [registry.host]: { plainHttp: false } } });
-    await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    const { message } = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(message).toContain(`${registry.host} does not speak https; if plain http is meant, set plainHttp`);
     expect(world.requests[0]?.why).toContain("does not speak https");
   });
 

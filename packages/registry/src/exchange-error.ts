@@ -42,8 +42,15 @@ export function reasonOf(cause: unknown): string {
     return "does not answer in HTTP as it should be";
   if (/SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY)|CERT_UNTRUSTED/.test(code))
     return "shows a certificate of an authority that is not trusted: configure it for this registry";
-  if (code.startsWith("ERR_SSL_")) return "does not speak https";
+  if (code.startsWith("ERR_SSL_")) return NO_TLS;
   return REASONS.get(code) ?? `cannot be reached${code === "" ? "" : ` (${code})`}`;
+}
+
+/** Of a server that answers, and not in TLS: most likely in plain http. */
+const NO_TLS = "does not speak https";
+
+export function speaksPlain({ why, elsewhere }: ExchangeError): boolean {
+  return !elsewhere && why.endsWith(NO_TLS);
 }
 
 const REASONS: ReadonlyMap<string, string> = new Map([
@@ -59,7 +66,7 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ["UND_ERR_CONNECT_TIMEOUT", "does not answer in time"],
   ["CERT_HAS_EXPIRED", "shows a certificate that has expired"],
   ["ERR_TLS_CERT_ALTNAME_INVALID", "shows a certificate for another name"],
-  ["EPROTO", "does not speak https"],
+  ["EPROTO", NO_TLS],
   ["ERR_IP_BLOCKED", "is at an address that Berth connects to only if ImageRegistries lists the host"],
 ]);
 

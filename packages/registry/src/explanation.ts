@@ -1,5 +1,5 @@
 /** The message for a user whose image cannot be read: the image, the server, why, and the remedy. */
-import type { ExchangeError } from "./exchange-error.ts";
+import { type ExchangeError, speaksPlain } from "./exchange-error.ts";
 import { RegistryError, type RegistryFailureKind } from "./failure.ts";
 import { referenceText } from "./reference.ts";
 import type { ImageReference } from "./types.ts";
@@ -19,12 +19,17 @@ export function explain(error: ExchangeError, about: Circumstances): RegistryErr
   const image = referenceText(about.reference);
   const mirrors = about.mirrors.length === 0 ? "" : ` (and before it ${about.mirrors.join(", ")} failed)`;
   const advice = adviceFor(kind, about, retryAfterMs);
-  // Always the same words: details would show a tenant what listens in Berth's network.
-  const why =
-    kind === "unreachable" ? `${about.host}, or a server that it names, cannot be reached` : error.why;
+  const why = kind === "unreachable" ? unreachable(error, about.host) : error.why;
   const message = `${image} cannot be read: ${why}${mirrors}${advice === undefined ? "" : `. ${advice}`}`;
   const waiting = retryAfterMs === undefined ? {} : { retryAfterMs };
   return new RegistryError(kind, message, { registry: about.host, elsewhere, ...waiting });
+}
+
+/** Nearly always the same words: details would show a tenant what listens in Berth's network. */
+function unreachable(error: ExchangeError, host: string): string {
+  return speaksPlain(error)
+    ? `${error.why}; if plain http is meant, set plainHttp of this registry (in the document ImageRegistries)`
+    : `${host}, or a server that it names, cannot be reached`;
 }
 
 function adviceFor(

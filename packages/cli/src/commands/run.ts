@@ -88,6 +88,8 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const admission = settings.specOf(admissionServerKind) ?? { ...defaultAdmissionServer, ...asked?.webhook };
   const { clientCertificateAuthority: authority } = admission;
   const clientAuthority = authority && (await readAuthorities("API servers", authority));
+  const metricsBindAddress = asked?.metricsBindAddress ?? options.metricsBindAddress;
+  const { healthProbeBindAddress } = options;
   const berth = await startBerth({
     client,
     questions,
@@ -110,13 +112,14 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
     identity: `${podName || hostname()}_${randomUUID().slice(0, 8)}`,
     ...(namespace.exists && { self: selfOf(deps, namespace) }),
     ...(options.leaderElect && { lease: { namespace: namespace.name, name: lease } }),
-    metricsBindAddress: asked?.metricsBindAddress ?? options.metricsBindAddress,
-    healthProbeBindAddress: options.healthProbeBindAddress,
+    metricsBindAddress,
+    healthProbeBindAddress,
     metrics,
     clock: deps.clock,
     log,
   }).catch(explainAddress);
-  log.info("serving", { metrics: berth.metricsUrl, health: berth.healthUrl });
+  const { metricsUrl, healthUrl } = berth;
+  log.info("serving", { metrics: metricsUrl, health: healthUrl, metricsBindAddress, healthProbeBindAddress });
   const end = await berth.ended;
   if (end.reason === "stopped") return exitCodes.done;
   if (end.reason !== "lost leadership") throw new CommandError(describeRunEnd(end));

@@ -79,7 +79,7 @@ export function createWebhookServer(
       metrics,
     });
     isServing = true;
-    log.info("serving admission", { url: server.url });
+    log.info("serving admission", { url: server.url, bindAddress: spec.bindAddress });
     onChange();
     await whenAborted(signal);
     await server[Symbol.asyncDispose]();

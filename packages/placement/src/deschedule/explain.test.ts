@@ -13,10 +13,13 @@ const explained = (
   node: typeof bare | undefined,
   spec: object = {},
   fit: FitResult = { node: "n9" },
+  kept?: string,
 ) =>
-  explainDescheduling(pod.build(), node, [aPolicy(spec)], { observations, fit: () => fit }).map(
-    ({ state, reason, message }) => `${state} ${reason ?? "-"}: ${message}`,
-  );
+  explainDescheduling(pod.build(), node, [aPolicy(spec)], {
+    observations,
+    fit: () => fit,
+    budgetProblem: () => kept,
+  }).map(({ state, reason, message }) => `${state} ${reason ?? "-"}: ${message}`);
 const zoned = gpuPod("a").selecting({ zone: "a" });
 const LACKS = "it asks for example.com/gpu=true, and its node has no such label";
 
@@ -55,6 +58,11 @@ describe("what would evict a pod", () => {
       "D-F16 that is lost, and has no other node",
       explained(gpuPod("a"), bare, {}, { reason: "NoOtherNode", message: "none" }),
       [`Lost NoOtherNode: ${LACKS}; none`],
+    ],
+    [
+      "that is lost, and a budget keeps it",
+      explained(gpuPod("a"), bare, {}, { node: "n9" }, "the budget web wants 2"),
+      [`Lost DisruptionBudget: ${LACKS}; the budget web wants 2`],
     ],
     ["D-F17 in a dry run", explained(gpuPod("a"), bare, { dryRun: true }), [`Lost DryRun: ${LACKS}`]],
     [

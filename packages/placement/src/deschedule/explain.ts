@@ -1,6 +1,7 @@
 /** What would evict a pod, as plain data. Pure. */
 import type { Node, Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
+import type { BudgetProblem } from "./budgets.ts";
 import type { FitResult } from "./fit.ts";
 import { type JudgeObservations, judge, scopedKeys } from "./judge.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
@@ -15,12 +16,19 @@ export interface PodDescheduling {
   readonly message: string;
 }
 
-/** One entry for each policy that is about the pod. @param fit by labels and taints alone. */
+interface ExplainSight {
+  readonly observations: JudgeObservations;
+  /** By labels and taints alone. */
+  readonly fit: (pod: Pod) => FitResult;
+  readonly budgetProblem: BudgetProblem;
+}
+
+/** One entry for each policy that is about the pod. */
 export function explainDescheduling(
   pod: Pod,
   node: Node | undefined,
   policies: readonly DeschedulePolicyInForce[],
-  { observations, fit }: { readonly observations: JudgeObservations; readonly fit: (pod: Pod) => FitResult },
+  { observations, fit, budgetProblem }: ExplainSight,
 ): readonly PodDescheduling[] {
   return policies.flatMap((policy): readonly PodDescheduling[] => {
     const verdict = judge(pod, node, policy, observations);
@@ -39,6 +47,11 @@ export function explainDescheduling(
       return [
         { ...of, state: "Lost", reason: found.reason, message: `${verdict.message}; ${found.message}` },
       ];
+    const kept = budgetProblem(pod);
+    if (kept !== undefined) {
+      const message = `${verdict.message}; ${kept}`;
+      return [{ ...of, state: "Lost", reason: reasons.DisruptionBudget, message }];
+    }
     const where = found === undefined ? "" : `; node ${found.node} is right for it`;
     const message = `${verdict.message}; Berth evicts it after ${spec.for}${where}`;
     return [{ ...of, state: "Lost", reason: reasons.EvictionDelayed, message }];

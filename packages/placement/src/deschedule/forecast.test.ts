@@ -51,6 +51,16 @@ describe("the forecast of evictions", () => {
     ]);
   });
 
+  it("a pod that a budget keeps stays, counts as none that goes, and leaves the others their turn", () => {
+    const policy = aPolicy({ breaker: { pods: 2, percent: 1 } });
+    const lost = ["a", "x"].map((name) => lostPod(single(name), { ...wrong, policy }));
+    const budgetProblem = ({ metadata }: Pod) => (metadata?.name === "a" ? "web wants 2" : undefined);
+    expect(forecastEvictions({ ...aView(lost), budgetProblem })).toMatchObject([
+      { pod: "default/a", reason: "DisruptionBudget", message: expect.stringContaining("web wants 2") },
+      { pod: "default/x", reason: "PodDescheduled", step: 1 },
+    ]);
+  });
+
   it("D-F5 plays a policy in dry run out as if it were not, and says so", () => {
     const lost = ["a", "b"].map((name) =>
       lostPod(gpuPod(name).build(), { ...wrong, policy: aPolicy({ dryRun: true }) }),

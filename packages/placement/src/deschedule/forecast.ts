@@ -1,8 +1,9 @@
 /** Plays evictions out as a running Berth would make them, one step after the other. Pure. */
 import type { Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
+import type { BudgetProblem } from "./budgets.ts";
 import { decideEvictions, type EvictionView, type LostPod, type Placed, type Standing } from "./decide.ts";
-import { emptyLedger, ownerOf } from "./ledger.ts";
+import { emptyLedger, type LedgerView, ownerOf, type Rest } from "./ledger.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
 /** What happens to one pod on a wrong node. */
@@ -24,7 +25,10 @@ export interface PodForecast {
   readonly to?: string;
 }
 
-export type ForecastView = Pick<EvictionView, "lost" | "inScope" | "podsOf" | "fit" | "now">;
+export interface ForecastView extends Pick<EvictionView, "lost" | "inScope" | "podsOf" | "fit" | "now"> {
+  /** Default: none has one. */
+  readonly budgetProblem?: BudgetProblem;
+}
 
 /**
  * Assumes that each pod stays lost for long enough, and that each replacement becomes Ready where it fits. Policies in dry
@@ -54,11 +58,12 @@ function play(view: ForecastView): readonly PodForecast[] {
   const owners = new Set<string>();
   const placed: Placed[] = [];
   let left: readonly LostPod[] = view.lost;
+  const ledger = { ...emptyLedger, restOf: restsOf(view) };
   for (let step = 1; left.length > 0; step += 1) {
     const { standings } = decideEvictions({
       ...view,
       lost: left,
-      ledger: emptyLedger,
+      ledger,
       podsOf: (owner) => view.podsOf(owner).filter((pod) => !gone.has(pod)),
       placed,
       nowMs: 0,
@@ -81,6 +86,18 @@ function play(view: ForecastView): readonly PodForecast[] {
   return found
     .filter(([{ lost }, step]) => step !== undefined || !gone.has(lost.pod))
     .map(([one, step]) => toForecast(one, step));
+}
+
+/** What a running Berth learns when it tries to evict the pod: for how long does not matter here. */
+function restsOf({ lost, budgetProblem }: ForecastView): LedgerView["restOf"] {
+  const rests = new Map<string, Rest>();
+  for (const { pod } of lost) {
+    const message = budgetProblem?.(pod);
+    const forever = { waitMs: Number.POSITIVE_INFINITY, untilMs: Number.POSITIVE_INFINITY };
+    if (message !== undefined)
+      rests.set(pod.metadata?.uid ?? "", { reason: reasons.DisruptionBudget, message, ...forever });
+  }
+  return (uid) => rests.get(uid);
 }
 
 function toForecast({ lost, reason, message, target }: Standing, step: number | undefined): PodForecast {

@@ -33,7 +33,7 @@ export interface Eviction {
   readonly known: ReadonlySet<string>;
 }
 
-interface Rest {
+export interface Rest {
   readonly untilMs: number;
   readonly waitMs: number;
   readonly reason: Reason;

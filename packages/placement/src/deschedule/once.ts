@@ -1,11 +1,21 @@
 /** Descheduling in a one-shot command. */
 import { keepFields, listObjects, type OneShotRun } from "@berth/host";
-import { type Namespace, type Node, namespaces, type Pod, pathOf, pods } from "@berth/kube";
+import {
+  type Namespace,
+  type Node,
+  namespaces,
+  type Pod,
+  type PodDisruptionBudget,
+  pathOf,
+  podDisruptionBudgets,
+  pods,
+} from "@berth/kube";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
 import { parseMarkId } from "../node/mark.ts";
 import type { NodeFacts, NodeOnce } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { WiredFacts } from "../node/wired.ts";
+import { budgetProblem } from "./budgets.ts";
 import { type LostPod } from "./decide.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
@@ -41,6 +51,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
       run,
     );
     const labels = await readNamespaces(run);
+    const budgets = await readBudgets(run);
     const nodes = new Map<string, Node>();
     return {
       capability,
@@ -80,6 +91,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
           inScope: (policy) => found.filter((pod) => isAbout(pod, policy, observations)).length,
           podsOf: by(ownerOf),
           fit: (pod, how, placed) => findFit(pod, how, ground, placed),
+          budgetProblem: budgetProblem(budgets),
           now,
         });
         return {
@@ -100,6 +112,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     const said = explainDescheduling(slimPod(pod), node, policies, {
       observations: observationsOf(facts, labels, run),
       fit: (one) => findFit(one, "PendingOk", ground),
+      budgetProblem: budgetProblem(await readBudgets(run, pod.metadata?.namespace)),
     });
     return { data: { descheduling: said }, blocks: (style) => formatDescheduling(said, style) };
   },
@@ -113,6 +126,13 @@ async function readNamespaces(
     run,
   );
   return found && new Map(found.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
+}
+
+/** @param namespace `undefined`: of all. */
+async function readBudgets(run: OneShotRun, namespace?: string): Promise<readonly PodDisruptionBudget[]> {
+  const scope = namespace === undefined ? {} : { namespace };
+  const consequence = "pods that budgets keep are shown as if they went";
+  return (await listObjects({ resource: podDisruptionBudgets, consequence, ...scope }, run)) ?? [];
 }
 
 function observationsOf(
