@@ -157,7 +157,10 @@ function podSpec(options: PodOptions, { name, labels }: Own): PodSpec {
         preferredDuringSchedulingIgnoredDuringExecution: [
           {
             weight: 100,
-            podAffinityTerm: { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: labels } },
+            podAffinityTerm: {
+              topologyKey: "kubernetes.io/hostname",
+              labelSelector: { matchLabels: labels },
+            },
           },
         ],
       },

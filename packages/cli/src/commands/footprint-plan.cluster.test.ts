@@ -83,13 +83,22 @@ describe("plan --try", () => {
     const line = ["--try", "f.yaml"];
     const { code, stdout, stderr } = await plan(documentOf("", "tried"), line);
     expect(stderr).toContain("nodefootprint/tried: error: ");
-    expect(stdout).toContain(
-      "cluster/running: 0 of 2 nodes need its agent.\n  Its document has a fault: it stays in force as it was before.\n",
-    );
+    expect(stdout).toContain("cluster/running: 0 of 2 nodes need its agent.\n");
     expect(stdout).not.toContain("cluster/tried");
     expect(code).toBe(exitCodes.faults);
     const sound = await plan(documentOf("", "running"), line);
     expect([sound.code, sound.stderr]).toEqual([exitCodes.done, ""]);
+  });
+
+  it("counts what would cease to be in force, and with --exit-code ends as with changes", async () => {
+    const workloads = [{ podSelector: { matchLabels: { app: "web" } } }];
+    await writeFootprint(cluster, "running", { workloads, node: { label: { key: `${LABEL}-old` } } });
+    await writeFootprint(cluster, "second", { workloads, node: { label: { key: LABEL } } });
+    const line = ["--try", "f.yaml"];
+    const { code, stdout } = await plan(documentOf("", "running"), [...line, "--exit-code"]);
+    expect(stdout).toMatch(/\n1 document would cease to be in force: nodefootprint\/second\n$/);
+    expect(code).toBe(exitCodes.changes);
+    expect((await plan(documentOf("", "running"), line)).code).toBe(exitCodes.done);
   });
 
   it("ends so too with a file that `run` would be given", async () => {

@@ -1,4 +1,4 @@
-import { formatFault, styleFor } from "@berth/host";
+import { counted, formatFault, styleFor } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
   type Contribution,
@@ -61,18 +61,21 @@ export async function plan(options: PlanOptions, deps: CommandDeps): Promise<Exi
   const sections = capabilities.flatMap(({ section }) => section?.(planned) ?? []);
   const notes = sections.flatMap((it) => it.notes ?? []);
   const faults = read.flatMap((it) => it.faults);
+  const stops = read.flatMap((it) => it.stops);
   if (options.output) {
     const data = Object.fromEntries(sections.flatMap((it) => Object.entries(it.data)));
-    printData(stdout, { ...diff, rules, notes, ...data, faults }, options.output);
+    printData(stdout, { ...diff, rules, notes, ...data, stops, faults }, options.output);
   } else {
     const style = styleFor(stdout);
     for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
     stdout.write(formatPlan(diff, style));
     for (const note of notes) stdout.write(`${note}\n`);
     for (const block of sections.flatMap(({ blocks }) => blocks(style))) stdout.write(`\n${block}`);
+    if (stops.length > 0)
+      stdout.write(`${counted(stops.length, "document")} would cease to be in force: ${stops.join(", ")}\n`);
   }
   if (read.some(({ refused }) => refused.length > 0)) return exitCodes.faults;
-  const isChanging = diff.written > 0 || sections.some((it) => it.isChanging);
+  const isChanging = diff.written + stops.length > 0 || sections.some((it) => it.isChanging);
   return options.exitCode && isChanging ? exitCodes.changes : exitCodes.done;
 }
 

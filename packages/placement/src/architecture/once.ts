@@ -3,6 +3,7 @@ import { eachObject, listObjects, type OneShotRun, unlessForbidden } from "@bert
 import { type DaemonSet, isApiError, namespaces, nodes, type Pod, pods } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import type { BoundCapability } from "../node/capability.ts";
+import { ownValue } from "../node/mark.ts";
 import { type ExplainAt, type LookAt, listDaemonSets, type NodeOnce, slimNode } from "../node/once.ts";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
@@ -106,6 +107,7 @@ function standOf(
   const { outcomes = [] } = bind(() => false).contribute(view, run.clock.now()).decision;
   const phases = new Map(outcomes.map(({ rule, phase }) => [rule, phase as ArchitecturePhase]));
   const { architecture = "" } = node.status?.nodeInfo ?? {};
+  const label = ownValue(node.metadata?.labels, "kubernetes.io/arch");
   const statusIs = (rule: string): PolicyStatus | undefined => statusOf(rule) as PolicyStatus | undefined;
   return {
     capability: bind((rule) => statusIs(rule)?.phase === "Tainting" || phases.get(rule) === "Tainted"),
@@ -118,6 +120,7 @@ function standOf(
         { policy, taint, node: phase },
         status?.phase !== undefined && { phase: status.phase },
         message !== undefined && { message },
+        label !== undefined && label !== architecture && { label },
       );
     }),
   };

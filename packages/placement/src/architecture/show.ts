@@ -15,6 +15,8 @@ export interface NodeArchitecture {
   /** The phase in the status of the policy. Absent for a policy from a file. */
   readonly phase?: string;
   readonly message?: string;
+  /** The label `kubernetes.io/arch` of the node, where it differs from what the kubelet reports. */
+  readonly label?: string;
 }
 
 /** The text of `plan` below the nodes. */
@@ -52,6 +54,14 @@ export function formatNodeArchitecture(it: NodeArchitecture, style: Style): stri
   const rows = [
     ["taint", `${it.taint}: ${STANDS[it.node]}`],
     ...(it.phase === undefined ? [] : [["phase", `${it.phase}${it.message ? `: ${it.message}` : ""}`]]),
+    ...(it.label === undefined
+      ? []
+      : [
+          [
+            "but",
+            `its label kubernetes.io/arch is ${it.label}: the taint follows status.nodeInfo, node affinity of pods the label`,
+          ],
+        ]),
   ];
   return `${style.heading(`architecture ${it.policy}`)}\n${formatColumns(rows, "  ")}`;
 }

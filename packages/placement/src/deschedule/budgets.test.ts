@@ -47,7 +47,11 @@ describe("a pod and its PodDisruptionBudgets", () => {
   it.each<[string, PodDisruptionBudget, boolean]>([
     ["goes when enough others are healthy", budget("web"), true],
     ["stays when too few are", budget("web", { currentHealthy: 1 }), false],
-    ["goes always where the budget says so", budget("web", { currentHealthy: 1 }, { selector: {}, unhealthyPodEvictionPolicy: "AlwaysAllow" }), true],
+    [
+      "goes always where the budget says so",
+      budget("web", { currentHealthy: 1 }, { selector: {}, unhealthyPodEvictionPolicy: "AlwaysAllow" }),
+      true,
+    ],
   ])("that is not Ready %s", (_, one, goes) => {
     expect(budgetProblem([one])(pod.notReady().build()) === undefined).toBe(goes);
   });

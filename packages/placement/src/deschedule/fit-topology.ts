@@ -1,8 +1,9 @@
 /** Where pods are relative to each other, as the scheduler's plugins InterPodAffinity and PodTopologySpread count it. */
 import type { Node, Pod, PodAffinityTerm, PodAntiAffinity, TopologySpreadConstraint } from "@berth/kube";
 import { ownValue } from "../node/mark.ts";
+import { labelCheck, type NodeCheck, taintCheck } from "../node/placement-check.ts";
 import { isEmptySelector, matchesSelector } from "../node/selector.ts";
-import { labelCheck, MAX_ENTRIES, type NodeCheck, placementSize, sizeOf, taintCheck } from "./fit-static.ts";
+import { MAX_ENTRIES, placementSize, sizeOf } from "./fit-size.ts";
 
 /** The part of the cluster that these criteria read. See `Ground`. */
 interface Neighbourhood {

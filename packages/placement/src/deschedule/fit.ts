@@ -3,8 +3,9 @@
  * things count differently: preemption never makes room, and a resize in progress counts as the spec says.
  */
 import type { Node, Pod } from "@berth/kube";
+import { type NodeCheck, placementCheck } from "../node/placement-check.ts";
 import { resourceCheck } from "./fit-resources.ts";
-import { type NodeCheck, placementCheck, placementSize } from "./fit-static.ts";
+import { placementSize } from "./fit-size.ts";
 import { readsNeighbours, type Steps, topologyCheck } from "./fit-topology.ts";
 
 /** What the pods of a cluster stand on. Objects are as on the wire; of pods, the fields of `slimPod` suffice. */

@@ -8,7 +8,7 @@ import { matchesNodeSelectorTerms, matchesSelector } from "../node/selector.ts";
 import { tolerates } from "../node/tolerations.ts";
 import type { Protection } from "./document.ts";
 import { DESCHEDULE_KEY, EVERY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
-import { type KeptPodSpec, MAX_ENTRIES } from "./fit-static.ts";
+import { type KeptPodSpec, MAX_ENTRIES } from "./fit-size.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
 type Labels = Readonly<Record<string, string>>;

@@ -4,7 +4,7 @@ import type { Affinity, Container, ObjectMeta, Pod, Projection, Volume } from "@
 import { markFields } from "../node/mark.ts";
 import { DESCHEDULE_KEY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
 import { asOneContainer } from "./fit-resources.ts";
-import { type KeptPodSpec, MAX_ENTRIES, sizeOf } from "./fit-static.ts";
+import { type KeptPodSpec, MAX_ENTRIES, sizeOf } from "./fit-size.ts";
 import { wideAntiAffinity } from "./fit-topology.ts";
 
 /** Set by kubelets on the mirrors of static pods. */

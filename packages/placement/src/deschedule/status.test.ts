@@ -39,7 +39,9 @@ describe("the status of a policy", () => {
     const { status } = decide(fresh, { isAboutNothing: true, inScope: 0, lost: 0 });
     const message = "in force; it is about no pod: no rule of Berth writes a label, and spec.keys names none";
     expect(status?.conditions).toMatchObject([{ type: "Ready", status: "True", message }]);
-    expect(decide(after({ isAboutNothing: true })).status?.conditions).toMatchObject([{ message: "in force" }]);
+    expect(decide(after({ isAboutNothing: true })).status?.conditions).toMatchObject([
+      { message: "in force" },
+    ]);
   });
 
   it("D-F20 has the counts, the first pods, and whether the policy is in force", () => {

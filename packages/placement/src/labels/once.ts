@@ -11,7 +11,13 @@ import {
 import { isFreshlyConfirmed } from "../node/breaker.ts";
 import { type BoundCapability, bindCapability } from "../node/capability.ts";
 import type { PlannedNodes } from "../node/once.ts";
-import { isTried, type OnceCapability, type ReadOptions, replaced } from "../node/once-capability.ts";
+import {
+  isTried,
+  type OnceCapability,
+  type ReadOptions,
+  replaced,
+  stopsOf,
+} from "../node/once-capability.ts";
 import { labels } from "./capability.ts";
 import { confirmedAt, type LabelRuleDocument } from "./compile.ts";
 import type { LabelOptions } from "./config.ts";
@@ -37,11 +43,14 @@ export const labelsOnce = (given: GivenRules): OnceCapability => ({
     const located = tried?.documentsOf(labelRuleKind) ?? [];
     const cluster = tried === undefined ? read : replaced(located, read);
     const { capability, isGiven, faults } = assembleReadRules(given, options, cluster);
+    const isOfTried = (fault: Fault): boolean => isTried(fault, labelRuleKind.kind, located);
+    const before = tried === undefined ? faults : assembleReadRules(given, options, read).faults;
     return {
       isGiven,
+      stops: stopsOf(before, faults, isOfTried),
       // With `wait` the compiled rules hold back what waits and show that reason, so it is no fault.
       faults: waiting === "act" ? faults : [],
-      refused: faults.filter((fault) => isTried(fault, labelRuleKind.kind, located)),
+      refused: faults.filter(isOfTried),
       facts: capability,
       plan: async () => ({
         capability,

@@ -41,6 +41,8 @@ export interface ReadCapability {
   readonly faults: readonly Fault[];
   /** The faults that make a command fail, like files that cannot be used. */
   readonly refused: readonly Fault[];
+  /** Documents that are in force now and would not be with the tried ones: `startupgate/network`. */
+  readonly stops: readonly string[];
   /** Present when other capabilities wait for its marks. */
   readonly facts?: BoundCapability;
   plan?(at: LookAt): Promise<PlanningCapability>;
@@ -75,6 +77,7 @@ export function onceCapability<S, T>(rules: DocumentRules<S, T>, once: NodeOnce<
       return {
         isGiven: inForce !== undefined,
         faults,
+        stops: stopsOf(running.faults, faults, (fault) => isTried(fault, kind.kind, located)),
         refused: faults.filter((fault) => fault.line !== undefined || isTried(fault, kind.kind, located)),
         plan: (at) => once.plan(inForce, at),
         clean: (at) => once.clean(inForce, at),
@@ -117,6 +120,17 @@ export function replaced<S>(
 /** True for an error in a tried document. Its name has the form of cluster documents: `nodefootprint/agent`. */
 export function isTried({ severity, file }: Fault, kind: string, tried: readonly Named[]): boolean {
   return severity === "error" && tried.some(({ name }) => file === `${kind.toLowerCase()}/${name}`);
+}
+
+/** Those that get an error, except tried ones: these are refused. */
+export function stopsOf(
+  before: readonly Fault[],
+  after: readonly Fault[],
+  isTriedToo: (fault: Fault) => boolean,
+): readonly string[] {
+  const errorsOf = (faults: readonly Fault[]): ReadonlySet<string> =>
+    new Set(faults.filter(({ severity }) => severity === "error").map(({ file }) => file));
+  return [...errorsOf(after.filter((fault) => !isTriedToo(fault))).difference(errorsOf(before))];
 }
 
 /** The capabilities among these whose marks others wait for. */

@@ -1,5 +1,5 @@
 /** Startup gates in a one-shot command, which reads once and does not watch. */
-import { eachObject, listObjects, type OneShotRun } from "@berth/host";
+import { eachObject, listObjects, type OneShotRun, type Section, type Style } from "@berth/host";
 import { type KubeObject, type Node, type Pod, pathOf, pods } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
@@ -10,6 +10,7 @@ import {
   listDaemonSets,
   type NodeFacts,
   type NodeOnce,
+  type PodAt,
   type SeenCapability,
   withoutManagers,
 } from "../node/once.ts";
@@ -19,10 +20,11 @@ import { bindGates, type GateCapability, marksSettled } from "./capability.ts";
 import { gatesClean } from "./clean.ts";
 import { GateClocks } from "./clocks.ts";
 import { explainGates } from "./explain.ts";
+import { heldNodesFor } from "./explain-pod.ts";
 import { GateForecast } from "./forecast.ts";
 import type { GateObservations, Gates, PodQuery } from "./gate.ts";
 import { needsDaemonSets, podQueries } from "./pod-signal.ts";
-import { formatGate, formatGatePlan, withWaits } from "./show.ts";
+import { formatGate, formatGatePlan, formatHeldNodes, withWaits } from "./show.ts";
 
 export interface GateView extends Required<SeenCapability> {
   readonly capability: GateCapability;
@@ -95,6 +97,7 @@ export async function viewGates(
 
 export const gatesOnce: NodeOnce<Gates> = {
   ...gatesClean,
+  explainPod,
   async plan(gates, at) {
     const { capability, lookUp, daemonSets } = await viewGates(gates, at, true);
     const inForce = { gates: gates?.gates ?? [] };
@@ -134,6 +137,13 @@ export const gatesOnce: NodeOnce<Gates> = {
     };
   },
 };
+
+/** Without signals: they need more of each node than this command reads. */
+function explainPod(gates: Gates | undefined, { pod, nodes }: PodAt): Promise<Section | undefined> {
+  const heldNodes = heldNodesFor(pod, nodes, gates?.gates ?? []);
+  const section = { data: { heldNodes }, blocks: (style: Style) => [formatHeldNodes(heldNodes, style)] };
+  return Promise.resolve(heldNodes.length === 0 ? undefined : section);
+}
 
 function idleNotes({ nodes }: PlanDiff): readonly string[] {
   const open = nodes.filter(({ findings }) => findings.some((it) => it.reason === reasons.BackfillPending));

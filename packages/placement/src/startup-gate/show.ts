@@ -1,7 +1,8 @@
 /** Startup gates as text for people. */
-import { counted, countedNames, formatAge, formatColumns, type Style } from "@berth/host";
+import { counted, countedNames, formatAge, formatColumns, MOST_LISTED, type Style } from "@berth/host";
 import { tolerationText } from "../node/tolerations.ts";
 import type { GateExplanation, TimeExplanation, TimeoutExplanation } from "./explain.ts";
+import type { HeldNode } from "./explain-pod.ts";
 import type { BlockedDaemonSet, GateChanges } from "./forecast.ts";
 
 /** The part of a plan about startup gates, without the nodes themselves. */
@@ -27,6 +28,17 @@ export function formatGate(it: GateExplanation, now: number, style: Style): stri
   }
   for (const wait of [...timesOf(it), ...it.timeouts.map(timeoutText)]) rows.push(["waits", wait]);
   return `${style.heading(`gate ${it.gate}`)}\n${formatColumns(rows, "  ")}`;
+}
+
+/** The section of `explain pod`. */
+export function formatHeldNodes(held: readonly HeldNode[], style: Style): string {
+  const [first] = held;
+  const rows = held
+    .slice(0, MOST_LISTED)
+    .map(({ node, gates }) => [node, `gate ${gates.join(", ")} holds it`]);
+  const more = held.length > MOST_LISTED ? `  and ${held.length - MOST_LISTED} more\n` : "";
+  const hint = `  berth explain node ${first?.node ?? ""}: what the gate waits for\n`;
+  return `${style.heading("nodes that it waits for")}\n${formatColumns(rows, "  ")}${more}${hint}`;
 }
 
 function phaseOf({ phase, reason, next }: GateExplanation): string {

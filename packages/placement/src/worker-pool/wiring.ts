@@ -18,7 +18,7 @@ export const workerPool: NodeCapability = {
     async read({ files: { settings } }) {
       const pools = settings.specOf(workerPoolsKind);
       const isGiven = pools !== undefined;
-      return { isGiven, faults: [], refused: [], clean: (at) => poolsClean.clean(pools, at) };
+      return { isGiven, faults: [], stops: [], refused: [], clean: (at) => poolsClean.clean(pools, at) };
     },
   }),
   wire(host) {

@@ -79,6 +79,13 @@ describe("explaining a node", () => {
       { reason: "Unrecorded", subject: "label/b" },
     ]);
   });
+
+  it("names who holds what may be a leftover", () => {
+    const node = makeNode({ labels: { b: "true" } });
+    const managedFields = [{ manager: "nfd", fieldsV1: { "f:metadata": { "f:labels": { "f:b": {} } } } }];
+    const [finding] = explainNode({ ...base, node, managedFields }).findings;
+    expect(finding?.message).toMatch(/; held by nfd$/);
+  });
 });
 
 describe("the diff of a plan", () => {

@@ -61,6 +61,8 @@ export function explainNode(input: ExplainInput): NodeExplanation {
   const changes = new Map(plan.changes.map((change) => [change.id, change]));
   const stays = new Map(plan.stays.map((stay) => [stay.id, stay]));
   const ids = new Set([...merged.wanted.keys(), ...changes.keys(), ...stays.keys()]);
+  const othersAt = (id: MarkId): readonly FieldHolder[] =>
+    holdersOf(fields, id).filter(({ manager }) => manager !== FIELD_MANAGER);
   const explain = (id: MarkId): MarkExplanation => {
     const wanted = merged.wanted.get(id);
     const change = changes.get(id);
@@ -81,11 +83,18 @@ export function explainNode(input: ExplainInput): NodeExplanation {
       rule: wanted?.mark.rule ?? change?.rule ?? stay?.recorded.rule ?? "",
       reason: change?.reason ?? whyItStays(stay) ?? wanted?.mark.reason ?? reasons.RuleMatched,
       inputs: wanted === undefined || owner === undefined ? [] : owner.inputs(view, wanted.mark),
-      alsoHeldBy: holdersOf(fields, id).filter(({ manager }) => manager !== FIELD_MANAGER),
+      alsoHeldBy: othersAt(id),
     };
   };
   const marks = [...ids].sort().map(explain);
-  return { node: node.metadata?.name ?? "", marks, findings: plan.findings, plan };
+  // A place of others has no explanation of its own: its finding says whose it is.
+  const findings = plan.findings.map((finding): Finding => {
+    const id = finding.subject as MarkId;
+    const names = ids.has(id) ? [] : othersAt(id).map(({ manager }) => manager);
+    if (names.length === 0) return finding;
+    return { ...finding, message: `${finding.message}; held by ${names.join(", ")}` };
+  });
+  return { node: node.metadata?.name ?? "", marks, findings, plan };
 }
 
 /** A command always reads rules from the cluster. It knows other rules only if the user gives their files. */

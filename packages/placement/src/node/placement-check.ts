@@ -1,9 +1,9 @@
 /** The criteria of the scheduler that depend only on a pod and a node: labels, cordon and taints. */
-import type { Node, Pod, PodSpec } from "@berth/kube";
-import { taintText } from "../node/daemonset-placement.ts";
-import { ownValue } from "../node/mark.ts";
-import { matchesNodeSelectorTerms } from "../node/selector.ts";
-import { tolerates } from "../node/tolerations.ts";
+import type { Node, Pod } from "@berth/kube";
+import { taintText } from "./daemonset-placement.ts";
+import { ownValue } from "./mark.ts";
+import { matchesNodeSelectorTerms } from "./selector.ts";
+import { tolerates } from "./tolerations.ts";
 
 /** Why the node does not take the pod, beginning with a verb (`is cordoned`); undefined when it does. */
 export type NodeCheck = (node: Node) => string | undefined;
@@ -49,25 +49,4 @@ export function taintCheck({ spec }: Pod): NodeCheck {
     }
     return undefined;
   };
-}
-
-/** About how many texts `placementCheck` compares for a node. */
-export function placementSize({ spec }: Pod): number {
-  return sizeOf([spec?.nodeSelector, spec?.affinity?.nodeAffinity, spec?.tolerations]);
-}
-
-/** How much a pod may say about where it can run, in entries (`sizeOf`). Its owner writes it, and others pay. */
-export const MAX_ENTRIES = 1_000;
-
-/** `isCut`: it says more, and nothing of that is kept. Its anti-affinity keeps out all pods that it could be about. */
-export interface KeptPodSpec extends PodSpec {
-  readonly isCut?: true;
-}
-
-/** How many entries a value has: texts, numbers, lists and maps. */
-export function sizeOf(value: unknown): number {
-  if (typeof value !== "object" || value === null) return 1;
-  let size = 1;
-  for (const part of Object.values(value)) size += sizeOf(part);
-  return size;
 }
