@@ -204,6 +204,11 @@ describe("Instances of a Workload", () => {
       expect(verdict(await seen.deployment("bad-us-dfw"), "Available")).toBe("False/ImageUnavailable");
       expect(verdict(await seen.workload("bad"), "Available")).toBe("False/ImageUnavailable");
     });
+    await patiently(async () =>
+      expect((await seen.eventReasons()).filter((it) => it.startsWith("bad: "))).toEqual([
+        "bad: ImageUnavailable",
+      ]),
+    );
     const good = imageChange("registry.test/web:2");
     await Promise.all([
       changeWorkload(client, namespace, good),

@@ -113,15 +113,3 @@ it("replicas run on nodes that are fresh, cordoned or held by a gate", async () 
   await install();
   expect(await settled()).toEqual(["host-0", "host-1"]);
 });
-
-it("no toleration without a key keeps a replica on a lost node", async () => {
-  const printed = await runCommand("manifests", "--image", "x/y:1", "-o", "json");
-  const { items } = JSON.parse(printed) as { readonly items: readonly KubeObject[] };
-  const { spec } = items.find(({ kind }) => kind === "Deployment") as Deployment;
-  const { tolerations = [] } = spec?.template.spec ?? {};
-  expect(tolerations.filter(({ key }) => key === undefined).map(({ effect }) => effect)).toEqual([
-    "NoSchedule",
-  ]);
-  const unreachable = { key: "node.kubernetes.io/unreachable", operator: "Exists", effect: "NoExecute" };
-  expect(tolerations).toContainEqual({ ...unreachable, tolerationSeconds: 300 });
-});

@@ -311,6 +311,21 @@ describe("berth manifests", () => {
       containers: [{ args: expect.arrayContaining(["--leader-elect"]) }],
     });
   });
+
+  it("leaves a lost node after five minutes, and tolerates for ever only what gates of Berth put on", async () => {
+    const gate = (name: string, effect: string): string =>
+      `{apiVersion: berth.dev/v1alpha1, kind: StartupGate, metadata: {name: ${name}}, spec: {taint: {key: example.com/${name}, effect: ${effect}}, signals: {labelsSettled: true}}}\n`;
+    const files = { "c.yaml": `${gate("a", "NoSchedule")}---\n${gate("b", "NoExecute")}` };
+    const items = itemsOf(await berthWith(files, "manifests --image berth:1 --config c.yaml -o json"));
+    const exists = { operator: "Exists", effect: "NoExecute" };
+    expect(podOf(items)?.tolerations).toEqual([
+      { operator: "Exists", effect: "NoSchedule" },
+      { ...exists, key: "startup.k8s.io/initializing" },
+      { ...exists, key: "example.com/b" },
+      { ...exists, key: "node.kubernetes.io/not-ready", tolerationSeconds: 300 },
+      { ...exists, key: "node.kubernetes.io/unreachable", tolerationSeconds: 300 },
+    ]);
+  });
 });
 
 describe("berth manifests runtime-class", () => {

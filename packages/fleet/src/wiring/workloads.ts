@@ -14,7 +14,14 @@ import {
   watchFor,
 } from "@berth/runtime";
 import type { Location } from "../api/networking.ts";
-import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
+import {
+  type Workload,
+  type WorkloadDeployment,
+  type WorkloadStatus,
+  workloadDeployments,
+  workloads,
+} from "../api/workload.ts";
+import { isFailure } from "../instance/ready.ts";
 import { citiesNamed, citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, noteWrite } from "./caches.ts";
 import type { ControllerOptions } from "./controller-options.ts";
@@ -60,7 +67,7 @@ export function addWorkloadController(options: ControllerOptions): Controller {
       return {
         ...decision,
         ...(owned.some((it) => deployments.isUnseen(it)) && { recheckAfterMs: UNSEEN_MS }),
-        intents: toIntents(decision),
+        intents: toIntents(workload, decision),
       };
     },
     done(workload, intent, stored) {
@@ -106,8 +113,10 @@ export function addWorkloadController(options: ControllerOptions): Controller {
   });
 }
 
-function toIntents({ finalizers, create, patch, delete: gone, status }: WorkloadDecision): readonly Intent[] {
-  const available = findCondition(status?.conditions, "Available");
+function toIntents(
+  { status: stored }: Workload,
+  { finalizers, create, patch, delete: gone, status }: WorkloadDecision,
+): readonly Intent[] {
   return [
     ...(finalizers ? [finalizersTo(finalizers)] : []),
     ...create.map((one) => creationOf(workloadDeployments, one, "its deployment")),
@@ -124,6 +133,14 @@ function toIntents({ finalizers, create, patch, delete: gone, status }: Workload
     ...gone.map((one) =>
       deletionOf(workloadDeployments, one, "the Workload no longer asks for it", "its deployment"),
     ),
-    ...(status ? [statusTo(status, available?.reason ?? "StatusChanged", available?.message ?? "")] : []),
+    ...(status ? [statusIntent(stored, status)] : []),
   ];
+}
+
+/** A failure that a person has to look at becomes one Event on the Workload: its users may not see its Instances. */
+function statusIntent(stored: WorkloadStatus | undefined, status: WorkloadStatus): Intent {
+  const before = findCondition(stored?.conditions, "Available");
+  const { reason = "StatusChanged", message = "" } = findCondition(status.conditions, "Available") ?? {};
+  const intent = statusTo(status, reason, message);
+  return isFailure(reason) && reason !== before?.reason ? { ...intent, announce: "Warning" } : intent;
 }
