@@ -38,6 +38,8 @@ export interface LoopOptions {
   whenStarted?(signal: AbortSignal): Promise<unknown>;
   /** As `Component.problem`. */
   problem?(): string | undefined;
+  /** As `Component.note`. */
+  note?(): string | undefined;
 }
 
 /** Makes a component of a loop that runs until its signal aborts: an informer, a watcher of files. */
@@ -50,6 +52,7 @@ export function createLoopComponent(loop: LoopOptions): Component {
       return { ended };
     },
     problem: () => loop.problem?.(),
+    note: () => loop.note?.(),
   };
 }
 

@@ -183,11 +183,12 @@ it.each(["notFound", "forbidden"] as const)(
     expect(informer.problem()).toBeUndefined();
     expect(informer.synced).toBe(false);
     expect(informer.absent).toBe(true);
+    expect(informer.note?.()).toMatch(/^not followed: /);
     // What is not there is not called refused, and the other way round.
     expect(informer.refusal !== undefined).toBe(kind === "forbidden");
     log.heal();
     while (!informer.synced) await clock.advance(1000);
-    expect(informer.refusal).toBeUndefined();
+    expect([informer.refusal, informer.note?.()]).toEqual([undefined, undefined]);
     expect(informer.get(keyOf("a"))).toBeDefined();
     log.write("b");
     await clock.advance(0);

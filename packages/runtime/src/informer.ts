@@ -225,6 +225,10 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     return error?.failure.kind === "forbidden" ? error.message : undefined;
   }
 
+  note(): string | undefined {
+    return this.#absence && `not followed: ${this.#absence.message}`;
+  }
+
   problem(): string | undefined {
     const { clock, staleAfterMs = 60_000, optional = false } = this.#options;
     const failure = this.#failure;

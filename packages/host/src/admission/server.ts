@@ -96,7 +96,12 @@ export function createWebhookServer(
     return demanded.size === 0 || answers ? undefined : problem();
   };
   return {
-    component: createLoopComponent({ name: WEBHOOK, run, problem: mute }),
+    component: createLoopComponent({
+      name: WEBHOOK,
+      run,
+      problem: mute,
+      note: () => (demanded.size === 0 ? "it does not listen: nothing needs it" : undefined),
+    }),
     address: spec.url === undefined ? { service: serviceOf(settings, env.installation) } : { url: spec.url },
     demand(by) {
       demanded.add(by);
