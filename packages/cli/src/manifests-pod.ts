@@ -219,15 +219,13 @@ function podSpec(options: PodOptions, { name, labels }: Own): PodSpec {
  * a lost node its pods go after five minutes, as all others do: a toleration without end would keep them there.
  */
 function tolerations(evictingTaints: Iterable<string>): NonNullable<PodSpec["tolerations"]> {
-  const evicted = { operator: "Exists", effect: "NoExecute" } as const;
+  const evicted = (key: string) => ({ key, operator: "Exists", effect: "NoExecute" }) as const;
+  const gone = { tolerationSeconds: 300 };
   return [
     { operator: "Exists", effect: "NoSchedule" },
-    ...Array.from(new Set(evictingTaints), (key) => ({ key, ...evicted })),
-    ...["not-ready", "unreachable"].map((state) => ({
-      key: `node.kubernetes.io/${state}`,
-      ...evicted,
-      tolerationSeconds: 300,
-    })),
+    ...Array.from(new Set(evictingTaints), evicted),
+    { ...evicted("node.kubernetes.io/not-ready"), ...gone },
+    { ...evicted("node.kubernetes.io/unreachable"), ...gone },
   ];
 }
 
