@@ -1,6 +1,6 @@
 /** Where the replicas of a printed installation come to run, on nodes that kwok plays. */
+import { deepStrictEqual } from "node:assert";
 import {
-  type Deployment,
   deployments,
   type KubeObject,
   namespaces,
@@ -27,7 +27,7 @@ beforeAll(async () => {
 
 afterEach(async () => {
   await cluster.client.delete(deployments, NAME);
-  await patiently(async () => expect(await ours()).toEqual([]));
+  await patiently(async () => deepStrictEqual(await ours(), []));
   for (const { metadata } of (await cluster.client.list(nodes)).items)
     await cluster.client.delete(nodes, { name: metadata?.name ?? "" });
 });
@@ -49,7 +49,7 @@ async function install(): Promise<void> {
   const one = (kind: string) => items.find((it) => it.kind === kind) ?? {};
   await cluster.client.apply(namespaces, one("Namespace"));
   await cluster.client.apply(serviceAccounts, one("ServiceAccount"));
-  await cluster.client.create(deployments, one("Deployment") as Deployment);
+  await cluster.client.create(deployments, one("Deployment"));
 }
 
 /** The hosts of two ready replicas of this template, once there are no other pods. */
