@@ -121,7 +121,7 @@ function volumeOf({ name, configMap, secret }: NonNullable<InstanceSpec["volumes
  * `spec.resources`. An API server before 1.34 drops this field: the confinement policy refuses such Pods there.
  */
 function resourcesOf({ total, containers }: Size, { pods }: InstanceRules): Sized {
-  const [isAlone, isShared] = [containers.length === 1, containers.some((own) => own === undefined)];
+  const [isAlone, isShared] = [containers.length <= 1, containers.some((own) => own === undefined)];
   const storage = isAlone ? pods.ephemeralStorage : shareOf(pods.ephemeralStorage, containers.length);
   return {
     ofContainers: containers.map((own): ResourceRequirements => {
