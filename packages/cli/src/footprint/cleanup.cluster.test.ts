@@ -100,11 +100,11 @@ describe("finalizers of owners", () => {
   });
 
   it("stay where the document has a fault, which is said", async () => {
-    await using stage = await aStage(`${documentOf(HELD, "a")}---\n${documentOf(HELD, "b")}`);
+    await using stage = await aStage(documentOf(HELD.replace("example.com/agent", "kubernetes.io/os")));
     await aFleet("f3", [FINALIZER]);
     const { stderr } = await stage.clean("--yes");
     expect(await finalizersOf("f3")).toEqual([FINALIZER]);
-    expect(stderr).toContain("FootprintOverlap");
+    expect(stderr).toContain("(FootprintInvalid)");
   });
 
   it("are taken off though a node could not be cleaned, and all that failed is told of at the end", async () => {

@@ -214,12 +214,12 @@ describe("an owner whose footprints change", () => {
     await eventually(() => expect(berth.held.size).toBe(0));
   });
 
-  it("is let go by a document that has come to have a fault, though another has its label by now", async () => {
+  it("is let go by a document that has come to have a fault, when a file wants its label by now", async () => {
     const before = compileFootprints({ sources: [documentsOf({ a: holding() })] });
     await using berth = cluster.startHolds(before);
     const name = await cluster.guarded(0);
     const unreadable = [{ name: "a", message: "a typing error" }];
-    const sources = [{ ...documentsOf({ b: SPEC }), unreadable }];
+    const sources = [documentsOf({ b: SPEC }, "config"), { ...documentsOf({}), unreadable }];
     const after = compileFootprints({ sources, before: before.footprints });
     expect(after.footprints.map((it) => it.name)).toEqual(["b"]);
     berth.want(after);
