@@ -144,7 +144,7 @@ describe("a LabelRule", () => {
   it("L-B8, L-B9 is refused, with its labels left as they are, when it has a fault that the server cannot see", async () => {
     await node("n1", { "gpu.present": "1" });
     await rule("gpu", { ...gpu, ...atOnce });
-    await start();
+    const { metrics } = await start();
     await becomes("n1", "example.com/gpu", "true");
     await editRule("gpu", { match: { all: [{ key: "gpu.present", operator: "Matches", values: ["("] }] } });
     await says("gpu", {}, { Ready: { status: "False", reason: "RuleInvalid" } });
@@ -152,6 +152,8 @@ describe("a LabelRule", () => {
     await says("gpu", {}, { Ready: { status: "False", reason: "CyclicRule" } });
     await rule("core", { match: {}, labels: [{ key: "kubernetes.io/os", value: "dos" }] });
     await says("core", {}, { Ready: { status: "False", reason: "ReservedLabelKey" } });
+    const { body } = await metrics.expose();
+    expect(body).toContain('berth_label_rule_problems{reason="ReservedLabelKey"} 1\n');
     expect(await labelsOf("n1")).toMatchObject({ "example.com/gpu": "true", "kubernetes.io/os": "linux" });
     await editRule("gpu", { match: { all: [{ key: "gpu.present" }] } });
     await says("gpu", {}, { Ready: { status: "True" } });

@@ -62,8 +62,13 @@ function wire(host: NodeHost & LabelFlags): Wired {
       nodes: () => (nodes.synced ? Iterator.from(nodes.list()).map(viewOf) : undefined),
     }),
     capability: labels.name,
-    onChange({ rules }) {
-      labelMetrics.taken(rules, [...(parsed?.problems ?? []), ...documents.source.configFaults()]);
+    onChange({ rules, faults }) {
+      const ofObjects = faults.filter(({ source }) => source === "cluster");
+      labelMetrics.taken(rules, [
+        ...(parsed?.problems ?? []),
+        ...documents.source.configFaults(),
+        ...ofObjects,
+      ]);
       host.recheckAll();
     },
     onKnown() {
