@@ -1,8 +1,9 @@
 /** The rules for what strangers read. `test/guides.cluster.test.ts` runs the commands; `make docs` writes the library reference. */
 import { globSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readGuides } from "./guides.ts";
+import { alertRules, commandsIn, runbookOf } from "./monitoring.ts";
 import { brokenLinksOf, longSentencesOf, read, root, undocumentedOf } from "./pages.ts";
 
 describe.each(["kube", "registry", "runtime", "testcluster"])("the package %s", (name) => {
@@ -12,7 +13,7 @@ describe.each(["kube", "registry", "runtime", "testcluster"])("the package %s", 
 });
 
 describe("the tools that are installed by themselves", () => {
-  it.each(readdirSync(join(root, "tools")))(
+  it.each(globSync("tools/*/package.json", { cwd: root }).map((manifest) => basename(dirname(manifest))))(
     "pins %s exactly, in step with its lockfile, and names no registry",
     (tool) => {
       const { devDependencies } = JSON.parse(read(`tools/${tool}/package.json`)) as {
@@ -45,6 +46,7 @@ const pages = globSync("**/*.md", { cwd: root, exclude: (path) => /node_modules|
 const plain = [
   "README.md",
   "SCOPE.md",
+  "docs/runbooks.md",
   ...guides.map(({ name }) => `docs/guides/${name}`),
   ...capabilities.map(capabilityReadme),
   ...globSync("packages/{kube,registry,runtime,testcluster,placement,cli}/README.md", { cwd: root }),
@@ -95,6 +97,37 @@ describe.each(capabilities)("the README of %s", (name) => {
     const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
     expect(headings).toEqual(expect.arrayContaining(["What it guarantees", "Decision table", "Failures"]));
     expect(text).toContain(`docs/reference/${name}.md`);
+  });
+});
+
+describe("docs/runbooks.md", () => {
+  const reference = read("docs/reference/cli.md");
+
+  it("has a section for each alert, and no other", () => {
+    expect([...runbookOf.keys()]).toEqual(alertRules.map(({ alert }) => alert));
+  });
+
+  it.each(alertRules)("$alert says what it means, where to look and what to do", ({ alert, annotations }) => {
+    const text = runbookOf.get(alert) ?? "";
+    expect(annotations["runbook"]).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
+    expect(text.match(/^\*\*(?:It means|Look|Do)\*\*/gm)).toEqual(["**It means**", "**Look**", "**Do**"]);
+    expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(30);
+  });
+
+  it.each(alertRules)("$alert names commands and flags that there are", ({ alert }) => {
+    const commands = commandsIn(runbookOf.get(alert) ?? "");
+    expect(commands).not.toEqual([]);
+    for (const command of commands.filter((it) => it.startsWith("berth "))) {
+      const name = /^berth(?: [a-z]+)+/.exec(command)?.[0] ?? "";
+      const sections = [...reference.matchAll(/^## (.*)\n([\s\S]*?)(?=^## |(?![\s\S]))/gm)];
+      const [, , text = ""] =
+        sections.findLast(([, heading = ""]) => `${name} `.startsWith(`${heading} `)) ?? [];
+      const flags = command.match(/--?[a-zA-Z][-a-z]*/g) ?? [];
+      expect({ command, isKnown: text !== "" && flags.every((flag) => text.includes(flag)) }).toEqual({
+        command,
+        isKnown: true,
+      });
+    }
   });
 });
 

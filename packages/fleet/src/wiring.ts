@@ -86,6 +86,7 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home:
       onChange: recheck,
       onService: (isOf) => quota.serviceChanged(isOf),
     });
+  metrics.outages(() => claims?.outages ?? 0);
   const quota = new Quota({
     spec,
     claims,

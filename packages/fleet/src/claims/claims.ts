@@ -135,6 +135,14 @@ export class Claims implements Component {
     return this.#planeOf(project).requests.outage;
   }
 
+  /** How many services do not work. */
+  get outages(): number {
+    return this.#planes
+      .values()
+      .filter(({ requests }) => requests.outage !== undefined)
+      .toArray().length;
+  }
+
   /** Why the watch of claims cannot be trusted. `""`: it has only not begun. `undefined`: it can, or there is none. */
   watchProblem(project: string): string | undefined {
     const { informer } = this.#planeOf(project);

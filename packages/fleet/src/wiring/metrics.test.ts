@@ -16,6 +16,7 @@ it("F4 counts looks, failures and further looks at quota, and how long its gate 
   const waiting = decideInstance(aView({ nowMs: clock.now(), quota: down }));
   metrics.decided(anInstance(), waiting, down);
   metrics.failed("QuotaBackendUnavailable");
+  metrics.outages(() => 2);
   metrics.requeued(anInstance(), "pending");
   metrics.decided(anInstance(), { gates: [] }, { is: "off" });
   const { body } = await registry.expose();
@@ -28,6 +29,7 @@ it("F4 counts looks, failures and further looks at quota, and how long its gate 
       'compute_quota_requeues_total{tier="15s",cause="pending"} 1',
       "compute_quota_gate_wait_seconds_sum 90",
       "compute_quota_enforcement_enabled 1",
+      "compute_quota_silent_services 2",
     ]),
   );
 });

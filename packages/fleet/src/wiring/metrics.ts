@@ -13,6 +13,8 @@ export interface FleetMetrics {
   decided(instance: Instance, decision: InstanceDecision, quota: QuotaSeen): void;
   /** Counts a question to the quota service that failed. */
   failed(reason: QuotaFailure): void;
+  /** Called at each scrape: how many quota services do not answer. */
+  outages(count: () => number): void;
   /** Counts a further look at an Instance that waits for quota. @returns what the log says of it, of others nothing. */
   requeued(instance: Instance, cause: Requeue["cause"]): Requeue | undefined;
 }
@@ -84,6 +86,13 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
       if (isOpening) waits.observe(ageMs(instance) / 1000);
     },
     failed: (reason) => failures.inc({ reason }),
+    outages(count) {
+      registry.gauge({
+        name: "compute_quota_silent_services",
+        help: "Quota services that do not answer: one in all, or one for each project.",
+        collect: (it) => it.set(count()),
+      });
+    },
     requeued(instance, cause) {
       const isGranted = findCondition(instance.status?.conditions, "QuotaGranted")?.status === "True";
       if (!awaitsQuota(instance) || isGranted) return undefined;

@@ -80,7 +80,7 @@ export class KeptRules {
   #isWarned = false;
 
   constructor(rules: BoundRules, options: KeptOptions) {
-    const { settings, clock, env, lease } = options;
+    const { settings, clock, env, lease, metrics } = options;
     const { spec, namespace } = settings;
     const { name, policies } = rules;
     this.rules = rules;
@@ -94,6 +94,12 @@ export class KeptRules {
     else if (policies === undefined || isAlone) this.#chosen = this.#entered = "Webhook";
     if (policies && spec.mode === "Webhook") this.#demand.note();
     this.passed = createPassedWatch(rules, { works: () => this.base()?.ready === true, clock });
+    metrics.gauge({
+      name: "berth_admission_missed",
+      help: "1 after an object was stored without admission by these rules, until admission has changed another one.",
+      labels: ["rules"],
+      collect: (gauge) => gauge.set(this.#missed() === undefined ? 0 : 1, { rules: name }),
+    });
     this.always =
       policies === undefined
         ? []
@@ -143,9 +149,12 @@ export class KeptRules {
   }
 
   state(): AdmissionState | undefined {
-    const base = this.base();
-    const missed = base?.ready ? this.passed.problem() : undefined;
-    return missed === undefined ? base : failed(missed);
+    const missed = this.#missed();
+    return missed === undefined ? this.base() : failed(missed);
+  }
+
+  #missed(): string | undefined {
+    return this.base()?.ready ? this.passed.problem() : undefined;
   }
 
   /** The state without `passed`. `undefined` while it is not known, or while the documents need no admission. */

@@ -32,10 +32,15 @@ export class Tally<P extends string> {
     return this.#rules.get(rule)?.get(phase) ?? NONE;
   }
 
+  /** The keys that are in this phase of any rule. */
+  all(phase: P): ReadonlySet<string> {
+    const sets = Array.from(this.#rules.values(), (phases) => phases.get(phase) ?? NONE);
+    return sets.reduce((all, set) => all.union(set), NONE);
+  }
+
   /** How many keys are in this phase of any rule. */
   total(phase: P): number {
-    const sets = Array.from(this.#rules.values(), (phases) => phases.get(phase) ?? NONE);
-    return sets.reduce((all, set) => all.union(set), NONE).size;
+    return this.all(phase).size;
   }
 
   stake(key: string, rule: string): Stake<P> | undefined {

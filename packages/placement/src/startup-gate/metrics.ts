@@ -7,8 +7,8 @@ export interface GateMetrics {
   /** Gates in force, and faults of documents by reason. */
   taken(gates: number, faults: readonly { readonly reason: string }[]): void;
   released(release: GateRelease): void;
-  /** Both functions are called at each scrape. */
-  counts(of: { readonly held: () => number; readonly timedOut: () => number }): void;
+  /** The functions are called at each scrape. `longestMs`: of the holds of now. */
+  counts(of: Readonly<Record<"held" | "timedOut" | "longestMs", () => number>>): void;
 }
 
 export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
@@ -37,7 +37,7 @@ export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
       releases.inc({ reason });
       if (heldForMs !== undefined) seconds.observe(heldForMs / 1000);
     },
-    counts({ held, timedOut }) {
+    counts({ held, timedOut, longestMs }) {
       registry.gauge({
         name: "berth_gate_held_nodes",
         help: "Nodes that a startup gate holds now.",
@@ -47,6 +47,11 @@ export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
         name: "berth_gate_timed_out_nodes",
         help: "Nodes that a startup gate holds longer than a timeout of it.",
         collect: (gauge) => gauge.set(timedOut()),
+      });
+      registry.gauge({
+        name: "berth_gate_longest_hold_seconds",
+        help: "For how long a startup gate has held the node that it has held longest; 0 without held nodes.",
+        collect: (gauge) => gauge.set(longestMs() / 1000),
       });
     },
   };

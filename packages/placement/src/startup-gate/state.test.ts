@@ -1,7 +1,16 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../node/testing/labels.ts";
-import { type GateState, MAX_BOOT, MAX_NOTE, parseState, stateId, stringifyState } from "./state.ts";
+import {
+  type GateState,
+  heldAgainBy,
+  holdsOf,
+  MAX_BOOT,
+  MAX_NOTE,
+  parseState,
+  stateId,
+  stringifyState,
+} from "./state.ts";
 
 const held = { state: "held", why: "Gated", at: NEW_YEAR } as const;
 const instants = fc.integer({ min: 0, max: 4_102_444_800 }).map((seconds) => seconds * 1000);
@@ -47,6 +56,24 @@ describe("the state of a hold", () => {
         expect(read && stringifyState(read)).toBe(text);
       }),
     );
+  });
+
+  it("is a hold of each gate that has not released the node, again or for the first time", () => {
+    const again = stringifyState({ ...held, why: "HeldAgain" });
+    const annotations = {
+      "gate.berth.dev/network": stringifyState(held),
+      "gate.berth.dev/disk": again,
+      "gate.berth.dev/done": stringifyState({ ...held, state: "released", why: "Released" }),
+      "gate.berth.dev/odd": "{",
+      "example.com/network": again,
+    };
+    const node = { metadata: { annotations } };
+    expect(holdsOf(node).map(({ gate, at }) => [gate, at])).toEqual([
+      ["network", NEW_YEAR],
+      ["disk", NEW_YEAR],
+    ]);
+    expect(heldAgainBy(node)).toEqual(["disk"]);
+    expect(holdsOf({})).toEqual([]);
   });
 
   it("has a note of at most that length", () => {

@@ -43,12 +43,24 @@ export const MAX_BOOT = 128;
 
 const STATE_PREFIX = `${GATE_DOMAIN}/`;
 
-/** Names of the gates that hold this node again, by its annotations: an index for caches of Nodes. */
-export function heldAgainBy({ metadata }: Node): readonly string[] {
+/** A gate that holds a node, why, and since when. */
+interface Hold {
+  readonly gate: string;
+  readonly why: HeldReason;
+  readonly at: Instant;
+}
+
+/** By the annotations of the node. */
+export function holdsOf({ metadata }: Node): readonly Hold[] {
   return Object.entries(metadata?.annotations ?? {}).flatMap(([key, text]) => {
     const state = key.startsWith(STATE_PREFIX) ? parseState(text) : undefined;
-    return state?.state === "held" && state.why === HeldAgain ? [key.slice(STATE_PREFIX.length)] : [];
+    return state?.state === "held" ? [{ gate: key.slice(STATE_PREFIX.length), ...state }] : [];
   });
+}
+
+/** Names of the gates that hold this node again: an index for caches of Nodes. */
+export function heldAgainBy(node: Node): readonly string[] {
+  return holdsOf(node).flatMap(({ gate, why }) => (why === HeldAgain ? [gate] : []));
 }
 
 /** Canonical: equal states give equal texts. `parseState` can read each of them. */

@@ -93,7 +93,7 @@ describe("counting nodes", () => {
             wouldRelease: named(rule, ["WouldRelease"]).length,
           });
         }
-        expect(tally.held).toBe(new Set(RULES.flatMap(held)).size);
+        expect(tally.held).toEqual(new Set(RULES.flatMap(held)));
         expect(tally.timedOut).toBe(
           new Set(RULES.flatMap((rule) => named(rule, ["TimedOut", "TimedOutAgain"]))).size,
         );

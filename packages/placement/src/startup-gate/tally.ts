@@ -67,8 +67,8 @@ export class GateTally implements NodeObserver {
   }
 
   /** Nodes held by any gate. */
-  get held(): number {
-    return this.#tally.total("held");
+  get held(): ReadonlySet<string> {
+    return this.#tally.all("held");
   }
 
   /** Nodes held by any gate for longer than a timeout of it. */

@@ -1,6 +1,7 @@
 /** Wires the startup gates into a running Berth. */
 import { bindAdmission, type HeldDocuments } from "@berth/host";
 import type { Node } from "@berth/kube";
+import { keyOf } from "@berth/runtime";
 import { FirstPass } from "../node/first-pass.ts";
 import { tellAll } from "../node/observer.ts";
 import { onceCapability } from "../node/once-capability.ts";
@@ -21,7 +22,7 @@ import { gatePermissions } from "./permissions.ts";
 import { needsDaemonSets, podQueries } from "./pod-signal.ts";
 import { PodWatches } from "./pod-watches.ts";
 import { type StartupGate, startupGateKind } from "./resource.ts";
-import { heldAgainBy } from "./state.ts";
+import { heldAgainBy, holdsOf } from "./state.ts";
 import { describeGate } from "./status.ts";
 import { GateTally } from "./tally.ts";
 
@@ -47,7 +48,7 @@ export const startupGate: NodeCapability<GateFlags> = {
 const START_MS = 60_000;
 
 function wire(host: NodeHost & GateFlags): Wired {
-  const { nodes, daemonSets: sets, installation, clock, metrics, recheck, recheckAll } = host;
+  const { nodes, daemonSets: sets, installation, cluster, clock, metrics, recheck, recheckAll } = host;
   const gateMetrics = createGateMetrics(metrics);
   const pods = new PodWatches({
     ...host,
@@ -68,7 +69,17 @@ function wire(host: NodeHost & GateFlags): Wired {
     onChange: (rule) => documents.askRule(rule),
     onRelease: (release) => gateMetrics.released(release),
   });
-  gateMetrics.counts({ held: () => tally.held, timedOut: () => tally.timedOut });
+  gateMetrics.counts({
+    held: () => tally.held.size,
+    timedOut: () => tally.timedOut,
+    longestMs() {
+      const holds = [...tally.held].flatMap((name) => {
+        const node = nodes.get(keyOf(cluster, { metadata: { name } }));
+        return node === undefined ? [] : holdsOf(node);
+      });
+      return holds.reduce((longest, { at }) => Math.max(longest, clock.now() - at), 0);
+    },
+  });
   const firstPass = new FirstPass({ nodes, onDone: () => documents.askAll() });
   const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
   // By uid: creation times have whole seconds, so a node made in the second of the start would count as older.

@@ -20,12 +20,27 @@ export const noAdmissionMetrics: AdmissionMetrics = {
   handshakeFailed: () => undefined,
 };
 
+/** The state of an admission server that its gauges read at each scrape. */
+export interface AdmissionServerState {
+  readonly inFlight: number;
+  /** When the certificate that it shows ends, ms since the epoch; `undefined` without one. */
+  readonly certificateEndsMs: number | undefined;
+}
+
 /** Declares the metrics of an admission server. Labels grow with its handlers, never with its requests. */
-export function declareAdmissionMetrics(registry: MetricsRegistry, inFlight: () => number): AdmissionMetrics {
+export function declareAdmissionMetrics(
+  registry: MetricsRegistry,
+  state: AdmissionServerState,
+): AdmissionMetrics {
   registry.gauge({
     name: "berth_admission_in_flight_requests",
     help: "Admission requests being received or decided.",
-    collect: (gauge) => gauge.set(inFlight()),
+    collect: (gauge) => gauge.set(state.inFlight),
+  });
+  registry.gauge({
+    name: "berth_admission_certificate_expiration_timestamp_seconds",
+    help: "When the certificate of the admission server ends, in Unix time; 0 without a certificate.",
+    collect: (gauge) => gauge.set((state.certificateEndsMs ?? 0) / 1000),
   });
   const total = registry.counter({
     name: "berth_admission_requests_total",

@@ -6,6 +6,7 @@ import { createVirtualClock } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import { type Answer, startAdmissionPeer } from "../testing/admission-peer.ts";
 import { createRecordingMetrics } from "../testing/recording-metrics.ts";
+import { type CertificatePair, createAuthority, issueServingCertificate } from "./certificate-authority.ts";
 import type { AdmissionContext, AdmissionHandler } from "./review-exchange.ts";
 
 const review = (request: object = {}, apiVersion = "admission.k8s.io/v1"): string =>
@@ -115,6 +116,24 @@ describe("a handler", () => {
       expect(metrics.value("berth_admission_in_flight_requests")).toBe(0);
       expect(metrics.value("berth_admission_requests_total", { path: "/slow", code: "aborted" })).toBe(1);
     });
+  });
+});
+
+describe("the certificate", () => {
+  it("tells in a metric when it ends, also after a change, and 0 without one", async () => {
+    const metrics = createRecordingMetrics();
+    const ends = () => metrics.value("berth_admission_certificate_expiration_timestamp_seconds");
+    const nowMs = Date.now();
+    const authority = await createAuthority({ nowMs });
+    const issue = (validMs: number) =>
+      issueServingCertificate({ authority, hosts: ["127.0.0.1"], nowMs, validMs });
+    let shown: CertificatePair | undefined;
+    await using _peer = await startAdmissionPeer({ handlers: {}, metrics, certificate: () => shown });
+    expect(ends()).toBe(0);
+    shown = await issue(60_000);
+    expect(ends()).toBe(Math.floor((nowMs + 60_000) / 1000));
+    shown = await issue(120_000);
+    expect(ends()).toBe(Math.floor((nowMs + 120_000) / 1000));
   });
 });
 

@@ -5,6 +5,7 @@ import { type HttpListener, startHttpListener, urlOf } from "../http-listener.ts
 import type { LogFields, Logger } from "../log.ts";
 import type { MetricsRegistry } from "../metrics.ts";
 import { declareAdmissionMetrics, noAdmissionMetrics } from "./admission-metrics.ts";
+import { inspectCertificate } from "./certificate-authority.ts";
 import { throttleLog } from "./log-throttle.ts";
 import { MAX_CONNECTIONS, watchPeers } from "./peers.ts";
 import { createBodyReader } from "./request-body.ts";
@@ -79,7 +80,14 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
   const metrics =
     options.metrics === undefined
       ? noAdmissionMetrics
-      : declareAdmissionMetrics(options.metrics, () => responder.inFlight);
+      : declareAdmissionMetrics(options.metrics, {
+          get inFlight() {
+            return responder.inFlight;
+          },
+          get certificateEndsMs() {
+            return inspectCertificate(options.certificate()?.certificate ?? "")?.notAfterMs;
+          },
+        });
   const { clientAuthority: ca } = options;
   const tls: TlsOptions = { ...TLS, ...(ca !== undefined && { ca, requestCert: true }) };
   const responder = createResponder({
