@@ -53,7 +53,7 @@ const config: ViteUserConfig = {
         test: {
           name: "architecture",
           include: ["test/**/*.test.ts"],
-          exclude: ["**/*.cluster.test.ts"],
+          exclude: ["**/*.cluster.test.ts", "**/*.compat.test.ts"],
           maxWorkers: "100%",
         },
       },
