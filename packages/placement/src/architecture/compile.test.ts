@@ -9,9 +9,9 @@ const faultsOf = (init: PolicyInit): readonly string[] =>
   policiesOf({ p: init }).faults.map(({ path, message }) => `${path.join(".")}: ${message}`);
 
 describe("architecture policies in force", () => {
-  it("stand by falling priority, then by name", () => {
+  it("stand by falling priority, then in the order of their documents", () => {
     const rules = rulesOf({ b: {}, a: {}, low: { priority: -1 }, high: { priority: 5 } });
-    expect(rules).toEqual(["cluster/high", "cluster/a", "cluster/b", "cluster/low"]);
+    expect(rules).toEqual(["cluster/high", "cluster/b", "cluster/a", "cluster/low"]);
   });
 
   it("have the time of a hold in milliseconds, and whether a person has confirmed them", () => {

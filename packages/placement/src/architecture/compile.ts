@@ -52,15 +52,12 @@ export function compileArchitecture(
       });
     }
   }
-  const policies = [...taken.values()].sort(byPrecedence);
+  // Of equal priority, the one that came first governs: a newer one takes no pods from it.
+  const policies = [...taken.values()].sort((a, b) => b.spec.priority - a.spec.priority);
   return { policies, policy: policyOf(policies, known), faults };
 }
 
 type Found = Pick<DocumentFault, "path" | "message">;
-
-function byPrecedence(a: ArchitecturePolicyInForce, b: ArchitecturePolicyInForce): number {
-  return b.spec.priority - a.spec.priority || (a.name < b.name ? -1 : 1);
-}
 
 function checkSpec(spec: ArchitecturePolicySpec): readonly Found[] {
   const found: Found[] = [

@@ -87,7 +87,9 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       .min(-1000)
       .max(1000)
       .default(0)
-      .describe("If several policies select a pod, the highest priority governs it, then the first by name."),
+      .describe(
+        "If several policies select a pod, the highest priority governs it, then files before objects, then the oldest.",
+      ),
     namespaceSelector: selector
       .prefault({})
       .describe("Selects namespaces by their labels. {} selects every one."),

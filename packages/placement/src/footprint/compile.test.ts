@@ -17,9 +17,9 @@ const faultsOf = ({ faults }: ReturnType<typeof footprintsOf>): readonly string[
   faults.map(({ source, name, path, message }) => `${source}/${name} ${path.join(".")}: ${message}`);
 
 describe("footprints in force", () => {
-  it("stand by name, with what the node writer may do for them", () => {
+  it("stand in the order of their documents, with what the node writer may do for them", () => {
     const compiled = footprintsOf({ b: { ...spec("b.dev/l"), release: { delay: "30s" } }, a: A });
-    expect(rulesOf(compiled)).toEqual(["cluster/a", "cluster/b"]);
+    expect(rulesOf(compiled)).toEqual(["cluster/b", "cluster/a"]);
     const places = {
       ids: new Set(["label/a.dev/label", "label/b.dev/l"]),
       prefixes: ["annotation/a.dev/claim."],
@@ -201,7 +201,7 @@ describe("a footprint whose document has got a fault", () => {
 
   it("does not when one that comes before it wants what it had", () => {
     const specs = { c: spec("a.dev/label"), a: spec("kubernetes.io/os"), b: B };
-    expect(rulesOf(footprintsOf(specs, { before }))).toEqual(["cluster/b", "cluster/c"]);
+    expect(rulesOf(footprintsOf(specs, { before }))).toEqual(["cluster/c", "cluster/b"]);
   });
 
   it("goes on when its label is another, by which its agent would end everywhere, unless nothing is known of the agent", () => {

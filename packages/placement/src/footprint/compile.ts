@@ -66,7 +66,6 @@ export function compileFootprints(input: CompileFootprintsInput): Footprints {
     const inForce = found.length === 0 ? footprint : last;
     if (inForce !== undefined && clashesOf(inForce, footprints).length === 0) footprints.push(inForce);
   }
-  footprints.sort((a, b) => (a.name < b.name ? -1 : 1));
   return { footprints, policy: policyOf(footprints, input), faults };
 }
 

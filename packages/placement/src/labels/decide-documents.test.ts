@@ -354,14 +354,17 @@ describe("a rule for the absence of a label whose rule is refused", () => {
 });
 
 describe("L-B9 cycles", () => {
-  it("L-B9 of rules that copy each other's label are refused, and the rest is in force", () => {
-    const rules = inCluster({ ab: copies("a", "b"), ba: copies("b", "a"), c: copies("x", "c") });
+  it("L-B9 of rules that copy each other's label are refused by the one that closes them, and the rest is in force", () => {
+    const rules = inCluster({ ba: copies("b", "a"), ab: copies("a", "b"), c: copies("x", "c") });
     const { cyclic } = rulesOf(rules).rules;
-    expect(cyclic.map(({ rule, keys }) => [rule.name, keys])).toEqual([
-      ["cluster/ab", ["a", "b"]],
-      ["cluster/ba", ["a", "b"]],
-    ]);
-    expect([[rules, { ...x, a: "mine" }, { ...x, a: "mine", c: "1" }]]).toSatisfy(comeTrue);
+    expect(cyclic.map(({ rule, keys }) => [rule.name, keys])).toEqual([["cluster/ab", ["a", "b"]]]);
+    expect([[rules, { ...x, b: "mine" }, { ...x, b: "mine", a: "mine", c: "1" }]]).toSatisfy(comeTrue);
+  });
+
+  it("L-B9 of a rule with itself refuse no later rule that would be on it", () => {
+    const self = { ...sets("a"), match: { all: [{ key: "a" }, { key: "b" }] } };
+    const { cyclic } = rulesOf(inCluster({ self, b: when({ key: "a" }, "b") })).rules;
+    expect(cyclic.map(({ rule }) => rule.name)).toEqual(["cluster/self"]);
   });
 
   it.each<[string, SpecInit]>([

@@ -69,7 +69,7 @@ export interface KeyRules {
   readonly circular: boolean;
 }
 
-/** A rule that is refused because of a cycle: it is on one but not plain, or wants another value for a label on one. */
+/** A rule that is refused because of a cycle: it closes one and is not plain, or wants another value for a label on one. */
 export interface CyclicRefusal {
   readonly rule: Rule;
   /** Labels on the cycle, sorted. */
@@ -96,6 +96,7 @@ export interface LabelRules {
   readonly overlaps: readonly KeyRules[];
 }
 
+/** @param sets in order of precedence, and so their rules: of those on a cycle, the first stay in force. */
 export function compileRules(sets: readonly RuleSet[]): LabelRules {
   const { rules, order, cyclic } = withoutCycles(sets.flatMap((set) => set.rules));
   const byKey = toKeyRules(rules, order);
@@ -115,7 +116,6 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
     ...cyclic.map(({ rule }) => [rule.name, reasons.CyclicRule] as const),
     ...rules.flatMap((rule) => (rule.withheld === undefined ? [] : [[rule.name, rule.withheld] as const])),
   ]);
-  const inForce = ({ rule }: Claim): boolean => rule.withheld === undefined;
   return {
     byKey,
     byTrigger,
@@ -123,10 +123,12 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
     frozen: frozenKeys(sets, cyclic),
     withheld,
     policy: policyOf(sets, rules, withheld),
-    count: rules.filter(({ withheld: why }) => why === undefined).length,
+    count: rules.filter(isInForce).length,
     circular: circularLines(rules, order),
     cyclic,
-    overlaps: [...byKey.values()].filter(({ claims }) => claims.filter(inForce).length > 1),
+    overlaps: [...byKey.values()].filter(
+      ({ claims }) => claims.filter(({ rule }) => isInForce(rule)).length > 1,
+    ),
   };
 }
 
@@ -144,35 +146,54 @@ function frozenKeys(sets: readonly RuleSet[], cyclic: readonly CyclicRefusal[]):
   const frozen = new Map<string, Reason>();
   for (const set of sets) for (const [key, reason] of set.frozen) freeze(frozen, key, reason);
   for (const { rule } of cyclic) {
-    if (rule.withheld !== undefined) continue;
+    if (!isInForce(rule)) continue;
     for (const { key } of rule.outputs) freeze(frozen, key, reasons.CyclicRule);
   }
   return frozen;
 }
 
-/**
- * Removes rules that cannot be decided because they depend on themselves. Withheld rules are removed first, because a
- * rule that changes nothing must not cause the refusal of a rule in force.
- */
+/** Removes rules that cannot be decided, because they depend on themselves or disturb a cycle of plain rules. */
 function withoutCycles(all: readonly Rule[]) {
-  const cyclic: CyclicRefusal[] = [];
-  let rules = all;
+  const cyclic = [...closingCycles(all)];
   for (;;) {
+    const refused = new Set(cyclic.map(({ rule }) => rule));
+    const rules = all.filter((rule) => !refused.has(rule));
     const order = orderKeys(inputsByKey(rules));
-    const cycles = membersOf(order);
-    const pick = (find: (rule: Rule, order: KeyOrder) => number | undefined): readonly CyclicRefusal[] =>
-      rules.flatMap((rule) => {
-        const keys = rule.plain === undefined ? cycles.get(find(rule, order) ?? 0) : undefined;
-        return keys === undefined ? [] : [{ rule, keys }];
-      });
-    const circular = pick(cycleOf);
-    const onTrial = circular.filter(({ rule }) => rule.withheld !== undefined);
-    const refused = [onTrial, circular, pick(disturbedBy)].find(({ length }) => length > 0);
-    if (refused === undefined) return { rules, order, cyclic };
-    cyclic.push(...refused);
-    const names = new Set(refused.map(({ rule }) => rule.name));
-    rules = rules.filter(({ name }) => !names.has(name));
+    const disturbing = pick(rules, order, disturbedBy);
+    if (disturbing.length === 0) return { rules, order, cyclic };
+    cyclic.push(...disturbing);
   }
+}
+
+/**
+ * The rules that close a cycle: those of a cycle that came first stay in force. Withheld rules come last, because a rule
+ * that changes nothing must not cause the refusal of a rule in force.
+ */
+function* closingCycles(all: readonly Rule[]): Generator<CyclicRefusal> {
+  const circular = pick(all, orderKeys(inputsByKey(all)), cycleOf).map(({ rule }) => rule);
+  const kept = all.filter((rule) => !circular.includes(rule));
+  for (const rule of [...circular.filter(isInForce), ...circular.filter((it) => !isInForce(it))]) {
+    const [refusal] = pick([rule], orderKeys(inputsByKey([...kept, rule])), cycleOf);
+    if (refusal === undefined) kept.push(rule);
+    else yield refusal;
+  }
+}
+
+/** The rules with such a cycle. Plain rules are never refused. */
+function pick(
+  rules: readonly Rule[],
+  order: KeyOrder,
+  find: (rule: Rule, order: KeyOrder) => number | undefined,
+): readonly CyclicRefusal[] {
+  const cycles = membersOf(order);
+  return rules.flatMap((rule) => {
+    const keys = rule.plain === undefined ? cycles.get(find(rule, order) ?? 0) : undefined;
+    return keys === undefined ? [] : [{ rule, keys }];
+  });
+}
+
+function isInForce({ withheld }: Rule): boolean {
+  return withheld === undefined;
 }
 
 /** A message names at most this many labels of a cycle. */
@@ -220,7 +241,7 @@ function cycleOf(rule: Rule, order: KeyOrder): number | undefined {
  * cycle. The conflict would remove an input of the cycle, which then has no least solution.
  */
 function disturbedBy(rule: Rule, order: KeyOrder): number | undefined {
-  if (rule.withheld !== undefined) return undefined;
+  if (!isInForce(rule)) return undefined;
   return cycleWith(rule, order, (cases) => !cases.every(isPlainValue));
 }
 

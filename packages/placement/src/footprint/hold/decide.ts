@@ -12,7 +12,7 @@ import { MAX_HOLDS } from "../resource.ts";
 export interface Guard {
   readonly resource: GroupVersionResource;
   readonly finalizer: string;
-  /** The first by name if several hold it. `undefined`: none does any more, so Berth removes the finalizer. */
+  /** The first in force if several hold it. `undefined`: none does any more, so Berth removes the finalizer. */
   readonly footprint: Footprint | undefined;
 }
 

@@ -50,13 +50,13 @@ describe("the holds in force", () => {
     expect(rulesOf(watches)).toEqual([undefined]);
   });
 
-  it("are of the first by name where two hold the same owners by the same finalizer, and of the other after it", () => {
+  it("are of the first where two hold the same owners by the same finalizer, and of the other after it", () => {
     const watches = aWatch();
     const node = { label: { key: "b.dev/label" }, claims: { annotationPrefix: "b.dev/claim." } };
     watches.want(footprintsOf({ b: preset, a: { ...preset, node } }));
-    expect(rulesOf(watches)).toEqual(["cluster/a"]);
-    watches.want(footprintsOf({ b: preset }));
     expect(rulesOf(watches)).toEqual(["cluster/b"]);
+    watches.want(footprintsOf({ a: { ...preset, node } }));
+    expect(rulesOf(watches)).toEqual(["cluster/a"]);
   });
 
   it("end when the document holds owners by another finalizer", () => {

@@ -300,7 +300,8 @@ function renderLine({ terms, value }: Line): string {
 
 /** For the reference. */
 export function toReference(rules: ModelRules): ReferenceRules {
-  const files = Object.entries(rules.files);
+  // A folder has no order but that of its paths.
+  const files = Object.entries(rules.files).toSorted(([a], [b]) => (a < b ? -1 : 1));
   const filesOfKind = (kind: File["kind"]) =>
     files.filter(([, file]) => file.kind === kind).map(([path]) => path);
   const documents = (["config", "cluster"] as const).flatMap((source) =>

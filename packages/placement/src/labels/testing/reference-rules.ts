@@ -56,31 +56,31 @@ export interface Untangled {
   readonly circular: ReadonlySet<string>;
 }
 
+/** @param all those that came first stay in force. */
 export function untangle(all: readonly ReferenceRule[]): Untangled {
-  let rules = all;
+  let rules = all.filter(({ plain }) => plain);
+  const inTurn = all.filter(({ plain }) => !plain).toSorted((a, b) => Number(a.dryRun) - Number(b.dryRun));
+  for (const rule of inTurn) {
+    const reaches = dependencies([...rules, rule]);
+    const isOnCycle = rule.outputs.some(({ key, cases }) =>
+      labelsOf(cases).some((input) => input === key || reaches.get(input)?.has(key)),
+    );
+    if (!isOnCycle) rules.push(rule);
+  }
   for (;;) {
     const reaches = dependencies(rules);
     const circular = new Set([...reaches.keys()].filter((key) => reaches.get(key)?.has(key)));
-    const onCycle = ({ plain, outputs }: ReferenceRule): boolean =>
-      !plain &&
-      outputs.some(({ key, cases }) =>
-        labelsOf(cases).some((input) => input === key || reaches.get(input)?.has(key)),
-      );
-    const disturbs = ({ plain, dryRun, outputs }: ReferenceRule): boolean =>
-      !plain &&
-      !dryRun &&
-      outputs.some(({ key, cases }) => circular.has(key) && !cases.every((it) => saysTrue(it.output)));
-    const first = [
-      rules.filter((rule) => rule.dryRun && onCycle(rule)),
-      rules.filter(onCycle),
-      rules.filter(disturbs),
-    ].find(({ length }) => length > 0);
-    if (first === undefined) {
-      const left = new Set(rules.map(({ name }) => name));
-      const refused = all.map(({ name }) => name).filter((name) => !left.has(name));
-      return { rules, refused: new Set(refused), circular };
+    const left = rules.filter(
+      ({ plain, dryRun, outputs }) =>
+        plain ||
+        dryRun ||
+        !outputs.some(({ key, cases }) => circular.has(key) && !cases.every((it) => saysTrue(it.output))),
+    );
+    if (left.length === rules.length) {
+      const refused = new Set(all.filter((rule) => !rules.includes(rule)).map(({ name }) => name));
+      return { rules, refused, circular };
     }
-    rules = rules.filter((rule) => !first.includes(rule));
+    rules = left;
   }
 }
 
