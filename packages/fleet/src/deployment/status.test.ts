@@ -161,6 +161,27 @@ describe("the condition ReplicasReady", () => {
   });
 });
 
+describe("the condition Failing", () => {
+  const of = (at: number, reason: string) =>
+    withCondition(starting(at), aCondition("Ready", "False", reason, `m${at}`));
+
+  it.each<[string, readonly Instance[], string]>([
+    ["there is none while none fails", [ready(0), of(1, "Provisioning"), of(2, "PendingQuota")], ""],
+    [
+      "it says why one fails while others are ready",
+      [ready(0), of(1, "ImageUnavailable")],
+      "True/ImageUnavailable w-us-dfw-1: m1",
+    ],
+    [
+      "it says the worst of several",
+      [of(0, "ImageUnavailable"), of(1, "NetworkFailedToCreate")],
+      "True/NetworkFailedToCreate w-us-dfw-1: m1",
+    ],
+  ])("%s", (_, instances, text) => {
+    expect(verdict(statusOf(instances), "Failing")).toBe(text);
+  });
+});
+
 describe("the counters", () => {
   it("R11 updatedReplicas counts the observed hash, ready or not, and currentReplicas what is programmed", () => {
     const old = anInstance(deployment, 0, "Ro");

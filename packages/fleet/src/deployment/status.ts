@@ -4,6 +4,7 @@ import { findCondition, isConditionTrue } from "@berth/runtime";
 import { gates } from "../api/keys.ts";
 import { rankOf, worstOf } from "../api/ranks.ts";
 import type { DeploymentStatus, Instance, LocationReference, WorkloadDeployment } from "../api/workload.ts";
+import { isFailure } from "../instance/ready.ts";
 import { awaitsQuota, hasGate } from "../instance/tiers.ts";
 import { desiredCount } from "./build.ts";
 import { type Block, conditionsWith, type Verdict } from "./conditions.ts";
@@ -64,6 +65,7 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
       ...Object.fromEntries(leftovers.map(({ type }) => [type, undefined])),
       Available: availability(view, ready),
       ReplicasReady: replicasReady(view, ready),
+      Failing: failing(instances.flatMap(blockOf)),
       ...progressing(view),
       InstanceConflict: taken.length === 0 ? undefined : { ...nameTaken(taken), status: "True" },
       NetworksRead: unread && { status: "False", ...unread },
@@ -85,6 +87,14 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
     ...(observedGeneration !== undefined && { observedGeneration }),
   };
   return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
+}
+
+/** The worst failure that a person has to look at, also while others are available. `undefined`: there is none. */
+export function failing(blocks: readonly Block[]): Verdict | undefined {
+  const [first, ...more] = blocks.filter(({ reason }) => isFailure(reason));
+  if (first === undefined) return undefined;
+  const { reason, message } = worstOf(first, more);
+  return { status: "True", reason, message };
 }
 
 /** Empty: it stays as it is. */

@@ -21,7 +21,6 @@ import {
   workloadDeployments,
   workloads,
 } from "../api/workload.ts";
-import { isFailure } from "../instance/ready.ts";
 import { citiesNamed, citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
 import { by, noteWrite } from "./caches.ts";
 import type { ControllerOptions } from "./controller-options.ts";
@@ -139,8 +138,9 @@ function toIntents(
 
 /** A failure that a person has to look at becomes one Event on the Workload: its users may not see its Instances. */
 function statusIntent(stored: WorkloadStatus | undefined, status: WorkloadStatus): Intent {
-  const before = findCondition(stored?.conditions, "Available");
+  const failing = findCondition(status.conditions, "Failing");
+  if (failing !== undefined && failing.reason !== findCondition(stored?.conditions, "Failing")?.reason)
+    return { ...statusTo(status, failing.reason, failing.message), announce: "Warning" };
   const { reason = "StatusChanged", message = "" } = findCondition(status.conditions, "Available") ?? {};
-  const intent = statusTo(status, reason, message);
-  return isFailure(reason) && reason !== before?.reason ? { ...intent, announce: "Warning" } : intent;
+  return statusTo(status, reason, message);
 }

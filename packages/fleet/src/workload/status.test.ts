@@ -1,7 +1,7 @@
 import { findCondition } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import type { WorkloadDeployment, WorkloadStatus } from "../api/workload.ts";
-import { aDeployment } from "../deployment/testing/fixtures.ts";
+import { aCondition, aDeployment } from "../deployment/testing/fixtures.ts";
 import { aPlacement, aStatus, aWorkload, decide } from "./testing/fixtures.ts";
 
 const dfw = (status?: WorkloadDeployment["status"]) => aDeployment({ ...(status && { status }) });
@@ -161,6 +161,18 @@ describe("the status of a Workload", () => {
     const { status } = decide(scaled, []);
     expect(verdict(status, "Scaling")).toMatch(/^False\/AutoscalingNotSupported nothing acts on maxReplicas/);
     expect(verdict(decide({ ...aWorkload(), ...(status && { status }) }).status, "Scaling")).toBe("");
+  });
+
+  it("says which deployment fails while another is available, until it does not", () => {
+    const available = dfw(aStatus(2, "True", "StableInstanceFound"));
+    const partly = aStatus(1, "True", "StableInstanceFound");
+    const failing = aCondition("Failing", "True", "ImageUnavailable", "w-us-ord-1: not found");
+    const conditions = [...(partly.conditions ?? []), failing];
+    const { status } = decide(aWorkload(), [available, ord({ ...partly, conditions })]);
+    expect(verdict(status)).toBe("True/AvailablePlacementFound a placement is available");
+    expect(verdict(status, "Failing")).toBe("True/ImageUnavailable w-us-ord-1: not found");
+    const mended = decide({ ...aWorkload(), ...(status && { status }) }, [available, ord(partly)]);
+    expect(mended.status?.conditions?.map(({ type }) => type)).toEqual(["Available"]);
   });
 
   it("H19 is not written when nothing changes, whatever the time", () => {

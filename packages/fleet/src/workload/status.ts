@@ -11,6 +11,7 @@ import type {
 } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { type Block, conditionsWith, type Verdict } from "../deployment/conditions.ts";
+import { failing } from "../deployment/status.ts";
 import { describeTaken, type Target, type TargetView } from "./desired.ts";
 
 export interface WorkloadStatusView extends Pick<TargetView, "citiesUnread" | "cityNote"> {
@@ -56,6 +57,7 @@ export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
     conditions: conditionsWith(status?.conditions, {
       of: {
         Available: availability(view, parts),
+        Failing: failing(deployments.flatMap((it) => findCondition(it.status?.conditions, "Failing") ?? [])),
         DeploymentConflict: taken.length === 0 ? undefined : conflict(taken),
         Scaling: isScaled
           ? { status: "False", reason: "AutoscalingNotSupported", message: NOT_SCALED }
