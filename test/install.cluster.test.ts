@@ -8,6 +8,7 @@ import {
   type Pod,
   pods,
   serviceAccounts,
+  type Taint,
 } from "@berth/kube";
 import { aNode, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, expect, it } from "vitest";
@@ -92,8 +93,19 @@ it.each<[string, readonly (string | undefined)[]]>([
   expect(new Set(await settled()).size).toBe(2);
 });
 
-it("both replicas run on a single node, and a roll ends there", async () => {
+it.each<[string, readonly Taint[]]>([
+  ["a single node", []],
+  ["a single node that takes them", [{ key: "example.com/repair", effect: "NoExecute" }]],
+])("both replicas run on %s, and a roll ends there", async (_, taintsOfOther) => {
   await addNodes([undefined]);
+  if (taintsOfOther.length > 0)
+    await cluster.client.create(
+      nodes,
+      aNode("other")
+        .fake()
+        .tainted(...taintsOfOther)
+        .build(),
+    );
   await install();
   expect(await settled()).toEqual(["host-0", "host-0"]);
   await roll();

@@ -147,6 +147,8 @@ function podSpec(options: PodOptions, { name, labels }: Own): PodSpec {
         whenUnsatisfiable: "DoNotSchedule",
         // A rolling update ends: old and new pods may share a node meanwhile.
         matchLabelKeys: ["pod-template-hash"],
+        // A node whose taint keeps Berth off does not count as a free one.
+        nodeTaintsPolicy: "Honor",
       },
       // Nodes without a zone count as one zone.
       { ...spread("topology.kubernetes.io/zone"), whenUnsatisfiable: "ScheduleAnyway" },

@@ -305,11 +305,29 @@ describe("berth manifests", () => {
     expect(spec?.template.spec).toMatchObject({
       priorityClassName: "system-cluster-critical",
       topologySpreadConstraints: [
-        { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: selector } },
-        { topologyKey: "topology.kubernetes.io/zone", labelSelector: { matchLabels: selector } },
+        {
+          topologyKey: "kubernetes.io/hostname",
+          whenUnsatisfiable: "DoNotSchedule",
+          labelSelector: { matchLabels: selector },
+        },
+        {
+          topologyKey: "topology.kubernetes.io/zone",
+          whenUnsatisfiable: "ScheduleAnyway",
+          labelSelector: { matchLabels: selector },
+        },
       ],
       containers: [{ args: expect.arrayContaining(["--leader-elect"]) }],
     });
+  });
+
+  it("gives a replica two minutes to start, and three seconds for each answer", async () => {
+    const [container] = podOf(itemsOf(await berthWith({}, `${INSTALL} -o json`)))?.containers ?? [];
+    const { startupProbe, livenessProbe, readinessProbe } = container ?? {};
+    expect([startupProbe, livenessProbe, readinessProbe]).toMatchObject([
+      { httpGet: { path: "/healthz" }, periodSeconds: 5, failureThreshold: 24, timeoutSeconds: 3 },
+      { httpGet: { path: "/healthz" }, timeoutSeconds: 3 },
+      { httpGet: { path: "/readyz" }, timeoutSeconds: 3 },
+    ]);
   });
 
   it("leaves a lost node after five minutes, and tolerates for ever only what gates of Berth put on", async () => {
