@@ -1,4 +1,5 @@
 /** The rules for what strangers read. `test/guides.cluster.test.ts` runs the commands; `make docs` writes the library reference. */
+import { execFileSync } from "node:child_process";
 import { globSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -26,6 +27,13 @@ describe("the tools that are installed by themselves", () => {
       expect(lock).not.toMatch(/"resolved": "http/);
     },
   );
+});
+
+it("make help lists every target that a person calls", () => {
+  const targets = /^\.PHONY: (.*)$/m.exec(read("Makefile"))?.[1]?.split(" ");
+  const help = execFileSync("make", ["help"], { cwd: root, encoding: "utf8" });
+  const listed = [...help.matchAll(/^ {2}make (\S+) /gm)].map(([, name = ""]) => name);
+  expect(listed.toSorted()).toEqual(targets?.toSorted());
 });
 
 const capabilities = [
