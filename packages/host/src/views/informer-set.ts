@@ -153,6 +153,14 @@ export class InformerSet<T extends KubeObject> {
     return undefined;
   }
 
+  /** For a component that goes on without these objects: the first problem, or that the server does not have them. */
+  note(): string | undefined {
+    const isMissing = this.#members.values().some((member) => member.isMissing);
+    return (
+      this.problem() ?? (isMissing ? `${nameOfResource(this.#options.resource)} is not served` : undefined)
+    );
+  }
+
   #launch(member: Member<T>): void {
     const run: Promise<void> = member
       .run()

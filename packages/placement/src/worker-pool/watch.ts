@@ -94,6 +94,10 @@ export class WorkerPoolWatch implements Component {
     return { ended: Promise.all(both.map(({ ended }) => ended)).then(() => undefined) };
   }
 
+  note(): string | undefined {
+    return this.#pools.note() ?? this.#deployments.note();
+  }
+
   #onDeployment(change: Change<Deployment>): void {
     const states = change.type === "updated" ? [change.old, change.object] : [change.object];
     const { namespace = "", name = "" } = change.object.metadata ?? {};

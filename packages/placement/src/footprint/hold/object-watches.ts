@@ -66,6 +66,13 @@ export class ObjectWatches implements Component {
     return problems.find((problem) => problem !== undefined);
   }
 
+  note(): string | undefined {
+    return this.#sets
+      .values()
+      .map((set) => set.note())
+      .find((note) => note !== undefined);
+  }
+
   /** Does not wait for a snapshot. Call once. */
   start(signal: AbortSignal): Promise<Running> {
     this.#signal = signal;

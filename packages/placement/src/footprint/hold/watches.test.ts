@@ -171,6 +171,7 @@ describe("owners that may not be read", () => {
     );
     const wanted = { forbidden: ["Unread", refused], notFound: ["Absent", undefined] };
     await vi.waitFor(() => expect(said()).toEqual(wanted[kind]));
+    expect(watches.note()).toEqual({ forbidden: refused, notFound: `${POOLS} is not served` }[kind]);
     stop.abort();
     await ended;
   });

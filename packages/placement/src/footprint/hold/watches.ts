@@ -190,6 +190,10 @@ export class HoldWatches implements Component {
     return this.#objects.start(signal);
   }
 
+  note(): string | undefined {
+    return this.#objects.note();
+  }
+
   /** Why data about its owners, or what they own, is incomplete. No `problem` of the whole process. */
   whyUnread(hold: OwnerHold): string | undefined {
     const resource = this.#resourceNamed(resourceName(hold.resource)) ?? hold.resource;
