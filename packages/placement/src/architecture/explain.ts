@@ -173,9 +173,23 @@ function summarize(nodes: readonly Node[], spec: PodSpec, verdict: PodVerdict): 
     }));
 }
 
+/** The architectures of a node whose label says another one than its kubelet. */
+export interface Contradiction {
+  readonly nodeInfo: string;
+  readonly label: string;
+}
+
+const NODE_LABEL = "kubernetes.io/arch";
+
+export function contradictionOf({ metadata, status }: Node): Contradiction | undefined {
+  const { architecture: nodeInfo } = status?.nodeInfo ?? {};
+  const label = ownValue(metadata?.labels, NODE_LABEL);
+  return nodeInfo && label !== undefined && label !== nodeInfo ? { nodeInfo, label } : undefined;
+}
+
 function whyNotByImages({ metadata, status }: Node, verdict: PodVerdict): string | undefined {
   const labels = metadata?.labels;
-  const { architecture = ownValue(labels, "kubernetes.io/arch") } = status?.nodeInfo ?? {};
+  const { architecture = ownValue(labels, NODE_LABEL) } = status?.nodeInfo ?? {};
   if (verdict.kind === "impossible") return "no architecture runs all images";
   if (verdict.kind !== "fits") return undefined;
   if (architecture !== undefined && !verdict.architectures.includes(architecture)) {

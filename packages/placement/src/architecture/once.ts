@@ -3,7 +3,6 @@ import { eachObject, listObjects, type OneShotRun, unlessForbidden } from "@bert
 import { type DaemonSet, isApiError, namespaces, nodes, type Pod, pods } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import type { BoundCapability } from "../node/capability.ts";
-import { ownValue } from "../node/mark.ts";
 import { type ExplainAt, type LookAt, listDaemonSets, type NodeOnce, slimNode } from "../node/once.ts";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
@@ -11,14 +10,20 @@ import { ownedMarks, recordOf } from "../node/record.ts";
 import { type ArchitecturePhase, bindArchitecture } from "./capability.ts";
 import { architectureClean } from "./clean.ts";
 import { taintKeys } from "./compile.ts";
-import { explainPod } from "./explain.ts";
+import { contradictionOf, explainPod } from "./explain.ts";
 import { type ArchitectureForecast, forecastArchitecture } from "./forecast.ts";
 import { governing } from "./govern.ts";
 import { type ImageObservations, type ImageQuestion, unreadImages } from "./image-observations.ts";
 import { type ImagesOnce, readImages } from "./images/once.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
-import { formatArchitecturePlan, formatNodeArchitecture, formatPod, type NodeArchitecture } from "./show.ts";
+import {
+  formatArchitecturePlan,
+  formatContradiction,
+  formatNodeArchitecture,
+  formatPod,
+  type NodeArchitecture,
+} from "./show.ts";
 import { judge, wantsOf } from "./verdict.ts";
 
 export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolicies> {
@@ -44,11 +49,15 @@ export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolic
     },
     async explain(policies, at) {
       const { capability, said } = standOf(policies, at);
+      const contradiction = policies?.policies.length ? contradictionOf(at.node) : undefined;
       return {
         capability,
         section: () => ({
-          data: policies === undefined ? {} : { architecture: said },
-          blocks: (style) => said.map((it) => formatNodeArchitecture(it, style)),
+          data: policies === undefined ? {} : { architecture: said, ...(contradiction && { contradiction }) },
+          blocks: (style) => [
+            ...said.map((it) => formatNodeArchitecture(it, style)),
+            ...(contradiction ? [formatContradiction(contradiction, style)] : []),
+          ],
         }),
       };
     },
@@ -107,7 +116,6 @@ function standOf(
   const { outcomes = [] } = bind(() => false).contribute(view, run.clock.now()).decision;
   const phases = new Map(outcomes.map(({ rule, phase }) => [rule, phase as ArchitecturePhase]));
   const { architecture = "" } = node.status?.nodeInfo ?? {};
-  const label = ownValue(node.metadata?.labels, "kubernetes.io/arch");
   const statusIs = (rule: string): PolicyStatus | undefined => statusOf(rule) as PolicyStatus | undefined;
   return {
     capability: bind((rule) => statusIs(rule)?.phase === "Tainting" || phases.get(rule) === "Tainted"),
@@ -120,7 +128,6 @@ function standOf(
         { policy, taint, node: phase },
         status?.phase !== undefined && { phase: status.phase },
         message !== undefined && { message },
-        label !== undefined && label !== architecture && { label },
       );
     }),
   };

@@ -1,12 +1,34 @@
 import { styleFor } from "@berth/host";
+import { aNode } from "@berth/testcluster";
 import { expect, it } from "vitest";
-import { formatNodeArchitecture } from "./show.ts";
+import { contradictionOf } from "./explain.ts";
+import { formatContradiction } from "./show.ts";
 
 const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
-const tainted = { policy: "cluster/p", taint: "supported-arch=arm64:NoSchedule", node: "Tainted" } as const;
+const label = "kubernetes.io/arch";
 
-it("a node says which of two architectures is used, where they differ", () => {
-  const said = formatNodeArchitecture({ ...tainted, label: "amd64" }, style);
-  expect(said).toContain("its label kubernetes.io/arch is amd64: the taint follows status.nodeInfo");
-  expect(formatNodeArchitecture(tainted, style)).not.toContain("kubernetes.io/arch");
+it("a node whose label says another architecture than its kubelet says which of them is used for what", () => {
+  const contradiction = contradictionOf(
+    aNode("n")
+      .arm64()
+      .labelled({ [label]: "amd64" })
+      .build(),
+  );
+  expect(contradiction).toEqual({ nodeInfo: "arm64", label: "amd64" });
+  expect(contradiction && formatContradiction(contradiction, style)).toMatch(
+    /status.nodeInfo +arm64: berth uses it.*\n +kubernetes.io\/arch +amd64: the scheduler uses this label/,
+  );
+});
+
+it.each([
+  [
+    "say the same",
+    aNode("n")
+      .arm64()
+      .labelled({ [label]: "arm64" })
+      .build(),
+  ],
+  ["are not both there", { metadata: { labels: { [label]: "arm64" } } }],
+])("a node whose label and kubelet %s has no contradiction", (_, node) => {
+  expect(contradictionOf(node)).toBeUndefined();
 });

@@ -2,7 +2,7 @@
 import { counted, firstOf, formatAge, formatColumns, MOST_LISTED, type Style } from "@berth/host";
 import { tolerationText } from "../node/tolerations.ts";
 import type { ArchitecturePhase } from "./capability.ts";
-import type { ArchitectureNodes, ImageExplanation, PodExplanation } from "./explain.ts";
+import type { ArchitectureNodes, Contradiction, ImageExplanation, PodExplanation } from "./explain.ts";
 import type { ArchitectureForecast, WorkloadRemark } from "./forecast.ts";
 
 /** The state of a node for a policy that selects it for its taint. */
@@ -15,8 +15,6 @@ export interface NodeArchitecture {
   /** The phase in the status of the policy. Absent for a policy from a file. */
   readonly phase?: string;
   readonly message?: string;
-  /** The label `kubernetes.io/arch` of the node, where it differs from what the kubelet reports. */
-  readonly label?: string;
 }
 
 /** The text of `plan` below the nodes. */
@@ -54,16 +52,20 @@ export function formatNodeArchitecture(it: NodeArchitecture, style: Style): stri
   const rows = [
     ["taint", `${it.taint}: ${STANDS[it.node]}`],
     ...(it.phase === undefined ? [] : [["phase", `${it.phase}${it.message ? `: ${it.message}` : ""}`]]),
-    ...(it.label === undefined
-      ? []
-      : [
-          [
-            "but",
-            `its label kubernetes.io/arch is ${it.label}: the taint follows status.nodeInfo, node affinity of pods the label`,
-          ],
-        ]),
   ];
   return `${style.heading(`architecture ${it.policy}`)}\n${formatColumns(rows, "  ")}`;
+}
+
+/** The section of `explain node` about a node that has two architectures. */
+export function formatContradiction({ nodeInfo, label }: Contradiction, style: Style): string {
+  const rows = [
+    ["status.nodeInfo", `${nodeInfo}: berth uses it, for taints and to count the nodes of a pod`],
+    [
+      "kubernetes.io/arch",
+      `${label}: the scheduler uses this label, for the node affinity that berth gives to pods`,
+    ],
+  ];
+  return `${style.heading("two architectures")}\n${formatColumns(rows, "  ")}`;
 }
 
 /** The whole of `explain pod`. */
