@@ -59,7 +59,9 @@ describe("https", () => {
     await using registry = await startFaultRegistry();
     await using world = createWorld({ endpoints: { [registry.host]: { plainHttp: false } } });
     const { message } = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    expect(message).toContain(`${registry.host} does not speak https; if plain http is meant, set plainHttp`);
+    expect(message).toBe(
+      `${registry.host}/a/b:1 cannot be read: ${registry.host} does not speak https. If it speaks plain http, set plainHttp of this registry in the document ImageRegistries`,
+    );
     expect(world.requests[0]?.why).toContain("does not speak https");
   });
 

@@ -18,19 +18,19 @@ export function explain(error: ExchangeError, about: Circumstances): RegistryErr
   const { kind, retryAfterMs, elsewhere } = error;
   const image = referenceText(about.reference);
   const mirrors = about.mirrors.length === 0 ? "" : ` (and before it ${about.mirrors.join(", ")} failed)`;
-  const advice = adviceFor(kind, about, retryAfterMs);
-  const why = kind === "unreachable" ? unreachable(error, about.host) : error.why;
+  const isPlain = speaksPlain(error);
+  const advice = isPlain ? PLAIN_HTTP : adviceFor(kind, about, retryAfterMs);
+  // Nearly always the same words: details would show a tenant what listens in Berth's network.
+  const why =
+    kind === "unreachable" && !isPlain
+      ? `${about.host}, or a server that it names, cannot be reached`
+      : error.why;
   const message = `${image} cannot be read: ${why}${mirrors}${advice === undefined ? "" : `. ${advice}`}`;
   const waiting = retryAfterMs === undefined ? {} : { retryAfterMs };
   return new RegistryError(kind, message, { registry: about.host, elsewhere, ...waiting });
 }
 
-/** Nearly always the same words: details would show a tenant what listens in Berth's network. */
-function unreachable(error: ExchangeError, host: string): string {
-  return speaksPlain(error)
-    ? `${error.why}; if plain http is meant, set plainHttp of this registry (in the document ImageRegistries)`
-    : `${host}, or a server that it names, cannot be reached`;
-}
+const PLAIN_HTTP = "If it speaks plain http, set plainHttp of this registry in the document ImageRegistries";
 
 function adviceFor(
   kind: RegistryFailureKind,

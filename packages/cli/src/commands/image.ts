@@ -137,7 +137,10 @@ async function ask(
     const hint = isRefused && credentials.length === 0 ? "; here --pull-secret NAMESPACE/NAME names one" : "";
     const exitCode = error.kind === "invalidName" ? exitCodes.usage : exitCodes.failed;
     const why = requests.findLast((request) => request.why !== undefined)?.why;
-    throw new CommandError(`${error.message}${why === undefined ? "" : ` (${why})`}${hint}`, exitCode);
+    throw new CommandError(
+      `${error.message}${why === undefined || error.message.includes(why) ? "" : ` (${why})`}${hint}`,
+      exitCode,
+    );
   }
 }
 
