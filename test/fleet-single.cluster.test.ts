@@ -193,12 +193,18 @@ describe("Instances of a Workload", () => {
       expect(bad).toMatchObject({ status: "False", reason: "ImageUnavailable" });
       expect(bad?.message).toContain(BAD_IMAGE);
     });
-    // The other one still serves, so the Workload is Available; its deployment names the reason.
+    // The other one still serves, so the Workload is Available, and says why one fails.
     expect(verdict(await seen.instance("w-us-dfw-0"), "Ready")).toBe("True/Available");
     await patiently(async () =>
       expect(conditionOf(await seen.deployment(), "ReplicasReady")?.message).toContain(BAD_IMAGE),
     );
-    expect(await seen.eventReasons()).toContain("w-us-dfw-1: ImageUnavailable");
+    await patiently(async () => {
+      const failing = conditionOf(await seen.workload(), "Failing");
+      expect(failing).toMatchObject({ status: "True", reason: "ImageUnavailable" });
+      expect(failing?.message).toContain(BAD_IMAGE);
+      const told = (await seen.eventReasons()).filter((it) => it.endsWith(": ImageUnavailable"));
+      expect(told.toSorted()).toEqual(["w-us-dfw-1: ImageUnavailable", "w: ImageUnavailable"]);
+    });
     await createWorkload(client, { namespace, name: "bad", image: BAD_IMAGE });
     await patiently(async () => {
       expect(verdict(await seen.deployment("bad-us-dfw"), "Available")).toBe("False/ImageUnavailable");
@@ -217,6 +223,7 @@ describe("Instances of a Workload", () => {
     await seen.running("bad-us-dfw-0", "w-us-dfw-0", "w-us-dfw-1");
     await patiently(async () => expect((await seen.workload()).status?.updatedReplicas).toBe(2));
     expect(verdict(await seen.workload("bad"), "Available")).toBe("True/AvailablePlacementFound");
+    expect(conditionOf(await seen.workload(), "Failing")).toBeUndefined();
   });
 
   it("H5 are removed from above while the first one is not Ready", async () => {

@@ -24,7 +24,7 @@ export const exitCodeMeanings: readonly { readonly code: ExitCode; readonly mean
     code: exitCodes.cluster,
     meaning: "the cluster could not be reached, or refused the credential or the request",
   },
-  { code: exitCodes.changes, meaning: "`plan --exit-code`: something would change" },
+  { code: exitCodes.changes, meaning: "`plan --exit-code`: something would change, or cease to be in force" },
   {
     code: exitCodes.leaseLost,
     meaning: "`run --leader-elect`: lost the Lease; started again, it stands by",

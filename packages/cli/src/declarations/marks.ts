@@ -63,7 +63,10 @@ export function declarePlan(root: Command, program: ProgramOptions): void {
     )
     .option("--try <path>", "file of documents to plan with as if they were applied; repeatable", collect)
     .addOption(new Option("--confirm <rule>").hideHelp().argParser(refuseConfirm))
-    .option("--exit-code", `end with ${exitCodes.changes} when something would change`);
+    .option(
+      "--exit-code",
+      `end with ${exitCodes.changes} when something would change, or cease to be in force`,
+    );
   does(plan, program, async ({ filename }: PlanOptions & PlanWorkloadOptions) =>
     filename === undefined
       ? (await import("../commands/plan.ts")).plan
