@@ -131,7 +131,8 @@ describe("all sources together", () => {
       sources: { documents, options: defaultLabelOptions },
       nodes: [],
     });
-    expect(faults).toMatchObject([{ name: "b", source: "cluster", reason: "CyclicRule" }]);
+    const message = "it depends on its own label through x, y; config/a stays in force";
+    expect(faults).toMatchObject([{ name: "b", source: "cluster", reason: "CyclicRule", message }]);
     expect(rules.count).toBe(2);
   });
 });

@@ -108,11 +108,11 @@ function parse(
 }
 
 function cyclicFaults({ cyclic }: LabelRules): readonly DocumentFault[] {
-  return cyclic.flatMap(({ rule, keys }) =>
+  return cyclic.flatMap((refusal) =>
     (["config", "cluster"] as const).flatMap((source): readonly DocumentFault[] => {
-      const name = documentName(rule.name, source);
+      const name = documentName(refusal.rule.name, source);
       if (name === undefined) return [];
-      return [{ name, source, path: ["match"], reason: reasons.CyclicRule, message: describeCycle(keys) }];
+      return [{ name, source, path: ["match"], reason: reasons.CyclicRule, message: describeCycle(refusal) }];
     }),
   );
 }

@@ -120,9 +120,9 @@ function toCyclicProblem({ rule, input, line }: LabelRules["circular"][number]):
   return { severity: "warning", file, line, column: 1, reason: reasons.CyclicRule, message };
 }
 
-function toRefusedCycle({ rule, keys }: LabelRules["cyclic"][number]): RuleProblem {
-  const message = `${describeCycle(keys)}; it is not in force, and its label stays`;
-  return failure(rule.name.slice(FOLDER.length + 1), reasons.CyclicRule, message);
+function toRefusedCycle(refusal: LabelRules["cyclic"][number]): RuleProblem {
+  const message = `${describeCycle(refusal)}; it is not in force, and its label stays`;
+  return failure(refusal.rule.name.slice(FOLDER.length + 1), reasons.CyclicRule, message);
 }
 
 function inOrder(a: RuleProblem, b: RuleProblem): number {

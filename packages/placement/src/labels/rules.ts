@@ -74,6 +74,8 @@ export interface CyclicRefusal {
   readonly rule: Rule;
   /** Labels on the cycle, sorted. */
   readonly keys: readonly string[];
+  /** Names of the other rules that set these labels. */
+  readonly others: readonly string[];
 }
 
 /** All rules, indexed by triggers. So the cost of a decision depends on the labels of the node, not on all rules. */
@@ -159,7 +161,7 @@ function withoutCycles(all: readonly Rule[]) {
     const refused = new Set(cyclic.map(({ rule }) => rule));
     const rules = all.filter((rule) => !refused.has(rule));
     const order = orderKeys(inputsByKey(rules));
-    const disturbing = pick(rules, order, disturbedBy);
+    const disturbing = rules.flatMap((rule) => refusalOf(rule, disturbedBy(rule, order), { rules, order }));
     if (disturbing.length === 0) return { rules, order, cyclic };
     cyclic.push(...disturbing);
   }
@@ -170,38 +172,46 @@ function withoutCycles(all: readonly Rule[]) {
  * that changes nothing must not cause the refusal of a rule in force.
  */
 function* closingCycles(all: readonly Rule[]): Generator<CyclicRefusal> {
-  const circular = pick(all, orderKeys(inputsByKey(all)), cycleOf).map(({ rule }) => rule);
-  const kept = all.filter((rule) => !circular.includes(rule));
+  const whole = orderKeys(inputsByKey(all));
+  const { circular = [], kept = [] } = Object.groupBy(all, (rule) =>
+    cycleOf(rule, whole) === undefined ? "kept" : "circular",
+  );
   for (const rule of [...circular.filter(isInForce), ...circular.filter((it) => !isInForce(it))]) {
-    const [refusal] = pick([rule], orderKeys(inputsByKey([...kept, rule])), cycleOf);
-    if (refusal === undefined) kept.push(rule);
-    else yield refusal;
+    kept.push(rule);
+    const order = orderKeys(inputsByKey(kept));
+    const refusal = refusalOf(rule, cycleOf(rule, order), { rules: kept, order });
+    if (refusal.length > 0) kept.pop();
+    yield* refusal;
   }
 }
 
-/** The rules with such a cycle. Plain rules are never refused. */
-function pick(
-  rules: readonly Rule[],
-  order: KeyOrder,
-  find: (rule: Rule, order: KeyOrder) => number | undefined,
+/** @param cycle the rank of the cycle because of which the rule is refused. `undefined`: it is not. */
+function refusalOf(
+  rule: Rule,
+  cycle: number | undefined,
+  { rules, order }: { readonly rules: readonly Rule[]; readonly order: KeyOrder },
 ): readonly CyclicRefusal[] {
-  const cycles = membersOf(order);
-  return rules.flatMap((rule) => {
-    const keys = rule.plain === undefined ? cycles.get(find(rule, order) ?? 0) : undefined;
-    return keys === undefined ? [] : [{ rule, keys }];
-  });
+  if (cycle === undefined) return [];
+  const keys = new Set([...order.rank].flatMap(([key, rank]) => (rank === cycle ? [key] : [])));
+  const others = rules.filter((it) => it !== rule && it.outputs.some(({ key }) => keys.has(key)));
+  return [{ rule, keys: [...keys].sort(), others: others.map(({ name }) => name) }];
 }
 
 function isInForce({ withheld }: Rule): boolean {
   return withheld === undefined;
 }
 
-/** A message names at most this many labels of a cycle. */
-const NAMED_KEYS = 5;
+/** A message names at most this many labels of a cycle, and as many rules. */
+const MOST_NAMED = 5;
 
-export function describeCycle(keys: readonly string[]): string {
-  const more = keys.length > NAMED_KEYS ? ` and ${keys.length - NAMED_KEYS} more` : "";
-  return `it depends on its own label through ${keys.slice(0, NAMED_KEYS).join(", ")}${more}`;
+export function describeCycle({ keys, others }: CyclicRefusal): string {
+  const named = (names: readonly string[]): string => {
+    const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
+    return `${names.slice(0, MOST_NAMED).join(", ")}${more}`;
+  };
+  const against =
+    others.length === 0 ? "" : `; ${named(others)} ${others.length === 1 ? "stays" : "stay"} in force`;
+  return `it depends on its own label through ${named(keys)}${against}`;
 }
 
 function inputsByKey(rules: readonly Rule[]): ReadonlyMap<string, readonly string[]> {
@@ -218,12 +228,13 @@ function labelsRead(cases: readonly RuleCase[]): readonly string[] {
   return refs.flatMap(({ source, key }) => (source === "Label" ? [key] : []));
 }
 
-/** The rank of the first cycle with an output of the rule for which `holds` is true. */
+/** The rank of the first cycle with an output of the rule for which `holds` is true. Plain rules are never refused. */
 function cycleWith(
-  { outputs }: Rule,
+  { outputs, plain }: Rule,
   { rank, circular }: KeyOrder,
   holds: (cases: readonly RuleCase[], cycle: number) => boolean,
 ): number | undefined {
+  if (plain !== undefined) return undefined;
   const found = outputs.find(({ key, cases }) => {
     const own = rank.get(key);
     return own !== undefined && circular.has(own) && holds(cases, own);
@@ -247,14 +258,6 @@ function disturbedBy(rule: Rule, order: KeyOrder): number | undefined {
 
 function isPlainValue({ value }: RuleCase): boolean {
   return value.reads.length === 0 && value.of(() => undefined) === DEFAULT_VALUE;
-}
-
-/** For each cycle its labels, sorted. */
-function membersOf({ rank, circular }: KeyOrder): ReadonlyMap<number, readonly string[]> {
-  const onCycles = [...rank].filter(([, own]) => circular.has(own)).sort(([a], [b]) => (a < b ? -1 : 1));
-  const members = new Map<number, string[]>();
-  for (const [key, own] of onCycles) append(members, own, key);
-  return members;
 }
 
 function toKeyRules(rules: readonly Rule[], { rank, circular }: KeyOrder): ReadonlyMap<string, KeyRules> {
