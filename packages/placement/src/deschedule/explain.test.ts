@@ -26,6 +26,7 @@ const LACKS = "it asks for example.com/gpu=true, and its node has no such label"
 describe("what would evict a pod", () => {
   it.each<[string, readonly string[], string[]]>([
     ["D-F11 of no policy", explained(aPod("a").on("n1"), bare), []],
+    ["that waits for its first node", explained(aPod("a").selecting({ [GPU]: "true" }), undefined), []],
     [
       "D-F12 that fits: only keys that rules write",
       explained(zoned, gpuNode),

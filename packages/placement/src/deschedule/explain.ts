@@ -30,8 +30,6 @@ export function explainDescheduling(
   policies: readonly DeschedulePolicyInForce[],
   { observations, fit, budgetProblem }: ExplainSight,
 ): readonly PodDescheduling[] {
-  // A policy has nothing to say about a pod that waits for its first node.
-  if (!pod.spec?.nodeName) return [];
   return policies.flatMap((policy): readonly PodDescheduling[] => {
     const verdict = judge(pod, node, policy, observations);
     const { rule, spec } = policy;
