@@ -74,7 +74,8 @@ export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolic
         now: run.clock.now(),
         ownNamespace: await run.ownNamespace(),
       });
-      return { data: { ...explanation }, blocks: (style) => [formatPod(explanation, style)] };
+      const hasPolicies = policies !== undefined && policies.policies.length > 0;
+      return { data: { ...explanation }, blocks: (style) => [formatPod(explanation, style, hasPolicies)] };
     },
   };
 }

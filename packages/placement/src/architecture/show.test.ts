@@ -2,7 +2,7 @@ import { styleFor } from "@berth/host";
 import { aNode } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { contradictionOf } from "./explain.ts";
-import { formatContradiction } from "./show.ts";
+import { formatContradiction, formatPod } from "./show.ts";
 
 const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
 const label = "kubernetes.io/arch";
@@ -31,4 +31,13 @@ it.each([
   ["are not both there", { metadata: { labels: { [label]: "arm64" } } }],
 ])("a node whose label and kubelet %s has no contradiction", (_, node) => {
   expect(contradictionOf(node)).toBeUndefined();
+});
+
+it.each([
+  [true, "pod default/web\n  policy    none governs it\n  verdict   any: ArchitectureOptedOut: no policy\n"],
+  [false, "pod default/web\n"],
+])("a pod that none governs says so only where there are policies: %s", (hasPolicies, expected) => {
+  const lists = { images: [], otherGates: [], missingTolerations: [], nodes: [] };
+  const any = { verdict: "any", reason: "ArchitectureOptedOut", message: "no policy" } as const;
+  expect(formatPod({ pod: "default/web", ...any, ...lists }, style, hasPolicies)).toBe(expected);
 });

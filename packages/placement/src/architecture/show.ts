@@ -68,12 +68,13 @@ export function formatContradiction({ nodeInfo, label }: Contradiction, style: S
   return `${style.heading("two architectures")}\n${formatColumns(rows, "  ")}`;
 }
 
-/** The whole of `explain pod`. */
-export function formatPod(it: PodExplanation, style: Style): string {
-  const rows: (readonly string[])[] = [
-    ["policy", it.policy ?? "none governs it"],
-    ["verdict", `${it.verdict}: ${it.reason}: ${it.message}`],
-  ];
+/** The first section of `explain pod`. @param hasPolicies without any policy, none is spoken of. */
+export function formatPod(it: PodExplanation, style: Style, hasPolicies: boolean): string {
+  const rows: (readonly string[])[] = [];
+  if (hasPolicies) {
+    rows.push(["policy", it.policy ?? "none governs it"]);
+    rows.push(["verdict", `${it.verdict}: ${it.reason}: ${it.message}`]);
+  }
   if (it.node !== undefined) {
     const where = it.misplaced === undefined ? it.node : `${it.node}, though ${it.misplaced}`;
     rows.push(["node", `${where}: berth does not change it any more`]);
