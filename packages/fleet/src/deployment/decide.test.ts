@@ -186,10 +186,16 @@ describe("networks that a new Instance would wait for", () => {
     expect(decide({ instances: ready, network: { ...network, is: "ready" } }).delete).toEqual([ready[1]]);
   });
 
-  it("that cannot be read replace nothing: they may be others than those of the template", () => {
+  it("B13 that cannot be read replace nothing: they may be others than those of the template", () => {
     const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "No")];
-    const found = decide({ instances, network: { ...network, reason: "NetworksNotRead" } });
+    const block = { reason: "NetworksNotRead", message: "subnets (forbidden)" };
+    const found = decide({ instances, network: { ...network, ...block } });
     expect(found.delete ?? found.create).toBeUndefined();
+    // The Event, and the condition.
+    expect(found.findings).toEqual([block]);
+    expect(found.status?.conditions).toContainEqual(
+      expect.objectContaining({ ...block, type: "NetworksRead", status: "False" }),
+    );
   });
 
   it.each(["NetworkChanged", "ForeignNetwork"])(
