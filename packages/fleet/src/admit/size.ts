@@ -18,18 +18,11 @@ export function* sizeFaults(workload: Field, old: Field, limits: SizeLimits): Fa
   for (const problem of sizeProblems(size, instancesOf(workload), { ...limits, total }))
     yield template.invalid(problem);
   const deployments = sumOverCities(workload, () => 1);
+  const stored = sumOverCities(old, () => 1);
+  const placements = workload.get("spec").get("placements");
   // A Workload with more can be scaled as it is.
-  if (
-    deployments >
-    Math.max(
-      MAX_DEPLOYMENTS,
-      sumOverCities(old, () => 1),
-    )
-  )
-    yield workload
-      .get("spec")
-      .get("placements")
-      .invalid(`must have at most ${MAX_DEPLOYMENTS} cities over all placements`, deployments);
+  if (deployments > Math.max(MAX_DEPLOYMENTS, stored))
+    yield placements.invalid(`must have at most ${MAX_DEPLOYMENTS} cities over all placements`, deployments);
 }
 
 function instancesOf(workload: Field): number {

@@ -204,12 +204,12 @@ export class Quota {
 
   /** The service of these projects does not work since now, or works again: all that waits for it is due. */
   serviceChanged(isOf: (project: string) => boolean): void {
-    const { onAnswer, clock } = this.#options;
+    const { onAnswer, claims } = this.#options;
     for (const [uid, look] of this.#looks) {
       const isFailed = look.answer?.is === "failed" && look.answer.reason === "QuotaBackendUnavailable";
       if (!isOf(look.project) || (!isFailed && look.asked === undefined)) continue;
-      if (isFailed && look.asked === undefined && this.#options.claims?.outage(look.project) === undefined)
-        this.#looks.set(uid, { ...look, atMs: clock.monotonic() - DUE_MS });
+      if (isFailed && look.asked === undefined && claims?.outage(look.project) === undefined)
+        this.#looks.set(uid, { ...look, atMs: -Infinity });
       onAnswer(look.key);
     }
   }
@@ -259,9 +259,6 @@ export class Quota {
     return payerOf(spec, namespace, namespaces?.get({ cluster, namespace: "", name: namespace }));
   }
 }
-
-/** Longer than the longest interval between two looks. */
-const DUE_MS = 86_400_000;
 
 function refOf(at: Omit<ClaimRef, "name">, { metadata }: Instance): ClaimRef {
   return { ...at, name: claimName(metadata?.name ?? "") };

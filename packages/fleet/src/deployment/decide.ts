@@ -102,6 +102,9 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
   }
   const start = ordinalStart(deployment);
   const refused = tooLarge ?? waitFor(view.network, NEVER_BOUND);
+  const unread = waitFor(view.network, NOT_READ);
+  // A change of the template or of a network is an event, and an answer of the quota service is none.
+  const lasting = refused?.message ?? networkHold(view.network);
   let hold: string | undefined;
   const { name = "" } = metadata ?? {};
   const { actions, ignored, held, taken } = decideActions({
@@ -112,8 +115,8 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     isCurrent: isOfTemplate,
     isDeleting: isGoing,
     isTaken: (taken) => view.instanceNamed(taken) !== undefined,
-    isHeld: () => (hold = refused?.message ?? networkHold(view.network) ?? view.rollHold?.()) !== undefined,
-    keepsOutdated: refused !== undefined || waitFor(view.network, NOT_READ) !== undefined,
+    isHeld: () => (hold = lasting ?? view.rollHold?.()) !== undefined,
+    keepsOutdated: (refused ?? unread) !== undefined,
     createsNone: tooLarge !== undefined,
   });
   const [action] = actions;
@@ -132,12 +135,10 @@ export function decideDeployment(view: DeploymentView): DeploymentDecision {
     actions,
     findings: [
       ...findingsOf(view, start, ignored),
-      ...[refused ?? waitFor(view.network, NOT_READ)].filter((it) => it !== undefined),
+      ...[refused ?? unread].filter((it) => it !== undefined),
       ...holders.map((it) => ({ reason: "InstanceNameTaken", about: it.name, message: it.message })),
     ],
-    // A change of the template or of a network is an event.
-    ...(held.length > 0 &&
-      (refused?.message ?? networkHold(view.network)) === undefined && { recheckAfterMs: HELD_RECHECK_MS }),
+    ...(held.length > 0 && lasting === undefined && { recheckAfterMs: HELD_RECHECK_MS }),
   };
 }
 

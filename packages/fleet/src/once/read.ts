@@ -90,20 +90,13 @@ async function readNetworks(
   if (networking === "Auto" && !(await isGroupServed(run))) return "off";
   const bindings = await served(networkBindings, run, namespace);
   if (bindings === "absent" && networking === "Auto") return "off";
-  const [ofLocations, ofNetworks, contexts, claims, ofSubnets] = [
-    await served(locations, run),
-    await served(networks, run),
-    await served(networkContexts, run),
-    await served(subnetClaims, run),
-    await served(subnets, run),
-  ];
   const lists = {
     bindings,
-    locations: ofLocations,
-    networks: ofNetworks,
-    contexts,
-    subnetClaims: claims,
-    subnets: ofSubnets,
+    locations: await served(locations, run),
+    networks: await served(networks, run),
+    contexts: await served(networkContexts, run),
+    subnetClaims: await served(subnetClaims, run),
+    subnets: await served(subnets, run),
   };
   if (isWhole(lists)) return lists;
   const missing = Object.entries(lists).flatMap(([what, list]) =>
