@@ -196,6 +196,9 @@ describe("networks that a new Instance would wait for", () => {
     expect(found.status?.conditions).toContainEqual(
       expect.objectContaining({ ...block, type: "NetworksRead", status: "False" }),
     );
+    // What needs no network goes on, and what is new waits behind its gate.
+    const { create } = decide({ network: { ...network, ...block } });
+    expect(create?.spec?.controller?.schedulingGates).toContainEqual({ name: "Network" });
   });
 
   it.each(["NetworkChanged", "ForeignNetwork"])(

@@ -19,6 +19,7 @@ import {
   type ObjectKey,
   type Reconcile,
   type ReconcileResult,
+  type Source,
   type VirtualClock,
 } from "@berth/runtime";
 import { resourceClaims } from "../api/quota.ts";
@@ -138,6 +139,12 @@ export interface LifeOptions {
   readonly networking?: FleetSpec["networking"];
 }
 
+interface AddedController {
+  readonly name: string;
+  readonly reconcile: Reconcile<ObjectKey>;
+  readonly sources: readonly Source<ObjectKey>[];
+}
+
 export class FleetLife {
   /** So many requests more are carried out. The process is killed at the next one. */
   requestsLeft: number = Number.POSITIVE_INFINITY;
@@ -150,6 +157,8 @@ export class FleetLife {
   readonly rechecked: string[] = [];
   /** Names of the objects that their own controller wants to look at again. */
   readonly enqueued: string[] = [];
+  /** What changes lead to, but for those of the object itself: `workload-deployments w-us-dfw`. */
+  readonly woken: string[] = [];
   /** What Berth has told, in order: `Warning QuotaNoBudget w-us-dfw-0`. */
   readonly events: string[] = [];
   /** The fields of each debug line, in order. */
@@ -248,8 +257,9 @@ export class FleetLife {
   #host(): Host {
     const runtime = {
       informer: (resource: Resource, options = {}) => this.cacheOf(resource, options),
-      addController: ({ name, reconcile }: { name: string; reconcile: Reconcile<ObjectKey> }) => {
+      addController: ({ name, reconcile, sources }: AddedController) => {
         this.#controllers.set(name, reconcile);
+        for (const source of sources) source.start((key) => void this.woken.push(`${name} ${key.name}`));
         return { enqueue: (key: ObjectKey) => void this.enqueued.push(key.name) };
       },
     };

@@ -165,3 +165,20 @@ it("an Instance that lost its labels is still that of its owner, and gets them b
     1,
   ]);
 });
+
+it("C16 an Instance of another owner in the way is a condition that names it, and its end heals that", async () => {
+  const owner = { apiVersion: "v1", kind: "ConfigMap", name: "theirs", uid: "u-9", controller: true };
+  const metadata = { name: `${NAME}-0`, ownerReferences: [owner] };
+  cell.server.create(instances, { ...cell.server.all(instances)[0], metadata });
+  await cell.look(3);
+  expect(cell.says("InstanceConflict")).toMatch(/^True\/InstanceNameTaken: .*ConfigMap theirs/);
+  cell.life.woken.length = 0;
+  cell.server.delete(instances, metadata, {});
+  cell.life.seeAll();
+  expect(cell.life.woken).toContain(`workload-deployments ${NAME}`);
+  await cell.look(2);
+  expect([cell.says("InstanceConflict"), cell.server.all(instances).length]).toEqual([
+    "undefined/undefined: undefined",
+    1,
+  ]);
+});

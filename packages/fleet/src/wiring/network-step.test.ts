@@ -1,6 +1,7 @@
 import type { KubeObject, Resource } from "@berth/kube";
 import { createVirtualClock, type VirtualClock } from "@berth/runtime";
 import { beforeEach, describe, expect, it } from "vitest";
+import { gates } from "../api/keys.ts";
 import {
   locations,
   networkBindings,
@@ -10,7 +11,7 @@ import {
   subnets,
 } from "../api/networking.ts";
 import { workloadDeployments } from "../api/workload.ts";
-import { aDeployment, aTemplate } from "../deployment/testing/fixtures.ts";
+import { aDeployment, anInstance, aTemplate, gated } from "../deployment/testing/fixtures.ts";
 import { fleetKind } from "../fleet/document.ts";
 import { clusterOfModel, LaggingCache } from "../testing/fleet-life.ts";
 import { ObjectServer } from "../testing/object-server.ts";
@@ -130,6 +131,17 @@ describe("what cannot be read", () => {
     expect([world.step.unread(), world.looks]).toEqual([undefined, []]);
     expect(world.step.of(aDeployment())).toEqual({ ready: true, create: [] });
   });
+});
+
+it("B13 networks that are not served any more open no gate: only the Fleet can switch them off", () => {
+  const world = new Networks();
+  const deployment = aDeployment();
+  world.add(workloadDeployments, deployment);
+  world.asked();
+  for (const kind of [networkBindings, ...KINDS]) world.set(kind, notServed);
+  expect(world.step.state).toBe("off");
+  const waiting = gated(anInstance(deployment, 0), gates.network);
+  expect(world.step.seenBy(waiting)).toEqual({ is: "on", isReady: false });
 });
 
 describe("a Location", () => {

@@ -164,6 +164,14 @@ describe("networks", () => {
     ]);
   });
 
+  it("C20 its status is about the new generation where nothing was made, and not where what runs is older", () => {
+    const observedOf = (deployments: readonly WorkloadDeployment[]) =>
+      decide(aWorkload({ image: "app:2", metadata: { generation: 2 } }), deployments, {
+        hasNetwork: () => false,
+      }).status?.observedGeneration;
+    expect([observedOf([]), observedOf([DFW])]).toEqual([2, undefined]);
+  });
+
   it("R28 are not looked for without networking", () => {
     expect(decide(aWorkload(), [], { hasNetwork: undefined }).create).toHaveLength(2);
   });
