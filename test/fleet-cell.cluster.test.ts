@@ -198,20 +198,6 @@ it("H2 3.3 its CRDs keep what no webhook guards: replicas below 0, specs, hashes
       message: expect.stringContaining("namespaceSelector of the Fleet leaves it out"),
     }),
   );
-  // No webhook has measured its template.
-  const large = await world.namespace("large", PROJECT);
-  const { spec, ...rest } = aDeployment({ namespace: large });
-  const annotations = { blob: "x".repeat(100_000) };
-  await bring({
-    ...rest,
-    ...(spec && { spec: { ...spec, template: { ...spec.template, metadata: { annotations } } } }),
-  });
-  await patiently(async () =>
-    expect(verdict(await lookAt(client, large).deployment(), "Progressing")).toBe("False/TemplateTooLarge"),
-  );
-  expect(await lookAt(client, large).instances()).toEqual([]);
-  await change(large, { template: { metadata: { annotations: { blob: "x" } } } });
-  await lookAt(client, large).running("w-us-dfw-0");
   await seen.running("w-us-dfw-0");
   await expect(change(namespace, { scaleSettings: { minReplicas: -1 } })).rejects.toMatchObject(invalid);
   await expect(change(namespace, { cityCode: "ORD" })).rejects.toMatchObject(invalid);
