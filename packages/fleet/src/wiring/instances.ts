@@ -143,24 +143,19 @@ export function addInstanceController(options: Omit<ControllerOptions, "recheck"
       const instance = caches.instances.get(key);
       const isLeft =
         caches.instances.synced && quota.sweep(key, instance?.metadata?.uid, (signal) => uidOf(key, signal));
+      const known = memories.get(id)?.uid;
+      // A new Instance may have the name of another one before its deletion was looked at.
+      if (known !== undefined && known !== instance?.metadata?.uid) {
+        quota.forget(known);
+        sight?.forget(known);
+        memories.delete(id);
+      }
       if (instance === undefined) {
         carryOut.forget(id);
-        const { uid: last = "" } = memories.get(id) ?? {};
-        quota.forget(last);
-        sight?.forget(last);
-        memories.delete(id);
         return isLeft ? { recheckAfterMs: SWEEP_AGAIN_MS } : undefined;
       }
       const { uid = "" } = instance.metadata ?? {};
-      const known = memories.get(id)?.uid;
-      if (known !== uid) {
-        // A new Instance may have the name of another one before its deletion was looked at.
-        if (known !== undefined) {
-          quota.forget(known);
-          sight?.forget(known);
-        }
-        memories.set(id, { uid, sinceMs: clock.monotonic() });
-      }
+      if (!memories.has(id)) memories.set(id, { uid, sinceMs: clock.monotonic() });
       let last = await step(instance, context);
       for (let steps = 1; steps < MAX_STEPS && last.stored !== undefined; steps++)
         last = await step(last.stored, context);
