@@ -95,9 +95,8 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home:
     clock,
     onAnswer: recheck,
     onHold(namespace) {
-      for (const deployment of caches.deployments.list())
-        if (deployment.metadata?.namespace === namespace)
-          deployments.enqueue(keyOf(cluster, deployment), { immediate: true });
+      for (const deployment of caches.deployments.byIndex(by.namespace, namespace))
+        deployments.enqueue(keyOf(cluster, deployment), { immediate: true });
     },
     onFailure: (reason) => metrics.failed(reason),
   });
