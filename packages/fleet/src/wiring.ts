@@ -98,7 +98,7 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home:
       for (const deployment of caches.deployments.byIndex(by.namespace, namespace))
         deployments.enqueue(keyOf(cluster, deployment), { immediate: true });
     },
-    onFailure: (reason) => metrics.failed(reason),
+    onFailure: metrics.failed,
   });
   if (claims !== undefined) host.add([claims], "caches");
   const lease = leaseName(spec, baseName(host.installation));

@@ -192,7 +192,7 @@ export class FleetLife {
       clock,
       onAnswer: () => (this.#isAnswered = true),
       onHold: () => undefined,
-      onFailure: () => undefined,
+      onFailure: metrics.failed,
     });
     this.#onService = () => quota.serviceChanged(() => true);
     const common = {

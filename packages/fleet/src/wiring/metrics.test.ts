@@ -5,31 +5,41 @@ import { anInstance, aView, BORN } from "../instance/testing/views.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import { createFleetMetrics } from "./metrics.ts";
 
-const down: QuotaSeen = { is: "failed", reason: "QuotaBackendUnavailable", message: "503" };
-
-it("F4 counts looks, failures and further looks at quota, and how long its gate was closed", async () => {
+it.each([true, false])("F4 counts looks, and what they say of quota (a service: %s)", async (hasQuota) => {
   const registry = createMetricsRegistry({ processMetrics: false });
   const clock = createVirtualClock(BORN + 90_000);
-  const metrics = createFleetMetrics(registry, clock, true);
-  const fails = metrics.measured("instance", () => Promise.reject(new Error("down")));
+  const metrics = createFleetMetrics(registry, clock, hasQuota);
+  const fails = metrics.measured("instance", async () => {
+    await clock.advance(2000);
+    throw new Error("down");
+  });
   await expect(fails({}, {} as never)).rejects.toThrow("down");
-  const waiting = decideInstance(aView({ nowMs: clock.now(), quota: down }));
-  metrics.decided(anInstance(), waiting, down);
+  await metrics.measured("workload", () => Promise.resolve(undefined))({}, {} as never);
+  const quota: QuotaSeen = { is: "unresolvable", message: "no label" };
+  for (const instance of [anInstance(), anInstance({ deleted: true })])
+    metrics.decided(instance, decideInstance(aView({ instance, quota })), quota);
   metrics.failed("QuotaBackendUnavailable");
   metrics.outages(() => 2);
   metrics.requeued(anInstance(), "pending");
+  metrics.requeued(anInstance({ gates: [] }), "conflict");
   metrics.decided(anInstance(), { gates: [] }, { is: "off" });
+  metrics.decided(anInstance({ gates: ["Network"] }), { gates: [] }, { is: "off" });
   const { body } = await registry.expose();
-  const samples = body.split("\n").filter((line) => line.startsWith("compute_"));
-  expect(samples).toEqual(
-    expect.arrayContaining([
-      'compute_reconcile_total{controller="instance",result="error"} 1',
-      'compute_reconcile_seconds_count{controller="instance"} 1',
-      'compute_quota_eval_failures_total{reason="QuotaBackendUnavailable"} 1',
-      'compute_quota_requeues_total{tier="15s",cause="pending"} 1',
-      "compute_quota_gate_wait_seconds_sum 90",
-      "compute_quota_enforcement_enabled 1",
-      "compute_quota_silent_services 2",
-    ]),
-  );
+  const samples = body.split("\n").filter((line) => /^compute_(?!.*_bucket)/.test(line));
+  expect(samples.toSorted()).toEqual([
+    `compute_quota_claims_orphaned_total 1`,
+    `compute_quota_enforcement_enabled ${hasQuota ? 1 : 0}`,
+    'compute_quota_eval_failures_total{reason="QuotaBackendUnavailable"} 1',
+    'compute_quota_eval_failures_total{reason="QuotaProjectIDUnresolvable"} 2',
+    "compute_quota_gate_wait_seconds_count 1",
+    "compute_quota_gate_wait_seconds_sum 92",
+    'compute_quota_requeues_total{tier="15s",cause="pending"} 1',
+    "compute_quota_silent_services 2",
+    'compute_reconcile_seconds_count{controller="instance"} 1',
+    'compute_reconcile_seconds_count{controller="workload"} 1',
+    'compute_reconcile_seconds_sum{controller="instance"} 2',
+    'compute_reconcile_seconds_sum{controller="workload"} 0',
+    'compute_reconcile_total{controller="instance",result="error"} 1',
+    'compute_reconcile_total{controller="workload",result="success"} 1',
+  ]);
 });

@@ -12,7 +12,7 @@ export interface FleetMetrics {
   /** Counts what a decision about an Instance says about its quota. */
   decided(instance: Instance, decision: InstanceDecision, quota: QuotaSeen): void;
   /** Counts a question to the quota service that failed. */
-  failed(reason: QuotaFailure): void;
+  readonly failed: (reason: QuotaFailure) => void;
   /** Called at each scrape: how many quota services do not answer. */
   outages(count: () => number): void;
   /** Counts a further look at an Instance that waits for quota. @returns what the log says of it, of others nothing. */
