@@ -35,19 +35,24 @@ function control(desired: number, states: string, options: Options = {}): Contro
 
 function show({ actions }: Control): string {
   const names = { create: "Create", wait: "Wait", delete: "Delete" };
-  return actions.map((it, at) => `${at === 0 ? "*" : ""}${names[it.do]}${it.ordinal}`).join(", ");
+  return actions
+    .map((it, at) => {
+      const because = it.do === "wait" ? ` ${it.because}` : "";
+      return `${at === 0 ? "*" : ""}${names[it.do]}${it.ordinal}${because}`;
+    })
+    .join(", ");
 }
 
 describe("the order of actions", () => {
   it.each([
     [2, "x x", "*Create0, Create1"],
-    [3, "R N x", "*Wait1, Create2"],
-    [3, "R D x", "*Wait1, Create2"],
+    [3, "R N x", "*Wait1 notReady, Create2"],
+    [3, "R D x", "*Wait1 deleting, Create2"],
     [1, "R R", "*Delete1"],
     [2, "Ro Ro", "*Delete1, Delete0"],
-    [2, "Ro D", "*Wait1, Delete0"],
+    [2, "Ro D", "*Wait1 deleting, Delete0"],
     [2, "Ro x", "*Create1, Delete0"],
-    [2, "Ro N", "*Wait1, Delete0"],
+    [2, "Ro N", "*Wait1 notReady, Delete0"],
     [2, "R No", "*Delete1"],
     [2, "No No", "*Delete1, Delete0"],
     [1, "N R R", "*Delete2, Delete1"],
@@ -81,18 +86,18 @@ describe("the order of actions", () => {
   });
 
   it.each([
-    [1, "R R D", "*Wait2, Delete1"],
+    [1, "R R D", "*Wait2 deleting, Delete1"],
     [2, "No Ro", "*Delete0, Delete1"],
-    [3, "Ro Ro D", "*Wait2, Delete1, Delete0"],
-    [2, "N Ro", "*Wait0, Delete1"],
+    [3, "Ro Ro D", "*Wait2 deleting, Delete1, Delete0"],
+    [2, "N Ro", "*Wait0 notReady, Delete1"],
   ])("8.2 (more rows) %i wanted of %s: %s", (desired, states, actions) => {
     expect(show(control(desired, states))).toBe(actions);
   });
 
   it.each([
     [3, "1000:R 0:R", "*Create1001, Create1002, Delete0"],
-    [2, "1000:R 1001:N 0:R", "*Wait1001, Delete0"],
-    [1, "1000:R 0:D 1:R", "*Wait0, Delete1"],
+    [2, "1000:R 1001:N 0:R", "*Wait1001 notReady, Delete0"],
+    [1, "1000:R 0:D 1:R", "*Wait0 deleting, Delete1"],
   ])("8.2 (more rows) start 1000, %i wanted of %s: %s", (desired, states, actions) => {
     expect(show(control(desired, states, { start: 1000 }))).toBe(actions);
   });
@@ -105,7 +110,7 @@ describe("the order of actions", () => {
       "*Create1, Delete1001, Delete1000",
     ],
     ["an ordinal below all others is created while a higher one goes", 2, "x D", "*Create0"],
-    ["a replacement of a not Ready one waits for another that goes", 2, "No D", "*Wait1, Delete0"],
+    ["a replacement of a not Ready one waits for another that goes", 2, "No D", "*Wait1 deleting, Delete0"],
     ["a not Ready old one goes before a higher one is created", 2, "No x", "*Delete0, Create1"],
     ["a surplus Instance that goes holds no roll", 1, "Ro D", "*Delete0"],
     ["nothing follows at rest", 2, "R R", ""],

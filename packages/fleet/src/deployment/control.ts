@@ -71,7 +71,7 @@ export function decideActions(view: ControlView): Control {
   for (const instance of instances) {
     const name = instance.metadata?.name ?? "";
     const ordinal = ordinalOf(name);
-    if (ordinal >= 0 && name === instanceName(deployment, ordinal)) byOrdinal.set(ordinal, instance);
+    if (name === instanceName(deployment, ordinal)) byOrdinal.set(ordinal, instance);
     else ignored.push(instance);
   }
   const slots = Array.from({ length: desired }, (_, at) =>

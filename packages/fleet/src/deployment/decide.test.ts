@@ -5,6 +5,7 @@ import { ControlLoop, isReady, ordinal } from "./testing/control-loop.ts";
 import { aDeployment, anInstance, aTemplate, NOW_MS } from "./testing/fixtures.ts";
 
 const deployment = aDeployment();
+const SETTLED = { actions: [], findings: [] };
 
 function decide(change: Partial<DeploymentView> = {}) {
   return decideDeployment({
@@ -68,15 +69,34 @@ describe("a deployment that comes and goes", () => {
     expect(second.status).toMatchObject({ replicas: 1, desiredReplicas: 0 });
     expect(decide({ deployment: going })).toMatchObject({ finalizers: ["a/b"] });
     const released = { ...going, metadata: { ...going.metadata, finalizers: ["a/b"] } };
-    expect(decide({ deployment: released, instances })).toEqual({ actions: [], findings: [] });
+    expect(decide({ deployment: released, instances })).toEqual(SETTLED);
   });
 });
 
 describe("hostile input", () => {
+  it("R17 objects with fields missing are decided about, and nothing is without a spec", () => {
+    const { spec } = deployment;
+    const bare = { ...(spec && { spec }) };
+    const { create, finalizers, findings } = decide({ deployment: bare, instances: [{}, { metadata: {} }] });
+    expect([create?.metadata?.name, create?.metadata?.ownerReferences?.[0]]).toEqual([
+      "-0",
+      expect.objectContaining({ name: "", uid: "" }),
+    ]);
+    expect(finalizers).toEqual(["compute.datumapis.com/workload-controller"]);
+    expect(findings.map(({ reason, about }) => [reason, about])).toEqual([
+      ["InstanceIgnored", ""],
+      ["InstanceIgnored", ""],
+    ]);
+    const metadata = { deletionTimestamp: "2026-01-01T00:00:00Z" };
+    for (const one of [{}, { ...bare, metadata }]) expect(decide({ deployment: one })).toEqual(SETTLED);
+  });
+
   it.each([-1, 2 ** 31])("H2 minReplicas %d is bounded and reported", (min) => {
     const { actions, findings } = decide({ deployment: aDeployment({ min }) });
-    expect(actions).toHaveLength(min < 0 ? 0 : 1000);
-    expect(findings).toMatchObject([{ reason: "ReplicasOutOfRange" }]);
+    const bound = min < 0 ? 0 : 1000;
+    expect(actions).toHaveLength(bound);
+    const message = `minReplicas ${min} is not from 0 to 1000: Berth runs ${bound}`;
+    expect(findings).toEqual([{ reason: "ReplicasOutOfRange", message }]);
   });
 
   it.each([
@@ -125,7 +145,9 @@ describe("hostile input", () => {
     ];
     const decision = decide({ instances });
     expect(decision.create ?? decision.delete).toBeUndefined();
-    expect(decision.findings).toMatchObject([{ reason: "InstanceIgnored", about: "w-us-dfw-x" }]);
+    const about = "w-us-dfw-x";
+    const message = `Instance ${about} is not w-us-dfw-<ordinal>: Berth leaves it alone; delete it if it is not needed`;
+    expect(decision.findings).toEqual([{ reason: "InstanceIgnored", about, message }]);
   });
 
   it("does nothing about Instances while the first ordinal is unreadable", () => {
@@ -133,7 +155,9 @@ describe("hostile input", () => {
     const odd = aDeployment({ metadata: { ...deployment.metadata, annotations } });
     const decision = decide({ deployment: odd, instances: [anInstance(odd, 0)] });
     expect(decision.create ?? decision.delete).toBeUndefined();
-    expect(decision.findings).toMatchObject([{ reason: "OrdinalStartInvalid" }]);
+    const message =
+      "annotation berth.dev/ordinal-start is no ordinal: Berth leaves the Instances alone until it is corrected";
+    expect(decision.findings).toEqual([{ reason: "OrdinalStartInvalid", message }]);
   });
 });
 
@@ -207,8 +231,10 @@ describe("networks that a new Instance would wait for", () => {
       const instances = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "No")];
       const found = decide({ instances, network: { ...network, reason } });
       expect(found.delete ?? found.create ?? found.recheckAfterMs).toBeUndefined();
+      const { message } = network;
+      expect(found.findings).toEqual([{ reason, message }]);
       expect(found.status?.conditions).toContainEqual(
-        expect.objectContaining({ type: "Progressing", reason }),
+        expect.objectContaining({ type: "Progressing", reason, message }),
       );
       const surplus = anInstance(deployment, 2, "Ro");
       expect(decide({ instances: [...instances, surplus], network: { ...network, reason } }).delete).toEqual([
@@ -385,6 +411,6 @@ describe("sequences", () => {
     loop.change({ template: aTemplate("app:2") });
     loop.settle();
     expect(loop.statusWrites).toBeLessThanOrEqual(2 * (5 + 5));
-    expect(loop.pass()).toEqual({ actions: [], findings: [] });
+    expect(loop.pass()).toEqual(SETTLED);
   });
 });

@@ -15,18 +15,11 @@ const DEFAULTS: ReadonlyMap<string, unknown> = new Map([
 ]);
 
 /** `v1-` and 64 bits in hex, from labels, annotations and spec. Equal for equal content by `canonicalJson`. */
-export function templateHash(template: InstanceTemplate): string {
-  const known = hashes.get(template);
-  if (known !== undefined) return known;
-  const { labels, annotations } = template.metadata ?? {};
-  const text = canonicalJson({ labels, annotations, spec: withoutOurs(template.spec) });
-  const hash = FORMAT + createHash("sha256").update(text).digest("hex").slice(0, HASH_DIGITS);
-  hashes.set(template, hash);
-  return hash;
-}
-
-/** A deployment is looked at whenever one of its Instances changes. A template of a megabyte takes 60 ms. */
-const hashes = new WeakMap<InstanceTemplate, string>();
+export const templateHash: (template: InstanceTemplate) => string = remembered(({ metadata, spec }) => {
+  const { labels, annotations } = metadata ?? {};
+  const text = canonicalJson({ labels, annotations, spec: withoutOurs(spec) });
+  return FORMAT + createHash("sha256").update(text).digest("hex").slice(0, HASH_DIGITS);
+});
 
 /** Whether Berth computed the hash, and not another program. */
 export function isOwnHash(hash: string): boolean {
@@ -51,16 +44,22 @@ export function isCurrent({ metadata, spec }: Instance, template: InstanceTempla
  * Text that is equal for values that mean the same: keys are sorted, quantities are amounts, and an empty value, `null`
  * or a known default equals none. The order of lists matters. Labels and annotations may be empty texts.
  */
-export function canonicalJson(value: unknown): string {
-  const known = typeof value === "object" && value !== null ? texts.get(value) : undefined;
-  if (known !== undefined) return known;
-  const text = JSON.stringify(canonical(value) ?? null);
-  if (typeof value === "object" && value !== null) texts.set(value, text);
-  return text;
-}
+export const canonicalJson: (value: object) => string = remembered((value) =>
+  JSON.stringify(canonical(value) ?? null),
+);
 
-/** A Workload looks at the templates of all its deployments whenever one of them changes. Objects of a cache never do. */
-const texts = new WeakMap<object, string>();
+/**
+ * With the text of each object, which must not change. A deployment is looked at whenever one of its Instances changes,
+ * and its Workload looks at all templates then. A template of a megabyte takes 60 ms.
+ */
+function remembered<T extends object>(textOf: (value: T) => string): (value: T) => string {
+  const texts = new WeakMap<T, string>();
+  return (value) => {
+    const text = texts.get(value) ?? textOf(value);
+    texts.set(value, text);
+    return text;
+  };
+}
 
 function withoutOurs(spec: InstanceSpec): Partial<InstanceSpec> {
   const { controller: _controller, location: _location, ...own } = spec;
@@ -76,12 +75,12 @@ function canonical(value: unknown, key = ""): unknown {
   if (Array.isArray(value))
     return value.length === 0 ? undefined : value.map((item) => canonical(item) ?? null);
   if (typeof value !== "object") return key === "divisor" ? amount(value) : value;
-  const entries = Object.entries(value)
-    .flatMap(([name, child]: [string, unknown]) => {
-      const kept = KEPT.get(key)?.(child) ?? canonical(child, name);
-      return kept === undefined ? [] : [[name, kept] as const];
-    })
-    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const children = new Map<string, unknown>(Object.entries(value));
+  const entries = [...children.keys()].toSorted().flatMap((name) => {
+    const child = children.get(name);
+    const kept = KEPT.get(key)?.(child) ?? canonical(child, name);
+    return kept === undefined ? [] : [[name, kept] as const];
+  });
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 

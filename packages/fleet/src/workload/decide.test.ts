@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { WorkloadDeployment } from "../api/workload.ts";
 import { aDeployment } from "../deployment/testing/fixtures.ts";
-import { citiesOf } from "./decide.ts";
-import { aPlacement, aWorkload, decide } from "./testing/fixtures.ts";
+import { citiesNamed, citiesOf } from "./decide.ts";
+import { aPlacement, aStatus, aWorkload, decide, verdict } from "./testing/fixtures.ts";
 
 const names = (objects: readonly WorkloadDeployment[]) => objects.map(({ metadata }) => metadata?.name);
+const SETTLED = { create: [], patch: [], delete: [], findings: [] };
 const DFW = aDeployment();
 const ORD = aDeployment({ name: "w-us-ord", city: "ORD" });
 const GOING = { deletionTimestamp: "2026-01-01T00:00:00Z" };
@@ -40,10 +41,38 @@ describe("the deployments of a Workload", () => {
   });
 
   it("are created only in cities that a Location serves", () => {
-    const locations = [{ spec: { topology: { "topology.datum.net/city-code": "ORD" } } }, { spec: {} }, {}];
-    const { create, findings } = decide(aWorkload(), [], { cities: citiesOf(locations) });
+    const { create, findings, status } = decide(aWorkload(), [], {
+      cities: new Set(["ORD"]),
+      cityNote: (city) => `: not ${city}`,
+    });
     expect(names(create)).toEqual(["w-us-ord"]);
-    expect(findings).toMatchObject([{ reason: "CityUnserved", about: "w-us-dfw" }]);
+    const message = 'no Location serves city "DFW" of placement "us": not DFW';
+    expect(findings).toEqual([{ reason: "CityUnserved", about: "w-us-dfw", message }]);
+    expect(verdict(status)).toBe("False/NoAvailablePlacements no placement is available");
+  });
+
+  it("are not created while the cities are not known, and those that exist follow the spec", () => {
+    const { create, patch, findings, status } = decide(aWorkload({ image: "app:2" }), [DFW], {
+      citiesUnread: "locations: not served",
+    });
+    expect([create, findings, names(patch.map((it) => it.deployment))]).toEqual([[], [], ["w-us-dfw"]]);
+    expect(verdict(status)).toBe("False/NetworksNotRead locations: not served");
+    const counted = aDeployment({ status: aStatus(2, "True", "StableInstanceFound") });
+    expect(decide(aWorkload(), [counted], { citiesUnread: "" }).status?.observedGeneration).toBeUndefined();
+  });
+
+  it("have the cities of the Locations that count, and a Workload names its own", () => {
+    const at = (city: string, namespace?: string) => ({
+      ...(namespace !== undefined && { metadata: { namespace } }),
+      spec: { topology: { "topology.datum.net/city-code": city } },
+    });
+    const locations = [at("DFW", "a"), at("ORD", "b"), at("AMS"), { spec: {} }, {}];
+    expect([...citiesOf(locations)]).toEqual(["DFW", "ORD", "AMS"]);
+    expect([...citiesOf(locations, ["a", ""])]).toEqual(["DFW", "AMS"]);
+    expect(
+      citiesNamed(aWorkload({ placements: [aPlacement("a", ["X", "Y"]), aPlacement("b", ["X"])] })),
+    ).toEqual(["X", "Y", "X"]);
+    expect(citiesNamed({})).toEqual([]);
   });
 
   it("H7 stay and follow the spec when their Location vanishes", () => {
@@ -143,23 +172,32 @@ describe("networks", () => {
   it("A17 nothing changes while one is missing, and all missing ones are named in order", () => {
     const workload = aWorkload({ image: "app:2" });
     const spec = workload.spec;
-    const networkInterfaces = ["z", "b", "a", "b"].map((name) => ({ network: { name } }));
+    const networkInterfaces = [
+      { network: { name: "z", namespace: "other" } },
+      { network: { name: "z", namespace: "" } },
+      ...["b", "a", "b"].map((name) => ({ network: { name } })),
+    ];
     const many = {
       ...workload,
       ...(spec && {
         spec: { ...spec, template: { ...spec.template, spec: { ...spec.template.spec, networkInterfaces } } },
       }),
     };
-    const { create, patch, status } = decide(many, [DFW], {
+    const { create, patch, findings, status } = decide(many, [DFW], {
       hasNetwork: (namespace, name) => namespace === "default" && name === "z",
     });
     expect([...create, ...patch]).toEqual([]);
+    const message = (name: string) =>
+      `Network ${name} does not exist: create it, or correct networkInterfaces of the Workload`;
+    expect(findings).toEqual(
+      ["a", "b", "other/z"].map((about) => ({ reason: "NetworkNotFound", about, message: message(about) })),
+    );
     expect(status?.conditions).toMatchObject([
       {
         type: "Available",
         status: "False",
         reason: "NetworkNotFound",
-        message: "Unable to find networks: a, b",
+        message: "Unable to find networks: a, b, other/z",
       },
     ]);
   });
@@ -187,10 +225,27 @@ describe("a Workload that comes and goes", () => {
   });
 
   it("deletes its deployments, waits for them, and then loses its finalizer", () => {
-    const workload = aWorkload({ metadata: GOING });
+    const [ours] = aWorkload().metadata?.finalizers ?? [];
+    const workload = aWorkload({ metadata: { ...GOING, finalizers: ["a/b", ours ?? ""] } });
     const going = { ...ORD, metadata: { ...ORD.metadata, ...GOING } };
-    expect(decide(workload, [DFW, going])).toEqual({ create: [], patch: [], delete: [DFW], findings: [] });
-    expect(decide(workload, [going])).toEqual({ create: [], patch: [], delete: [], findings: [] });
-    expect(decide(workload, [])).toEqual({ create: [], patch: [], delete: [], findings: [], finalizers: [] });
+    expect(decide(workload, [DFW, going])).toEqual({ ...SETTLED, delete: [DFW] });
+    expect(decide(workload, [going])).toEqual(SETTLED);
+    expect(decide(workload, [])).toEqual({ ...SETTLED, finalizers: ["a/b"] });
+    const released = aWorkload({ metadata: { ...GOING, finalizers: ["a/b"] } });
+    expect(decide(released, [DFW])).toEqual(SETTLED);
+  });
+
+  it("is decided about with fields missing, and not without a spec", () => {
+    const { spec } = aWorkload();
+    const bare = { ...(spec && { spec }) };
+    expect(decide({})).toEqual(SETTLED);
+    expect(decide({ ...bare, metadata: { ...GOING } }, [])).toEqual(SETTLED);
+    const { create, finalizers, delete: deleted } = decide(bare, [], { deployments: [{}] });
+    expect(create.map(({ metadata }) => metadata)).toMatchObject([
+      { name: "-us-dfw", labels: { "compute.datumapis.com/workload-uid": "" } },
+      { name: "-us-ord" },
+    ]);
+    expect(create[0]?.spec?.workloadRef).toEqual({ name: "", uid: "" });
+    expect([finalizers, deleted]).toEqual([["compute.datumapis.com/workload-controller"], [{}]]);
   });
 });

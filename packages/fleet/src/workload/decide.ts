@@ -152,7 +152,7 @@ function patchFor(workload: Workload, target: Target): readonly DeploymentPatch[
   const { metadata, spec } = deployment;
   const wanted = specFor(workload, target);
   const fields = (["template", "scaleSettings"] as const).filter(
-    (field) => canonicalJson(spec?.[field]) !== canonicalJson(wanted?.[field]),
+    (field) => canonicalJson(spec?.[field] ?? {}) !== canonicalJson(wanted?.[field] ?? {}),
   );
   const uid = workload.metadata?.uid ?? "";
   const body = {

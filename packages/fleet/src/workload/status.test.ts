@@ -1,17 +1,11 @@
-import { findCondition } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import type { WorkloadDeployment, WorkloadStatus } from "../api/workload.ts";
+import type { WorkloadDeployment } from "../api/workload.ts";
 import { aCondition, aDeployment } from "../deployment/testing/fixtures.ts";
-import { aPlacement, aStatus, aWorkload, decide } from "./testing/fixtures.ts";
+import { aPlacement, aStatus, aWorkload, decide, verdict } from "./testing/fixtures.ts";
 
 const dfw = (status?: WorkloadDeployment["status"]) => aDeployment({ ...(status && { status }) });
 const ord = (status?: WorkloadDeployment["status"]) =>
   aDeployment({ name: "w-us-ord", city: "ORD", ...(status && { status }) });
-
-function verdict(of: Pick<WorkloadStatus, "conditions"> | undefined, type = "Available"): string {
-  const found = findCondition(of?.conditions, type);
-  return found === undefined ? "" : `${found.status}/${found.reason} ${found.message}`;
-}
 
 describe("the status of a Workload", () => {
   it("R11 sums its deployments, by placement and in total", () => {

@@ -30,7 +30,8 @@ interface Part {
   readonly name: string;
   readonly deployments: readonly WorkloadDeployment[];
   readonly isAvailable: boolean;
-  readonly hasNoCity: boolean;
+  /** No Location serves any of its cities. */
+  readonly noCity: Block | undefined;
   /** Why it is not available, by deployment name. */
   readonly blocks: readonly Block[];
 }
@@ -97,14 +98,15 @@ function partOf(view: WorkloadStatusView, name: string): Part {
   const ownTargets = targets.filter(({ placement }) => placement.name === name);
   const hasNoCity =
     own.length === 0 && ownTargets.length > 0 && ownTargets.every(({ is }) => is === "unserved");
+  const noCity = hasNoCity ? noCityOf(ownTargets, view) : undefined;
   const taken = ownTargets.filter(({ is }) => is === "taken");
   return {
     name,
     deployments: own,
     isAvailable: own.some(({ status }) => isConditionTrue(status?.conditions, "Available")),
-    hasNoCity,
+    noCity,
     blocks: [
-      ...(hasNoCity ? [noCity(ownTargets, view)] : []),
+      ...(noCity ? [noCity] : []),
       ...(citiesUnread !== undefined && ownTargets.some(({ is }) => is === "unread")
         ? [{ reason: "NetworksNotRead", message: citiesUnread }]
         : []),
@@ -117,7 +119,7 @@ function partOf(view: WorkloadStatusView, name: string): Part {
   };
 }
 
-function noCity(targets: readonly Target[], { cityNote }: WorkloadStatusView): Block {
+function noCityOf(targets: readonly Target[], { cityNote }: WorkloadStatusView): Block {
   const cities = targets.map(({ city }) => `${city}${cityNote?.(city) ?? ""}`);
   const message = `no Location serves a city of the placement: ${cities.join(", ")}`;
   return { reason: "NoMatchingLocations", message };
@@ -128,19 +130,16 @@ function placementStatus(
   part: Part,
   generation: number | undefined,
 ): PlacementStatus {
-  const { name, deployments, isAvailable, hasNoCity, blocks } = part;
+  const { name, deployments, isAvailable, noCity } = part;
   const present = workload.status?.placements?.find((it) => it.name === name);
-  const { reason, message } = blocks.find((it) => hasNoCity && it.reason === "NoMatchingLocations") ?? {
-    reason: "NoAvailableDeployments",
-    message: "no deployment of the placement is available",
-  };
+  const none = { reason: "NoAvailableDeployments", message: "no deployment of the placement is available" };
   const available: Verdict = isAvailable
     ? {
         status: "True",
         reason: "AvailableDeploymentFound",
         message: "a deployment of the placement is available",
       }
-    : { status: "False", reason, message };
+    : { status: "False", ...(noCity ?? none) };
   return {
     ...present,
     name,

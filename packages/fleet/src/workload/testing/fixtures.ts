@@ -1,5 +1,12 @@
 /** Workloads, and decisions about them. */
-import type { DeploymentStatus, Placement, Workload, WorkloadDeployment } from "../../api/workload.ts";
+import { findCondition } from "@berth/runtime";
+import type {
+  DeploymentStatus,
+  Placement,
+  Workload,
+  WorkloadDeployment,
+  WorkloadStatus,
+} from "../../api/workload.ts";
 import { aCondition, aTemplate, NOW_MS } from "../../deployment/testing/fixtures.ts";
 import { decideWorkload, type WorkloadDecision, type WorkloadView } from "../decide.ts";
 
@@ -63,4 +70,10 @@ export function aStatus(
     observedGeneration: 1,
     conditions: [aCondition("Available", available, reason, message)],
   };
+}
+
+/** `False/Reason message`; empty: there is no such condition. */
+export function verdict(of: Pick<WorkloadStatus, "conditions"> | undefined, type = "Available"): string {
+  const found = findCondition(of?.conditions, type);
+  return found === undefined ? "" : `${found.status}/${found.reason} ${found.message}`;
 }
