@@ -23,6 +23,8 @@ class World implements AsyncDisposable {
   readonly told: string[] = [];
   /** How requests about single claims and probes fail. */
   failure: ApiFailure | undefined;
+  /** What happens while a probe is open. */
+  onProbe: () => void = () => undefined;
   readonly stopping = new AbortController();
   readonly claims: Claims;
   ended: Promise<void> = Promise.resolve();
@@ -64,6 +66,7 @@ class World implements AsyncDisposable {
     this.clients.push(project);
     const answer = (verb: string) => (): Promise<never> => {
       this.asked.push(verb);
+      if (verb === "probe") this.onProbe();
       const { failure } = this;
       return failure === undefined
         ? Promise.resolve(aClaim() as never)
@@ -158,7 +161,7 @@ describe("the watch of claims", () => {
       await world.clock.advance(1);
       expect([before, world.server.openStreams]).toEqual(isShared ? [1, 1] : [0, 2]);
       expect(world.clients).toEqual(isShared ? [""] : ["web", "shop"]);
-      world.claims.drop("web");
+      for (const project of ["none", "web"]) world.claims.drop(project);
       await world.clock.advance(1);
       expect(world.server.openStreams).toBe(1);
       world.claims.watches("web");
@@ -166,8 +169,10 @@ describe("the watch of claims", () => {
     }
   });
 
-  it("is not begun for more than 500 projects", () => {
-    const { claims } = new World();
+  it("is not begun for more than 500 projects", async () => {
+    await using world = new World();
+    const { claims } = world;
+    await world.start();
     const watched = Array.from({ length: 501 }, (_, at) => claims.watches(`p${at}`));
     expect(watched.indexOf(false)).toBe(500);
     expect([claims.watchProblem("p500"), claims.seen({ ...ref, project: "p500" })]).toEqual([
@@ -309,16 +314,20 @@ describe("8.4 a service that does not work", () => {
     expect([world.claims.outage("web"), world.told.at(-1)]).toEqual([undefined, "web"]);
   });
 
-  it.each(["drop", "stop"])("is not asked after %s", async (how) => {
-    await using world = new World();
-    await world.start();
-    world.failure = { kind: "unreachable" };
-    await world.ask("a");
-    if (how === "drop") world.claims.drop("web");
-    else world.stopping.abort();
-    const { length } = world.asked;
-    world.failure = undefined;
-    await world.clock.advance(3 * PROBE_MS);
-    expect([world.asked.length, world.told]).toEqual([length, ["web"]]);
-  });
+  it.each(["drop", "stop"])(
+    "is not asked after %s, and a probe that is open then says nothing",
+    async (how) => {
+      await using world = new World();
+      await world.start();
+      world.failure = { kind: "unreachable" };
+      await world.ask("a");
+      const end = (): void => (how === "drop" ? world.claims.drop("web") : world.stopping.abort());
+      world.onProbe = end;
+      world.failure = undefined;
+      await world.clock.advance(PROBE_MS);
+      const { length } = world.asked;
+      await world.clock.advance(3 * PROBE_MS);
+      expect([world.asked.at(-1), world.asked.length, world.told]).toEqual(["probe", length, ["web"]]);
+    },
+  );
 });

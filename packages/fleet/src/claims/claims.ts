@@ -124,7 +124,6 @@ export class Claims implements Component {
 
   /** Ends everything about a project that no namespace names. */
   drop(project: string): void {
-    if (this.#options.isShared) return;
     this.#planes.get(project)?.stop.abort();
     this.#planes.delete(project);
     this.#keepers.delete(project);
@@ -244,9 +243,9 @@ export class Claims implements Component {
       await requests.probe(signal);
       if (signal.aborted) return;
       if (requests.outage?.isConfirmed && !isTold) onService(isOf);
-      isTold = requests.outage !== undefined;
+      isTold = true;
     } while (requests.outage !== undefined);
-    for (const [project, keeper] of this.#keepers) if (isOf(project)) keeper.next();
+    for (const keeper of this.#keepers.values()) keeper.next();
     onService(isOf);
   }
 }

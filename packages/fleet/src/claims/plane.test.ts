@@ -1,11 +1,14 @@
 import { ApiError, type ApiFailure } from "@berth/kube";
 import { describe, expect, it } from "vitest";
+import { resourceClaims } from "../api/quota.ts";
 import { aClaim } from "../instance/testing/views.ts";
 import { ClaimPlane } from "./plane.ts";
 
 const ref = { project: "web", namespace: "default", name: "instance-w-us-dfw-0" };
 const claim = aClaim();
 const { signal } = new AbortController();
+const named = { namespace: "default", name: "instance-w-us-dfw-0" };
+const bounded = { signal, timeoutMs: 5000 };
 const read = (value: object) => ({ is: "read", project: "web", claim: value });
 
 type Verb = "get" | "create" | "delete" | "read";
@@ -17,7 +20,7 @@ function planeWith(answers: Partial<Record<Verb, readonly (ApiFailure | object)[
   const answer = (verb: Verb) => {
     const left = [...(answers[verb] ?? [claim])];
     return (...args: readonly unknown[]): Promise<never> => {
-      sent.push([verb, args.at(-1)]);
+      sent.push([verb, ...args.filter((it) => it !== resourceClaims)]);
       const next = left.length > 1 ? left.shift() : left[0];
       return next !== undefined && "kind" in next
         ? Promise.reject(new ApiError(next as ApiFailure, { verb: "get", resource: "resourceclaims" }))
@@ -51,8 +54,8 @@ describe("8.4 the answers of the quota service", () => {
     expect(await plane.read(ref, signal)).toEqual(read({ is: "there", value: claim }));
     expect(await plane.read(ref, signal)).toEqual(read({ is: "none" }));
     expect(sent).toEqual([
-      ["get", { signal, timeoutMs: 5000 }],
-      ["get", { signal, timeoutMs: 5000 }],
+      ["get", named, bounded],
+      ["get", named, bounded],
     ]);
   });
 
@@ -64,8 +67,9 @@ describe("8.4 the answers of the quota service", () => {
         const answer = verb === "read" ? plane.read(ref, signal) : plane.create(ref, claim, signal);
         const { outage } = plane;
         expect(outage).toBeUndefined();
-        expect(await answer).toMatchObject({ is: "failed", reason: "QuotaBackendUnavailable" });
-        expect([plane.outage?.isConfirmed, downs()]).toEqual([false, 1]);
+        const message = new ApiError(failure, { verb: "get", resource: "resourceclaims" }).message;
+        expect(await answer).toEqual({ is: "failed", reason: "QuotaBackendUnavailable", message });
+        expect([plane.outage, downs()]).toEqual([{ message, isConfirmed: false }, 1]);
       }
     },
   );
@@ -92,8 +96,12 @@ describe("8.4 the answers of the quota service", () => {
   });
 
   it("409 of a creation: the claim of that name", async () => {
-    const { plane } = planeWith({ create: [{ kind: "alreadyExists" }] });
+    const { plane, sent } = planeWith({ create: [{ kind: "alreadyExists" }] });
     expect(await plane.create(ref, claim, signal)).toEqual(read({ is: "there", value: claim }));
+    expect(sent).toEqual([
+      ["create", claim, { ...bounded, namespace: "default" }],
+      ["get", named, bounded],
+    ]);
   });
 
   it("to a deletion: the claim while it ends, and of this uid alone", async () => {
@@ -104,7 +112,11 @@ describe("8.4 the answers of the quota service", () => {
         value: { metadata: { uid: "claim-1", deletionTimestamp: "1970-01-01T00:00:00Z" } },
       }),
     );
-    expect(sent).toEqual([["delete", { signal, timeoutMs: 5000, preconditions: { uid: "claim-1" } }]]);
+    await plane.delete(ref, {}, signal);
+    expect(sent).toEqual([
+      ["delete", named, { ...bounded, preconditions: { uid: "claim-1" } }],
+      ["delete", named, bounded],
+    ]);
   });
 
   it.each<ApiFailure>([NOT_FOUND, { kind: "uidMismatch" }, { kind: "conflict", causes: [] }])(
@@ -124,14 +136,15 @@ describe("8.4 the answers of the quota service", () => {
 
 describe("an outage", () => {
   it("is confirmed by a probe that fails, and ends with one that does not", async () => {
-    const { plane } = planeWith({
+    const { plane, sent } = planeWith({
       get: [{ kind: "unreachable" }],
       read: [{ kind: "serverError", status: 503 }, { kind: "forbidden" }],
     });
     await plane.read(ref, signal);
     expect(plane.outage?.isConfirmed).toBe(false);
     await plane.probe(signal);
-    expect(plane.outage?.isConfirmed).toBe(true);
+    expect(sent.at(-1)).toEqual(["read", "/apis/quota.miloapis.com/v1alpha1", bounded]);
+    expect(plane.outage).toEqual({ isConfirmed: true, message: expect.stringContaining("503") });
     await plane.read(ref, signal);
     expect(plane.outage?.isConfirmed).toBe(true);
     await plane.probe(signal);
@@ -156,7 +169,7 @@ describe("a trial of a claim", () => {
   it("stores nothing", async () => {
     const { plane, sent } = planeWith({});
     expect(await plane.tryCreate(ref, claim, signal)).toBeUndefined();
-    expect(sent).toEqual([["create", { signal, timeoutMs: 5000, namespace: "default", dryRun: true }]]);
+    expect(sent).toEqual([["create", claim, { ...bounded, namespace: "default", dryRun: true }]]);
   });
 
   it.each<[ApiFailure, boolean]>([

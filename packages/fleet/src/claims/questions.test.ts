@@ -128,6 +128,20 @@ describe("a question that waits while the service of its project is down", () =>
     expect(planes.quota.see(instance)).toMatchObject({ project: "shop", claim: { is: "unknown" } });
   });
 
+  it("and is open when the namespace names another project has an answer that counts no more", async () => {
+    planes.failures.clear();
+    await planes.clock.advance(2000);
+    planes.quota.see(instance);
+    await planes.clock.advance(TIER_MS);
+    planes.quota.see(instance);
+    await planes.clock.advance(ANSWER_MS / 2);
+    planes.project = "shop";
+    planes.quota.see(instance);
+    await planes.clock.advance(ANSWER_MS - 1);
+    expect(planes.sent.at(-1)).toBe("get web");
+    expect(planes.quota.see(instance)).toMatchObject({ project: "shop", claim: { is: "unknown" } });
+  });
+
   it("goes to the project that the namespace names now", async () => {
     planes.project = "shop";
     await planes.look();

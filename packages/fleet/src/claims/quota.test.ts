@@ -2,8 +2,9 @@ import { ApiError, type ApiFailure, type Namespace } from "@berth/kube";
 import { clusterName, createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { labels } from "../api/keys.ts";
-import type { ResourceClaim } from "../api/quota.ts";
-import { fleetKind } from "../fleet/document.ts";
+import { type ResourceClaim, requestTypes } from "../api/quota.ts";
+import type { Instance } from "../api/workload.ts";
+import { type FleetSpec, fleetKind } from "../fleet/document.ts";
 import { aClaim, anInstance, BORN, claimed } from "../instance/testing/views.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import type { Claims } from "./claims.ts";
@@ -13,7 +14,7 @@ import { Quota } from "./quota.ts";
 
 const cluster = clusterName("local");
 const from = { from: "Projects", kubeconfig: "quota" } as const;
-const spec = fleetKind.spec.parse({ mode: "cell", cell: "dfw-01", quota: from });
+const CELL = fleetKind.spec.parse({ mode: "cell", cell: "dfw-01", quota: from });
 const ours: Namespace = {
   metadata: { labels: { [labels.upstreamCluster]: "cluster-web", [labels.upstreamNamespace]: "default" } },
 };
@@ -28,6 +29,10 @@ class Service {
   readonly answers = new Map<string, (ResourceClaim | ApiFailure)[]>();
   readonly sent: string[] = [];
   readonly told: string[] = [];
+  /** What happens while a request is open. */
+  onSent: (verb: string) => void = () => undefined;
+  /** What the service was to try. */
+  readonly tried: ResourceClaim[] = [];
   cached: ResourceClaim | "unknown" | undefined;
   isWatched = true;
   watchProblem: string | undefined;
@@ -36,27 +41,35 @@ class Service {
   readonly #plane = new ClaimPlane(
     {
       get: () => this.#answer("read"),
-      create: (_resource, _claim, options) => this.#answer(options?.dryRun ? "try" : "create"),
+      create: (_resource, claim, options) => {
+        if (!options?.dryRun) return this.#answer("create");
+        this.tried.push(claim);
+        return this.#answer("try");
+      },
       delete: () => this.#answer("delete").then(() => undefined),
       read: () => this.#answer("probe").then(() => ""),
     },
     () => undefined,
   );
   readonly #keeper = new Keeper(() => this.#plane.outage === undefined);
-  readonly quota: Quota = new Quota({
-    spec,
-    claims: this.#claims(),
-    cluster,
-    namespaces: { get: () => this.namespace },
-    clock: this.clock,
-    onAnswer: ({ namespace, name }) => void this.told.push(`${namespace}/${name}`),
-    onHold: (namespace) => void this.told.push(`hold ${namespace}`),
-    onFailure: (reason) => void this.told.push(reason),
-  });
+  readonly quota: Quota;
+
+  constructor(spec: FleetSpec = CELL) {
+    this.quota = new Quota({
+      spec,
+      claims: this.#claims(),
+      cluster,
+      namespaces: { get: () => this.namespace },
+      clock: this.clock,
+      onAnswer: ({ namespace, name }) => void this.told.push(`${namespace}/${name}`),
+      onHold: (namespace) => void this.told.push(`hold ${namespace}`),
+      onFailure: (reason) => void this.told.push(reason),
+    });
+  }
 
   /** All questions that may be asked have their answers. */
   async settle(): Promise<void> {
-    while (this.#open.size > 0) await Promise.all(this.#open);
+    while (this.#open.size > 0) await Promise.allSettled(this.#open);
   }
 
   async see(of = instance): Promise<QuotaSeen> {
@@ -74,6 +87,7 @@ class Service {
 
   #answer(verb: string): Promise<never> {
     this.sent.push(verb);
+    this.onSent(verb);
     const answers = this.answers.get(verb) ?? [aClaim()];
     const next = answers.length > 1 ? answers.shift() : answers[0];
     return next !== undefined && "kind" in next && !("metadata" in next)
@@ -93,7 +107,9 @@ class Service {
       isAsked: (_project, uid) => this.#keeper.has(uid),
       ask: (_project, uid, question) =>
         this.#keeper.ask(uid, () => {
-          const asked: Promise<void> = question(this.#plane, signal).finally(() => this.#open.delete(asked));
+          const asked: Promise<void> = question(this.#plane, signal)
+            .catch((error: unknown) => void this.told.push(String(error)))
+            .finally(() => this.#open.delete(asked));
           this.#open.add(asked);
           return asked;
         }),
@@ -158,6 +174,27 @@ describe("what is known of the claim of an Instance", () => {
     expect(service.quota.see(instance)).toMatchObject(claimed(at("6", granted)));
   });
 
+  it("is what the watch shows where the versions cannot be compared", async () => {
+    const service = new Service();
+    service.answers.set("create", [at("b", aClaim())]);
+    await service.see();
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    await service.settle();
+    service.cached = at("a", granted);
+    expect(service.quota.see(instance)).toMatchObject(claimed(at("a", granted)));
+  });
+
+  it("is asked about by the name of the Instance, whatever fields it lacks", async () => {
+    const service = new Service();
+    service.isWatched = false;
+    service.answers.set("read", [{ kind: "forbidden" }]);
+    service.quota.change({}, { do: "create", claim: aClaim() });
+    expect(await service.see({ ...instance, metadata: {} })).toMatchObject({
+      reason: "QuotaMisconfigured",
+    });
+    expect([service.sent, service.told]).toEqual([["read"], ["QuotaMisconfigured", "/"]]);
+  });
+
   it("says how long this process has known this very claim", async () => {
     const service = new Service();
     service.cached = granted;
@@ -171,7 +208,14 @@ describe("what is known of the claim of an Instance", () => {
   it("is off without a quota service", () => {
     const { clock } = new Service();
     const none = { onAnswer: () => undefined, onHold: () => undefined, onFailure: () => undefined };
-    const quota = new Quota({ spec, claims: undefined, cluster, namespaces: undefined, clock, ...none });
+    const quota = new Quota({
+      spec: CELL,
+      claims: undefined,
+      cluster,
+      namespaces: undefined,
+      clock,
+      ...none,
+    });
     expect([
       quota.see(instance),
       quota.hold("ns-u"),
@@ -192,6 +236,19 @@ describe("a change of a claim", () => {
     expect(service.told).toEqual(["ns-u/w-us-dfw-0"]);
     service.quota.change(instance, { do: "create", claim: aClaim() });
     expect(service.sent).toEqual(["create", "create"]);
+  });
+
+  it("that waited for a look, and is decided again while it is open, is sent once", async () => {
+    const service = new Service();
+    service.isWatched = false;
+    service.onSent = () => {
+      if (service.sent.join() === "read,create")
+        service.quota.change(instance, { do: "create", claim: aClaim() });
+    };
+    service.quota.see(instance);
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    await service.settle();
+    expect(service.sent).toEqual(["read", "create"]);
   });
 
   it("to delete it is read back where no watch shows the end", async () => {
@@ -217,6 +274,40 @@ describe("a change of a claim", () => {
     expect(service.quota.see(running)).toMatchObject({ claim: { is: "none" } });
   });
 
+  it.each<[string, Instance, boolean, number]>([
+    ["is not watched", running, false, 30 * 60_000],
+    ["waits", instance, true, TIER_MS],
+  ])(
+    "that was refused stays so until the next answer, for an Instance that %s",
+    async (_, of, isWatched, ms) => {
+      const service = new Service();
+      service.isWatched = isWatched;
+      for (const verb of ["create", "read"]) service.answers.set(verb, [{ kind: "forbidden" }]);
+      await service.see(of);
+      service.quota.change(of, { do: "create", claim: aClaim() });
+      await service.settle();
+      await service.clock.advance(ms);
+      expect(service.quota.see(of)).toMatchObject({ is: "failed", reason: "QuotaMisconfigured" });
+    },
+  );
+
+  it("that was refused is over once the watch shows another claim, and one that was made never is", async () => {
+    const service = new Service();
+    service.answers.set("create", [{ kind: "forbidden" }, at("5", granted)]);
+    await service.see(running);
+    const create = async (): Promise<void> => {
+      service.quota.change(running, { do: "create", claim: aClaim() });
+      await service.settle();
+    };
+    await create();
+    service.cached = at("4", aClaim());
+    expect(service.quota.see(running)).toMatchObject(claimed(at("4", aClaim())));
+    service.cached = undefined;
+    await create();
+    await service.clock.advance(30 * 60_000);
+    expect(service.quota.see(running)).toMatchObject({ claim: { is: "there" } });
+  });
+
   it("of an Instance that is gone is not asked, and its answer is not kept", async () => {
     const service = new Service();
     await service.see();
@@ -226,6 +317,21 @@ describe("a change of a claim", () => {
     expect(service.told).toEqual([]);
     service.quota.change(instance, { do: "create", claim: aClaim() });
     expect(service.sent).toEqual(["create"]);
+  });
+
+  it("that waits is dropped with its Instance", async () => {
+    const service = new Service();
+    service.answers.set("create", [down]);
+    service.answers.set("probe", [aClaim()]);
+    const other = { ...instance, metadata: { ...instance.metadata, uid: "uid-2" } };
+    for (const one of [instance, other]) {
+      await service.see(one);
+      service.quota.change(one, { do: "create", claim: aClaim() });
+      await service.settle();
+    }
+    service.quota.forget("uid-2");
+    await service.probe();
+    expect(service.sent).toEqual(["create", "probe"]);
   });
 });
 
@@ -249,23 +355,68 @@ describe("a service that does not work", () => {
     expect(service.sent).toEqual(["read", "probe", "probe", "read", "read"]);
   });
 
-  it("takes back no grant that the watch shows", async () => {
+  it.each<[string, ResourceClaim, object]>([
+    ["takes back no grant", at("4", granted), claimed(at("4", granted), TIER_MS)],
+    [
+      "is said of a claim without one",
+      at("4", aClaim()),
+      { is: "failed", reason: "QuotaBackendUnavailable" },
+    ],
+  ])("%s that the watch shows", async (_, cached, expected) => {
     const service = new Service();
-    service.cached = granted;
+    service.cached = cached;
     service.answers.set("read", [down]);
     await service.see();
     await service.clock.advance(TIER_MS);
-    expect(await service.see()).toMatchObject(claimed(granted, TIER_MS));
+    expect(await service.see()).toMatchObject(expected);
   });
 
-  it("of other projects concerns no Instance of this one", async () => {
+  it("keeps what an Instance is to have made, and no look replaces it", async () => {
     const service = new Service();
-    service.answers.set("create", [down]);
+    service.answers.set("read", [down, granted]);
+    service.answers.set("probe", [down, aClaim()]);
+    await service.see();
+    await service.clock.advance(TIER_MS);
+    await service.see();
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    await service.clock.advance(TIER_MS);
+    service.quota.see(instance);
+    await service.probe();
+    await service.probe();
+    expect(service.sent).toEqual(["read", "probe", "probe", "create"]);
+  });
+
+  it("concerns no Instance that asks nothing, or is granted by what the watch shows", async () => {
+    const service = new Service();
+    service.answers.set("read", [down]);
+    service.answers.set("probe", [down]);
+    service.cached = granted;
+    await service.see();
+    await service.clock.advance(TIER_MS);
+    await service.see();
+    await service.clock.advance(TIER_MS);
+    service.quota.see(instance);
+    const other = { ...running, metadata: { ...running.metadata, uid: "uid-2", name: "w-us-dfw-1" } };
+    service.quota.see(other);
+    service.told.length = 0;
+    await service.probe();
+    expect(service.quota.see(instance)).toMatchObject(claimed(granted, 2 * TIER_MS));
+    service.cached = undefined;
+    expect(service.quota.see(other)).toMatchObject({ claim: { is: "none" } });
+    expect(service.told).toEqual(["ns-u/w-us-dfw-0"]);
+  });
+
+  it.each<[string, ApiFailure, string]>([
+    ["of other projects concerns no Instance of this one", down, "shop"],
+    ["concerns no Instance whose claim was refused", { kind: "forbidden" }, "web"],
+  ])("%s", async (_, failure, changed) => {
+    const service = new Service();
+    service.answers.set("create", [failure]);
     await service.see();
     service.quota.change(instance, { do: "create", claim: aClaim() });
     await service.settle();
     service.told.length = 0;
-    service.quota.serviceChanged((project) => project === "shop");
+    service.quota.serviceChanged((project) => project === changed);
     expect(service.told).toEqual([]);
   });
 });
@@ -306,6 +457,12 @@ describe("H24 a roll of Ready Instances is held", () => {
       expect(service.quota.hold("ns-u")).toMatch(/resourceclaims/);
       await service.clock.advance(59_000);
       service.quota.hold("ns-u");
+      expect(service.tried).toEqual([
+        {
+          metadata: { name: "instance-trial-of-berth" },
+          spec: { ...aClaim().spec, requests: [{ resourceType: requestTypes.instances, amount: 1 }] },
+        },
+      ]);
       await service.clock.advance(1_000);
       expect(service.quota.hold("ns-u")).toMatch(/resourceclaims/);
       await service.settle();
@@ -338,6 +495,24 @@ describe("the claim of an Instance that is gone", () => {
     expect(service.sent).toEqual(["delete"]);
   });
 
+  it.each<[string, FleetSpec["cell"], FleetSpec["quota"], boolean]>([
+    ["of one name shares a service with others", "single", from, false],
+    ["of one name has a service of its own", "single", { from: "Cluster" }, true],
+    ["has a name of its own", "dfw-01", from, true],
+  ])("is deleted only where it is known whose it is: a cell that %s", (_, cell, quota, isLeft) => {
+    const service = new Service({ ...CELL, cell, quota });
+    service.cached = aClaim({ source: cell });
+    expect(service.quota.sweep(key, undefined, uid)).toBe(isLeft);
+  });
+
+  it("is deleted later where its Instance cannot be asked for, and a fault of Berth is none of that", async () => {
+    const service = new Service();
+    service.cached = granted;
+    service.quota.sweep(key, undefined, () => Promise.reject(new TypeError("a fault")));
+    await service.settle();
+    expect([service.sent, service.told]).toEqual([[], ["TypeError: a fault"]]);
+  });
+
   it.each<[string, ResourceClaim | undefined, string | undefined, () => Promise<string>]>([
     ["is there in truth", granted, undefined, () => Promise.resolve("uid-1")],
     ["is cached", granted, "uid-1", fail],
@@ -356,6 +531,6 @@ describe("the claim of an Instance that is gone", () => {
     service.cached = claim;
     service.quota.sweep(key, cachedUid, now);
     await service.settle();
-    expect(service.sent).toEqual([]);
+    expect([service.sent, service.told]).toEqual([[], []]);
   });
 });

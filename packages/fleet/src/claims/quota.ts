@@ -42,17 +42,22 @@ export interface QuotaOptions {
 interface Look {
   readonly key: ObjectKey;
   readonly project: string;
-  /** The last question, monotonic ms. */
+  /** The last question, monotonic ms. `-Infinity`: a look is due. */
   readonly atMs: number;
-  readonly answer?: QuotaSeen;
-  /** What the cache had when it was asked. */
-  readonly cached: string;
+  readonly answer?: Answer;
   /** Something waited for the claim then. */
   readonly isWaiting: boolean;
   /** What is asked, until it is answered. */
   readonly asked?: Verb | undefined;
   /** The claim that was seen last, and since when, monotonic ms. */
   readonly claim?: { readonly uid: string | undefined; readonly sinceMs: number };
+}
+
+/** To the last question. */
+interface Answer {
+  readonly seen: QuotaSeen;
+  /** The version of the claim that the cache had when it was asked. */
+  readonly before: string;
 }
 
 type Verb = "read" | "create" | "delete";
@@ -129,12 +134,12 @@ export class Quota {
     // The time to the first look past a watch counts from the start of the wait.
     const begins = isWatched && known?.isWaiting !== waits;
     const atMs = begins ? nowMs : (known?.atMs ?? -Infinity);
-    const { answer, cached: then = versionIn(cached) } = known ?? {};
+    const { answer } = known ?? {};
     const isDue = nowMs - atMs >= lookEveryMs(instance, clock.now());
     // After its time a failure says nothing, and what the watch shows counts again.
-    const isOld = isDue && answer?.is === "failed" && isWatched && !waits;
-    const isNewest = answer !== undefined && !isOld && isLater(answer, then, cached);
-    const latest = isNewest ? answer : cached;
+    const isOld = isDue && answer?.seen.is === "failed" && isWatched && !waits;
+    const isNewest = answer !== undefined && !isOld && isLater(answer, cached);
+    const latest = isNewest ? answer.seen : cached;
     const claim = claimIn(latest)?.metadata;
     const isSame = claim?.uid === known?.claim?.uid;
     const sinceMs = isSame ? (known?.claim?.sinceMs ?? nowMs) : nowMs;
@@ -142,7 +147,6 @@ export class Quota {
       key: keyOf(cluster, instance),
       project,
       atMs,
-      cached: then,
       isWaiting: waits,
       asked: known?.asked,
       ...(isNewest && { answer }),
@@ -182,23 +186,15 @@ export class Quota {
     if (asked === verb || (asked !== undefined && verb === "read")) return;
     const ref = refOf(owner, instance);
     this.#looks.set(uid, { ...look, atMs: clock.monotonic(), asked: verb });
-    const keep = (change: Partial<Look>): void => {
+    claims.ask(ref.project, uid, async (plane, signal) => {
+      const before = versionIn(claims.seen(ref));
+      const seen = await request(plane, ref, signal);
+      if (seen.is === "failed") onFailure(seen.reason);
       const present = this.#looks.get(uid);
       if (present?.project !== ref.project) return;
       const asked = present.asked === verb ? undefined : present.asked;
-      this.#looks.set(uid, { ...present, ...change, asked });
+      this.#looks.set(uid, { ...present, answer: { seen, before }, atMs: clock.monotonic(), asked });
       onAnswer(look.key);
-    };
-    claims.ask(ref.project, uid, async (plane, signal) => {
-      const cached = versionIn(claims.seen(ref));
-      try {
-        const answer = await request(plane, ref, signal);
-        if (answer.is === "failed") onFailure(answer.reason);
-        keep({ answer, cached, atMs: clock.monotonic() });
-      } catch (error) {
-        keep({});
-        throw error;
-      }
     });
   }
 
@@ -206,10 +202,11 @@ export class Quota {
   serviceChanged(isOf: (project: string) => boolean): void {
     const { onAnswer, claims } = this.#options;
     for (const [uid, look] of this.#looks) {
-      const isFailed = look.answer?.is === "failed" && look.answer.reason === "QuotaBackendUnavailable";
+      const { seen } = look.answer ?? {};
+      const isFailed = seen?.is === "failed" && seen.reason === "QuotaBackendUnavailable";
       if (!isOf(look.project) || (!isFailed && look.asked === undefined)) continue;
-      if (isFailed && look.asked === undefined && claims?.outage(look.project) === undefined)
-        this.#looks.set(uid, { ...look, atMs: -Infinity });
+      const isWorking = claims?.outage(look.project) === undefined;
+      if (isWorking) this.#looks.set(uid, { ...look, atMs: -Infinity });
       onAnswer(look.key);
     }
   }
@@ -264,12 +261,12 @@ function refOf(at: Omit<ClaimRef, "name">, { metadata }: Instance): ClaimRef {
   return { ...at, name: claimName(metadata?.name ?? "") };
 }
 
-/** Is the answer later than what the cache has now? @param then what the cache had when it was asked. */
-function isLater(answer: QuotaSeen, then: string, cached: QuotaSeen): boolean {
+/** Is the answer later than what the cache has now? */
+function isLater({ seen, before }: Answer, cached: QuotaSeen): boolean {
   const now = versionIn(cached);
   // No failure takes back a grant that the watch has shown, and a change that it shows later is the answer.
-  if (answer.is === "failed") return now === then && !isGranted(cached);
-  return now === then || (compareResourceVersions(versionIn(answer), now) ?? -1) > 0;
+  if (seen.is === "failed") return now === before && !isGranted(cached);
+  return now === before || (compareResourceVersions(versionIn(seen), now) ?? -1) > 0;
 }
 
 function claimIn(seen: QuotaSeen): ResourceClaim | undefined {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance, InstanceRuntime } from "../api/workload.ts";
-import { claimFor, instanceClaiming, relationOf } from "./claim.ts";
+import { claimFor, instanceClaiming, isClaimOfAnother, relationOf } from "./claim.ts";
 import { aClaim, anInstance, aView, runtime } from "./testing/views.ts";
 
 it("A16 R5 the claim names the project that pays, what it pays for, and the Instance", () => {
@@ -86,9 +86,15 @@ describe("R13 the size of a claim", () => {
 describe("R4 a changed claim", () => {
   const claim = aClaim();
 
-  it("leads to its Instance, by the label and the name", () => {
-    expect(instanceClaiming(claim, "dfw-01")).toEqual({ namespace: "ns-u", name: "w-us-dfw-0" });
-  });
+  it.each(["dfw-01", "single"])(
+    "of the cluster %s leads to its Instance, by the label and the name",
+    (source) => {
+      expect(instanceClaiming(aClaim({ source }), "dfw-01")).toEqual({
+        namespace: "ns-u",
+        name: "w-us-dfw-0",
+      });
+    },
+  );
 
   it.each([
     ["of another cluster", aClaim({ source: "ord-01" })],
@@ -104,6 +110,10 @@ describe("R4 a changed claim", () => {
 });
 
 const asked = claimFor(aView(), "web").spec ?? expect.fail("a claim has a spec");
+const asking = (change: Partial<typeof asked>): ResourceClaim => ({
+  ...aClaim(),
+  spec: { ...asked, ...change },
+});
 
 describe("what a claim with the name of an Instance is to it", () => {
   const original = (claim?: string): Instance => {
@@ -124,12 +134,19 @@ describe("what a claim with the name of an Instance is to it", () => {
     ["H13 with another uid", aClaim({ uid: "uid-0" }), anInstance(), "foreign"],
     ["of another cluster", aClaim({ source: "ord-01" }), anInstance(), "foreign"],
     ["with its uid, for another project", aClaim({ project: "shop" }), anInstance(), "wrong"],
+    ["with its uid, of other requests", asking({ requests: [] }), anInstance(), "wrong"],
     [
-      "with its uid, of other requests",
-      { ...aClaim(), spec: { ...asked, requests: [] } },
+      "with its uid, of another order",
+      asking({ requests: asked.requests.toReversed() }),
+      anInstance(),
+      "own",
+    ],
+    ...["apiGroup", "kind"].map((field): [string, ResourceClaim, Instance, string] => [
+      `with its uid, for a consumer of another ${field}`,
+      asking({ consumerRef: { ...asked.consumerRef, [field]: "x" } }),
       anInstance(),
       "wrong",
-    ],
+    ]),
     ["with its uid, without a spec", { metadata: aClaim().metadata ?? {} }, anInstance(), "wrong"],
     ["without a uid, of an Instance of Berth", unlabelled, anInstance(), "leftOver"],
     ["without a uid, of an Instance of the original", unlabelled, original(), "adoptable"],
@@ -141,6 +158,19 @@ describe("what a claim with the name of an Instance is to it", () => {
   ])("%s: %o", (_, claim, instance, expected) => {
     expect(relationOf(claim, aView({ instance }), "web")).toBe(expected);
   });
+});
+
+it.each<[string, ResourceClaim, string | undefined, boolean]>([
+  ["of an Instance that is gone", aClaim(), undefined, true],
+  ["of an Instance that had the name", aClaim(), "uid-2", true],
+  ["of this very Instance", aClaim(), "uid-1", false],
+  ["without a uid", aClaim({ uid: undefined }), "uid-1", false],
+  ["of another cluster", aClaim({ source: "ord-01" }), "uid-2", false],
+  ["without metadata", {}, "uid-2", false],
+])("a claim %s is left over in its cluster and namespace alone", (_, claim, uid, isLeft) => {
+  const at = { namespace: "ns-u", source: "dfw-01", uid };
+  expect(isClaimOfAnother(claim, at)).toBe(isLeft);
+  expect(isClaimOfAnother(claim, { ...at, namespace: "ns-v" })).toBe(false);
 });
 
 function withClaim(instance: Instance): Instance {

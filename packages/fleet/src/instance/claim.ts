@@ -80,7 +80,7 @@ export function relationOf(
   const { [annotations.claim]: adopted } = instance.metadata?.annotations ?? {};
   const { templateHash } = instance.spec?.controller ?? {};
   const isOfOriginal = templateHash !== undefined && !isOwnHash(templateHash);
-  if (isOfOriginal && adopted !== undefined && adopted === uid) return "own";
+  if (isOfOriginal && adopted === uid) return "own";
   return isOfOriginal && isAskedAs(claim, view, project) ? "adoptable" : "leftOver";
 }
 

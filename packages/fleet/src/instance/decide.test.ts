@@ -128,7 +128,7 @@ describe("the gate Quota", () => {
 
   it("R22 stays while the grant is of another generation, and the grant is written again", () => {
     const { gates, status } = gated(0);
-    expect(gates).toBeUndefined();
+    expect(gates ?? gated(2).gates).toBeUndefined();
     expect(status?.conditions?.find(({ type }) => type === "QuotaGranted")).toMatchObject({
       observedGeneration: 1,
     });
@@ -219,6 +219,101 @@ it("R18 an Instance without the finalizer of claims gets it, and its claim right
     "other.dev/x",
     "quota.compute.datumapis.com/claim-cleanup",
   ]);
+});
+
+it("R18 an Instance without quota gets no finalizer of claims", () => {
+  const cell = new Cell(anInstance({ finalizers: [] }));
+  cell.quota = off;
+  cell.settle();
+  expect([cell.requests, cell.instance?.metadata?.finalizers]).toEqual([
+    ["status", "gates", "create pod"],
+    [],
+  ]);
+});
+
+it("adopts the claim of the original, with the finalizer that frees it, in one patch", () => {
+  const { spec, ...rest } = anInstance({ gates: [], finalizers: [], conditions: conditions(runs) });
+  const instance = { ...rest, ...(spec && { spec: { ...spec, controller: { templateHash: "bcdf4567" } } }) };
+  const quota = claimed(aClaim({ uid: undefined, granted: "True/QuotaAvailable: m" }));
+  expect(decideInstance(aView({ instance, quota }))).toMatchObject({
+    adopts: "claim-1",
+    finalizers: ["quota.compute.datumapis.com/claim-cleanup"],
+  });
+});
+
+describe("a status", () => {
+  const network = { assignments: { networkIP: "10.0.0.7", externalIP: "192.0.2.1" } };
+  const others = { assignments: { networkIP: "10.1.0.7" } };
+  const controller = { observedTemplateHash: "v1-a", other: true };
+  const stored = { controller, networkInterfaces: [network, others] };
+  const sinceMs = { lastTransitionTime: toTime(BORN) };
+  const ready = runs.map((text) => condition(text, { observedGeneration: 1, ...sinceMs }));
+  const decideOn = (status: object, parts: object = {}) =>
+    decideInstance(
+      aView({
+        instance: { ...anInstance({ gates: [] }), status: { conditions: ready, ...stored, ...status } },
+        quota: claimed(aClaim({ granted: "True/QuotaAvailable: m" })),
+        provider: { is: "pods", pod: { is: "there", value: readyPod } },
+        ...parts,
+      }),
+    );
+
+  /** As Berth writes it. */
+  const { status: own = {} } = decideOn({});
+
+  it("that says the same is not written, and one in other words is, for this generation", () => {
+    expect(own.conditions).toHaveLength(4);
+    expect(decideOn(own).status).toBeUndefined();
+    const reworded = [...(own.conditions ?? []).slice(1), ...ready.slice(2, 3)];
+    expect(decideOn({ conditions: reworded }).status).toEqual(own);
+    const fresh = decideOn({ conditions: [] }).status?.conditions;
+    expect(fresh?.map((it) => it.observedGeneration)).toEqual([1, 1, 1, 1]);
+  });
+
+  it.each([
+    [
+      "the address",
+      { networkInterfaces: [{ assignments: { ...network.assignments, networkIP: "" } }, others] },
+    ],
+    ["the hash of the template", { controller: { ...controller, observedTemplateHash: "v1-b" } }],
+  ])("is written at once when %s alone changes, and what others wrote to it stays", (_, change) => {
+    expect(decideOn({ ...own, ...change }).status).toEqual(own);
+  });
+
+  it("says a denial at once, also while the pod starts", () => {
+    const starts = { provider: { is: "pods", pod: { is: "there", value: aPod() } } };
+    const none = { conditions: ready.slice(0, 1) };
+    expect(decideOn(none, starts).status).toBeUndefined();
+    const quota = claimed(aClaim({ granted: "False/QuotaExceeded: m" }));
+    expect(decideOn(none, { ...starts, quota }).status).toBeDefined();
+  });
+
+  it("is not held for a pod of another clock", () => {
+    const provider = { is: "pods", pod: { is: "there", value: aPod([], BORN + 60_000) } };
+    expect(decideOn({ conditions: ready.slice(0, 1) }, { provider }).status).toBeDefined();
+  });
+
+  it("is news for each new reason of Ready, and for nothing else", () => {
+    const news = (before: string, now: string) => {
+      const texts = [...runs.slice(0, 2), `Available=${now}`, `Ready=${before}`];
+      const instance = anInstance({ gates: [], conditions: conditions(texts) });
+      return decideInstance(aView({ instance, quota: off })).news?.map((it) => it.reason);
+    };
+    expect(news("False/ImageUnavailable: m", "False/ImageUnavailable: n")).toBeUndefined();
+    expect(news("Unknown/ImageUnavailable: m", "False/ImageUnavailable: m")).toBeUndefined();
+    expect(news("False/ImageUnavailable: m", "False/InstanceCrashing: m")).toEqual(["InstanceCrashing"]);
+    expect(news("False/ImageUnavailable: m", "False/Stopped: m")).toBeUndefined();
+  });
+
+  it("names the part that the next look is for", () => {
+    const restarts = [
+      { name: "app", image: "", restartCount: 2, state: { running: { startedAt: toTime(BORN) } } },
+    ];
+    const value = { ...readyPod, status: { ...readyPod.status, containerStatuses: restarts } };
+    const provider = { is: "pods", pod: { is: "there", value } };
+    const { waitsFor, recheckAfterMs } = decideOn({}, { provider });
+    expect([waitsFor, recheckAfterMs]).toEqual(["The provider", 1000]);
+  });
 });
 
 describe("H23 a Ready Instance while the quota service is down", () => {
@@ -319,6 +414,7 @@ describe("an Instance that is being deleted", () => {
   it("A16 item 18 gives up its pod, then its claim, then both finalizers: 3 requests", () => {
     const cell = deleted();
     expect(cell.settle()).toEqual(["delete pod"]);
+    expect(decideInstance(cell.view())).toEqual({ waitsFor: "The end of the pod" });
     cell.pod = undefined;
     expect(cell.settle()).toEqual(["delete claim", "finalizers"]);
     expect(cell.instance).toBeUndefined();
@@ -344,18 +440,22 @@ describe("an Instance that is being deleted", () => {
     cell.pod = undefined;
     cell.claims.set("instance-w-us-dfw-0", aClaim({ terminating: true }));
     expect(cell.settle()).toEqual([]);
-    expect(decideInstance(cell.view()).recheckAfterMs).toBeLessThanOrEqual(1000);
+    const { recheckAfterMs, waitsFor } = decideInstance(cell.view());
+    expect(recheckAfterMs).toBeLessThanOrEqual(1000);
+    expect(waitsFor).toBe("The end of the claim");
   });
 
-  it.each<[string, QuotaSeen]>([
-    ["cannot be asked", down],
-    ["was not read", { is: "read", project: "", claim: { is: "unknown", because: "not read" } }],
-  ])("waits while its claim %s", (_, quota) => {
+  it.each<[string, QuotaSeen, string]>([
+    ["cannot be asked", down, "503"],
+    ["was not read", { is: "read", project: "", claim: { is: "unknown", because: "not read" } }, "not read"],
+  ])("waits while its claim %s", (_, quota, why) => {
     const cell = deleted();
     cell.pod = undefined;
     cell.quota = quota;
     expect(cell.settle()).toEqual([]);
-    expect(decideInstance(cell.view()).recheckAfterMs).toBeLessThanOrEqual(1000);
+    const { recheckAfterMs, waitsFor } = decideInstance(cell.view());
+    expect(recheckAfterMs).toBeLessThanOrEqual(1000);
+    expect(waitsFor).toBe(why);
   });
 
   it("is let go with a Warning when its project is not known", () => {
@@ -374,6 +474,9 @@ describe("an Instance that is being deleted", () => {
     expect(cell.settle()).toEqual(["finalizers"]);
     const message = "no quota service is configured. A claim of this Instance may be left over";
     expect(cell.news).toEqual([{ type: "Warning", reason: "QuotaClaimOrphaned", message }]);
+    const never = deleted({ conditions: conditions(["QuotaGranted=True/QuotaDisabled"]) });
+    Object.assign(never, { pod: undefined, quota: off });
+    expect([never.settle(), never.news]).toEqual([["finalizers"], []]);
   });
 
   it("leaves the claim and the pod of another Instance", () => {

@@ -92,15 +92,11 @@ function remaining(
   return gatesOf(instance).filter(({ name }) => !isOpen(name));
 }
 
-/** Gate `Quota` needs a grant that is stored, for this generation, and that still holds by what Berth sees now. */
+/** No status is due, so a grant that Berth sees now is stored. Gate `Quota` needs one for this generation. */
 function openGates({ instance, network, quota: seen }: InstanceView, quota: QuotaResult): InstanceDecision {
   const stored = findCondition(instance.status?.conditions, "QuotaGranted");
-  const isGranted =
-    stored?.status === "True" &&
-    stored.observedGeneration === (instance.metadata?.generation ?? 0) &&
-    quota.condition?.status === "True" &&
-    quota.claim === undefined;
-  const left = remaining(instance, network, isGranted);
+  const isOfGeneration = stored?.observedGeneration === (instance.metadata?.generation ?? 0);
+  const left = remaining(instance, network, isOfGeneration && quota.condition?.status === "True");
   const needsFinalizer =
     seen.is !== "off" &&
     (awaitsQuota(instance) || quota.adopts !== undefined) &&
@@ -115,7 +111,7 @@ function openGates({ instance, network, quota: seen }: InstanceView, quota: Quot
 function readyNews({ status: stored }: Instance, next: InstanceStatus): readonly News[] {
   const before = findCondition(stored?.conditions, "Ready");
   const ready = findCondition(next.conditions, "Ready");
-  if (ready === undefined || (ready.status === before?.status && ready.reason === before.reason)) return [];
+  if (ready === undefined || ready.reason === before?.reason) return [];
   if (ready.status === "True") return [{ type: "Normal", reason: "Ready", message: ready.message }];
   return isFailure(ready.reason) ? [{ type: "Warning", reason: ready.reason, message: ready.message }] : [];
 }

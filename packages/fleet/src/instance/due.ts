@@ -21,7 +21,6 @@ export function saysTheSame(next: InstanceStatus, instance: Instance): boolean {
   const isSame = (condition: Condition): boolean => {
     const { type, status, reason, message, observedGeneration } = condition;
     const present = findCondition(stored?.conditions, type);
-    if (present === condition) return true;
     if (
       type === "QuotaGranted" &&
       awaitsQuota(instance) &&

@@ -123,6 +123,21 @@ describe("8.4 while gate Quota is present", () => {
       { says: "False/QuotaExceeded: m", news: "Warning QuotaExceeded", recheck: TIER },
     ],
     [
+      "Granted True without a word",
+      claim({ granted: "True/QuotaAvailable" }),
+      { says: "True/QuotaAvailable: Quota is available", news: "Normal QuotaGranted" },
+    ],
+    [
+      "Granted False without a word",
+      claim({ granted: "False/QuotaExceeded" }),
+      {
+        says: "False/QuotaExceeded: The quota service gave no reason",
+        news: "Warning QuotaExceeded",
+        recheck: TIER,
+      },
+    ],
+    ["no condition Granted, age >= 30 s", claim({ ageMs: 40_000 }), { says: PENDING, recheck: TIER }],
+    [
       "Granted False/ValidationFailed",
       claim({ granted: "False/ValidationFailed: m" }),
       { says: "False/ValidationFailed: m", news: "Warning ValidationFailed", recheck: TIER },
@@ -157,6 +172,13 @@ describe("8.4 while gate Quota is present", () => {
     expect(recheck).toBeGreaterThanOrEqual(tier * 900);
   });
 
+  it("looks soon after a change of the claim, whatever the age, also where quota was off before", () => {
+    expect(evaluate(noClaim, { ageMs: 400_000, stored: "True/QuotaDisabled: m" })).toMatchObject({
+      claim: "create",
+      recheck: 1000,
+    });
+  });
+
   it("makes a claim only for an Instance that will free it", () => {
     expect(evaluate(noClaim, { finalizers: ["other.dev/x"] })).toMatchObject({
       claim: undefined,
@@ -177,6 +199,13 @@ describe("item 13: a live claim of another Instance", () => {
       news: undefined,
       recheck: 1000,
     });
+  });
+
+  it("says what is not known of it", () => {
+    const bare = claimed({ metadata: { namespace: "default", name: "c" } });
+    expect(evaluate(bare, { ageMs: 61_000 }).says).toContain(
+      "ResourceClaim default/c belongs to another Instance: cluster unknown, namespace unknown, uid unknown.",
+    );
   });
 
   it("is named then, with one Warning", () => {
@@ -213,17 +242,20 @@ describe("a claim that stays denied", () => {
     expect(evaluate(quota, { gates: [], ageMs: 9_000_000 }).claim).toBeUndefined();
   });
 
-  it("stays reported as denied until the new claim has an answer, or none for 30 s", () => {
-    const stored = "False/QuotaExceeded: m";
-    const pending = (ageMs: number) => claim({ granted: "False/PendingEvaluation", ageMs });
-    for (const quota of [claim({ terminating: true }), pending(29_000)])
-      expect(evaluate(quota, { stored, ageMs: 400_000 }).says).toBeUndefined();
-    expect(evaluate(pending(31_000), { stored, ageMs: 400_000 }).says).toMatch(/^Unknown\/QuotaNoBudget/);
-  });
+  it.each(["False/QuotaExceeded: m", "False/ValidationFailed: m", "Unknown/QuotaNoBudget: m"])(
+    "stays reported as %s until the new claim has an answer, or none for 30 s",
+    (stored) => {
+      const pending = (ageMs: number) => claim({ granted: "False/PendingEvaluation", ageMs });
+      for (const quota of [claim({ terminating: true }), pending(29_000)])
+        expect(evaluate(quota, { stored, ageMs: 400_000 }).says).toBeUndefined();
+      expect(evaluate(pending(31_000), { stored, ageMs: 400_000 }).says).toMatch(/^Unknown\/QuotaNoBudget/);
+      expect(evaluate(claim({ ageMs: 31_000 }), { stored }).says).toBe(PENDING);
+    },
+  );
 });
 
 describe("item 1: once gate Quota is gone", () => {
-  const runs = { gates: [], stored: "True/QuotaAvailable: m", ageMs: 5000 };
+  const runs = { gates: [], stored: "True/QuotaAvailable: m", ageMs: 70_000 };
 
   it.each<[string, QuotaSeen]>([
     ["the service fails", failed("QuotaBackendUnavailable")],
@@ -233,8 +265,11 @@ describe("item 1: once gate Quota is gone", () => {
     ["the claim is not decided", claim({ granted: "False/PendingEvaluation", ageMs: 60_000 })],
     ["the claim ends", claim({ terminating: true })],
     ["another has the claim", claim({ uid: "uid-0" })],
-  ])("nothing changes while %s", (_, quota) => {
-    expect(evaluate(quota, runs)).toMatchObject({ says: undefined, claim: undefined, news: undefined });
+    ["the catalog says another size", claim({ project: "shop", granted: "False/PendingEvaluation" })],
+  ])("nothing changes while %s, and it is looked at every half hour", (_, quota) => {
+    const { recheck = Number.POSITIVE_INFINITY, ...result } = evaluate(quota, runs);
+    expect(result).toEqual({ says: undefined, claim: undefined, news: undefined });
+    expect(recheck).toBeGreaterThanOrEqual(27 * 60_000);
   });
 
   it("a denial is written and reported once, and the claim is looked at every half hour", () => {

@@ -134,6 +134,7 @@ describe("R12 the reason that blocks most is shown", () => {
     ["False/Custom: m", "False/Pending: n", "False/Custom: m"],
     ["Unknown/Pending", "Unknown/Starting: n", "Unknown/Starting: n"],
     ["False/constructor: m", "Unknown/Provisioning: n", "Unknown/Provisioning: n"],
+    ["Odd/Custom: m", "Unknown/Starting: n", "Unknown/Custom: m"],
   ])("Programmed %s, Available %s: %s", (programmed, available, expected) => {
     expect(ready(["", T, programmed, available])).toEqual([`Ready=${expected}`]);
   });

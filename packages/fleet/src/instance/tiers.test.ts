@@ -38,12 +38,20 @@ describe("the time between two looks", () => {
     expect(lookEveryMs(anInstance(), at(120))).toBe(lookEveryMs(anInstance(), at(130)));
   });
 
+  it("counts from now where the Instance has no time", () => {
+    const { metadata: _metadata, ...bare } = anInstance();
+    expect(lookEveryMs(bare, at(900))).toBeLessThanOrEqual(1000);
+  });
+
   it("is half an hour for an Instance that waits for no quota", () => {
     expect(lookEveryMs(anInstance({ gates: ["Network"] }), at(5))).toBeGreaterThanOrEqual(27 * MINUTE * 1000);
   });
 
   it("counts from the deletion, while the claim has to go", () => {
-    const deleted = (finalizers: readonly string[]) => anInstance({ gates: [], deleted: true, finalizers });
+    const deleted = (finalizers: readonly string[]) => {
+      const { metadata, ...rest } = anInstance({ gates: [], deleted: true, finalizers });
+      return { ...rest, metadata: { ...metadata, creationTimestamp: "2020-01-01T00:00:00Z" } };
+    };
     expect(lookEveryMs(deleted(["quota.compute.datumapis.com/claim-cleanup"]), at(5))).toBeLessThanOrEqual(
       1000,
     );
