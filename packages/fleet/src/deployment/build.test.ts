@@ -78,6 +78,7 @@ describe("what a deployment wants", () => {
     [3, 3],
     [1000, 1000],
     [2 ** 31, 1000],
+    [1.5, 1],
     [Number.NaN, 0],
   ])("H2 minReplicas %d is %i Instances", (min, count) => {
     expect(desiredCount(aDeployment({ min }))).toBe(count);

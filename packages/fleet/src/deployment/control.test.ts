@@ -10,13 +10,15 @@ const NAME = "w-us-dfw";
 interface Options {
   readonly start?: number;
   readonly isHeld?: boolean;
+  readonly keepsOutdated?: boolean;
+  readonly createsNone?: boolean;
   readonly taken?: readonly string[];
   readonly others?: readonly Instance[];
 }
 
 /** `R x 1000:No`: the states of ordinals 0 and 1000; `x` is absent. */
 function control(desired: number, states: string, options: Options = {}): Control {
-  const { start = 0, isHeld = false, taken = [], others = [] } = options;
+  const { start = 0, isHeld = false, taken = [], others = [], ...bounds } = options;
   const instances = states.split(" ").flatMap((text, at) => {
     const [state = "", ordinal = at] = text.split(":").toReversed();
     return state === "x" ? [] : anInstance(deployment, Number(ordinal), state as State);
@@ -30,6 +32,7 @@ function control(desired: number, states: string, options: Options = {}): Contro
     isDeleting: ({ metadata }) => metadata?.deletionTimestamp !== undefined,
     isTaken: (name) => taken.includes(name),
     isHeld: () => isHeld,
+    ...bounds,
   });
 }
 
@@ -132,6 +135,12 @@ describe("the order of actions", () => {
     expect(show(held)).toBe("*Delete2");
     expect(held.held.map(({ metadata }) => metadata?.name)).toEqual([`${NAME}-1`, `${NAME}-0`]);
     expect(show(control(1, "R Ro Ro", { isHeld: true }))).toBe("*Delete2, Delete1");
+  });
+
+  it("nothing is created or replaced for a template that can never start, and what is Ready is held", () => {
+    expect(show(control(2, "x Ro", { createsNone: true }))).toBe("*Wait0 refused, Delete1");
+    const kept = control(2, "Ro No R", { keepsOutdated: true, isHeld: true });
+    expect([show(kept), kept.held.length]).toEqual(["*Delete2", 1]);
   });
 
   it("A9 scales down from the highest, also while the lowest is not Ready (H5)", () => {

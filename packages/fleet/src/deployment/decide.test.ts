@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Instance } from "../api/workload.ts";
+import { fleetKind } from "../fleet/document.ts";
 import { type DeploymentView, decideDeployment } from "./decide.ts";
+import { handedDownLimits } from "./template-size.ts";
 import { ControlLoop, isReady, ordinal } from "./testing/control-loop.ts";
 import { aDeployment, anInstance, aTemplate, NOW_MS } from "./testing/fixtures.ts";
 
@@ -39,6 +41,24 @@ describe("a deployment that comes and goes", () => {
     expect(create?.spec?.controller?.schedulingGates).toEqual([{ name: "Network" }, { name: "Quota" }]);
     const { status } = decide({ network, instances: [anInstance(deployment, 0, "N")] });
     expect(status?.conditions?.[0]).toMatchObject({ type: "Available", reason: "NoMatchingLocation" });
+  });
+
+  it("gives an Instance the Location that is known, and a gate Network where there are networks", () => {
+    const [found, known] = [
+      { name: "found", namespace: "n" },
+      { name: "known", namespace: "n" },
+    ];
+    const status = { replicas: 0, currentReplicas: 0, desiredReplicas: 0, readyReplicas: 0, location: known };
+    const made = (network: DeploymentView["network"]) => {
+      const { location, controller } =
+        decide({ deployment: aDeployment({ status }), network }).create?.spec ?? {};
+      return [location, controller?.schedulingGates?.length];
+    };
+    expect([made({ is: "ready", location: found }), made({ is: "waiting" }), made({ is: "off" })]).toEqual([
+      [found, 2],
+      [known, 2],
+      [known, 1],
+    ]);
   });
 
   it("says at once why the API server refuses an Instance, and tries again", () => {
@@ -83,6 +103,7 @@ describe("hostile input", () => {
       expect.objectContaining({ name: "", uid: "" }),
     ]);
     expect(finalizers).toEqual(["compute.datumapis.com/workload-controller"]);
+    expect(Object.keys(create?.metadata ?? {})).toEqual(["name", "labels", "finalizers", "ownerReferences"]);
     expect(findings.map(({ reason, about }) => [reason, about])).toEqual([
       ["InstanceIgnored", ""],
       ["InstanceIgnored", ""],
@@ -131,10 +152,13 @@ describe("hostile input", () => {
 
   it("H9 names five of many holders", () => {
     const none = { metadata: { name: "theirs" } };
-    const { status, findings } = decide({ deployment: aDeployment({ min: 8 }), instanceNamed: () => none });
-    expect(findings).toHaveLength(8);
-    const { message = "" } = status?.conditions?.find(({ type }) => type === "InstanceConflict") ?? {};
-    expect(message).toMatch(/^Instance w-us-dfw-0 exists and has no controller: .*; and 3 more$/);
+    const said = (min: number): string => {
+      const { status, findings } = decide({ deployment: aDeployment({ min }), instanceNamed: () => none });
+      expect(findings).toHaveLength(min);
+      return status?.conditions?.find(({ type }) => type === "InstanceConflict")?.message ?? "";
+    };
+    expect(said(8)).toMatch(/^Instance w-us-dfw-0 exists and has no controller: .*; and 3 more$/);
+    expect(said(5)).not.toContain("more");
   });
 
   it("8.2 reports an Instance whose name has no ordinal, and leaves it alone", () => {
@@ -174,6 +198,10 @@ describe("a roll", () => {
         "ReplicasReady True ReplicasAvailable",
       ],
     );
+    const current = [0, 1].map((at) => anInstance(deployment, at));
+    expect(
+      decide({ instances: current, rollHold: () => expect.fail("it was asked for nothing") }).actions,
+    ).toEqual([]);
     const resumed = decide({ instances });
     expect(resumed.delete).toEqual([instances[1]]);
     expect(resumed.deleteBound).toBeUndefined();
@@ -202,6 +230,9 @@ describe("networks that a new Instance would wait for", () => {
     expect(held.status?.conditions).toContainEqual(
       expect.objectContaining({ reason: "RollPaused", message: expect.stringContaining("a/b is not ready") }),
     );
+    expect(decide({ instances: ready, network: { is: "waiting" } }).status?.conditions).toContainEqual(
+      expect.objectContaining({ message: expect.stringMatching(/: its networks are not ready$/) }),
+    );
     const broken = [anInstance(deployment, 0, "Ro"), anInstance(deployment, 1, "No")];
     expect(decide({ instances: broken, network }).delete).toEqual([broken[1]]);
     const surplus = [...ready, anInstance(deployment, 2)];
@@ -220,6 +251,7 @@ describe("networks that a new Instance would wait for", () => {
     expect(found.status?.conditions).toContainEqual(
       expect.objectContaining({ ...block, type: "NetworksRead", status: "False" }),
     );
+    expect(found.status?.conditions).toContainEqual(expect.objectContaining({ reason: "RollPaused" }));
     // What needs no network goes on, and what is new waits behind its gate.
     const { create } = decide({ network: { ...network, ...block } });
     expect(create?.spec?.controller?.schedulingGates).toContainEqual({ name: "Network" });
@@ -262,10 +294,18 @@ describe("a template that is too large for the cell", () => {
     ]);
   });
 
+  it("is one of a cell: a review has seen the Workloads of mode single", () => {
+    const of = (mode: object) => handedDownLimits(fleetKind.spec.parse(mode));
+    expect(of({ mode: "cell", cell: "dfw-01" })).toEqual({ template: 32 * 2 ** 10, total: 16 * 2 ** 20 });
+    expect(of({ mode: "single" })).toBeUndefined();
+  });
+
   it("counts all Instances that the deployment wants", () => {
     const size = JSON.stringify(deployment.spec?.template).length;
     const of = (total: number) => decide({ limits: { template: size, total } }).create !== undefined;
     expect([of(2 * size), of(2 * size - 1)]).toEqual([true, false]);
+    const [finding] = decide({ limits: { template: 10, total: 10 } }).findings;
+    expect(finding?.message).toMatch(/ to ConfigMaps; the template of /);
   });
 
   it("replaces nothing, Ready or not; what is above the wanted number goes all the same", () => {

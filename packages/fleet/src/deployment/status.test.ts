@@ -94,6 +94,12 @@ describe("the condition Available of a deployment", () => {
       "False/ReferencedDataNotReady w-us-dfw-0: do it",
     ],
     [
+      "nothing is known of an Instance with such a gate",
+      [gated(anInstance(deployment, 0, "D"), "ReferencedData")].map(({ status: _status, ...it }) => it),
+      { is: "off" },
+      "False/InstancesProvisioning 0/1 instances are ready",
+    ],
+    [
       "no budget exists",
       [quota("Unknown", "QuotaNoBudget")],
       { is: "off" },
@@ -130,8 +136,10 @@ describe("the condition Available of a deployment", () => {
   });
 
   it("says why the API server refused an Instance", () => {
-    expect(verdict(statusOf([], { refusal: "create w-us-dfw-0: denied" }))).toBe(
-      "False/InstancesProvisioning create w-us-dfw-0: denied",
+    const status = statusOf([], { refusal: "create w-us-dfw-0: denied" });
+    expect(verdict(status)).toBe("False/InstancesProvisioning create w-us-dfw-0: denied");
+    expect(verdict(status, "ReplicasReady")).toBe(
+      "False/InstancesProvisioning 0/3 replicas available; create w-us-dfw-0: denied",
     );
   });
 });
@@ -230,8 +238,12 @@ describe("the counters", () => {
 
 describe("a status that is there", () => {
   it("H19 stays the same object, whatever the time", () => {
-    const status = statusOf([ready(0)]);
-    expect(statusOf([ready(0)], { nowMs: NOW_MS + 60_000 }, { ...deployment, status })).toBe(status);
+    const { spec, metadata: { generation: _generation, ...metadata } = {} } = deployment;
+    for (const one of [deployment, { ...(spec && { spec }), metadata }]) {
+      const status = statusOf([ready(0)], {}, one);
+      expect(statusOf([ready(0)], { nowMs: NOW_MS + 60_000 }, { ...one, status })).toBe(status);
+      expect(Object.hasOwn(status, "observedGeneration")).toBe(one === deployment);
+    }
   });
 
   it("keeps its Location when none is found", () => {

@@ -157,7 +157,7 @@ function replicasReady({ deployment, instances, refusal, taken = [] }: StatusVie
 function blockOf(instance: Instance): readonly Block[] {
   const quota = quotaBlock(instance);
   const ready = findCondition(instance.status?.conditions, "Ready");
-  const isWorse = ready !== undefined && ready.status !== "True" && rankOf(ready.reason) >= INSTANCE_RANK;
+  const isWorse = ready !== undefined && rankOf(ready.reason) >= INSTANCE_RANK;
   // Nothing opens this gate, so only a person can.
   const isHeld = ready !== undefined && hasGate(instance, gates.referencedData);
   const gate = isHeld ? { ...ready, reason: "ReferencedDataNotReady" } : undefined;

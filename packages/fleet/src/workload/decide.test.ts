@@ -162,9 +162,22 @@ describe("names that collide", () => {
     expect(findings).toMatchObject([{ reason: "DeploymentNameTaken" }]);
   });
 
-  it("H10 a city in two spellings has one deployment", () => {
-    const placements = [aPlacement("us", ["DFW", "dfw"])];
-    expect(decide(aWorkload({ placements }), [], { cities: new Set(["DFW", "dfw"]) }).create).toHaveLength(1);
+  it("H10 a city in several spellings has one deployment", () => {
+    const workload = aWorkload({ placements: [aPlacement("us", ["DFW", "dfw", "Dfw"])] });
+    const { create, status } = decide(workload);
+    expect(create).toHaveLength(1);
+    const said = 'two placements and cities of the Workload make the name "w-us-dfw": rename a placement';
+    expect(verdict(status, "DeploymentConflict")).toBe(`True/DeploymentNameTaken ${said}; ${said}`);
+  });
+
+  it.each([
+    ["Workload", aDeployment({ workload: { name: "w", uid: "uid-0" } })],
+    ["placement", aDeployment({ placement: "eu" })],
+    ["city", aDeployment({ city: "dfw" })],
+  ])("H9 a deployment of another %s alone is not that of the target", (_, other) => {
+    const workload = aWorkload({ placements: [aPlacement("us", ["DFW"])], image: "app:2" });
+    const { patch, findings } = decide(workload, [other]);
+    expect([patch, findings.map(({ reason }) => reason)]).toEqual([[], ["DeploymentNameTaken"]]);
   });
 });
 
@@ -244,6 +257,12 @@ describe("a Workload that comes and goes", () => {
     expect(create.map(({ metadata }) => metadata)).toMatchObject([
       { name: "-us-dfw", labels: { "compute.datumapis.com/workload-uid": "" } },
       { name: "-us-ord" },
+    ]);
+    expect(Object.keys(create[0]?.metadata ?? {})).toEqual([
+      "name",
+      "labels",
+      "finalizers",
+      "ownerReferences",
     ]);
     expect(create[0]?.spec?.workloadRef).toEqual({ name: "", uid: "" });
     expect([finalizers, deleted]).toEqual([["compute.datumapis.com/workload-controller"], [{}]]);

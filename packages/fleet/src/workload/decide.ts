@@ -65,10 +65,11 @@ export function decideWorkload(view: WorkloadView): WorkloadDecision {
     if (deployments.length > 0) return { ...settled, delete: alive };
     return { ...settled, finalizers: listed.filter((it) => it !== finalizers.workload) };
   }
+  const specified = { ...workload, spec };
   const targets = targetsOf(view);
   const missingNetworks = missingNetworksOf(view);
   const create = targets.filter((it) => it.is === "create");
-  const patch = targets.filter((it) => it.is === "keep").flatMap((target) => patchFor(workload, target));
+  const patch = targets.filter((it) => it.is === "keep").flatMap((target) => patchFor(specified, target));
   // What cannot be created yet is not behind: there is nothing to count.
   const isUnread = targets.some((it) => it.is === "unread");
   const isBehind = isUnread || (missingNetworks.length === 0 && create.length > 0) || patch.length > 0;
@@ -90,7 +91,7 @@ export function decideWorkload(view: WorkloadView): WorkloadDecision {
   );
   return {
     ...decision,
-    create: create.map((target) => buildDeployment(workload, target)),
+    create: create.map((target) => buildDeployment(specified, target)),
     patch,
     delete: alive.filter((it) => !wanted.has(`${it.spec?.placementName ?? ""}/${it.spec?.cityCode ?? ""}`)),
   };
@@ -113,22 +114,21 @@ function missingNetworksOf({ workload: { metadata, spec }, hasNetwork }: Workloa
   return [...new Set(missing)].sort();
 }
 
-function specFor({ metadata, spec }: Workload, { placement, city }: Target): DeploymentSpec | undefined {
-  return (
-    spec && {
-      workloadRef: { name: metadata?.name ?? "", uid: metadata?.uid ?? "" },
-      placementName: placement.name,
-      cityCode: city,
-      template: spec.template,
-      scaleSettings: placement.scaleSettings,
-    }
-  );
+type Specified = Workload & Required<Pick<Workload, "spec">>;
+
+function specFor({ metadata, spec }: Specified, { placement, city }: Target): DeploymentSpec {
+  return {
+    workloadRef: { name: metadata?.name ?? "", uid: metadata?.uid ?? "" },
+    placementName: placement.name,
+    cityCode: city,
+    template: spec.template,
+    scaleSettings: placement.scaleSettings,
+  };
 }
 
-function buildDeployment(workload: Workload, target: Target): WorkloadDeployment {
+function buildDeployment(workload: Specified, target: Target): WorkloadDeployment {
   const { name = "", namespace, uid = "" } = workload.metadata ?? {};
   const apiVersion = `${COMPUTE_GROUP}/${COMPUTE_VERSION}`;
-  const spec = specFor(workload, target);
   return {
     apiVersion,
     kind: "WorkloadDeployment",
@@ -141,18 +141,18 @@ function buildDeployment(workload: Workload, target: Target): WorkloadDeployment
         { apiVersion, kind: "Workload", name, uid, controller: true, blockOwnerDeletion: true },
       ],
     },
-    ...(spec && { spec }),
+    spec: specFor(workload, target),
   };
 }
 
 /** Only what differs in meaning: values that the server fills in are not fought over. */
-function patchFor(workload: Workload, target: Target): readonly DeploymentPatch[] {
+function patchFor(workload: Specified, target: Target): readonly DeploymentPatch[] {
   const { existing: deployment } = target;
   if (deployment === undefined) return [];
   const { metadata, spec } = deployment;
   const wanted = specFor(workload, target);
   const fields = (["template", "scaleSettings"] as const).filter(
-    (field) => canonicalJson(spec?.[field] ?? {}) !== canonicalJson(wanted?.[field] ?? {}),
+    (field) => canonicalJson(spec?.[field] ?? {}) !== canonicalJson(wanted[field]),
   );
   const uid = workload.metadata?.uid ?? "";
   const body = {
@@ -160,7 +160,7 @@ function patchFor(workload: Workload, target: Target): readonly DeploymentPatch[
       metadata: { labels: { [labels.workloadUid]: uid } },
     }),
     ...(fields.length > 0 && {
-      spec: Object.fromEntries(fields.map((field) => [field, mergePatchOf(spec?.[field], wanted?.[field])])),
+      spec: Object.fromEntries(fields.map((field) => [field, mergePatchOf(spec?.[field], wanted[field])])),
     }),
   };
   return Object.keys(body).length === 0 ? [] : [{ deployment, body }];

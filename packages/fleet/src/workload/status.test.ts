@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { WorkloadDeployment } from "../api/workload.ts";
+import type { WorkloadDeployment, WorkloadStatus } from "../api/workload.ts";
 import { aCondition, aDeployment } from "../deployment/testing/fixtures.ts";
 import { aPlacement, aStatus, aWorkload, decide, verdict } from "./testing/fixtures.ts";
 
@@ -43,19 +43,20 @@ describe("the status of a Workload", () => {
   });
 
   it("R11 is about a new spec once all deployments have it and have counted", () => {
-    const at = (observedGeneration: number, image?: string, cities = ["DFW"]): number | undefined => {
+    const at = (observedGeneration: number, image?: string, cities = ["DFW"], hasNetwork = true) => {
       const counted = { ...aStatus(2, "True", "StableInstanceFound"), observedGeneration };
       const workload = aWorkload({
         placements: [aPlacement("us", cities)],
         metadata: { generation: 2 },
         ...(image !== undefined && { image }),
       });
-      return decide(workload, [dfw(counted)]).status?.observedGeneration;
+      return decide(workload, [dfw(counted)], { hasNetwork: () => hasNetwork }).status?.observedGeneration;
     };
     expect(at(1)).toBe(2);
     expect(at(0)).toBeUndefined();
     expect(at(1, "registry.test/app:2")).toBeUndefined();
     expect(at(1, undefined, ["DFW", "ORD"])).toBeUndefined();
+    expect(at(1, undefined, ["DFW", "ORD"], false)).toBe(2);
   });
 
   it.each<[string, number, string, readonly string[], number]>([
@@ -92,8 +93,9 @@ describe("the status of a Workload", () => {
 
   it("counts a deployment whose placement left the spec until it is gone", () => {
     const { status } = decide(aWorkload({ placements: [aPlacement("eu", ["DFW"])] }), [
-      dfw(aStatus(1, "True", "x")),
+      dfw(aStatus(1, "False", "x")),
     ]);
+    expect(verdict(status?.placements?.[1])).toMatch(/^False\/NoAvailableDeployments/);
     expect(status).toMatchObject({
       deployments: 1,
       replicas: 2,
@@ -143,8 +145,11 @@ describe("the status of a Workload", () => {
   });
 
   it("a placement without any city that is served says so, and so does the Workload", () => {
-    const { status } = decide(aWorkload(), [], { cities: new Set() });
-    const text = "False/NoMatchingLocations no Location serves a city of the placement: DFW, ORD";
+    const cityNote = (city: string): string =>
+      city === "ORD" ? " (in a namespace that does not count)" : "";
+    const { status } = decide(aWorkload(), [], { cities: new Set(), cityNote });
+    const text =
+      "False/NoMatchingLocations no Location serves a city of the placement: DFW, ORD (in a namespace that does not count)";
     expect(verdict(status)).toBe(text);
     expect(verdict(status?.placements?.[0])).toBe(text);
   });
@@ -171,29 +176,31 @@ describe("the status of a Workload", () => {
 
   it("H19 is not written when nothing changes, whatever the time", () => {
     const deployments = [dfw(aStatus(2, "True", "StableInstanceFound")), ord(blocked("ImageUnavailable"))];
-    const { status } = decide(aWorkload(), deployments);
-    const settled = decide({ ...aWorkload(), ...(status && { status }) }, deployments, { nowMs: 9e12 });
-    expect(settled).toEqual({ create: [], patch: [], delete: [], findings: [] });
+    const { metadata: { generation: _generation, ...metadata } = {}, ...rest } = aWorkload();
+    for (const workload of [aWorkload(), { ...rest, metadata }]) {
+      const { status } = decide(workload, deployments);
+      const settled = decide({ ...workload, ...(status && { status }) }, deployments, { nowMs: 9e12 });
+      expect(settled).toEqual({ create: [], patch: [], delete: [], findings: [] });
+      expect(Object.keys(status ?? {})).not.toContain(
+        workload.metadata === metadata ? "observedGeneration" : "",
+      );
+    }
   });
 
   it("keeps what others wrote to it", () => {
-    const { status } = decide(aWorkload());
-    const gateway = { gateway: { addresses: [] } };
-    const merged = decide(
-      {
-        ...aWorkload(),
-        status: {
-          ...status,
-          replicas: 9,
-          currentReplicas: 0,
-          desiredReplicas: 0,
-          readyReplicas: 0,
-          deployments: 0,
-          ...gateway,
-        },
-      },
-      [dfw()],
-    );
-    expect(merged.status).toMatchObject(gateway);
+    const workload = aWorkload();
+    const { status } = decide(workload);
+    const theirs = {
+      gateway: {},
+      placements: status?.placements?.map((it) => Object.assign(it, { theirs: true })),
+    };
+    const stored = { ...status, ...theirs } as WorkloadStatus;
+    const merged = decide({ ...workload, status: stored }, [dfw()]).status;
+    expect(merged).toMatchObject({
+      replicas: 0,
+      deployments: 1,
+      gateway: {},
+      placements: [{ theirs: true }],
+    });
   });
 });

@@ -96,8 +96,7 @@ function partOf(view: WorkloadStatusView, name: string): Part {
     .filter(({ spec }) => spec?.placementName === name)
     .toSorted((a, b) => ((a.metadata?.name ?? "") < (b.metadata?.name ?? "") ? -1 : 1));
   const ownTargets = targets.filter(({ placement }) => placement.name === name);
-  const hasNoCity =
-    own.length === 0 && ownTargets.length > 0 && ownTargets.every(({ is }) => is === "unserved");
+  const hasNoCity = ownTargets.length > 0 && ownTargets.every(({ is }) => is === "unserved");
   const noCity = hasNoCity ? noCityOf(ownTargets, view) : undefined;
   const taken = ownTargets.filter(({ is }) => is === "taken");
   return {
@@ -111,10 +110,7 @@ function partOf(view: WorkloadStatusView, name: string): Part {
         ? [{ reason: "NetworksNotRead", message: citiesUnread }]
         : []),
       ...taken.map((target) => ({ reason: "DeploymentNameTaken", message: describeTaken(target) })),
-      ...own.flatMap(({ status }) => {
-        const available = findCondition(status?.conditions, "Available");
-        return available === undefined || available.status === "True" ? [] : available;
-      }),
+      ...own.flatMap(({ status }) => findCondition(status?.conditions, "Available") ?? []),
     ],
   };
 }
