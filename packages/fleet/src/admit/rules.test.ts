@@ -128,6 +128,7 @@ const sandboxCases: readonly Case[] = [
     "Required V.disk.template",
   ],
   [23, "another type", { "V/disk/template/spec/type": "pd-ssd" }, "NotSupported V.disk.template.spec.type"],
+  [23, "no type, which the CRD sets", { "V/disk/template/spec/type": undefined }],
   [
     24,
     "another image",
@@ -172,6 +173,7 @@ const sandboxCases: readonly Case[] = [
   ],
   [28, "10Gi", { "V/disk": disk(filesystem, "10Gi") }],
   [28, "100Gi in bytes", { "V/disk": disk(filesystem, String(100 * 1024 ** 3)) }],
+  [29, "an image on 9Gi", { "V/disk": disk(image, "9Gi") }, `Invalid ${STORAGE}`],
   [29, "an image on 24Gi", { "V/disk": disk(image, "24Gi") }, `Invalid ${STORAGE}`],
   [
     30,
@@ -186,6 +188,7 @@ const sandboxCases: readonly Case[] = [
     { "S/volumes/1/configMap/defaultMode": 0o1000 },
     "Invalid S.volumes[1].configMap.defaultMode",
   ],
+  [30, "the mode 0777", { "S/volumes/1/configMap/defaultMode": 0o777 }],
   [
     30,
     "a negative mode",
@@ -248,6 +251,8 @@ const sandboxCases: readonly Case[] = [
   [45, "a port of 15 characters", { "C/ports/0/name": "8".repeat(14).concat("a") }],
   [45, "two ports of one name", { "C/ports/1": { name: "http", port: 81 } }, "Duplicate C.ports[1].name"],
   [46, "port 0", { "C/ports/0/port": 0 }, "Invalid C.ports[0].port"],
+  [46, "no port", { "C/ports/0/port": undefined }, "Invalid C.ports[0].port"],
+  [46, "port 65535", { "C/ports/0/port": 65_535 }],
   [46, "port 65536", { "C/ports/0/port": 65_536 }, "Invalid C.ports[0].port"],
   [47, "no interfaces", { "S/networkInterfaces": [] }, "Required S.networkInterfaces"],
   [
@@ -270,6 +275,7 @@ const machineCases: readonly Case[] = [
   [13, "no colon", keys("alice"), `Invalid ${KEYS}[0]`],
   [13, "nothing", keys(""), `Invalid ${KEYS}[0]`],
   [14, "no username", keys(`:${KEY}`), `Required ${KEYS}[0]`],
+  [14, "a space for a username", keys(`a:${KEY}\n :${KEY}`), `Required ${KEYS}[1]`],
   [14, "no username and no key", keys(":"), `Required ${KEYS}[0]`, `Invalid ${KEYS}[0]`],
   [15, "no key", keys(`a:${KEY}\nbob:ssh-ed25519`), `Invalid ${KEYS}[1]`],
   [

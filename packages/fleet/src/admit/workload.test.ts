@@ -25,6 +25,9 @@ const placement = (name: string, ...cityCodes: readonly string[]): object => ({
   scaleSettings: { minReplicas: 1 },
 });
 
+const interfaces = (length: number): readonly object[] =>
+  Array.from({ length }, () => ({ network: { name: "a" } }));
+
 describe("3.2 rules beyond those of the original", () => {
   const cases: readonly (readonly [about: string, Changes, ...faults: readonly string[]])[] = [
     [
@@ -59,7 +62,14 @@ describe("3.2 rules beyond those of the original", () => {
     ],
     ["a deployment whose name has 58 characters", { "metadata/name": "a".repeat(51) }],
     ["a name with a dot", { "metadata/name": "a.b" }, "Invalid metadata.name"],
-    ["no name yet", { "metadata/name": undefined }],
+    ["no name yet", { "metadata/name": undefined, "P/name": "a".repeat(57) }],
+    [
+      "cities without a code",
+      { "P/cityCodes": ["", ""] },
+      ...[0, 1].flatMap((at) => [`NotSupported P.cityCodes[${at}]`, `Invalid P.cityCodes[${at}]`]),
+    ],
+    ["16 interfaces", { "S/networkInterfaces": interfaces(16) }],
+    ["17 interfaces", { "S/networkInterfaces": interfaces(17) }, "Invalid S.networkInterfaces"],
     [
       "a maximum below the minimum",
       {
@@ -287,6 +297,25 @@ describe("the size of a template", () => {
 });
 
 describe("cities", () => {
+  it("are at most 1000 in all placements, unless more are stored", () => {
+    const many = (length: number) =>
+      changed(sandboxWorkload, { "P/cityCodes": Array.from({ length }, (_, at) => `C${at}`) });
+    const of = (length: number, stored?: number) =>
+      faultsOf(changed(many(length), { "P/scaleSettings/minReplicas": 3 }), {
+        cities: undefined,
+        ...(stored !== undefined && { old: many(stored) }),
+      });
+    const fault = "Invalid spec.placements";
+    expect([of(1000), of(1001), of(1001, 1001), of(1002, 1001)]).toEqual([[], [fault], [], [fault]]);
+  });
+
+  it("that are refused say why, after those that are registered", () => {
+    const [fault] = validate(changed(sandboxWorkload, { "P/cityCodes": ["XXX"] }), {
+      cityNote: (it) => `: not ${it}`,
+    });
+    expect(fault?.message).toBe('Unsupported value: "XXX": supported values: "DFW", "ORD": not XXX');
+  });
+
   it("A5 rule 4 are all accepted while none is known, and refused when there are none", () => {
     expect(faultsOf(sandboxWorkload, { cities: undefined })).toEqual([]);
     expect(faultsOf(sandboxWorkload, { cities: [] })).toEqual([
@@ -297,6 +326,9 @@ describe("cities", () => {
 
 describe("access to networks", () => {
   it("A7 is asked with all that the API server knows of the user", () => {
+    expect(Object.keys(accessQuestion(undefined, { namespace: "default", name: "blue" }))).toEqual([
+      "resourceAttributes",
+    ]);
     const user = {
       username: "alice",
       uid: "u1",
@@ -324,6 +356,7 @@ describe("access to networks", () => {
     [{ kind: "denied" }, ["Forbidden: you may not use network blue"]],
     [{ kind: "failed" }, ["Internal error: it is not known whether you may use network blue; try again"]],
   ] as const)("A5 rule 49 A7 %j", (access, messages) => {
+    expect(accessFaults({ index: 3, name: "blue" }, undefined)).toEqual([]);
     const faults = accessFaults({ index: 3, name: "blue" }, access);
     expect(faults.map(({ message }) => message)).toEqual(messages);
     for (const { field } of faults) expect(field).toBe("spec.template.spec.networkInterfaces[3].network");
@@ -342,6 +375,7 @@ describe("a fault", () => {
     expect(said({ "C/image": {} })).toBe("Required value");
     expect(said({ "C/volumeAttachments/3": { name: "gone" } })).toBe('Not found: "gone"');
     expect(said({ "C/resources": {} })).toBe("Forbidden: not implemented");
+    expect(said({ "C/ports/0/port": undefined })).toMatch(/^Invalid value: 0: /);
     expect(said({ "S/networkInterfaces": [{}] })).toBe(
       `Invalid value: "": must be a lowercase RFC 1123 label: at most 63 lower case letters, digits and '-', with a letter or digit at both ends`,
     );
