@@ -1,9 +1,13 @@
-# The image of Berth: `make build`, then `docker build -t IMAGE .`. One folder without dependencies, and Node 24.
-# The build pins the base: --build-arg NODE_IMAGE=node:24-slim@sha256:…
+# For those who have an engine. `make image` makes the folders, and the same image without one: `docker build -t IMAGE .`
 # The option of Node bounds V8's young generation to 8 MB; see bin/berth.
-ARG NODE_IMAGE=node:24-slim
-FROM ${NODE_IMAGE}
-COPY packages/cli/dist/bin /berth
+FROM scratch
+# BuildKit sets it; other builders need --build-arg TARGETARCH=amd64.
+ARG TARGETARCH
+COPY build/root/debian-${TARGETARCH}/ /
+COPY build/root/node-${TARGETARCH}/ /
+COPY build/root/berth/ /
+ENV PATH=/usr/bin
 USER 65532:65532
+VOLUME ["/labels"]
 ENTRYPOINT ["node", "--max-semi-space-size=4", "/berth/berth.js"]
 CMD ["run"]

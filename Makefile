@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build demo test perturb check bench docs mutate generate clean
+.PHONY: help build image demo test perturb check bench docs mutate generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -17,6 +17,9 @@ node_modules/.package-lock.json: package-lock.json package.json packages/*/packa
 
 build: node_modules/.package-lock.json ## Compile the packages and bundle the command line
 	@$(NODE) scripts/build.ts
+
+image: build ## Make the image for amd64 and arm64 as an OCI layout, no engine needed (ARGS="--push REGISTRY/NAME:TAG")
+	@$(NODE) scripts/image.ts $(ARGS)
 
 demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
 	@bin/berth demo $(ARGS)

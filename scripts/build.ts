@@ -2,9 +2,10 @@
  * `make build`: JavaScript and declarations of every package into its `dist`, in order of dependency, and the command
  * line as one bundle, split so that each command loads only what it needs.
  */
-import { chmod, readdir, readFile, rm, stat } from "node:fs/promises";
+import { chmod, copyFile, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { build, type Plugin } from "esbuild";
+import { writeNotices } from "./notices.ts";
 import { root, runTool } from "./run-tool.ts";
 
 /** Packages of one stage do not depend on each other. */
@@ -103,7 +104,7 @@ const packagesInParts: Plugin = {
 
 async function bundle(): Promise<void> {
   const outdir = join(packages, "cli/dist/bin");
-  await build({
+  const { metafile } = await build({
     entryPoints: { berth: join(packages, "cli/src/main.ts") },
     outdir,
     bundle: true,
@@ -119,6 +120,8 @@ async function bundle(): Promise<void> {
     // undici leaves its experimental HTTP parser out then.
     define: { esbuildDetection: "true" },
     legalComments: "linked",
+    metafile: true,
+    absWorkingDir: root,
     logLevel: "warning",
     plugins: [installedFiles, zodInParts, packagesInParts],
     banner: {
@@ -128,6 +131,8 @@ async function bundle(): Promise<void> {
   });
   const program = join(outdir, "berth.js");
   await chmod(program, 0o755);
+  await copyFile(join(root, "LICENSE"), join(outdir, "LICENSE"));
+  await writeNotices(metafile, outdir);
 }
 
 await bundle();

@@ -27,6 +27,8 @@ export interface BerthProcessOptions {
   readonly args: readonly string[];
   /** Where relative paths start. Default: the repository. */
   readonly folder?: string;
+  /** What the arguments are for. Default: the pinned Node with the bundle. */
+  readonly command?: readonly [string, ...string[]];
   /** Added to an environment that names no cluster. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -60,7 +62,8 @@ const MOST_LOG_ENTRIES = 20_000;
 export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
   if (!isBuilt) assertBuilt();
   isBuilt = true;
-  const child: ChildProcess = spawn(process.execPath, [program, ...options.args], {
+  const [command, ...before] = options.command ?? [process.execPath, program];
+  const child: ChildProcess = spawn(command, [...before, ...options.args], {
     cwd: options.folder ?? root,
     env: { PATH: process.env["PATH"], HOME: "/nonexistent", ...options.environment },
     stdio: ["ignore", "pipe", "pipe"],

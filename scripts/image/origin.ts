@@ -1,0 +1,37 @@
+/** What an image was made from: the commit, and its date in place of the clock. */
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { readRevision } from "../revision.ts";
+import { root } from "../run-tool.ts";
+
+const run = promisify(execFile);
+
+export interface Origin {
+  /** Of packages/cli. */
+  readonly version: string;
+  readonly license: string;
+  /** The address of the source. */
+  readonly source: string;
+  /** The commit, with `-modified` if the folder has other files than it. */
+  readonly revision: string;
+  /** Of the commit, or SOURCE_DATE_EPOCH. */
+  readonly created: string;
+}
+
+/** @throws Error outside of a clone, without SOURCE_DATE_EPOCH. */
+export async function readOrigin(epoch: string | undefined): Promise<Origin> {
+  const { version, license } = await readPackage("packages/cli/package.json");
+  const { repository: source } = await readPackage("package.json");
+  const dateOfCommit = async (): Promise<string> =>
+    (await run("git", ["log", "-1", "--format=%ct"], { cwd: root })).stdout;
+  const created = new Date(Number(epoch ?? (await dateOfCommit())) * 1000).toISOString();
+  return { version, license, source, revision: await readRevision(), created };
+}
+
+type PackageJson = Readonly<Record<"version" | "license" | "repository", string>>;
+
+async function readPackage(path: string): Promise<PackageJson> {
+  return JSON.parse(await readFile(join(root, path), "utf8")) as PackageJson;
+}
