@@ -144,6 +144,15 @@ describe("pods under the drop-in for archaware-controller", () => {
     expect(await stage.toldOfPods()).toEqual([]);
   });
 
+  it("get them for 32-bit arm too, and its nodes their taint: only Berth itself cannot run there", async () => {
+    await using stage = await dropIn("arm");
+    await stage.add("pi", (it) => it.architecture("arm"));
+    await stage.create(stage.pod("old").image(await pushed("arm/old:1", "linux/arm/v7")));
+    await stage.tainted("pi", ["arm"]);
+    await stage.tolerating("old", ["arm"]);
+    expect(await stage.toldOfPods()).toEqual([]);
+  });
+
   it("A-P6 A-B6 get them for images of every format, by what of them can run", async () => {
     await using stage = await dropIn("p6");
     const both = ["linux/amd64", "linux/arm64"];

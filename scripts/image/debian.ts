@@ -125,7 +125,9 @@ async function updatedApt(folder: string): Promise<(...args: readonly string[]) 
   return apt;
 }
 
+/** @throws the error itself when it is not apt's: there may be no apt. */
 function aptErrors(error: unknown): string {
-  const { code, stderr } = error as { readonly code?: unknown; readonly stderr?: string };
-  return code === "ENOENT" ? "there is no apt-get here" : (stderr ?? "").trim().replaceAll("\n", " ");
+  const { stderr } = error as { readonly stderr?: string };
+  if (!stderr) throw error;
+  return stderr.trim().replaceAll("\n", " ");
 }
