@@ -56,4 +56,4 @@ generate: node_modules/.package-lock.json ## Write the wire types again from the
 	@$(NODE) scripts/generate-wire-types.ts
 
 clean: ## Remove what was built (not the control plane, which is cached per user)
-	rm -rf packages/*/dist
+	rm -rf packages/*/dist build

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { chmod, mkdir, mkdtemp, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -38,6 +38,8 @@ async function fill(folder: string, names: readonly string[], clock: number, mod
     await writeFile(join(folder, name), `content of ${name}`);
     await chmod(join(folder, name), mode);
     await utimes(join(folder, name), clock, clock);
+    // Root alone may give files away; others have their own user on them.
+    if (process.getuid?.() === 0) await chown(join(folder, name), 12345, 12345);
   }
   await symlink("a", join(folder, "link"));
   await utimes(folder, clock, clock);
