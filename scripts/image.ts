@@ -1,7 +1,8 @@
 /** `make image`: the image of Berth for amd64 and arm64 as an OCI layout, without a container engine. */
-import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { parseArgs, promisify } from "node:util";
 import { ARCHITECTURES } from "./image/architectures.ts";
 import { debianPackages, fetchPackages, readPins, renewPins } from "./image/debian.ts";
 import { configOf } from "./image/dockerfile.ts";
@@ -13,20 +14,20 @@ import { layersOf, writeBerthRoot, writeDebianRoot, writeNodeRoot } from "./imag
 import { writeStatements } from "./image/statements.ts";
 import { root } from "./run-tool.ts";
 
+const run = promisify(execFile);
 /** Downloads and compressed layers, by their hashes. */
 const cache = join(root, ".cache/image");
 const build = join(root, "build");
 
-const { values } = parseArgs({
-  options: {
-    output: { type: "string", default: join(build, "image") },
-    push: { type: "string" },
-    "renew-packages": { type: "boolean", default: false },
-  },
-});
-
-await mkdir(cache, { recursive: true });
 try {
+  const { values } = parseArgs({
+    options: {
+      output: { type: "string", default: join(build, "image") },
+      push: { type: "string" },
+      "renew-packages": { type: "boolean", default: false },
+    },
+  });
+  await mkdir(cache, { recursive: true });
   if (values["renew-packages"]) await renewPins(cache);
   const layout = resolve(values.output);
   await makeImage(layout);
@@ -68,11 +69,14 @@ async function makeImage(output: string): Promise<void> {
     const { created, version } = origin;
     const index = await writeIndex(layout, platforms, { created, version, config });
     await writeStatements(layout, { index, origin, pins });
+    // An engine copies modes as they are, whatever the umask was.
+    await run("chmod", ["-R", "u=rwX,go=rX", roots, layout]);
     await replace(roots, join(build, "root"));
-    await chmod(layout, 0o755);
     await replace(layout, output);
   } finally {
-    await Promise.all([layout, roots].map((folder) => rm(folder, { recursive: true, force: true })));
+    // After a failure the other architecture may still be writing.
+    const gone = { recursive: true, force: true, maxRetries: 5 };
+    await Promise.all([layout, roots].map((folder) => rm(folder, gone)));
   }
 }
 
