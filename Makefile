@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build image demo test perturb check bench docs mutate generate clean
+.PHONY: help build image demo real-node test perturb check bench docs mutate generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -23,6 +23,9 @@ image: build ## Make the image for amd64 and arm64 as an OCI layout, no engine n
 
 demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
 	@bin/berth demo $(ARGS)
+
+real-node: build ## Run Berth on nodes that run processes, and let them fail; needs root
+	@$(NODE) --conditions=berth-source tools/real-node/main.ts $(ARGS)
 
 test: build ## Run every test (ARGS: passed to vitest)
 	@$(NODE) --conditions=berth-source scripts/test.ts $(ARGS)

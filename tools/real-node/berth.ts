@@ -1,0 +1,90 @@
+/** Berth on the cluster: how it is installed, which replicas are ready, and what they write. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { leases, type Pod, pods } from "@berth/kube";
+import { REGISTRY } from "./node-config.ts";
+import { expect, nodeOf, type Scene, type Stage, until } from "./stage.ts";
+
+const NAMESPACE = "berth-system";
+/** The manifests say 300 s, which is too long to watch. */
+export const TOLERATION_SECONDS = 10;
+
+export const installBerth: Scene = {
+  title: "Berth is installed by what it prints: CRDs and manifests, in one kubectl apply",
+  play: async (stage) => {
+    const config = join(import.meta.dirname, "documents/config");
+    const crds = await stage.berth(["manifests", "crds", "--fleet"]);
+    const objects = await stage.berth(["manifests", "--image", `${REGISTRY}/berth:1`, "--config", config]);
+    const shortened = objects.replaceAll(
+      "tolerationSeconds: 300",
+      `tolerationSeconds: ${TOLERATION_SECONDS}`,
+    );
+    expect(shortened !== objects, "the manifests have no tolerationSeconds of 300");
+    await stage.kubectl(["apply", "-f", "-"], crds + shortened);
+    stage.say(
+      `   for this run its replicas leave a lost node after ${TOLERATION_SECONDS} s instead of 300 s`,
+    );
+    return `two replicas are ready, on ${(await twoReady(stage)).join(" and ")}`;
+  },
+};
+
+export async function readyReplicas({ client }: Pick<Stage, "client">): Promise<readonly Pod[]> {
+  const { items } = await client.list(pods, { namespace: NAMESPACE });
+  return items.filter(
+    ({ metadata, status }) =>
+      metadata?.deletionTimestamp === undefined &&
+      status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True"),
+  );
+}
+
+/** Waits for ready replicas on two nodes. @returns their names. */
+export function twoReady(stage: Stage, seconds?: number): Promise<readonly string[]> {
+  const check = async (): Promise<readonly string[]> => {
+    const hosts = [...new Set((await readyReplicas(stage)).map(nodeOf))];
+    expect(hosts.length === 2, `replicas are ready on ${hosts.join(", ") || "no node"}`);
+    return hosts;
+  };
+  return until(stage, check, seconds);
+}
+
+/** The replica that holds Berth's Lease. */
+export async function leader({ client }: Pick<Stage, "client">): Promise<Pod> {
+  const { spec } = await client.get(leases, { namespace: NAMESPACE, name: "berth" });
+  const { items } = await client.list(pods, { namespace: NAMESPACE });
+  const holder = items.find(({ metadata }) => spec?.holderIdentity?.startsWith(`${metadata?.name}_`));
+  expect(holder, `no pod is called as the holder of the Lease, ${spec?.holderIdentity}`);
+  return holder;
+}
+
+/** One line of the audit log, as far as it is read. */
+interface AuditLine {
+  readonly verb: string;
+  readonly stageTimestamp: string;
+  readonly user: { readonly username: string; readonly extra?: Readonly<Record<string, readonly string[]>> };
+  readonly objectRef?: { readonly resource: string; readonly apiGroup?: string; readonly name?: string };
+  readonly responseStatus: { readonly code: number };
+}
+
+interface Write {
+  readonly pod: string;
+  /** Such as `nodes/node-1`. */
+  readonly object: string;
+  readonly at: number;
+}
+
+/** What replicas of Berth wrote, in the order in which the API server finished it. Questions about rights are no writes. */
+export async function writesOfBerth({ auditLog }: Pick<Stage, "auditLog">): Promise<readonly Write[]> {
+  const lines = (await readFile(auditLog, "utf8")).split("\n").filter((line) => line.endsWith("}"));
+  return lines
+    .filter((line) => line.includes(`"system:serviceaccount:${NAMESPACE}:berth"`))
+    .map((line) => JSON.parse(line) as AuditLine)
+    .filter(
+      ({ verb, responseStatus }) => /^(create|update|patch|delete)/.test(verb) && responseStatus.code < 300,
+    )
+    .filter(({ objectRef }) => !objectRef?.apiGroup?.startsWith("auth"))
+    .map(({ user, objectRef, stageTimestamp }) => ({
+      pod: user.extra?.["authentication.kubernetes.io/pod-name"]?.[0] ?? "",
+      object: `${objectRef?.resource}/${objectRef?.name ?? ""}`,
+      at: Date.parse(stageTimestamp),
+    }));
+}

@@ -1,0 +1,180 @@
+/** The half of `make real-node` that has namespaces of its own: starts the cluster, and plays the scenes. */
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { join, resolve } from "node:path";
+import { startRegistry, startTestCluster, type TestCluster, type TestUser } from "@berth/testcluster";
+import { installBerth } from "./berth.ts";
+import { assemble, berthLayout, busyboxRoot, push } from "./images.ts";
+import { addressOf, createBridge, HUB } from "./network.ts";
+import { RealNode } from "./node.ts";
+import { REGISTRY } from "./node-config.ts";
+import type { Programs } from "./programs.ts";
+import { CAPABILITIES, gate } from "./scenes/capabilities.ts";
+import { THREE_NODE_FAULTS, TWO_NODE_FAULTS } from "./scenes/faults.ts";
+import { run } from "./shell.ts";
+import { type Scene, type Stage, since } from "./stage.ts";
+
+/** After so long without a word from its kubelet a node is not ready. Kubernetes waits 50 s by default. */
+const GRACE_SECONDS = 12;
+const root = join(import.meta.dirname, "../..");
+const architecture = { x64: "amd64", arm64: "arm64" }[process.arch as string] ?? process.arch;
+const other = architecture === "amd64" ? "arm64" : "amd64";
+
+const startedAt = performance.now();
+const say = (line: string): void => console.log(`${since(startedAt).padStart(8)} ${line}`);
+const stop = new AbortController();
+process.stdin.resume().on("end", () => stop.abort(new Error("interrupted")));
+
+const { folder, programs } = JSON.parse(process.argv[2] ?? "") as {
+  readonly folder: string;
+  readonly programs: Programs;
+};
+async function playAll(): Promise<void> {
+  await createBridge();
+  await using cluster = await startCluster();
+  await using registry = await startRegistry();
+  openOnBridge(registry.url);
+  await pushImages(registry.url);
+  say(`The control plane runs at ${HUB}, the registry at ${REGISTRY}`);
+  const stage = await createStage(cluster);
+  const play = async ({ title, play }: Scene): Promise<void> => {
+    say(`── ${title}`);
+    say(`   seen: ${await play(stage)}`);
+  };
+  for (const scene of [
+    twoNodes,
+    installBerth,
+    ...CAPABILITIES,
+    ...TWO_NODE_FAULTS,
+    gate,
+    ...THREE_NODE_FAULTS,
+  ])
+    await play(scene);
+  say("Everything was seen");
+}
+
+const twoNodes: Scene = {
+  title: "Two nodes are switched on",
+  play: async ({ addNode, kubectl }) => {
+    await Promise.all([addNode(), addNode()]);
+    const columns =
+      "NAME:.metadata.name,KUBELET:.status.nodeInfo.kubeletVersion,RUNTIME:.status.nodeInfo.containerRuntimeVersion";
+    return `both are Ready\n${await kubectl(["get", "nodes", "-o", `custom-columns=${columns}`])}`.trimEnd();
+  },
+};
+
+async function startCluster(): Promise<TestCluster> {
+  return startTestCluster({
+    with: ["controller-manager", "scheduler"],
+    dir: join(folder, "cluster"),
+    audit: true,
+    signal: stop.signal,
+    flags: {
+      "kube-apiserver": [
+        "--bind-address=0.0.0.0",
+        `--advertise-address=${HUB}`,
+        "--endpoint-reconciler-type=lease",
+        "--authorization-mode=Node",
+        "--enable-admission-plugins=NodeRestriction",
+        // It calls webhooks at the pods behind their Service: no kube-proxy runs beside it.
+        "--enable-aggregator-routing=true",
+      ],
+      "kube-controller-manager": [
+        `--node-monitor-grace-period=${GRACE_SECONDS}s`,
+        "--node-monitor-period=2s",
+      ],
+    },
+  });
+}
+
+/** The registry listens on the loopback alone, which is another one in each node. */
+function openOnBridge(url: string): void {
+  const { hostname: host, port } = new URL(url);
+  const server = createServer((client) => {
+    const upstream = connect(Number(port), host);
+    client.on("error", () => upstream.destroy()).pipe(upstream);
+    upstream.on("error", () => client.destroy()).pipe(client);
+  });
+  server.listen(5000, HUB).unref();
+}
+
+async function pushImages(registry: string): Promise<void> {
+  const busybox = await busyboxRoot(join(folder, "busybox"), programs.busybox);
+  const page = ["httpd", "-f", "-p", "8080", "-h", "/www"];
+  const images = {
+    "library/busybox:1.36": { config: { Cmd: ["sh"] }, architectures: [architecture] },
+    "pause:1": { config: { Cmd: ["sleep", "2147483647"] }, architectures: [architecture] },
+    "web:1": { config: { Cmd: page, User: "65534" }, architectures: [architecture, other] },
+    "foreign:1": { config: { Cmd: page }, architectures: [other] },
+  };
+  const empty = (): Promise<string> => mkdtemp(join(folder, "image-"));
+  for (const [name, { config, architectures }] of Object.entries(images))
+    await push(
+      await assemble(await empty(), {
+        root: busybox,
+        config: { Env: ["PATH=/bin"], ...config },
+        architectures,
+      }),
+      name,
+      registry,
+    );
+  await push(await berthLayout(await empty(), architecture), "berth:1", registry);
+}
+
+async function createStage(cluster: TestCluster): Promise<Stage> {
+  const kubeconfig = join(folder, "kubeconfig");
+  await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
+  const env = { ...process.env, KUBECONFIG: kubeconfig };
+  const kubectl: Stage["kubectl"] = (args, input = "") =>
+    run(programs.kubernetes, ["kubectl", ...args], { input, env });
+  const wait: Stage["wait"] = (what, condition) =>
+    kubectl(["wait", ...what.split(" "), `--for=${condition}`, "--timeout=90s"]);
+  /** The certificate of the API server is for its names in the cluster, not for its address on the bridge. */
+  const kubeconfigOf = (user: TestUser): string =>
+    cluster
+      .kubeconfig({ user, server: cluster.url.replace("127.0.0.1", HUB) })
+      .replace("  cluster:\n", '  cluster:\n    tls-server-name: "kubernetes"\n');
+  const nodes = new Map<string, RealNode>();
+  let count = 0;
+  const addNode: Stage["addNode"] = async (labels = "") => {
+    const address = addressOf(++count);
+    const { name } = address;
+    const node = new RealNode({
+      ...address,
+      disk: join(folder, name),
+      cgroup: `/${folder.split("/").at(-1)}/${name}`,
+      programs,
+      kubeconfigs: {
+        kubelet: kubeconfigOf(await cluster.user(`system:node:${name}`, ["system:nodes"])),
+        kubeProxy: kubeconfigOf(await cluster.user("system:kube-proxy")),
+      },
+      clientCa: cluster.ca,
+      labels,
+    });
+    nodes.set(name, node);
+    await node.boot();
+    for (const condition of ["create", "condition=Ready"]) await wait(`node/${name}`, condition);
+    return node;
+  };
+  return {
+    client: cluster.client,
+    kubectl,
+    berth: (args) => run(join(root, "bin/berth"), args, { env }),
+    apply: (file) => kubectl(["apply", "-f", resolve(import.meta.dirname, "documents", file)]),
+    wait,
+    nodes,
+    addNode,
+    auditLog: join(cluster.folder, "audit.log"),
+    say,
+    signal: stop.signal,
+  };
+}
+
+try {
+  await playAll();
+} catch (error) {
+  console.error(`real-node: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+}
+// Children of nodes hold the loop; this is the first process here, and all others end with it.
+process.exit();
