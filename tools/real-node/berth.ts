@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { leases, type Pod, pods } from "@berth/kube";
 import { REGISTRY } from "./node-config.ts";
-import { expect, nodeOf, type Scene, type Stage, until } from "./stage.ts";
+import { expect, isReady, nodeOf, type Scene, type Stage, until } from "./stage.ts";
 
 const NAMESPACE = "berth-system";
 /** The manifests say 300 s, which is too long to watch. */
@@ -29,12 +29,7 @@ export const installBerth: Scene = {
 };
 
 export async function readyReplicas({ client }: Pick<Stage, "client">): Promise<readonly Pod[]> {
-  const { items } = await client.list(pods, { namespace: NAMESPACE });
-  return items.filter(
-    ({ metadata, status }) =>
-      metadata?.deletionTimestamp === undefined &&
-      status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True"),
-  );
+  return (await client.list(pods, { namespace: NAMESPACE })).items.filter(isReady);
 }
 
 /** Waits for ready replicas on two nodes. @returns their names. */

@@ -17,6 +17,7 @@ export interface ImageConfig {
   readonly Cmd?: readonly string[];
   readonly Env?: readonly string[];
   readonly User?: string;
+  readonly StopSignal?: string;
 }
 
 export interface LayoutOptions {

@@ -104,7 +104,11 @@ async function pushImages(registry: string): Promise<void> {
   const images = {
     "library/busybox:1.36": { config: { Cmd: ["sh"] }, architectures: [architecture] },
     "pause:1": { config: { Cmd: ["sleep", "2147483647"] }, architectures: [architecture] },
-    "web:1": { config: { Cmd: page, User: "65534" }, architectures: [architecture, other] },
+    // The first process of a container ignores SIGTERM, if it does not ask for it.
+    "web:1": {
+      config: { Cmd: page, User: "65534", StopSignal: "SIGKILL" },
+      architectures: [architecture, other],
+    },
     "foreign:1": { config: { Cmd: page }, architectures: [other] },
   };
   const empty = (): Promise<string> => mkdtemp(join(folder, "image-"));

@@ -23,6 +23,7 @@ export interface NodeOptions extends Address {
 
 /** The first process of a node. Mounts end with it. `/proc` is the old one until it is mounted, and gives the pid there. */
 const BOOT = `
+exec 2> "$DISK/log/boot.log"
 read -r pid rest < /proc/self/stat
 mount -t proc proc /proc
 mount --bind "$DISK/lib" /var/lib
@@ -72,7 +73,7 @@ export class RealNode {
     await rm(join(disk, "pid"), { force: true });
     const namespaces = ["--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child"];
     spawn("unshare", [...namespaces, "/bin/sh", "-euc", BOOT], {
-      stdio: ["ignore", "inherit", "inherit"],
+      stdio: "ignore",
       env: { ...process.env, NAME: name, DISK: disk },
     }).unref();
     this.#pid = await eventually(async () => {

@@ -37,6 +37,10 @@ export function expect(fact: unknown, otherwise: string): asserts fact {
   if (!fact) throw new Error(otherwise);
 }
 
+export const isReady = ({ metadata, status }: Pod): boolean =>
+  metadata?.deletionTimestamp === undefined &&
+  status?.conditions?.some((it) => it.type === "Ready" && it.status === "True") === true;
+
 export const nodeOf = (pod: Pod | undefined): string => pod?.spec?.nodeName ?? "no node";
 
 /** Seconds since `from`, a value of `performance.now()`. */

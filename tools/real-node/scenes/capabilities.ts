@@ -3,7 +3,7 @@ import { release } from "node:os";
 import { join } from "node:path";
 import { type Node, nodes, type Pod, pods } from "@berth/kube";
 import { request } from "undici";
-import { expect, nodeOf, type Scene, type Stage, since, until } from "../stage.ts";
+import { expect, isReady, nodeOf, type Scene, type Stage, since, until } from "../stage.ts";
 
 const podsOf = async ({ client }: Stage, labelSelector: string): Promise<readonly Pod[]> =>
   (await client.list(pods, { labelSelector })).items;
@@ -110,6 +110,7 @@ export const gate: Scene = {
       resourceVersion,
       fieldSelector: "metadata.name=node-3",
     });
+    const bootedAt = Date.now();
     const joining = stage.addNode("example.com/pool=fresh");
     const first = (await watch[Symbol.asyncIterator]().next()).value;
     expect(
@@ -117,25 +118,36 @@ export const gate: Scene = {
       `the first event has no taint: ${JSON.stringify(first)}`,
     );
     await joining;
-    await prepared(stage);
+    const released = (await prepared(stage, bootedAt)).metadata?.annotations?.["startup.k8s.io/completedAt"];
+    const [batch] = await podsOf(stage, "app=batch");
+    const scheduled = batch?.status?.conditions?.find(
+      ({ type }) => type === "PodScheduled",
+    )?.lastTransitionTime;
+    expect(
+      Date.parse(scheduled ?? "") / 1000 >= Number(released),
+      "the pod was scheduled before the release",
+    );
     const writer = first.object.metadata?.managedFields?.[0]?.manager;
-    return `the first watch event of node-3, by its ${writer}, had the taint; the pod that waited runs since the release`;
+    return `the first watch event of node-3, by its ${writer}, had the taint; the pod that waited was scheduled after the release`;
   },
 };
 
-/** Waits until node-3 is released, and then for the pod that waits for it. @throws Error when that came sooner. */
-export async function prepared(stage: Stage): Promise<void> {
-  await stage.wait("pod -n warm-up -l app=warm-up --field-selector spec.nodeName=node-3", "condition=Ready");
-  const node = await until(stage, async () => {
-    const found = await stage.client.get(nodes, { name: "node-3" });
-    expect(!isHeld(found), "the gate holds node-3");
-    return found;
+/** Waits until the gate has released node-3, and the processes there have started since `bootedAt`. @returns the node. */
+export function prepared(stage: Stage, bootedAt: number): Promise<Node> {
+  return until(stage, async () => {
+    const node = await stage.client.get(nodes, { name: "node-3" });
+    expect(!isHeld(node), "the gate holds node-3");
+    for (const selector of ["app=warm-up", "app=batch"]) {
+      const [pod] = await podsOf(stage, selector);
+      const startedAt = pod?.status?.containerStatuses?.[0]?.state?.running?.startedAt ?? "";
+      // The API has whole seconds.
+      expect(
+        Date.parse(startedAt) > bootedAt - 1000 && pod && isReady(pod),
+        `the pod of ${selector} is not ready`,
+      );
+    }
+    return node;
   });
-  await stage.wait("pod/batch", "condition=Ready");
-  const { status } = await stage.client.get(pods, { namespace: "default", name: "batch" });
-  const ready = status?.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime ?? "";
-  const released = node.metadata?.annotations?.["startup.k8s.io/completedAt"] ?? "";
-  stage.say(`   released at ${released}, the pod is ready since ${ready}`);
 }
 
 export const CAPABILITIES: readonly Scene[] = [labels, footprint, deschedule, architecture, workload];
