@@ -11,7 +11,7 @@ import { REGISTRY } from "./node-config.ts";
 import type { Programs } from "./programs.ts";
 import { CAPABILITIES, gate } from "./scenes/capabilities.ts";
 import { THREE_NODE_FAULTS, TWO_NODE_FAULTS } from "./scenes/faults.ts";
-import { run } from "./shell.ts";
+import { run, shell } from "./shell.ts";
 import { type Scene, type Stage, since } from "./stage.ts";
 
 /** After so long without a word from its kubelet a node is not ready. Kubernetes waits 50 s by default. */
@@ -41,15 +41,8 @@ async function playAll(): Promise<void> {
     say(`── ${title}`);
     say(`   seen: ${await play(stage)}`);
   };
-  for (const scene of [
-    twoNodes,
-    installBerth,
-    ...CAPABILITIES,
-    ...TWO_NODE_FAULTS,
-    gate,
-    ...THREE_NODE_FAULTS,
-  ])
-    await play(scene);
+  const onTwoNodes = [twoNodes, installBerth, ...CAPABILITIES, ...TWO_NODE_FAULTS];
+  for (const scene of [...onTwoNodes, gate, ...THREE_NODE_FAULTS]) await play(scene);
   say("Everything was seen");
 }
 
@@ -57,9 +50,9 @@ const twoNodes: Scene = {
   title: "Two nodes are switched on",
   play: async ({ addNode, kubectl }) => {
     await Promise.all([addNode(), addNode()]);
-    const columns =
-      "NAME:.metadata.name,KUBELET:.status.nodeInfo.kubeletVersion,RUNTIME:.status.nodeInfo.containerRuntimeVersion";
-    return `both are Ready\n${await kubectl(["get", "nodes", "-o", `custom-columns=${columns}`])}`.trimEnd();
+    const info = await kubectl(["get", "node/node-1", "-o", "jsonpath={.status.nodeInfo}"]);
+    const { kubeletVersion, containerRuntimeVersion } = JSON.parse(info) as Record<string, string>;
+    return `both are Ready, with kubelet ${kubeletVersion} and ${containerRuntimeVersion}`;
   },
 };
 
@@ -101,27 +94,21 @@ function openOnBridge(url: string): void {
 async function pushImages(registry: string): Promise<void> {
   const busybox = await busyboxRoot(join(folder, "busybox"), programs.busybox);
   const page = ["httpd", "-f", "-p", "8080", "-h", "/www"];
-  const images = {
-    "library/busybox:1.36": { config: { Cmd: ["sh"] }, architectures: [architecture] },
-    "pause:1": { config: { Cmd: ["sleep", "2147483647"] }, architectures: [architecture] },
-    // The first process of a container ignores SIGTERM, if it does not ask for it.
-    "web:1": {
-      config: { Cmd: page, User: "65534", StopSignal: "SIGKILL" },
-      architectures: [architecture, other],
-    },
-    "foreign:1": { config: { Cmd: page }, architectures: [other] },
-  };
   const empty = (): Promise<string> => mkdtemp(join(folder, "image-"));
-  for (const [name, { config, architectures }] of Object.entries(images))
-    await push(
-      await assemble(await empty(), {
-        root: busybox,
-        config: { Env: ["PATH=/bin"], ...config },
-        architectures,
-      }),
-      name,
-      registry,
-    );
+  const make = async (name: string, Cmd: readonly string[], ...architectures: readonly string[]) => {
+    // The first process of a container ignores SIGTERM, if it does not ask for it.
+    const config = {
+      Cmd,
+      Env: ["PATH=/bin"],
+      User: "65534",
+      StopSignal: Cmd === page ? "SIGKILL" : "SIGTERM",
+    };
+    await push(await assemble(await empty(), { root: busybox, config, architectures }), name, registry);
+  };
+  await make("library/busybox:1.36", ["sh"], architecture);
+  await make("pause:1", ["sleep", "2147483647"], architecture);
+  await make("web:1", page, architecture, other);
+  await make("foreign:1", page, other);
   await push(await berthLayout(await empty(), architecture), "berth:1", registry);
 }
 
@@ -130,7 +117,7 @@ async function createStage(cluster: TestCluster): Promise<Stage> {
   await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
   const env = { ...process.env, KUBECONFIG: kubeconfig };
   const kubectl: Stage["kubectl"] = (args, input = "") =>
-    run(programs.kubernetes, ["kubectl", ...args], { input, env });
+    run(programs.kubernetes, ["kubectl", ...args], { input, env, signal: stop.signal });
   const wait: Stage["wait"] = (what, condition) =>
     kubectl(["wait", ...what.split(" "), `--for=${condition}`, "--timeout=90s"]);
   /** The certificate of the API server is for its names in the cluster, not for its address on the bridge. */
@@ -177,8 +164,11 @@ async function createStage(cluster: TestCluster): Promise<Stage> {
 try {
   await playAll();
 } catch (error) {
-  console.error(`real-node: ${error instanceof Error ? error.message : String(error)}`);
-  process.exitCode = 1;
+  const reason: unknown = stop.signal.aborted ? stop.signal.reason : error;
+  console.error(`real-node: ${reason instanceof Error ? reason.message : String(reason)}`);
+  // For what the nodes said: their folders are removed.
+  if (!stop.signal.aborted) console.error(await shell(`tail -n 5 ${folder}/node-*/log/*.log`));
+  process.exitCode = stop.signal.aborted ? 130 : 1;
 }
 // Children of nodes hold the loop; this is the first process here, and all others end with it.
 process.exit();

@@ -37,8 +37,15 @@ echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables
 echo "$pid" > "$DISK/pid"
 sleep infinity & while :; do wait; done`;
 
-/** Writes its own pid, then becomes the program. */
-const DAEMON = 'echo $$ > "/run/$0.pid"; exec "$@" >> "/var/log/$0.log" 2>&1';
+/** Runs a program again when it ends, as systemd does: a kubelet ends when containerd is not there yet. */
+const DAEMON = `
+echo $$ > "/run/$0.pid"
+trap 'kill $!; exit' TERM
+while :; do
+  "$@" >> "/var/log/$0.log" 2>&1 &
+  wait
+  sleep 1
+done`;
 
 export class RealNode {
   readonly name: string;

@@ -1,6 +1,7 @@
 /** The programs of nodes: those from Go modules are built, those from Debian are unpacked. Nothing is installed. */
 import { createHash } from "node:crypto";
-import { access, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { run, shell } from "./shell.ts";
@@ -56,13 +57,7 @@ export async function preparePrograms(): Promise<Programs> {
 async function unpackDebian(cache: string): Promise<string> {
   const pins = await readFile(PINS, "utf8");
   const folder = join(cache, `debian-${createHash("sha256").update(pins).digest("hex").slice(0, 12)}`);
-  if (
-    await access(folder).then(
-      () => true,
-      () => false,
-    )
-  )
-    return folder;
+  if (existsSync(folder)) return folder;
   const draft = `${folder}.${process.pid}`;
   await mkdir(draft, { recursive: true });
   const packages = Object.entries(JSON.parse(pins) as Record<string, string>).map((pin) => pin.join("="));

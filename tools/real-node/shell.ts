@@ -1,13 +1,18 @@
 import { execFile } from "node:child_process";
 
+interface RunOptions {
+  readonly input?: string;
+  readonly cwd?: string;
+  readonly env?: NodeJS.ProcessEnv;
+  /** Kills it. */
+  readonly signal?: AbortSignal;
+}
+
 /** Runs a program to its end and returns what it printed. @throws Error with its standard error. */
 export function run(
   command: string,
   args: readonly string[],
-  {
-    input = "",
-    ...options
-  }: { readonly input?: string; readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {},
+  { input = "", ...options }: RunOptions = {},
 ): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const child = execFile(command, args, { ...options, maxBuffer: 1 << 28 }, (error, stdout, stderr) => {
