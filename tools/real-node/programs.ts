@@ -62,7 +62,8 @@ async function unpackDebian(cache: string): Promise<string> {
   await mkdir(draft, { recursive: true });
   const packages = Object.entries(JSON.parse(pins) as Record<string, string>).map((pin) => pin.join("="));
   const download = ["-o", "APT::Sandbox::User=root", "download", ...packages];
-  await run("apt-get", download, { cwd: draft }).catch((cause: Error) => {
+  await run("apt-get", download, { cwd: draft }).catch(async (cause: Error) => {
+    await rm(draft, { recursive: true });
     const renew = "apt-get update; make real-node ARGS=--renew-pins";
     throw new Error(
       `Debian serves a pinned package no more: ${cause.message}\nThis renews the pins: ${renew}`,
