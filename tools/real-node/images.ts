@@ -55,16 +55,25 @@ export async function assemble(
     manifests.push({ ...(await store(manifest, manifest.mediaType)), platform });
   }
   const index = { schemaVersion: 2, mediaType: `${OCI}.index.v1+json`, manifests };
-  await writeFile(join(folder, "index.json"), JSON.stringify(index));
+  const named = { ...index, manifests: [await store(index, index.mediaType)] };
+  await writeFile(join(folder, "index.json"), JSON.stringify(named));
   await writeFile(join(folder, "oci-layout"), JSON.stringify({ imageLayoutVersion: "1.0.0" }));
   return folder;
 }
 
-/** Pushes an OCI layout under `repository:tag`. The index of the layout becomes that of the image. */
+/** What an index, or the manifest of one platform, refers to. */
+interface Manifest {
+  readonly manifests?: readonly Blob[];
+  readonly config?: Blob;
+  readonly layers?: readonly Blob[];
+}
+
+/** Pushes the first image of an OCI layout under `repository:tag`. */
 export async function push(layout: string, name: string, registry: string): Promise<void> {
   const [repository = "", tag = ""] = name.split(":");
   const api = `${registry}/v2/${repository}`;
-  const blobOf = (digest: string): string => join(layout, "blobs", digest.replace(":", "/"));
+  const bytesOf = ({ digest }: Blob): Promise<Buffer> =>
+    readFile(join(layout, "blobs", digest.replace(":", "/")));
   const send = async (method: "POST" | "PUT", url: string, type: string, body?: Buffer): Promise<URL> => {
     const headers = { "content-type": type };
     const answer = await request(url, { method, headers, body: body ?? null });
@@ -72,24 +81,19 @@ export async function push(layout: string, name: string, registry: string): Prom
     if (answer.statusCode >= 300) throw new Error(`${method} ${url} answered ${answer.statusCode}: ${text}`);
     return new URL(String(answer.headers["location"]), url);
   };
-  const pushBlob = async ({ digest }: Blob): Promise<void> => {
-    const to = await send("POST", `${api}/blobs/uploads/`, "text/plain");
-    to.searchParams.set("digest", digest);
-    await send("PUT", to.href, "application/octet-stream", await readFile(blobOf(digest)));
+  const pushManifest = async (manifest: Blob, reference: string): Promise<void> => {
+    const bytes = await bytesOf(manifest);
+    const { manifests = [], config, layers = [] } = JSON.parse(bytes.toString()) as Manifest;
+    for (const child of manifests) await pushManifest(child, child.digest);
+    for (const blob of config === undefined ? [] : [config, ...layers]) {
+      const to = await send("POST", `${api}/blobs/uploads/`, "text/plain");
+      to.searchParams.set("digest", blob.digest);
+      await send("PUT", to.href, "application/octet-stream", await bytesOf(blob));
+    }
+    await send("PUT", `${api}/manifests/${reference}`, manifest.mediaType, bytes);
   };
-  const index = await readFile(join(layout, "index.json"));
-  for (const { digest, mediaType } of (
-    JSON.parse(index.toString()) as { readonly manifests: readonly Blob[] }
-  ).manifests) {
-    const manifest = await readFile(blobOf(digest));
-    const { config, layers } = JSON.parse(manifest.toString()) as {
-      readonly config: Blob;
-      readonly layers: readonly Blob[];
-    };
-    for (const blob of [config, ...layers]) await pushBlob(blob);
-    await send("PUT", `${api}/manifests/${digest}`, mediaType, manifest);
-  }
-  await send("PUT", `${api}/manifests/${tag}`, `${OCI}.index.v1+json`, index);
+  const index = JSON.parse(await readFile(join(layout, "index.json"), "utf8")) as Manifest;
+  for (const image of index.manifests?.slice(0, 1) ?? []) await pushManifest(image, tag);
 }
 
 /** Berth as `make build` leaves it, with the Node that runs this, and the libraries that this Node asks for. */

@@ -85,6 +85,8 @@ const audit: Scene = {
     const holders = new Map<string, string>();
     for (const { pod, object } of writes) {
       if (object.startsWith("leases/")) holders.set(object, pod);
+      else if (object.startsWith("nodes/"))
+        expect(pod === holders.get("leases/berth"), `${pod} wrote ${object} and did not lead`);
       else expect([...holders.values()].includes(pod), `${pod} wrote ${object} and held no Lease`);
     }
     const replicas = new Set(writes.map(({ pod }) => pod));
