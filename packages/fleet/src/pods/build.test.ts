@@ -79,6 +79,7 @@ describe("the pod of an Instance", () => {
         spec: { containers: ["a", "b"].map((name) => ({ name, resources: storage, securityContext })) },
       },
     });
+    expect(JSON.stringify(made)).not.toContain('"add"');
   });
 
   it("has of its labels and annotations those that the Fleet lets through", () => {
