@@ -24,7 +24,7 @@ image: build ## Make the image for amd64 and arm64 as an OCI layout, no engine n
 demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
 	@bin/berth demo $(ARGS)
 
-real-node: build ## Run Berth on nodes that run processes, and let them fail; needs root
+real-node: image ## Run Berth on nodes that run processes, and let them fail; needs root
 	@$(NODE) --conditions=berth-source tools/real-node/main.ts $(ARGS)
 
 test: build ## Run every test (ARGS: passed to vitest)

@@ -1,10 +1,12 @@
 /** The half of `make real-node` that has namespaces of its own: starts the cluster, and plays the scenes. */
-import { mkdtemp, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { startRegistry, startTestCluster, type TestCluster, type TestUser } from "@berth/testcluster";
+import type { Architecture } from "../../scripts/image/architectures.ts";
+import { push } from "../../scripts/image/push.ts";
 import { installBerth } from "./berth.ts";
-import { assemble, berthLayout, busyboxRoot, push } from "./images.ts";
+import { assemble, busyboxRoot } from "./images.ts";
 import { addressOf, createBridge, HUB } from "./network.ts";
 import { RealNode } from "./node.ts";
 import { REGISTRY } from "./node-config.ts";
@@ -17,8 +19,8 @@ import { type Scene, type Stage, since } from "./stage.ts";
 /** After so long without a word from its kubelet a node is not ready. Kubernetes waits 50 s by default. */
 const GRACE_SECONDS = 12;
 const root = join(import.meta.dirname, "../..");
-const architecture = { x64: "amd64", arm64: "arm64" }[process.arch as string] ?? process.arch;
-const other = architecture === "amd64" ? "arm64" : "amd64";
+const architecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64";
+const other: Architecture = architecture === "amd64" ? "arm64" : "amd64";
 
 const startedAt = performance.now();
 const say = (line: string): void => console.log(`${since(startedAt).padStart(8)} ${line}`);
@@ -92,24 +94,20 @@ function openOnBridge(url: string): void {
 }
 
 async function pushImages(registry: string): Promise<void> {
+  const { host } = new URL(registry);
   const busybox = await busyboxRoot(join(folder, "busybox"), programs.busybox);
   const page = ["httpd", "-f", "-p", "8080", "-h", "/www"];
-  const empty = (): Promise<string> => mkdtemp(join(folder, "image-"));
-  const make = async (name: string, Cmd: readonly string[], ...architectures: readonly string[]) => {
+  const make = async (name: string, Cmd: readonly string[], ...architectures: readonly Architecture[]) => {
     // The first process of a container ignores SIGTERM, if it does not ask for it.
-    const config = {
-      Cmd,
-      Env: ["PATH=/bin"],
-      User: "65534",
-      StopSignal: Cmd === page ? "SIGKILL" : "SIGTERM",
-    };
-    await push(await assemble(await empty(), { root: busybox, config, architectures }), name, registry);
+    const StopSignal = Cmd === page ? "SIGKILL" : "SIGTERM";
+    const config = { Cmd, Env: ["PATH=/bin"], User: "65534", StopSignal };
+    await push(await assemble(folder, { root: busybox, config, architectures }), `${host}/${name}`);
   };
   await make("library/busybox:1.36", ["sh"], architecture);
   await make("pause:1", ["sleep", "2147483647"], architecture);
   await make("web:1", page, architecture, other);
   await make("foreign:1", page, other);
-  await push(await berthLayout(await empty(), architecture), "berth:1", registry);
+  await push(join(root, "build/image"), `${host}/berth:1`);
 }
 
 async function createStage(cluster: TestCluster): Promise<Stage> {

@@ -35,6 +35,10 @@ export async function preparePrograms(): Promise<Programs> {
     cwd: MODULE,
     env: { ...process.env, CGO_ENABLED: "0" },
   });
+  // There is no network where it pushes images.
+  await run("go", ["-C", join(import.meta.dirname, "../../scripts/image"), "tool", "crane", "version"], {
+    env: { ...process.env, CGO_ENABLED: "0" },
+  });
   const debian = await unpackDebian(cache);
   const [libraries = ""] = await readdir(join(debian, "usr/lib")).then((names) =>
     names.filter((it) => it.endsWith("-gnu")),
