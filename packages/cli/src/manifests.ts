@@ -40,6 +40,8 @@ export interface InstallOptions extends PodOptions {
   readonly rights?: ExtraRights;
   /** Confines Berth's account to the fields that it writes. Needs Kubernetes 1.30. Default true. */
   readonly confinement?: boolean;
+  /** What the policy lets Berth hold. Default: what the documents and the flag `workerPools` ask for. */
+  readonly holds?: readonly OwnerHold[];
   /** Addresses of the API servers: only they can reach the webhook. Default: every client can. */
   readonly apiServerCidrs?: readonly string[];
 }
@@ -105,7 +107,10 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
       : confinement({
           metadata: { name: `${name}-confinement`, labels },
           username: `system:serviceaccount:${namespace}:${subject.name}`,
-          holds: [...(given === undefined ? [] : holdsOf(given)), ...(hasPools ? [poolHold] : [])],
+          holds: options.holds ?? [
+            ...(given === undefined ? [] : holdsOf(given)),
+            ...(hasPools ? [poolHold] : []),
+          ],
           pools,
           instances: instancesOf(given, namespace),
         })),

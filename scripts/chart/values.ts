@@ -1,0 +1,218 @@
+/**
+ * The switches and tokens of the templates, with the expressions of Helm that stand behind them. `$` has the values as given,
+ * and `$b` what `_berth.tpl` makes of them.
+ */
+import type { Loop, Words } from "./template.ts";
+
+/** The condition of each switch. */
+export const conditions: Readonly<Record<string, string>> = {
+  // Capabilities and flags, by their names in `berth manifests`.
+  ...Object.fromEntries(
+    ["labels", "gates", "architecture", "footprint", "deschedule"].map((it) => [
+      it,
+      `$.Values.capabilities.${it}`,
+    ]),
+  ),
+  pullSecrets: "$.Values.pullSecrets",
+  workerPools: "$.Values.workerPools",
+  confinement: "$.Values.confinement",
+  cidrs: "$.Values.apiServerCidrs",
+  labelFiles: "$b.is.labelFiles",
+  config: "$b.is.config",
+  serverConfig: "$.Values.serverConfig",
+  cell: "$.Values.enableCellControllers",
+  featureGates: "$.Values.featureGates",
+  project: "$.Values.project",
+  cleanup: "$.Values.cleanup.enabled",
+  // Pods.
+  several: "gt (int $.Values.replicaCount) 1",
+  account: "$.Values.serviceAccount.create",
+  podAnnotations: "$.Values.podAnnotations",
+  pullSecretsOfPod: "$.Values.imagePullSecrets",
+  affinity: "$.Values.affinity",
+  tolerations: "$.Values.tolerations",
+  // Documents, and what they ask for.
+  ...Object.fromEntries(
+    "adopted manage holds notifiers pools poolWait fleet single pods networks quota quotaHere quotaFile quotaBeside certificates certificatesBeside"
+      .split(" ")
+      .map((it) => [it, `$b.is.${it}`]),
+  ),
+};
+
+/** By token name: an expression, and a token of its own where the generator checks its form. */
+const words = {
+  image: ["$b.image"],
+  pullPolicy: ["$.Values.image.pullPolicy"],
+  namespace: ["$.Release.Namespace"],
+  installation: ["$.Values.installation"],
+  account: ["$b.account"],
+  replicas: ["(int $.Values.replicaCount)"],
+  priorityClass: ["$.Values.priorityClassName"],
+  nodeSelector: ["$.Values.nodeSelector"],
+  affinity: ["$.Values.affinity"],
+  resources: ["$.Values.resources"],
+  timeout: ["(int $.Values.cleanup.timeoutSeconds)", 61_004],
+  metricsPort: ["(int $b.metricsPort)", 61_001],
+  webhookPort: ["(int $b.webhookPort)", 61_002],
+  featureGates: ["$.Values.featureGates"],
+  project: ["$.Values.project"],
+  serverConfig: ["(toYaml $.Values.serverConfig)"],
+  documents: ["$b.documents"],
+  quotaSecret: ["$.Values.quotaSecret"],
+  quotaFolder: ["$b.quota.folder"],
+  quotaKey: ["$b.quota.key"],
+  certificateFolder: ["$b.certificates.folder"],
+  adopted: ["$b.adopted"],
+  cell: ["$b.fleet.cell"],
+  waitName: ["$b.pools.wait.name"],
+  waitImage: ["$b.pools.wait.image"],
+  waitPort: ["(int $b.pools.wait.port)", 61_003],
+  // Of loops.
+  label: ["$key"],
+  labelValue: ["$value"],
+  podLabel: ["$key"],
+  podLabelValue: ["$value"],
+  podAnnotation: ["$key"],
+  podAnnotationValue: ["$value"],
+  accountAnnotation: ["$key"],
+  accountAnnotationValue: ["$value"],
+  labelPath: ["$key", "q/labels"],
+  labelText: ["$value"],
+  filePath: ["$key", "q/files"],
+  fileText: ["$value"],
+  cidr: ["$value", "192.0.2.77/32"],
+  evictingTaint: ["$value"],
+  heldVerbs: ["$value.verbs"],
+  cronJob: ["$value"],
+  architecture: ["$architecture"],
+  handler: ["$.Values.runtimeClasses.handler"],
+  taintKey: ["$value"],
+} as const satisfies Readonly<Record<string, readonly [string, (string | number)?]>>;
+
+/** Of lists in CEL, and of loops whose items are values as they are. */
+const lists = {
+  finalizer: "$b.finalizers",
+  held: "$b.otherResources",
+  heldGroup: "$b.owners",
+  architectureTaint: "$b.architectureTaints",
+  poolImage: "$b.pools.allow.images",
+  poolNamespace: "$b.pools.allow.namespaces",
+  poolPriority: "$b.pools.allow.priorityClasses",
+  capability: "$b.fleet.pods.capabilities",
+  addedVolume: "$b.fleet.pods.added.volumes",
+  audience: "$b.fleet.pods.added.audiences",
+  addedPriority: "$b.fleet.pods.added.priorityClasses",
+} as const;
+
+const others = [
+  "selector",
+  "templateKey",
+  "addedKey",
+  "addedImage",
+  "document",
+  "pullSecret",
+  "toleration",
+  "volume",
+  "volumeMount",
+  "env",
+] as const;
+
+type Word = keyof typeof words;
+type Token = Word | keyof typeof lists | (typeof others)[number];
+
+const isWord = (name: string): name is Word => Object.hasOwn(words, name);
+
+function tokenOf(name: Token): string | number {
+  return (isWord(name) ? words[name][1] : undefined) ?? `q${name.toLowerCase()}q`;
+}
+
+/** Valid wherever the objects have such a text. */
+export const token = Object.fromEntries(
+  [...Object.keys(words), ...Object.keys(lists), ...others].map((name) => [name, tokenOf(name as Token)]),
+) as { readonly [name in Exclude<Token, Port>]: string } & { readonly [name in Port]: number };
+type Port = "timeout" | "metricsPort" | "webhookPort" | "waitPort";
+
+const name = `berth-${token.installation}`;
+
+/** The key of a file in its ConfigMap. */
+const keyOf = (path: string): string => path.replace("/", "_");
+
+/** Longer tokens first: a part of one may be a token too. */
+const values: ReadonlyMap<string, string> = new Map(
+  [
+    [name, "$b.name"],
+    [`${token.quotaFolder}/${token.quotaKey}`, "$b.quota.path"],
+    [token.held, "$value.resource"],
+    [token.heldGroup, "$value.group"],
+    [`compute-single.${name}`, "$b.fleetLease"],
+    [`compute-cell-${token.cell}.${name}`, "$b.fleetLease"],
+    [keyOf(token.labelPath), '(include "berth.key" $key)'],
+    [keyOf(token.filePath), '(include "berth.key" $key)'],
+    ...Object.entries(words).map(([name, [expression]]) => [String(tokenOf(name as Word)), expression] as const),
+  ].toSorted(([a = ""], [b = ""]) => b.length - a.length) as [string, string][],
+);
+
+const map = (key: string, word: Word, range: string): Loop => ({
+  token: key === "data" ? keyOf(token[word] as string) : (token[word] as string),
+  key,
+  range,
+});
+const item = (key: string, name: Token, range: string): Loop => ({
+  token: token[name] as string,
+  key,
+  range: `$value := ${range}`,
+  item: "$value",
+});
+
+const loops: readonly Loop[] = [
+  map("labels", "label", "$key, $value := $b.labels"),
+  map("labels", "podLabel", "$key, $value := $.Values.podLabels"),
+  map("annotations", "podAnnotation", "$key, $value := $.Values.podAnnotations"),
+  map("annotations", "accountAnnotation", "$key, $value := $.Values.serviceAccount.annotations"),
+  map("data", "labelPath", "$key, $value := $b.labelFiles"),
+  map("items", "labelPath", "$key, $value := $b.labelFiles"),
+  map("data", "filePath", "$key, $value := $.Values.files"),
+  map("items", "filePath", "$key, $value := $.Values.files"),
+  map("from", "cidr", "$value := $.Values.apiServerCidrs"),
+  map("tolerations", "evictingTaint", "$value := $b.evictingTaints"),
+  map("resourceRules", "held", "$value := $b.others"),
+  map("rules", "held", "$value := $b.holds"),
+  map("resourceNames", "cronJob", "$value := $b.cronJobs"),
+  map("tolerations", "taintKey", "$value := $.Values.runtimeClasses.taintKeys | uniq | sortAlpha"),
+  item("tolerations", "toleration", "$.Values.tolerations"),
+  item("imagePullSecrets", "pullSecret", "$.Values.imagePullSecrets"),
+  item("volumes", "volume", "$.Values.volumes"),
+  item("volumeMounts", "volumeMount", "$.Values.volumeMounts"),
+  item("env", "env", "$.Values.env"),
+];
+
+/** Lists of texts in CEL: `["a", "qtokenq"]`, `[dyn("qtokenq")]`. */
+const LIST = /\[((?:"[^"[\]]*"(?:, )?)+|dyn\("q\w+q"\))\]/g;
+const GLOBS = "$b.fleet.pods.added";
+
+function replaceLists(text: string): string {
+  return text
+    .replaceAll(LIST, (whole, inside: string) => {
+      const isDynamic = inside.startsWith("dyn(");
+      const items = [...inside.matchAll(/"([^"]*)"/g)].map(([, it = ""]) => it);
+      const names = Object.keys(lists) as (keyof typeof lists)[];
+      const at = items.findIndex((it) => names.some((name) => it.replace("/", "") === token[name]));
+      const name = names.find((it) => items[at]?.replace("/", "") === token[it]);
+      if (name === undefined) return whole;
+      const given = [items.slice(0, at), items.slice(at + 1)].map((all) =>
+        all.length === 0 ? "" : ` (list ${all.map((it) => JSON.stringify(it)).join(" ")})`,
+      );
+      return `{{ include "berth.${isDynamic ? "dyn" : "cel"}" (concat${given[0]} ${lists[name]}${given[1]}) }}`;
+    })
+    .replaceAll(
+      `${token.templateKey}|${token.addedKey}`,
+      `{{ include "berth.globs" (concat $b.fleet.template.keys ${GLOBS}.keys) }}`,
+    )
+    .replaceAll(token.addedImage, `{{ include "berth.globs" ${GLOBS}.images }}`)
+    .replaceAll(
+      ` && namespaceObject.metadata.?labels[?"${token.selector}"].hasValue()`,
+      '{{ include "berth.selector" $b.fleet.namespaceSelector }}',
+    );
+}
+
+export const ofChart: Words = { conditionOf: (by) => conditions[by] ?? `$.Values.runtimeClasses.${by}`, values, loops, replaceLists };
