@@ -72,7 +72,9 @@ export function cleanupHook(objects: readonly KubeObject[], timeoutSeconds: numb
 
 /** What Berth may change, `clean` may change back. It creates nothing, and writes no status. */
 function toCleaning(rule: PolicyRule): readonly PolicyRule[] {
-  const verbs = [...new Set(rule.verbs.flatMap((it) => VERBS[it] ?? []))];
+  // Of what documents hold, the verbs are a token: `clean` takes finalizers back.
+  const given: readonly string[] = Array.isArray(rule.verbs) ? rule.verbs : ["get", "list", "patch"];
+  const verbs = [...new Set(given.flatMap((it) => VERBS[it] ?? []))];
   const resources = rule.resources?.filter((it) => !it.includes("/") && it !== "events") ?? [];
   return verbs.length === 0 || resources.length === 0 ? [] : [{ ...rule, resources, verbs }];
 }

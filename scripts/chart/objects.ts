@@ -1,7 +1,7 @@
 /** What `berth manifests` prints for each setting of the chart's switches, with tokens in place of texts. */
 import { type FleetSpec, fleetKind } from "@berth/fleet";
 import { admissionServerKind, type DocumentKind, documentOfFlag, toDocuments } from "@berth/host";
-import type { KubeObject, ServiceAccount } from "@berth/kube";
+import type { ClusterRole, KubeObject, PolicyRule, ServiceAccount } from "@berth/kube";
 import {
   architecturePolicyKind,
   architectureRuntimeClasses,
@@ -26,10 +26,8 @@ const NEEDED: Readonly<Record<string, readonly string[]>> = {
   poolWait: ["pools"],
   ...Object.fromEntries(["single", "pods", "networks", "quota"].map((it) => [it, ["fleet"]])),
   quotaHere: ["quota"],
-  quotaBeside: ["quotaFile"],
-  quotaFile: ["config", "serverConfig"],
-  certificatesBeside: ["certificates"],
-  certificates: ["serverConfig"],
+  quotaBeside: ["config", "serverConfig"],
+  certificatesBeside: ["config", "serverConfig"],
 };
 
 /** Objects that are installed, without their Namespace: helm makes it. */
@@ -195,19 +193,27 @@ function secretsOf(on: Setting): readonly MountedSecret[] {
     folder: folderOf(on.has("certificatesBeside"), certificateFolder),
     keys: ["tls.crt", "tls.key", "ca.crt"],
   };
-  return [...(on.has("quotaFile") ? [quota] : []), ...(on.has("certificates") ? [certificates] : [])];
+  return [
+    ...(on.has("quotaAlone") || on.has("quotaBeside") ? [quota] : []),
+    ...(on.has("certificatesAlone") || on.has("certificatesBeside") ? [certificates] : []),
+  ];
 }
 
 /** Labels for all objects, and fields that the chart takes as they are. */
-function withValues(object: KubeObject, on: Setting): KubeObject {
+function withValues(object: KubeObject, on: Setting): KubeObject & { readonly rules?: unknown } {
   const { metadata = {} } = object;
   const labelled = {
     ...object,
     metadata: { ...metadata, labels: { ...metadata.labels, [token.label]: token.labelValue } },
   };
   const { kind, ...rest } = labelled;
-  if (kind === "ServiceAccount")
+  if (kind === "ServiceAccount" && on.has("accountAnnotations"))
     return { ...labelled, metadata: { ...labelled.metadata, annotations: { [token.accountAnnotation]: token.accountAnnotationValue } } };
+  if (kind === "ClusterRole") {
+    const { rules = [] } = labelled as ClusterRole;
+    const isHeld = ({ resources }: PolicyRule) => resources?.includes(token.held);
+    return { ...labelled, rules: rules.map((it) => (isHeld(it) ? { ...it, verbs: token.heldVerbs } : it)) };
+  }
   if (kind !== "Deployment") return labelled;
   const { spec } = rest as unknown as { spec: { template: { spec: { containers: [object] } } } };
   const [container] = spec.template.spec.containers;

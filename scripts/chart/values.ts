@@ -27,13 +27,14 @@ export const conditions: Readonly<Record<string, string>> = {
   // Pods.
   several: "gt (int $.Values.replicaCount) 1",
   account: "$.Values.serviceAccount.create",
+  accountAnnotations: "$.Values.serviceAccount.annotations",
   podAnnotations: "$.Values.podAnnotations",
   pullSecretsOfPod: "$.Values.imagePullSecrets",
   affinity: "$.Values.affinity",
   tolerations: "$.Values.tolerations",
   // Documents, and what they ask for.
   ...Object.fromEntries(
-    "adopted manage holds notifiers pools poolWait fleet single pods networks quota quotaHere quotaFile quotaBeside certificates certificatesBeside"
+    "adopted manage holds notifiers pools poolWait fleet single pods networks quota quotaHere quotaAlone quotaBeside certificatesAlone certificatesBeside"
       .split(" ")
       .map((it) => [it, `$b.is.${it}`]),
   ),
@@ -56,7 +57,7 @@ const words = {
   webhookPort: ["(int $b.webhookPort)", 61_002],
   featureGates: ["$.Values.featureGates"],
   project: ["$.Values.project"],
-  serverConfig: ["(toYaml $.Values.serverConfig)"],
+  serverConfig: ['(toYaml $.Values.serverConfig | printf "%s\\n")'],
   documents: ["$b.documents"],
   quotaSecret: ["$.Values.quotaSecret"],
   quotaFolder: ["$b.quota.folder"],

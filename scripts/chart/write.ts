@@ -9,6 +9,7 @@ import { toYaml } from "../../packages/cli/src/output/data.ts";
 import { presets } from "../../packages/placement/src/footprint/presets.ts";
 import { root } from "../run-tool.ts";
 import { chartObjects, runtimeClasses, switches } from "./objects.ts";
+import { schemaText } from "./schema.ts";
 import { type Entry, symbolic } from "./symbolic.ts";
 import { printTemplate } from "./template.ts";
 import { ofChart } from "./values.ts";
@@ -16,15 +17,18 @@ import { ofChart } from "./values.ts";
 const NOTE = "{{- /* Written by `make generate`. */}}\n";
 const HEAD = `${NOTE}{{- $b := include "berth.facts" $ | fromJson }}\n`;
 
-/** The text of each generated file in the folder `templates`, by name. */
-export function templates(): ReadonlyMap<string, string> {
+/** The text of each generated file, by its path in the chart. */
+export function generated(): ReadonlyMap<string, string> {
   const all = symbolic(switches, chartObjects);
   const byFile = Map.groupBy("list" in all ? all.list : [], fileOf);
   return new Map([
-    ...[...byFile].map(([file, objects]) => [file, HEAD + printTemplate(objects, ofChart)] as const),
-    ["runtimeclass.yaml", runtimeClassTemplate()],
-    ["crds.yaml", HEAD + crdTemplates()],
-    ["_defaults.tpl", NOTE + defaults()],
+    ...[...byFile].map(
+      ([file, objects]) => [`templates/${file}`, HEAD + printTemplate(objects, ofChart)] as const,
+    ),
+    ["templates/runtimeclass.yaml", runtimeClassTemplate()],
+    ["templates/crds.yaml", HEAD + crdTemplates()],
+    ["templates/_defaults.tpl", NOTE + defaults()],
+    ["values.schema.json", schemaText],
   ]);
 }
 

@@ -151,9 +151,9 @@
     "networks" (and $isFleet (ne $fleet.networking "Off"))
     "quota" $fleet.quota
     "quotaHere" (eq (dig "quota" "from" "" $fleet) "Cluster")
-    "quotaFile" $quota
+    "quotaAlone" (and $quota (not $quota.beside))
     "quotaBeside" $quota.beside
-    "certificates" $certificates
+    "certificatesAlone" (and $certificates (not $certificates.beside))
     "certificatesBeside" $certificates.beside
   )
 ) }}
