@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { readYaml } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { berthWith, itemsOf } from "../../packages/cli/src/testing/harness.ts";
 import { toYaml } from "../../packages/cli/src/output/data.ts";
+import { berthWith, itemsOf } from "../../packages/cli/src/testing/harness.ts";
 import { CHART, rendered } from "./rendered.ts";
 import { generated } from "./write.ts";
 
@@ -18,13 +18,14 @@ const HELM_LABELS = ["helm.sh/chart", "app.kubernetes.io/managed-by", "app.kuber
 
 const nameOf = ({ kind, metadata }: KubeObject): string => `${kind}/${metadata?.name}`;
 
-/** By name, without what the chart has for helm alone: hooks, labels, CRDs, and the policy by which images are pulled. */
+/** Without what the chart has for helm alone: hooks, labels, CRDs, and the policy by which images are pulled. */
 function comparable(objects: readonly KubeObject[]): Readonly<Record<string, unknown>> {
   const own = objects.filter(
     ({ kind, metadata }) =>
-      !/^(?:Namespace|CustomResourceDefinition)$/.test(kind ?? "") && !metadata?.annotations?.["helm.sh/hook"],
+      !/^(?:Namespace|CustomResourceDefinition)$/.test(kind ?? "") &&
+      !metadata?.annotations?.["helm.sh/hook"],
   );
-  return Object.fromEntries(own.map((it) => [nameOf(it), withoutHelm(it)] as const).toSorted());
+  return Object.fromEntries(own.map((it) => [nameOf(it), withoutHelm(it)] as const));
 }
 
 function withoutHelm(value: unknown): unknown {
@@ -291,5 +292,9 @@ function withReadDocuments(objects: Readonly<Record<string, unknown>>): unknown 
   const text = config?.data["documents.yaml"];
   if (config === undefined || text === undefined) return objects;
   const { documents: read } = readYaml(text);
-  return { ...objects, config: read.map(({ value }) => value), [nameOf(config as KubeObject)]: { ...config, data: { ...config.data, "documents.yaml": "" } } };
+  return {
+    ...objects,
+    config: read.map(({ value }) => value),
+    [nameOf(config as KubeObject)]: { ...config, data: { ...config.data, "documents.yaml": "" } },
+  };
 }

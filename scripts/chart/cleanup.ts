@@ -45,7 +45,9 @@ export function cleanupHook(objects: readonly KubeObject[], timeoutSeconds: numb
     name: own,
     ...(isNamespaced && { namespace }),
     // Not those by which the Deployment and its Services select pods.
-    labels: Object.fromEntries(Object.entries(labels).filter(([key]) => !key.startsWith("app.kubernetes.io/name"))),
+    labels: Object.fromEntries(
+      Object.entries(labels).filter(([key]) => !key.startsWith("app.kubernetes.io/name")),
+    ),
     annotations: {
       "helm.sh/hook": "pre-delete",
       "helm.sh/hook-weight": String(weight),
@@ -84,7 +86,11 @@ function jobOf(
   { spec }: Deployment,
   of: { readonly metadata: Job["metadata"]; readonly account: string; readonly timeoutSeconds: number },
 ): Job {
-  const { topologySpreadConstraints: _spread, affinity: _affinity, ...pod } = spec?.template.spec ?? { containers: [] };
+  const {
+    topologySpreadConstraints: _spread,
+    affinity: _affinity,
+    ...pod
+  } = spec?.template.spec ?? { containers: [] };
   const [container = { name: "" }] = pod.containers;
   const { ports: _ports, startupProbe: _s, livenessProbe: _l, readinessProbe: _r, ...rest } = container;
   const isKept = (arg: string): boolean => /^--(?:config|namespace|installation)=/.test(arg);
@@ -97,7 +103,12 @@ function jobOf(
       backoffLimit: 2,
       activeDeadlineSeconds: of.timeoutSeconds,
       template: {
-        spec: { ...pod, serviceAccountName: of.account, restartPolicy: "Never", containers: [{ ...rest, args }] },
+        spec: {
+          ...pod,
+          serviceAccountName: of.account,
+          restartPolicy: "Never",
+          containers: [{ ...rest, args }],
+        },
       },
     },
   };

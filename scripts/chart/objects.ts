@@ -12,11 +12,11 @@ import {
 } from "@berth/placement";
 import { documentKinds } from "../../packages/cli/src/kinds.ts";
 import { installManifests } from "../../packages/cli/src/manifests.ts";
-import { DOCUMENTS_PATH, OPERATOR_PATH, type MountedSecret } from "../../packages/cli/src/manifests-pod.ts";
+import { DOCUMENTS_PATH, type MountedSecret, OPERATOR_PATH } from "../../packages/cli/src/manifests-pod.ts";
 import { CAPABILITIES } from "../../packages/cli/src/manifests-rights.ts";
 import { nodeNotifierKind } from "../../packages/placement/src/deschedule/notify/document.ts";
-import type { Setting } from "./symbolic.ts";
 import { cleanupHook } from "./cleanup.ts";
+import type { Setting } from "./symbolic.ts";
 import { conditions, token } from "./values.ts";
 
 export const switches: readonly string[] = Object.keys(conditions);
@@ -32,7 +32,8 @@ const NEEDED: Readonly<Record<string, readonly string[]>> = {
 
 /** Objects that are installed, without their Namespace: helm makes it. */
 export function chartObjects(on: Setting): readonly KubeObject[] | undefined {
-  if (Object.entries(NEEDED).some(([one, of]) => on.has(one) && !of.some((it) => on.has(it)))) return undefined;
+  if (Object.entries(NEEDED).some(([one, of]) => on.has(one) && !of.some((it) => on.has(it))))
+    return undefined;
   const rights = {
     documents: documentsOf(on),
     flags: on,
@@ -45,7 +46,10 @@ export function chartObjects(on: Setting): readonly KubeObject[] | undefined {
     replicas: on.has("several") ? 2 : 1,
     rules: new Map(on.has("labelFiles") ? [[token.labelPath, token.labelText]] : []),
     ...(on.has("config") && {
-      documents: new Map([["documents.yaml", token.documents], [token.filePath, token.fileText]]),
+      documents: new Map([
+        ["documents.yaml", token.documents],
+        [token.filePath, token.fileText],
+      ]),
     }),
     ...(on.has("serverConfig") && { operator: new Map([["config.yaml", token.serverConfig]]) }),
     flags: [
@@ -135,7 +139,9 @@ function documentsOf(on: Setting) {
         hold: { resource: held, finalizer: "a.b/c", onDelete: "Wait", ownedResources: [] },
       }),
     }),
-    ...(on.has("notifiers") ? [given(nodeNotifierKind, { keys: ["a"], job: { namespace: "a", cronJob: token.cronJob } })] : []),
+    ...(on.has("notifiers")
+      ? [given(nodeNotifierKind, { keys: ["a"], job: { namespace: "a", cronJob: token.cronJob } })]
+      : []),
     ...(on.has("pools") ? [given(workerPoolsKind, poolsOf(on))] : []),
     ...(on.has("fleet") ? [given(fleetKind, fleetOf(on))] : []),
   ]).documents;
@@ -208,7 +214,13 @@ function withValues(object: KubeObject, on: Setting): KubeObject & { readonly ru
   };
   const { kind, ...rest } = labelled;
   if (kind === "ServiceAccount" && on.has("accountAnnotations"))
-    return { ...labelled, metadata: { ...labelled.metadata, annotations: { [token.accountAnnotation]: token.accountAnnotationValue } } };
+    return {
+      ...labelled,
+      metadata: {
+        ...labelled.metadata,
+        annotations: { [token.accountAnnotation]: token.accountAnnotationValue },
+      },
+    };
   if (kind === "ClusterRole") {
     const { rules = [] } = labelled as ClusterRole;
     const isHeld = ({ resources }: PolicyRule) => resources?.includes(token.held);
@@ -223,5 +235,8 @@ function withValues(object: KubeObject, on: Setting): KubeObject & { readonly ru
     ...(on.has("affinity") && { affinity: token.affinity }),
     containers: [{ ...container, resources: token.resources, imagePullPolicy: token.pullPolicy }],
   };
-  return { ...labelled, spec: { ...spec, replicas: token.replicas, template: { ...spec.template, spec: pod } } } as KubeObject;
+  return {
+    ...labelled,
+    spec: { ...spec, replicas: token.replicas, template: { ...spec.template, spec: pod } },
+  } as KubeObject;
 }

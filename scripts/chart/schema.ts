@@ -6,10 +6,29 @@ const item = z.looseObject({});
 const named = z.looseObject({ name: z.string().min(1) });
 const objectName = z.string().regex(/^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$/);
 const quantities = z.record(z.string(), z.union([z.string(), z.number()]));
-const notOurs = (...names: readonly string[]) => z.string().regex(new RegExp(`^(?!(${names.join("|")})$).+$`));
+/** Regular expressions of Go cannot say what a text is not. */
+const notOurs = (...names: readonly string[]) =>
+  z
+    .string()
+    .min(1)
+    .meta({ not: { enum: names } });
+/** Without the labels by which the Deployment and its Services select pods. */
+const labels = texts.meta({
+  properties: { "app.kubernetes.io/name": { not: {} }, "app.kubernetes.io/instance": { not: {} } },
+});
+/** By path. helm names the place of a pattern of properties, and not that of a pattern of their names. */
+const filesLike = (pattern: string) =>
+  texts.meta({ patternProperties: { [pattern]: { type: "string" } }, additionalProperties: false });
 
 /** What the chart of k8s-auto-labeller has, and this one does not. */
-const meaningless = { nameOverride: z.string(), fullnameOverride: z.string(), podSecurityContext: item, securityContext: item, ingress: item, autoscaling: item };
+const meaningless = {
+  nameOverride: z.string(),
+  fullnameOverride: z.string(),
+  podSecurityContext: item,
+  securityContext: item,
+  ingress: item,
+  autoscaling: item,
+};
 
 const values = z
   .strictObject({
@@ -24,14 +43,16 @@ const values = z
     installation: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$/),
     replicaCount: z.int().min(1).max(99),
     capabilities: z.strictObject(
-      Object.fromEntries(["labels", "gates", "architecture", "footprint", "deschedule"].map((it) => [it, z.boolean()])),
+      Object.fromEntries(
+        ["labels", "gates", "architecture", "footprint", "deschedule"].map((it) => [it, z.boolean()]),
+      ),
     ),
     pullSecrets: z.boolean(),
     workerPools: z.boolean(),
     confinement: z.boolean(),
     apiServerCidrs: z.array(z.string().regex(/^[0-9a-fA-F.:]+\/\d{1,3}$/)),
     // A ConfigMap has no key for other characters.
-    labelFiles: z.record(z.string().regex(/^[A-Za-z0-9][\w.-]*(\/[\w.-]+)?$/), z.string()),
+    labelFiles: filesLike("^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)?$"),
     defaultLabelFiles: z.boolean(),
     documents: z.array(
       z.looseObject({
@@ -41,7 +62,7 @@ const values = z
         spec: item.optional(),
       }),
     ),
-    files: z.record(z.string().regex(/^[A-Za-z0-9][\w.-]*\.(pem|crt)$/), z.string()),
+    files: filesLike("^[A-Za-z0-9][A-Za-z0-9_.-]*[.](pem|crt)$"),
     fleet: z.union([z.strictObject({}), z.looseObject({ mode: z.enum(["single", "cell"]) })]),
     quotaSecret: objectName.min(1),
     serverConfig: z.union([z.strictObject({}), z.looseObject({ kind: z.literal("WorkloadOperator") })]),
@@ -53,10 +74,15 @@ const values = z
       handler: z.string().min(1),
       taintKeys: z.array(z.string().min(1)),
     }),
-    crds: z.strictObject({ install: z.boolean(), takeOver: z.boolean(), workerPools: z.boolean(), fleet: z.boolean() }),
+    crds: z.strictObject({
+      install: z.boolean(),
+      takeOver: z.boolean(),
+      workerPools: z.boolean(),
+      fleet: z.boolean(),
+    }),
     serviceAccount: z.strictObject({ create: z.boolean(), name: objectName, annotations: texts }),
-    labels: z.record(notOurs("app\\.kubernetes\\.io/(name|instance)"), z.string()),
-    podLabels: z.record(notOurs("app\\.kubernetes\\.io/(name|instance)"), z.string()),
+    labels: labels,
+    podLabels: labels,
     podAnnotations: texts,
     nodeSelector: texts,
     tolerations: z.array(item),
@@ -64,7 +90,9 @@ const values = z
     priorityClassName: z.string().min(1),
     resources: z.strictObject({ requests: quantities.optional(), limits: quantities.optional() }),
     env: z.array(named.extend({ name: notOurs("POD_NAME", "POD_UID") })),
-    volumes: z.array(named.extend({ name: notOurs("labels", "config", "operator", "quota", "certificates") })),
+    volumes: z.array(
+      named.extend({ name: notOurs("labels", "config", "operator", "quota", "certificates") }),
+    ),
     volumeMounts: z.array(named.extend({ mountPath: z.string().regex(/^\//) })),
     cleanup: z.strictObject({ enabled: z.boolean(), timeoutSeconds: z.int().min(10).max(3600) }),
     monitoring: item,

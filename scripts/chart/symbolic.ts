@@ -57,8 +57,15 @@ export function symbolic(
   const all = new Set(switches);
   const none = new Set<string>();
   // What depends on two switches shows it beside one of these settings.
-  const bases: readonly Setting[] = [all, none, ...switches.flatMap((it) => [flipped(all, it), flipped(none, it)])];
-  const probes = bases.map((base) => ({ base, flips: switches.map((one) => [one, flipped(base, one)] as const) }));
+  const bases: readonly Setting[] = [
+    all,
+    none,
+    ...switches.flatMap((it) => [flipped(all, it), flipped(none, it)]),
+  ];
+  const probes = bases.map((base) => ({
+    base,
+    flips: switches.map((one) => [one, flipped(base, one)] as const),
+  }));
 
   const settings = probes.flatMap(({ base, flips }) => [base, ...flips.map(([, it]) => it)]);
 
@@ -101,11 +108,13 @@ export function symbolic(
       let keys: readonly string[] = value === undefined ? [] : [...value.entries.keys()];
       for (const { entries } of new Set(settings.flatMap((setting) => own(setting) ?? [])))
         keys = supersequence(keys, [...entries.keys()]);
-      const entries = keys.map((key): Entry => ({
-        key,
-        guard: decide((setting) => own(setting)?.entries.has(key)) ?? false,
-        node: nodeOf((setting) => own(setting)?.entries.get(key)),
-      }));
+      const entries = keys.map(
+        (key): Entry => ({
+          key,
+          guard: decide((setting) => own(setting)?.entries.has(key)) ?? false,
+          node: nodeOf((setting) => own(setting)?.entries.get(key)),
+        }),
+      );
       return kind === "list" ? { list: entries } : { map: entries };
     };
     const toNode = (it: Diagram<string>): Node =>
@@ -176,7 +185,10 @@ function constant({ kind, entries }: Value): Node {
 /** Rules that differ only in the names of objects are one item, as are objects and items of one name or message. */
 function identityOf(item: unknown): string {
   if (typeof item !== "object" || item === null) return String(item);
-  const { kind, metadata, name, message, resourceNames, ...rest } = item as Record<string, unknown>;
-  if (kind !== undefined) return `${kind}/${Object(metadata).name}`;
-  return String(name ?? message ?? JSON.stringify({ ...rest, named: resourceNames !== undefined }));
+  const { resourceNames, ...rest } = item as Readonly<Record<string, unknown>>;
+  const { kind, metadata, name, message } = item as {
+    readonly [key in "kind" | "name" | "message"]?: string;
+  } & { readonly metadata?: { readonly name?: string } };
+  if (kind !== undefined) return `${kind}/${metadata?.name}`;
+  return name ?? message ?? JSON.stringify({ ...rest, named: resourceNames !== undefined });
 }

@@ -69,7 +69,8 @@ function itemLines([first = "", ...rest]: readonly string[]): readonly string[] 
 
 function entryLines(key: string, node: Node, shown: readonly string[], words: Words): readonly string[] {
   const expression = words.values.get(key);
-  const name = expression === undefined ? (PLAIN.test(key) ? key : JSON.stringify(key)) : `{{ toJson ${expression} }}`;
+  const name =
+    expression === undefined ? (PLAIN.test(key) ? key : JSON.stringify(key)) : `{{ toJson ${expression} }}`;
   const [first = "", ...rest] = shown;
   const isInline = "scalar" in node || first === "[]" || first === "{}" || !/^\{\{-|^[-\w"]/.test(first);
   return isInline ? [`${name}: ${first}`, ...rest] : [`${name}:`, ...indented(shown)];
@@ -91,7 +92,11 @@ function withExpressions(text: string): readonly string[] {
 }
 
 /** A text, or two, is chosen in its line; anything else by lines. */
-function choiceLines(node: Extract<Node, { readonly by: string }>, key: string, words: Words): readonly string[] {
+function choiceLines(
+  node: Extract<Node, { readonly by: string }>,
+  key: string,
+  words: Words,
+): readonly string[] {
   const text = inlineOf(node, words);
   if (text !== undefined) return withExpressions(text);
   const { by, on, off } = node;

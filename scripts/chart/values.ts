@@ -40,8 +40,79 @@ export const conditions: Readonly<Record<string, string>> = {
   ),
 };
 
+type Word =
+  | "image"
+  | "pullPolicy"
+  | "namespace"
+  | "installation"
+  | "account"
+  | "replicas"
+  | "priorityClass"
+  | "nodeSelector"
+  | "affinity"
+  | "resources"
+  | "featureGates"
+  | "project"
+  | "serverConfig"
+  | "documents"
+  | "quotaSecret"
+  | "quotaFolder"
+  | "quotaKey"
+  | "certificateFolder"
+  | "adopted"
+  | "cell"
+  | "waitName"
+  | "waitImage"
+  | "label"
+  | "labelValue"
+  | "podLabel"
+  | "podLabelValue"
+  | "podAnnotation"
+  | "podAnnotationValue"
+  | "accountAnnotation"
+  | "accountAnnotationValue"
+  | "labelPath"
+  | "labelText"
+  | "filePath"
+  | "fileText"
+  | "cidr"
+  | "evictingTaint"
+  | "heldVerbs"
+  | "cronJob"
+  | "architecture"
+  | "handler"
+  | "taintKey";
+/** Numbers in the objects. */
+type Port = "timeout" | "metricsPort" | "webhookPort" | "waitPort";
+/** Texts in lists of CEL. */
+type List =
+  | "finalizer"
+  | "held"
+  | "heldGroup"
+  | "architectureTaint"
+  | "poolImage"
+  | "poolNamespace"
+  | "poolPriority"
+  | "capability"
+  | "addedVolume"
+  | "audience"
+  | "addedPriority";
+/** What is replaced with what is around it. */
+type Other =
+  | "selector"
+  | "templateKey"
+  | "addedKey"
+  | "addedImage"
+  | "document"
+  | "pullSecret"
+  | "toleration"
+  | "volume"
+  | "volumeMount"
+  | "env";
+type Token = Word | Port | List | Other;
+
 /** By token name: an expression, and a token of its own where the generator checks its form. */
-const words = {
+const words: Readonly<Record<Word | Port, readonly [expression: string, token?: string | number]>> = {
   image: ["$b.image"],
   pullPolicy: ["$.Values.image.pullPolicy"],
   namespace: ["$.Release.Namespace"],
@@ -88,10 +159,10 @@ const words = {
   architecture: ["$architecture"],
   handler: ["$.Values.runtimeClasses.handler"],
   taintKey: ["$value"],
-} as const satisfies Readonly<Record<string, readonly [string, (string | number)?]>>;
+};
 
 /** Of lists in CEL, and of loops whose items are values as they are. */
-const lists = {
+const lists: Readonly<Record<List, string>> = {
   finalizer: "$b.finalizers",
   held: "$b.otherResources",
   heldGroup: "$b.owners",
@@ -103,9 +174,9 @@ const lists = {
   addedVolume: "$b.fleet.pods.added.volumes",
   audience: "$b.fleet.pods.added.audiences",
   addedPriority: "$b.fleet.pods.added.priorityClasses",
-} as const;
+};
 
-const others = [
+const OTHERS: readonly Other[] = [
   "selector",
   "templateKey",
   "addedKey",
@@ -116,22 +187,24 @@ const others = [
   "volume",
   "volumeMount",
   "env",
-] as const;
+];
 
-type Word = keyof typeof words;
-type Token = Word | keyof typeof lists | (typeof others)[number];
+const isWord = (name: Token): name is Word | Port => Object.hasOwn(words, name);
+const isPort = (name: Token): name is Port => isWord(name) && typeof words[name][1] === "number";
 
-const isWord = (name: string): name is Word => Object.hasOwn(words, name);
-
-function tokenOf(name: Token): string | number {
-  return (isWord(name) ? words[name][1] : undefined) ?? `q${name.toLowerCase()}q`;
+function tokenOf(name: Token): string {
+  return String((isWord(name) ? words[name][1] : undefined) ?? `q${name.toLowerCase()}q`);
 }
 
 /** Valid wherever the objects have such a text. */
-export const token = Object.fromEntries(
-  [...Object.keys(words), ...Object.keys(lists), ...others].map((name) => [name, tokenOf(name as Token)]),
-) as { readonly [name in Exclude<Token, Port>]: string } & { readonly [name in Port]: number };
-type Port = "timeout" | "metricsPort" | "webhookPort" | "waitPort";
+export const token: { readonly [name in Exclude<Token, Port>]: string } & {
+  readonly [name in Port]: number;
+} = Object.fromEntries(
+  ([...Object.keys(words), ...Object.keys(lists), ...OTHERS] as Token[]).map((name) => [
+    name,
+    isPort(name) ? Number(tokenOf(name)) : tokenOf(name),
+  ]),
+) as typeof token;
 
 const name = `berth-${token.installation}`;
 
@@ -149,17 +222,17 @@ const values: ReadonlyMap<string, string> = new Map(
     [`compute-cell-${token.cell}.${name}`, "$b.fleetLease"],
     [keyOf(token.labelPath), '(include "berth.key" $key)'],
     [keyOf(token.filePath), '(include "berth.key" $key)'],
-    ...Object.entries(words).map(([name, [expression]]) => [String(tokenOf(name as Word)), expression] as const),
+    ...Object.entries(words).map(([name, [expression]]) => [tokenOf(name as Word), expression] as const),
   ].toSorted(([a = ""], [b = ""]) => b.length - a.length) as [string, string][],
 );
 
-const map = (key: string, word: Word, range: string): Loop => ({
-  token: key === "data" ? keyOf(token[word] as string) : (token[word] as string),
+const map = (key: string, word: Word | List, range: string): Loop => ({
+  token: key === "data" ? keyOf(token[word]) : token[word],
   key,
   range,
 });
-const item = (key: string, name: Token, range: string): Loop => ({
-  token: token[name] as string,
+const item = (key: string, name: Exclude<Token, Port>, range: string): Loop => ({
+  token: token[name],
   key,
   range: `$value := ${range}`,
   item: "$value",
@@ -196,7 +269,7 @@ function replaceLists(text: string): string {
     .replaceAll(LIST, (whole, inside: string) => {
       const isDynamic = inside.startsWith("dyn(");
       const items = [...inside.matchAll(/"([^"]*)"/g)].map(([, it = ""]) => it);
-      const names = Object.keys(lists) as (keyof typeof lists)[];
+      const names = Object.keys(lists) as List[];
       const at = items.findIndex((it) => names.some((name) => it.replace("/", "") === token[name]));
       const name = names.find((it) => items[at]?.replace("/", "") === token[it]);
       if (name === undefined) return whole;
@@ -216,4 +289,9 @@ function replaceLists(text: string): string {
     );
 }
 
-export const ofChart: Words = { conditionOf: (by) => conditions[by] ?? `$.Values.runtimeClasses.${by}`, values, loops, replaceLists };
+export const ofChart: Words = {
+  conditionOf: (by) => conditions[by] ?? `$.Values.runtimeClasses.${by}`,
+  values,
+  loops,
+  replaceLists,
+};

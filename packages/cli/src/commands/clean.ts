@@ -31,10 +31,13 @@ import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { readCapabilities } from "../read-capabilities.ts";
 import { openSession, patchAsRead, readNodes, readRuleFiles, type Session } from "../session.ts";
+import { stopInstallation } from "../stop-installation.ts";
 
 export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
   readonly installation: string;
   readonly yes?: boolean;
+  /** Stops the Deployment of the installation first. Default false. */
+  readonly stop?: boolean;
   readonly key?: readonly string[];
   /** Also removes recorded taints and cordons that no rule of the installation has declared. Default false. */
   readonly recorded?: boolean;
@@ -62,6 +65,7 @@ export async function clean(options: CleanOptions, deps: CommandDeps): Promise<E
     throw new CommandError(`--restart-pods is for --capability ${RESTARTS_PODS.join(", ")}`, exitCodes.usage);
   const files = await readRuleFiles(options, deps);
   await using session = await openSession(options, deps);
+  if (yes && options.stop) await stopInstallation(session);
   const admission = await findAdmission(options, session);
   const left = yes ? await deleteAdmission(admission, session) : new Map<never, never>();
   if (!output) {

@@ -91,6 +91,7 @@ export function declareClean(root: Command, program: ProgramOptions): void {
       "Remove every mark that Berth has set, and everything that holds new nodes, pods and owners for it; shows what it would do unless --yes is given",
     )
     .option("--yes", "act")
+    .option("--stop", "first stop the Deployment of the installation, and wait until its pods are gone")
     .addOption(
       new Option("--capability <name>", "only what this part of Berth has set").choices([
         "labels",
