@@ -13,6 +13,9 @@ const ALWAYS: readonly PolicyRule[] = [
   { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "patch"] },
   { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "patch"] },
   { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["get", "list", "patch"] },
+  { apiGroups: ["apps"], resources: ["deployments"], verbs: ["list"] },
+  // An earlier release had one of its own for admission policies.
+  { apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list"] },
   {
     apiGroups: ["admissionregistration.k8s.io"],
     resources: [
@@ -31,7 +34,7 @@ const ownRules = (name: string): readonly PolicyRule[] => [
   { apiGroups: [""], resources: ["namespaces"], verbs: ["get"] },
   { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["list", "delete"] },
   { apiGroups: [""], resources: ["secrets", "configmaps"], verbs: ["get", "list", "delete"] },
-  { apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list", "delete"] },
+  { apiGroups: [""], resources: ["serviceaccounts"], verbs: ["delete"] },
 ];
 
 /** @param objects of the installation. @param timeoutSeconds of the Job. */
