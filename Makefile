@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build image demo real-node test perturb check bench docs mutate generate clean
+.PHONY: help build image chart demo real-node test perturb check bench docs mutate generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -61,7 +61,10 @@ tools/stryker/node_modules/.package-lock.json: tools/stryker/package-lock.json t
 mutate: node_modules/.package-lock.json tools/stryker/node_modules/.package-lock.json ## Break the code bit by bit, print what no unit test notices (ARGS="FILE|FOLDER …", --changed)
 	@$(NODE) scripts/mutate.ts $(ARGS)
 
-generate: node_modules/.package-lock.json ## Write the templates of the chart, and the wire types from the pinned Kubernetes
+chart: node_modules/.package-lock.json $(HELM) ## Pack the chart of helm; the last line printed is the path of the file
+	@$(NODE) --conditions=berth-source scripts/chart.ts
+
+generate: node_modules/.package-lock.json ## Write the chart's templates, kustomize bases, and the wire types from the pinned Kubernetes
 	@$(NODE) scripts/generate-wire-types.ts
 	@$(NODE) --conditions=berth-source scripts/generate-chart.ts
 

@@ -86,7 +86,11 @@ it("is installed, labels a node, holds another, and is uninstalled without a tra
     expect(performance.now() - startedAt).toBeLessThan(20_000);
     await client.create(startupGates, {
       metadata: { name: "starting" },
-      spec: { taint: { key: TAINT }, signals: { pods: [{ podSelector: { matchLabels: { a: "b" } } }] }, adopt: "Always" },
+      spec: {
+        taint: { key: TAINT },
+        signals: { pods: [{ podSelector: { matchLabels: { a: "b" } } }] },
+        adopt: "Always",
+      },
     } as KubeObject);
     await patiently(async () => {
       expect((await client.list(mutatingAdmissionPolicies)).items).not.toEqual([]);
@@ -109,10 +113,18 @@ it("is installed, labels a node, holds another, and is uninstalled without a tra
   });
   expect(stdout).toContain("- label/example.com/berth=hello");
   expect(stdout).toContain(TAINT);
-  expect((await client.list(pods, { namespace: NAMESPACE, labelSelector: "app.kubernetes.io/name=berth" })).items).toEqual([]);
+  expect(
+    (await client.list(pods, { namespace: NAMESPACE, labelSelector: "app.kubernetes.io/name=berth" })).items,
+  ).toEqual([]);
   await call("helm", "uninstall", "berth", "--namespace", NAMESPACE);
   const crds = (await client.list(customResourceDefinitions)).items.map(({ spec }) => spec.names.kind);
-  expect(crds.toSorted()).toEqual(["ArchitecturePolicy", "DeschedulePolicy", "LabelRule", "NodeFootprint", "StartupGate"]);
+  expect(crds.toSorted()).toEqual([
+    "ArchitecturePolicy",
+    "DeschedulePolicy",
+    "LabelRule",
+    "NodeFootprint",
+    "StartupGate",
+  ]);
   const refused = await cluster.audit.entriesSince(mark, { code: 403 });
   expect(refused.filter(({ user }) => user.startsWith(`system:serviceaccount:${NAMESPACE}:`))).toEqual([]);
 
@@ -124,7 +136,9 @@ it("is installed, labels a node, holds another, and is uninstalled without a tra
   await patiently(async () => expect(await settledObjects()).toEqual(before));
 
   async function settledObjects() {
-    return readAllObjects(client, { ignore: (name) => /^(leases|endpointslices|endpoints)/.test(name) && !name.includes("berth") });
+    return readAllObjects(client, {
+      ignore: (name) => /^(leases|endpointslices|endpoints)/.test(name) && !name.includes("berth"),
+    });
   }
 }, 120_000);
 

@@ -1,11 +1,15 @@
 /** The chart of helm, and `berth manifests`: both print the same objects. */
-import { readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { readYaml } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { toYaml } from "../../packages/cli/src/output/data.ts";
-import { berthWith, itemsOf } from "../../packages/cli/src/testing/harness.ts";
+import { berthWith, itemsOf, testFolder } from "../../packages/cli/src/testing/harness.ts";
+import { root } from "../run-tool.ts";
+import { helmFolder } from "./helm.ts";
+import { components, kustomizations, printedWith } from "./kustomize.ts";
 import { CHART, rendered } from "./rendered.ts";
 import { generated } from "./write.ts";
 
@@ -275,6 +279,38 @@ webhookServer:
     },
   },
 };
+
+it.each([...(await kustomizations())])("kustomize/%s is what make generate writes", (name, text) => {
+  expect(readFileSync(join(root, "kustomize", name), "utf8")).toBe(text);
+});
+
+/** The order of items says nothing to the API server, but for arguments, of which each stands for itself. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value))
+    return value.map(sorted).toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, it]) => [key, sorted(it)]));
+}
+
+it.each([[], ["single"], ["cell"], ["cell", "quota-credentials"]])(
+  "kustomize makes of the base and %j what berth manifests prints",
+  async (...names: readonly string[]) => {
+    await using folder = await testFolder({
+      "kustomization.yaml": toYaml({
+        resources: ["kustomize/base"],
+        components: names.map((it) => `kustomize/components/${it}`),
+      }),
+    });
+    cpSync(join(root, "kustomize"), join(folder.path, "kustomize"), { recursive: true });
+    const printed = execFileSync(join(helmFolder(), "kubectl"), ["kustomize", folder.path], {
+      encoding: "utf8",
+    });
+    const made = readYaml(printed).documents.map(({ value }) => value as KubeObject);
+    const expected = await printedWith(components[names.at(-1) ?? ""]?.fleet);
+    expect(sorted(comparable(made))).toEqual(sorted(comparable(expected)));
+  },
+);
 
 describe("berth manifests and the chart print the same", () => {
   it.each(Object.entries(cases))("with %s", async (_, { values, line = "", files = {} }) => {

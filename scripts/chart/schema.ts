@@ -95,7 +95,13 @@ const values = z
     ),
     volumeMounts: z.array(named.extend({ mountPath: z.string().regex(/^\//) })),
     cleanup: z.strictObject({ enabled: z.boolean(), timeoutSeconds: z.int().min(10).max(3600) }),
-    monitoring: item,
+    monitoring: z.strictObject({
+      rules: z.boolean(),
+      podMonitor: z.boolean(),
+      serviceMonitor: z.boolean(),
+      dashboard: z.boolean(),
+      labels: texts,
+    }),
     global: item,
     ...meaningless,
   })

@@ -8,6 +8,7 @@ import { crds, foreignKinds } from "../../packages/cli/src/kinds.ts";
 import { toYaml } from "../../packages/cli/src/output/data.ts";
 import { presets } from "../../packages/placement/src/footprint/presets.ts";
 import { root } from "../run-tool.ts";
+import { dashboard, monitoringTemplate } from "./monitoring.ts";
 import { chartObjects, runtimeClasses, switches } from "./objects.ts";
 import { schemaText } from "./schema.ts";
 import { type Entry, symbolic } from "./symbolic.ts";
@@ -28,6 +29,8 @@ export function generated(): ReadonlyMap<string, string> {
     ["templates/runtimeclass.yaml", runtimeClassTemplate()],
     ["templates/crds.yaml", HEAD + crdTemplates()],
     ["templates/_defaults.tpl", NOTE + defaults()],
+    ["templates/monitoring.yaml", HEAD + monitoringTemplate()],
+    ["files/dashboard.json", dashboard()],
     ["values.schema.json", schemaText],
   ]);
 }
