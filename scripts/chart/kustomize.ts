@@ -20,7 +20,7 @@ export const components: Readonly<Record<string, { readonly fleet: string; reado
 export async function printedWith(fleet?: string, line: string = INSTALL): Promise<readonly KubeObject[]> {
   if (fleet === undefined) return itemsOf(await berthWith({}, line));
   const head = "apiVersion: berth.dev/v1alpha1\nkind: Fleet\nmetadata: {name: default}\n";
-  const files = { "conf/documents.yaml": `${head}spec: ${fleet}\n` };
+  const files = { "conf/documents.yaml": `${head}spec: ${fleet}` };
   return itemsOf(await berthWith(files, `${line} --config conf`));
 }
 
