@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { helmFolder } from "../scripts/chart/helm.ts";
 import { type Guide, normal, readGuides } from "./guides.ts";
 import { usualPorts } from "./usual-ports.ts";
 
@@ -37,9 +38,10 @@ function scriptOf({ files, steps }: Guide): string {
 async function followAll(): Promise<ReadonlyMap<string, readonly string[]>> {
   await using _ports = await usualPorts();
   const folder = await mkdtemp(join(tmpdir(), "berth-guides-"));
-  await symlink(join(root, "examples"), join(folder, "examples"));
+  for (const linked of ["examples", "charts", "kustomize"])
+    await symlink(join(root, linked), join(folder, linked));
   const script = ["trap 'kill $(jobs -p) 2> /dev/null' EXIT", ...guides.map(scriptOf)].join("\n");
-  const path = `${join(root, "bin")}:${process.env["PATH"] ?? ""}`;
+  const path = `${join(root, "bin")}:${helmFolder()}:${process.env["PATH"] ?? ""}`;
   try {
     const { stdout } = await run("bash", ["-c", `${script}\n`], {
       cwd: folder,
