@@ -18,7 +18,7 @@ it.each([...generated()])("%s is what make generate writes", (name, text) => {
 });
 
 /** Labels that helm's users expect, and that `berth manifests` does not print. */
-const HELM_LABELS = ["helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/version"];
+const HELM_LABELS = new Set(["helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/version"]);
 
 const nameOf = ({ kind, metadata }: KubeObject): string => `${kind}/${metadata?.name}`;
 
@@ -37,7 +37,7 @@ function withoutHelm(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).flatMap(([key, it]) =>
-      HELM_LABELS.includes(key) || key === "imagePullPolicy" ? [] : [[key, withoutHelm(it)]],
+      HELM_LABELS.has(key) || key === "imagePullPolicy" ? [] : [[key, withoutHelm(it)]],
     ),
   );
 }

@@ -224,7 +224,8 @@ function withValues(object: KubeObject, on: Setting): KubeObject & { readonly ru
   if (kind === "ClusterRole") {
     const { rules = [] } = labelled as ClusterRole;
     const isHeld = ({ resources }: PolicyRule) => resources?.includes(token.held);
-    return { ...labelled, rules: rules.map((it) => (isHeld(it) ? { ...it, verbs: token.heldVerbs } : it)) };
+    const verbs = token.heldVerbs;
+    return { ...labelled, rules: rules.map((it) => (isHeld(it) ? Object.assign({}, it, { verbs }) : it)) };
   }
   if (kind !== "Deployment") return labelled;
   const { spec } = rest as unknown as { spec: { template: { spec: { containers: [object] } } } };

@@ -40,10 +40,9 @@ function mutated(
   mutation: Mutation,
   path = "",
 ): { value: unknown; paths: readonly string[] } {
-  const fields = Object.entries(schema.properties ?? {}).map(([key, it]) => ({
-    key,
-    ...mutated(it, mutation, `${path}/${key}`),
-  }));
+  const fields = Object.entries(schema.properties ?? {}).map(([key, it]) =>
+    Object.assign({ key }, mutated(it, mutation, `${path}/${key}`)),
+  );
   const wrong = path === "" ? undefined : mutation(schema);
   const [own, isOwn] = [wrong, wrong !== undefined];
   if (isOwn && (fields.length === 0 || Array.isArray(own))) return { value: own, paths: [path] };
@@ -57,10 +56,9 @@ function mutated(
   };
 }
 
-const all = Object.entries(mutations).map(([what, mutation]) => ({
-  what,
-  ...mutated(JSON.parse(schemaText) as Schema, mutation),
-}));
+const all = Object.entries(mutations).map(([what, mutation]) =>
+  Object.assign({ what }, mutated(JSON.parse(schemaText) as Schema, mutation)),
+);
 
 it.each(all)("$what are refused, each with its path", ({ value, paths }) => {
   let said = "";
