@@ -15,6 +15,7 @@ import {
   namespaces,
   nodes,
   pods,
+  secrets,
   serviceAccounts,
 } from "@berth/kube";
 import { labelRules, startupGates } from "@berth/placement";
@@ -29,7 +30,7 @@ const CHART = join(import.meta.dirname, "../charts/berth");
 const NAMESPACE = "berth-system";
 const TAINT = "example.com/starting";
 
-it("is installed, labels a node, holds another, and is uninstalled without a trace", async () => {
+it("is installed, labels a node, is upgraded, holds a node, and is uninstalled without a trace", async () => {
   await using cluster = await startTestCluster({
     with: ["controller-manager", "scheduler", "kwok"],
     audit: true,
@@ -84,6 +85,7 @@ it("is installed, labels a node, holds another, and is uninstalled without a tra
       expect(metadata?.labels).toMatchObject({ "example.com/berth": "hello" });
     });
     expect(performance.now() - startedAt).toBeLessThan(20_000);
+    await upgradeInTurns();
     await client.create(startupGates, {
       metadata: { name: "starting" },
       spec: {
@@ -134,6 +136,43 @@ it("is installed, labels a node, holds another, and is uninstalled without a tra
     await client.delete(customResourceDefinitions, { name: metadata?.name ?? "" });
   await client.delete(nodes, { name: "n2" });
   await patiently(async () => expect(await settledObjects()).toEqual(before));
+
+  /** Meanwhile Berth runs. A second installation is refused, and an upgrade that was killed is run again. */
+  async function upgradeInTurns(): Promise<void> {
+    const own = ["--namespace", NAMESPACE];
+    const second = call("helm", "install", "second", CHART, ...own, "--set", "installation=blue");
+    await expect(second).rejects.toThrow("has the installation berth already (release berth)");
+    const upgrade = ["upgrade", "berth", CHART, ...own, "--set", "replicaCount=3"];
+    const killed = new AbortController();
+    // Its pods wait for such a node, and helm for its pods.
+    const waiting = [...upgrade, "--wait", "--set", "nodeSelector.nowhere=here"];
+    const interrupted = run(join(helmFolder(), "helm"), waiting, {
+      env: { ...process.env, KUBECONFIG: admin, HOME: folder.path },
+      signal: killed.signal,
+      killSignal: "SIGKILL",
+    });
+    const pending = { namespace: NAMESPACE, labelSelector: "owner=helm,status=pending-upgrade" };
+    await patiently(async () => expect((await client.list(secrets, pending)).items).toHaveLength(1));
+    killed.abort();
+    await expect(interrupted).rejects.toThrow();
+    const replicas = (count: number) =>
+      patiently(async () => {
+        const { status } = await client.get(deployments, { namespace: NAMESPACE, name: "berth" });
+        expect(status).toMatchObject({ replicas: count, readyReplicas: count });
+      });
+    // By the moment of its end, helm still takes the first for running.
+    await call("helm", ...upgrade).catch(async (error: unknown) => {
+      expect(String(error)).toContain("another operation");
+      await call("helm", "rollback", "berth", ...own);
+      await call("helm", ...upgrade);
+    });
+    await replicas(3);
+    await call("helm", "rollback", "berth", "1", ...own);
+    await replicas(2);
+    expect((await client.get(nodes, { name: "n1" })).metadata?.labels).toMatchObject({
+      "example.com/berth": "hello",
+    });
+  }
 
   async function settledObjects() {
     return readAllObjects(client, {

@@ -7,10 +7,11 @@ import type { KubeObject } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { toYaml } from "../../packages/cli/src/output/data.ts";
 import { berthWith, itemsOf, testFolder } from "../../packages/cli/src/testing/harness.ts";
+import { VERSION } from "../../packages/cli/src/version.ts";
 import { root } from "../run-tool.ts";
 import { helmFolder } from "./helm.ts";
 import { components, kustomizations, printedWith } from "./kustomize.ts";
-import { CHART, rendered } from "./rendered.ts";
+import { CHART, helm, rendered } from "./rendered.ts";
 import { generated } from "./write.ts";
 
 it.each([...generated()])("%s is what make generate writes", (name, text) => {
@@ -279,6 +280,52 @@ webhookServer:
     },
   },
 };
+
+it("has the version of the program", () => {
+  const [chart] = readYaml(readFileSync(join(CHART, "Chart.yaml"), "utf8")).documents;
+  expect(chart?.value).toMatchObject({ version: VERSION, appVersion: VERSION });
+});
+
+/** The values of version 0.0.1 of its chart, as published. */
+const AUTO_LABELLER = {
+  replicaCount: 1,
+  image: { repository: "adaptant/k8s-auto-labeller", pullPolicy: "Always", tag: "latest" },
+  imagePullSecrets: [],
+  nameOverride: "a",
+  fullnameOverride: "b",
+  serviceAccount: { create: true, annotations: {}, name: "auto-labeller" },
+  labels: { "addonmanager.kubernetes.io/mode": "Reconcile" },
+  podAnnotations: {},
+  podSecurityContext: { fsGroup: 1 },
+  securityContext: { runAsUser: 1 },
+  ingress: { enabled: false },
+  resources: {},
+  autoscaling: { enabled: false, minReplicas: 1, maxReplicas: 100, targetCPUUtilizationPercentage: 80 },
+  nodeSelector: {},
+  tolerations: [],
+  affinity: {},
+};
+
+it("takes the values of the chart of k8s-auto-labeller, its label files on request, and names what means nothing", () => {
+  const objects = rendered({ ...AUTO_LABELLER, defaultLabelFiles: true });
+  const find = (name: string) => objects.find((it) => nameOf(it) === name);
+  const [files, deployment] = [find("ConfigMap/berth-labels"), find("Deployment/berth")];
+  expect(Object.keys((files as { data: object }).data)).toEqual([
+    "accelerators_edgetpu",
+    "accelerators_ncs2",
+  ]);
+  expect(find("ServiceAccount/auto-labeller")?.metadata?.labels).toMatchObject(AUTO_LABELLER.labels);
+  expect(JSON.stringify(deployment)).toContain(`"image":"localhost/berth:${VERSION}"`);
+  const notes = helm(
+    ["install", "berth", CHART, "--dry-run=client", "-f", "-"],
+    JSON.stringify(AUTO_LABELLER),
+  );
+  const named = [...notes.matchAll(/^(\w+) is .*k8s-auto-labeller\. It means nothing here\.$/gm)].map(
+    ([, it]) => it,
+  );
+  const meaningless = "nameOverride fullnameOverride podSecurityContext securityContext ingress autoscaling";
+  expect(named).toEqual(["image", ...meaningless.split(" ")]);
+});
 
 it.each([...(await kustomizations())])("kustomize/%s is what make generate writes", (name, text) => {
   expect(readFileSync(join(root, "kustomize", name), "utf8")).toBe(text);

@@ -159,11 +159,13 @@
 ) }}
 {{- end }}
 
+{{/* Values of the chart of k8s-auto-labeller name its own image. */}}
 {{- define "berth.image" -}}
-{{- with .Values.image }}
+{{- if eq .Values.image.repository "adaptant/k8s-auto-labeller" }}localhost/berth:{{ .Chart.AppVersion }}
+{{- else }}{{ with .Values.image }}
 {{- $tag := ternary (printf ":%s" (.tag | default $.Chart.AppVersion)) "" (or (not .digest) (ne .tag "")) }}
 {{- printf "%s%s%s" .repository $tag (ternary (printf "@%s" .digest) "" (ne .digest "")) }}
-{{- end }}
+{{- end }}{{ end }}
 {{- end }}
 
 {{/* The key of a file in its ConfigMap. The schema allows no other characters in a path. */}}
