@@ -17,7 +17,7 @@ import { CAPABILITIES } from "../../packages/cli/src/manifests-rights.ts";
 import { nodeNotifierKind } from "../../packages/placement/src/deschedule/notify/document.ts";
 import { cleanupHook } from "./cleanup.ts";
 import type { Setting } from "./symbolic.ts";
-import { conditions, token } from "./values.ts";
+import { conditions, number, token } from "./values.ts";
 
 export const switches: readonly string[] = Object.keys(conditions);
 
@@ -40,45 +40,47 @@ export function chartObjects(on: Setting): readonly KubeObject[] | undefined {
     capabilities: CAPABILITIES.filter((it) => on.has(it)),
   };
   const objects = installManifests({
-    image: token.image,
-    namespace: token.namespace,
-    installation: token.installation,
+    image: token("image"),
+    namespace: token("namespace"),
+    installation: token("installation"),
     replicas: on.has("several") ? 2 : 1,
-    rules: new Map(on.has("labelFiles") ? [[token.labelPath, token.labelText]] : []),
+    rules: new Map(on.has("labelFiles") ? [[token("labelPath"), token("labelText")]] : []),
     ...(on.has("config") && {
       documents: new Map([
-        ["documents.yaml", token.documents],
-        [token.filePath, token.fileText],
+        ["documents.yaml", token("documents")],
+        [token("filePath"), token("fileText")],
       ]),
     }),
-    ...(on.has("serverConfig") && { operator: new Map([["config.yaml", token.serverConfig]]) }),
+    ...(on.has("serverConfig") && { operator: new Map([["config.yaml", token("serverConfig")]]) }),
     flags: [
       ...(on.has("cell") ? ["--enable-cell-controllers"] : []),
-      ...(on.has("featureGates") ? [`--feature-gates=${token.featureGates}`] : []),
-      ...(on.has("project") ? [`--project=${token.project}`] : []),
+      ...(on.has("featureGates") ? [`--feature-gates=${token("featureGates")}`] : []),
+      ...(on.has("project") ? [`--project=${token("project")}`] : []),
     ],
     secrets: secretsOf(on),
-    ports: { metrics: token.metricsPort, webhook: token.webhookPort },
+    ports: { metrics: number.metricsPort, webhook: number.webhookPort },
     confinement: on.has("confinement"),
-    apiServerCidrs: on.has("cidrs") ? [token.cidr] : [],
+    apiServerCidrs: on.has("cidrs") ? [token("cidr")] : [],
     holds: [hold],
     rights,
     patch: {
       metadata: {
-        labels: { [token.podLabel]: token.podLabelValue },
-        ...(on.has("podAnnotations") && { annotations: { [token.podAnnotation]: token.podAnnotationValue } }),
+        labels: { [token("podLabel")]: token("podLabelValue") },
+        ...(on.has("podAnnotations") && {
+          annotations: { [token("podAnnotation")]: token("podAnnotationValue") },
+        }),
       },
       spec: {
-        serviceAccountName: token.account,
-        priorityClassName: token.priorityClass,
-        ...(on.has("pullSecretsOfPod") && { imagePullSecrets: [{ name: token.pullSecret }] }),
-        ...(on.has("tolerations") && { tolerations: [{ key: token.toleration }] }),
-        volumes: [{ name: token.volume }],
+        serviceAccountName: token("account"),
+        priorityClassName: token("priorityClass"),
+        ...(on.has("pullSecretsOfPod") && { imagePullSecrets: [{ name: token("pullSecret") }] }),
+        ...(on.has("tolerations") && { tolerations: [{ key: token("toleration") }] }),
+        volumes: [{ name: token("volume") }],
         containers: [
           {
             name: "berth",
-            env: [{ name: token.env }],
-            volumeMounts: [{ name: token.volumeMount, mountPath: token.volumeMount }],
+            env: [{ name: token("env") }],
+            volumeMounts: [{ name: token("volumeMount"), mountPath: token("volumeMount") }],
           },
         ],
       },
@@ -88,28 +90,28 @@ export function chartObjects(on: Setting): readonly KubeObject[] | undefined {
     apiVersion: "v1",
     kind: "ServiceAccount",
     metadata: {
-      name: token.account,
-      namespace: token.namespace,
-      labels: { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": token.installation },
+      name: token("account"),
+      namespace: token("namespace"),
+      labels: { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": token("installation") },
     },
   };
   const installed = [
     ...(on.has("account") ? [account] : []),
     ...objects.filter(({ kind }) => kind !== "Namespace"),
   ].map((it) => withValues(it, on));
-  return [...installed, ...(on.has("cleanup") ? cleanupHook(installed, token.timeout) : [])];
+  return [...installed, ...(on.has("cleanup") ? cleanupHook(installed, number.timeout) : [])];
 }
 
 /** Repeated in a loop. */
 export function runtimeClasses(on: Setting): readonly KubeObject[] {
-  const taintKeys = on.has("taintKeys") ? [token.taintKey] : [];
-  return architectureRuntimeClasses([token.architecture], { handler: token.handler, taintKeys });
+  const taintKeys = on.has("taintKeys") ? [token("taintKey")] : [];
+  return architectureRuntimeClasses([token("architecture")], { handler: token("handler"), taintKeys });
 }
 
-const held = { group: token.heldGroup, version: "v1", resource: token.held };
+const held = { group: token("heldGroup"), version: "v1", resource: token("held") };
 const hold: OwnerHold = {
   resource: held,
-  finalizer: token.finalizer,
+  finalizer: token("finalizer"),
   onDelete: "Wait",
   ownedResources: [],
 };
@@ -117,18 +119,18 @@ const hold: OwnerHold = {
 function documentsOf(on: Setting) {
   const given = <S>(kind: DocumentKind<S>, spec: unknown) => ({
     ...documentOfFlag(kind, kind.spec.parse(spec)),
-    name: token.document,
+    name: token("document"),
   });
   const workloads = [{ podSelector: { matchLabels: { a: "b" } } }];
   const daemonSet = { namespace: "a", name: "b" };
   return toDocuments([], documentKinds, [
     given(startupGateKind, {
-      taint: { key: token.evictingTaint, effect: "NoExecute" },
+      taint: { key: token("evictingTaint"), effect: "NoExecute" },
       signals: { labelsSettled: true },
     }),
-    given(architecturePolicyKind, { mode: "Taint", taint: { key: token.architectureTaint } }),
+    given(architecturePolicyKind, { mode: "Taint", taint: { key: token("architectureTaint") } }),
     ...(on.has("adopted")
-      ? [given(admissionServerKind, { configuration: { name: token.adopted, webhook: "a" } })]
+      ? [given(admissionServerKind, { configuration: { name: token("adopted"), webhook: "a" } })]
       : []),
     given(nodeFootprintKind, {
       workloads,
@@ -140,7 +142,7 @@ function documentsOf(on: Setting) {
       }),
     }),
     ...(on.has("notifiers")
-      ? [given(nodeNotifierKind, { keys: ["a"], job: { namespace: "a", cronJob: token.cronJob } })]
+      ? [given(nodeNotifierKind, { keys: ["a"], job: { namespace: "a", cronJob: token("cronJob") } })]
       : []),
     ...(on.has("pools") ? [given(workerPoolsKind, poolsOf(on))] : []),
     ...(on.has("fleet") ? [given(fleetKind, fleetOf(on))] : []),
@@ -149,11 +151,11 @@ function documentsOf(on: Setting) {
 
 function poolsOf(on: Setting): object {
   const allow = {
-    images: [`${token.poolImage}/`],
-    namespaces: [token.poolNamespace],
-    priorityClasses: [token.poolPriority],
+    images: [`${token("poolImage")}/`],
+    namespaces: [token("poolNamespace")],
+    priorityClasses: [token("poolPriority")],
   };
-  const wait = { name: token.waitName, image: token.waitImage, port: token.waitPort };
+  const wait = { name: token("waitName"), image: token("waitImage"), port: number.waitPort };
   return { allow, ...(on.has("poolWait") && { wait }) };
 }
 
@@ -161,22 +163,22 @@ function fleetOf(on: Setting): Partial<FleetSpec> {
   const from = on.has("quotaHere") ? "Cluster" : "Projects";
   return {
     mode: on.has("single") ? "single" : "cell",
-    cell: token.cell,
+    cell: token("cell"),
     networking: on.has("networks") ? "On" : "Off",
     provider: on.has("pods") ? "pods" : "external",
     ...(on.has("single") && { project: { id: "a" } }),
     ...(on.has("quota") && { quota: { from, kubeconfig: "/a" } }),
-    namespaceSelector: { matchExpressions: [{ key: token.selector, operator: "Exists" }] },
-    template: { keys: [token.templateKey], maxSize: "1", maxTotal: "1" },
+    namespaceSelector: { matchExpressions: [{ key: token("selector"), operator: "Exists" }] },
+    template: { keys: [token("templateKey")], maxSize: "1", maxTotal: "1" },
     pods: {
-      capabilities: [token.capability],
+      capabilities: [token("capability")],
       ephemeralStorage: "1",
       added: {
-        images: [token.addedImage],
-        volumes: [token.addedVolume],
-        audiences: [token.audience],
-        keys: [token.addedKey],
-        priorityClasses: [token.addedPriority],
+        images: [token("addedImage")],
+        volumes: [token("addedVolume")],
+        audiences: [token("audience")],
+        keys: [token("addedKey")],
+        priorityClasses: [token("addedPriority")],
       },
     },
   };
@@ -186,17 +188,16 @@ function fleetOf(on: Setting): Partial<FleetSpec> {
 function secretsOf(on: Setting): readonly MountedSecret[] {
   const place = on.has("serverConfig") ? OPERATOR_PATH : DOCUMENTS_PATH;
   const folderOf = (isBeside: boolean, folder: string) => (isBeside ? `${place}/${folder}` : `/${folder}`);
-  const { quotaFolder, quotaKey, quotaSecret, certificateFolder } = token;
   const quota = {
     name: "quota",
-    secret: quotaSecret,
-    folder: folderOf(on.has("quotaBeside"), quotaFolder),
-    keys: [quotaKey],
+    secret: token("quotaSecret"),
+    folder: folderOf(on.has("quotaBeside"), token("quotaFolder")),
+    keys: [token("quotaKey")],
   };
   const certificates = {
     name: "certificates",
     secret: "compute-webhook-cert",
-    folder: folderOf(on.has("certificatesBeside"), certificateFolder),
+    folder: folderOf(on.has("certificatesBeside"), token("certificateFolder")),
     keys: ["tls.crt", "tls.key", "ca.crt"],
   };
   return [
@@ -210,7 +211,7 @@ function withValues(object: KubeObject, on: Setting): KubeObject & { readonly ru
   const { metadata = {} } = object;
   const labelled = {
     ...object,
-    metadata: { ...metadata, labels: { ...metadata.labels, [token.label]: token.labelValue } },
+    metadata: { ...metadata, labels: { ...metadata.labels, [token("label")]: token("labelValue") } },
   };
   const { kind, ...rest } = labelled;
   if (kind === "ServiceAccount" && on.has("accountAnnotations"))
@@ -218,13 +219,13 @@ function withValues(object: KubeObject, on: Setting): KubeObject & { readonly ru
       ...labelled,
       metadata: {
         ...labelled.metadata,
-        annotations: { [token.accountAnnotation]: token.accountAnnotationValue },
+        annotations: { [token("accountAnnotation")]: token("accountAnnotationValue") },
       },
     };
   if (kind === "ClusterRole") {
     const { rules = [] } = labelled as ClusterRole;
-    const isHeld = ({ resources }: PolicyRule) => resources?.includes(token.held);
-    const verbs = token.heldVerbs;
+    const isHeld = ({ resources }: PolicyRule) => resources?.includes(token("held"));
+    const verbs = token("heldVerbs");
     return { ...labelled, rules: rules.map((it) => (isHeld(it) ? Object.assign({}, it, { verbs }) : it)) };
   }
   if (kind !== "Deployment") return labelled;
@@ -232,12 +233,12 @@ function withValues(object: KubeObject, on: Setting): KubeObject & { readonly ru
   const [container] = spec.template.spec.containers;
   const pod = {
     ...spec.template.spec,
-    nodeSelector: token.nodeSelector,
-    ...(on.has("affinity") && { affinity: token.affinity }),
-    containers: [{ ...container, resources: token.resources, imagePullPolicy: token.pullPolicy }],
+    nodeSelector: token("nodeSelector"),
+    ...(on.has("affinity") && { affinity: token("affinity") }),
+    containers: [{ ...container, resources: token("resources"), imagePullPolicy: token("pullPolicy") }],
   };
   return {
     ...labelled,
-    spec: { ...spec, replicas: token.replicas, template: { ...spec.template, spec: pod } },
+    spec: { ...spec, replicas: token("replicas"), template: { ...spec.template, spec: pod } },
   } as KubeObject;
 }

@@ -40,129 +40,72 @@ export const conditions: Readonly<Record<string, string>> = {
   ),
 };
 
-type Word =
-  | "image"
-  | "pullPolicy"
-  | "namespace"
-  | "installation"
-  | "account"
-  | "replicas"
-  | "priorityClass"
-  | "nodeSelector"
-  | "affinity"
-  | "resources"
-  | "featureGates"
-  | "project"
-  | "serverConfig"
-  | "documents"
-  | "quotaSecret"
-  | "quotaFolder"
-  | "quotaKey"
-  | "certificateFolder"
-  | "adopted"
-  | "cell"
-  | "waitName"
-  | "waitImage"
-  | "label"
-  | "labelValue"
-  | "podLabel"
-  | "podLabelValue"
-  | "podAnnotation"
-  | "podAnnotationValue"
-  | "accountAnnotation"
-  | "accountAnnotationValue"
-  | "labelPath"
-  | "labelText"
-  | "filePath"
-  | "fileText"
-  | "cidr"
-  | "evictingTaint"
-  | "heldVerbs"
-  | "cronJob"
-  | "architecture"
-  | "handler"
-  | "taintKey";
-/** Numbers in the objects. */
-type Port = "timeout" | "metricsPort" | "webhookPort" | "waitPort";
-/** Texts in lists of CEL. */
-type List =
-  | "finalizer"
-  | "held"
-  | "heldGroup"
-  | "architectureTaint"
-  | "poolImage"
-  | "poolNamespace"
-  | "poolPriority"
-  | "capability"
-  | "addedVolume"
-  | "audience"
-  | "addedPriority";
-/** What is replaced with what is around it. */
-type Other =
-  | "selector"
-  | "templateKey"
-  | "addedKey"
-  | "addedImage"
-  | "document"
-  | "pullSecret"
-  | "toleration"
-  | "volume"
-  | "volumeMount"
-  | "env";
-type Token = Word | Port | List | Other;
+/** Ports and times are numbers in the objects. */
+export const number = {
+  metricsPort: 61_001,
+  webhookPort: 61_002,
+  waitPort: 61_003,
+  timeout: 61_004,
+} as const;
 
-/** By token name: an expression, and a token of its own where the generator checks its form. */
-const words: Readonly<Record<Word | Port, readonly [expression: string, token?: string | number]>> = {
-  image: ["$b.image"],
-  pullPolicy: ["$.Values.image.pullPolicy"],
-  namespace: ["$.Release.Namespace"],
-  installation: ["$.Values.installation"],
-  account: ["$b.account"],
-  replicas: ["(int $.Values.replicaCount)"],
-  priorityClass: ["$.Values.priorityClassName"],
-  nodeSelector: ["$.Values.nodeSelector"],
-  affinity: ["$.Values.affinity"],
-  resources: ["$.Values.resources"],
-  timeout: ["(int $.Values.cleanup.timeoutSeconds)", 61_004],
-  metricsPort: ["(int $b.metricsPort)", 61_001],
-  webhookPort: ["(int $b.webhookPort)", 61_002],
-  featureGates: ["$.Values.featureGates"],
-  project: ["$.Values.project"],
-  serverConfig: ['(toYaml $.Values.serverConfig | printf "%s\\n")'],
-  documents: ["$b.documents"],
-  quotaSecret: ["$.Values.quotaSecret"],
-  quotaFolder: ["$b.quota.folder"],
-  quotaKey: ["$b.quota.key"],
-  certificateFolder: ["$b.certificates.folder"],
-  adopted: ["$b.adopted"],
-  cell: ["$b.fleet.cell"],
-  waitName: ["$b.pools.wait.name"],
-  waitImage: ["$b.pools.wait.image"],
-  waitPort: ["(int $b.pools.wait.port)", 61_003],
-  // Of loops.
-  label: ["$key"],
-  labelValue: ["$value"],
-  podLabel: ["$key"],
-  podLabelValue: ["$value"],
-  podAnnotation: ["$key"],
-  podAnnotationValue: ["$value"],
-  accountAnnotation: ["$key"],
-  accountAnnotationValue: ["$value"],
-  labelPath: ["$key", "q/labels"],
-  labelText: ["$value"],
-  filePath: ["$key", "q/files"],
-  fileText: ["$value"],
-  cidr: ["$value", "192.0.2.77/32"],
-  evictingTaint: ["$value"],
-  heldVerbs: ["$value.verbs"],
-  cronJob: ["$value"],
-  architecture: ["$architecture"],
-  handler: ["$.Values.runtimeClasses.handler"],
-  taintKey: ["$value"],
+/** Some have to be a path or an address. */
+const SPECIAL: Readonly<Record<string, string>> = {
+  labelPath: "q/labels",
+  filePath: "q/files",
+  cidr: "192.0.2.77/32",
 };
 
-/** Of lists in CEL, and of loops whose items are values as they are. */
-const lists: Readonly<Record<List, string>> = {
+/** A text that is valid wherever the objects have it, and occurs nowhere else. */
+export const token = (name: string): string => SPECIAL[name] ?? `q${name.toLowerCase()}q`;
+
+/** By token name: what stands there in a template. */
+const words: Readonly<Record<string, string>> = {
+  image: "$b.image",
+  pullPolicy: "$.Values.image.pullPolicy",
+  namespace: "$.Release.Namespace",
+  installation: "$.Values.installation",
+  account: "$b.account",
+  replicas: "(int $.Values.replicaCount)",
+  priorityClass: "$.Values.priorityClassName",
+  nodeSelector: "$.Values.nodeSelector",
+  affinity: "$.Values.affinity",
+  resources: "$.Values.resources",
+  featureGates: "$.Values.featureGates",
+  project: "$.Values.project",
+  serverConfig: '(toYaml $.Values.serverConfig | printf "%s\\n")',
+  documents: "$b.documents",
+  quotaSecret: "$.Values.quotaSecret",
+  quotaFolder: "$b.quota.folder",
+  quotaKey: "$b.quota.key",
+  certificateFolder: "$b.certificates.folder",
+  adopted: "$b.adopted",
+  cell: "$b.fleet.cell",
+  waitName: "$b.pools.wait.name",
+  waitImage: "$b.pools.wait.image",
+  // Of loops.
+  label: "$key",
+  labelValue: "$value",
+  podLabel: "$key",
+  podLabelValue: "$value",
+  podAnnotation: "$key",
+  podAnnotationValue: "$value",
+  accountAnnotation: "$key",
+  accountAnnotationValue: "$value",
+  labelPath: "$key",
+  labelText: "$value",
+  filePath: "$key",
+  fileText: "$value",
+  cidr: "$value",
+  evictingTaint: "$value",
+  heldVerbs: "$value.verbs",
+  cronJob: "$value",
+  architecture: "$architecture",
+  handler: "$.Values.runtimeClasses.handler",
+  taintKey: "$value",
+};
+
+/** By token name: what a list of CEL has in place of the token. */
+const lists: Readonly<Record<string, string>> = {
   finalizer: "$b.finalizers",
   held: "$b.otherResources",
   heldGroup: "$b.owners",
@@ -176,63 +119,39 @@ const lists: Readonly<Record<List, string>> = {
   addedPriority: "$b.fleet.pods.added.priorityClasses",
 };
 
-const OTHERS: readonly Other[] = [
-  "selector",
-  "templateKey",
-  "addedKey",
-  "addedImage",
-  "document",
-  "pullSecret",
-  "toleration",
-  "volume",
-  "volumeMount",
-  "env",
-];
-
-const isWord = (name: Token): name is Word | Port => Object.hasOwn(words, name);
-const isPort = (name: Token): name is Port => isWord(name) && typeof words[name][1] === "number";
-
-function tokenOf(name: Token): string {
-  return String((isWord(name) ? words[name][1] : undefined) ?? `q${name.toLowerCase()}q`);
-}
-
-/** Valid wherever the objects have such a text. */
-export const token: { readonly [name in Exclude<Token, Port>]: string } & {
-  readonly [name in Port]: number;
-} = Object.fromEntries(
-  ([...Object.keys(words), ...Object.keys(lists), ...OTHERS] as Token[]).map((name) => [
-    name,
-    isPort(name) ? Number(tokenOf(name)) : tokenOf(name),
-  ]),
-) as typeof token;
-
-const name = `berth-${token.installation}`;
+const name = `berth-${token("installation")}`;
 
 /** The key of a file in its ConfigMap. */
 const keyOf = (path: string): string => path.replace("/", "_");
 
 /** Longer tokens first: a part of one may be a token too. */
 const values: ReadonlyMap<string, string> = new Map(
-  [
-    [name, "$b.name"],
-    [`${token.quotaFolder}/${token.quotaKey}`, "$b.quota.path"],
-    [token.held, "$value.resource"],
-    [token.heldGroup, "$value.group"],
-    [`compute-single.${name}`, "$b.fleetLease"],
-    [`compute-cell-${token.cell}.${name}`, "$b.fleetLease"],
-    [keyOf(token.labelPath), '(include "berth.key" $key)'],
-    [keyOf(token.filePath), '(include "berth.key" $key)'],
-    ...Object.entries(words).map(([name, [expression]]) => [tokenOf(name as Word), expression] as const),
-  ].toSorted(([a = ""], [b = ""]) => b.length - a.length) as [string, string][],
+  (
+    [
+      [name, "$b.name"],
+      [`${token("quotaFolder")}/${token("quotaKey")}`, "$b.quota.path"],
+      [token("held"), "$value.resource"],
+      [token("heldGroup"), "$value.group"],
+      [`compute-single.${name}`, "$b.fleetLease"],
+      [`compute-cell-${token("cell")}.${name}`, "$b.fleetLease"],
+      [keyOf(token("labelPath")), '(include "berth.key" $key)'],
+      [keyOf(token("filePath")), '(include "berth.key" $key)'],
+      [`${number.metricsPort}`, "(int $b.metricsPort)"],
+      [`${number.webhookPort}`, "(int $b.webhookPort)"],
+      [`${number.waitPort}`, "(int $b.pools.wait.port)"],
+      [`${number.timeout}`, "(int $.Values.cleanup.timeoutSeconds)"],
+      ...Object.entries(words).map(([of, expression]): [string, string] => [token(of), expression]),
+    ] satisfies [string, string][]
+  ).toSorted(([a], [b]) => b.length - a.length),
 );
 
-const map = (key: string, word: Word | List, range: string): Loop => ({
-  token: key === "data" ? keyOf(token[word]) : token[word],
+const map = (key: string, word: string, range: string): Loop => ({
+  token: key === "data" ? keyOf(token(word)) : token(word),
   key,
   range,
 });
-const item = (key: string, name: Exclude<Token, Port>, range: string): Loop => ({
-  token: token[name],
+const item = (key: string, name: string, range: string): Loop => ({
+  token: token(name),
   key,
   range: `$value := ${range}`,
   item: "$value",
@@ -269,9 +188,9 @@ function replaceLists(text: string): string {
     .replaceAll(LIST, (whole, inside: string) => {
       const isDynamic = inside.startsWith("dyn(");
       const items = [...inside.matchAll(/"([^"]*)"/g)].map(([, it = ""]) => it);
-      const names = Object.keys(lists) as List[];
-      const at = items.findIndex((it) => names.some((name) => it.replace("/", "") === token[name]));
-      const name = names.find((it) => items[at]?.replace("/", "") === token[it]);
+      const names = Object.keys(lists);
+      const at = items.findIndex((it) => names.some((name) => it.replace("/", "") === token(name)));
+      const name = names.find((it) => items[at]?.replace("/", "") === token(it));
       if (name === undefined) return whole;
       const given = [items.slice(0, at), items.slice(at + 1)].map((all) =>
         all.length === 0 ? "" : ` (list ${all.map((it) => JSON.stringify(it)).join(" ")})`,
@@ -279,12 +198,12 @@ function replaceLists(text: string): string {
       return `{{ include "berth.${isDynamic ? "dyn" : "cel"}" (concat${given[0]} ${lists[name]}${given[1]}) }}`;
     })
     .replaceAll(
-      `${token.templateKey}|${token.addedKey}`,
+      `${token("templateKey")}|${token("addedKey")}`,
       `{{ include "berth.globs" (concat $b.fleet.template.keys ${GLOBS}.keys) }}`,
     )
-    .replaceAll(token.addedImage, `{{ include "berth.globs" ${GLOBS}.images }}`)
+    .replaceAll(token("addedImage"), `{{ include "berth.globs" ${GLOBS}.images }}`)
     .replaceAll(
-      ` && namespaceObject.metadata.?labels[?"${token.selector}"].hasValue()`,
+      ` && namespaceObject.metadata.?labels[?"${token("selector")}"].hasValue()`,
       '{{ include "berth.selector" $b.fleet.namespaceSelector }}',
     );
 }
