@@ -58,12 +58,14 @@ function toSteps(block: string): readonly Step[] {
 
 /** Without what differs from run to run: times and ages, and the spaces after these. */
 export function normal(output: string): string {
-  return output
-    .replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, "<time>")
-    // Newer versions of kubectl say from where.
-    .replaceAll(/(?<= deleted) from \S+ namespace$/gm, "")
-    .replaceAll(/^LAST DEPLOYED: .*/gm, "LAST DEPLOYED: <time>")
-    .replaceAll(/\b(?:\d+m)?\d+[ms](?= |$|\)| ago) */gm, "<age> ")
-    .replaceAll(/ +$/gm, "")
-    .trim();
+  return (
+    output
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, "<time>")
+      // Newer versions of kubectl say from where.
+      .replaceAll(/(?<= deleted) from \S+ namespace$/gm, "")
+      .replaceAll(/^LAST DEPLOYED: .*/gm, "LAST DEPLOYED: <time>")
+      .replaceAll(/\b(?:\d+m)?\d+[ms](?= |$|\)| ago) */gm, "<age> ")
+      .replaceAll(/ +$/gm, "")
+      .trim()
+  );
 }
