@@ -154,7 +154,7 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
     const pending = { namespace: NAMESPACE, labelSelector: "owner=helm,status=pending-upgrade" };
     await patiently(async () => expect((await client.list(secrets, pending)).items).toHaveLength(1));
     killed.abort();
-    await expect(interrupted).rejects.toThrow();
+    await expect(interrupted).rejects.toThrow("aborted");
     const replicas = (count: number) =>
       patiently(async () => {
         const { status } = await client.get(deployments, { namespace: NAMESPACE, name: "berth" });
@@ -162,7 +162,7 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
       });
     // By the moment of its end, helm still takes the first for running.
     await call("helm", ...upgrade).catch(async (error: unknown) => {
-      expect(String(error)).toContain("another operation");
+      if (!String(error).includes("another operation")) throw error;
       await call("helm", "rollback", "berth", ...own);
       await call("helm", ...upgrade);
     });
