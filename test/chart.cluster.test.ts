@@ -62,6 +62,11 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
     metadata: { name: NAMESPACE, labels: { "pod-security.kubernetes.io/enforce": "restricted" } },
   });
   await client.create(nodes, aNode("n1").fake().build());
+  // The controllers of Kubernetes label a new node, and take their taint off when kwok has made it ready.
+  await patiently(async () => {
+    const { metadata, spec } = await client.get(nodes, { name: "n1" });
+    expect([spec?.taints, metadata?.labels?.["beta.kubernetes.io/arch"]]).toEqual([undefined, "amd64"]);
+  });
   const before = await settledObjects();
   const mark = await cluster.audit.mark();
   const startedAt = performance.now();
