@@ -61,7 +61,7 @@ tools/stryker/node_modules/.package-lock.json: tools/stryker/package-lock.json t
 mutate: node_modules/.package-lock.json tools/stryker/node_modules/.package-lock.json ## Break the code bit by bit, print what no unit test notices (ARGS="FILE|FOLDER …", --changed)
 	@$(NODE) scripts/mutate.ts $(ARGS)
 
-chart: node_modules/.package-lock.json $(HELM) ## Pack the chart of helm; the last line printed is the path of the file
+chart: build $(HELM) ## Pack the chart of helm; the last line printed is the path of the file
 	@$(NODE) --conditions=berth-source scripts/chart.ts
 
 generate: node_modules/.package-lock.json ## Write the chart's templates, kustomize bases, and the wire types from the pinned Kubernetes

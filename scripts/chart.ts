@@ -11,5 +11,9 @@ using folder = mkdtempDisposableSync(join(tmpdir(), "berth-chart-"));
 const copy = join(folder.path, "berth");
 cpSync(CHART, copy, { recursive: true });
 copyFileSync(join(root, "LICENSE"), join(copy, "LICENSE"));
+copyFileSync(
+  join(root, "packages/cli/dist/bin/THIRD-PARTY-NOTICES.txt"),
+  join(copy, "THIRD-PARTY-NOTICES.txt"),
+);
 const said = helm(["package", copy, "--destination", target]);
 console.log(said.trim().replace(/^.*: /s, ""));
