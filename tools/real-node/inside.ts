@@ -1,4 +1,5 @@
 /** The half of `make real-node` that has namespaces of its own: starts the cluster, and plays the scenes. */
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join, resolve } from "node:path";
@@ -27,9 +28,11 @@ const say = (line: string): void => console.log(`${since(startedAt).padStart(8)}
 const stop = new AbortController();
 process.stdin.resume().on("end", () => stop.abort(new Error("interrupted")));
 
-const { folder, programs } = JSON.parse(process.argv[2] ?? "") as {
+const { folder, programs, isByHand } = JSON.parse(process.argv[2] ?? "") as {
   readonly folder: string;
   readonly programs: Programs;
+  /** Two nodes, and no scenes: a person does the rest. */
+  readonly isByHand: boolean;
 };
 async function playAll(): Promise<void> {
   await createBridge();
@@ -43,7 +46,9 @@ async function playAll(): Promise<void> {
     say(`── ${title}`);
     say(`   seen: ${await play(stage)}`);
   };
-  const onTwoNodes = [twoNodes, installBerth, ...CAPABILITIES, ...TWO_NODE_FAULTS];
+  await play(twoNodes);
+  if (isByHand) return void (await once(stop.signal, "abort"));
+  const onTwoNodes = [installBerth, ...CAPABILITIES, ...TWO_NODE_FAULTS];
   for (const scene of [...onTwoNodes, gate, ...THREE_NODE_FAULTS]) await play(scene);
   say("Everything was seen");
 }

@@ -60,7 +60,8 @@ const folder = await mkdtemp(join(tmpdir(), "berth-real-node-"));
 const name = basename(folder);
 const unshare = ["unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"];
 const inside = [process.execPath, "--conditions=berth-source", join(import.meta.dirname, "inside.ts")];
-const command = [...unshare, ...inside, JSON.stringify({ folder, programs })];
+const isByHand = process.argv.includes("--nodes");
+const command = [...unshare, ...inside, JSON.stringify({ folder, programs, isByHand })];
 const child = spawn("/bin/sh", ["-euc", ENTER, "sh", ...command], {
   env: { ...process.env, NAME: name },
   // The end of its standard input tells it to stop. So Ctrl-C reaches this process alone, and its death is noticed too.
@@ -68,6 +69,10 @@ const child = spawn("/bin/sh", ["-euc", ENTER, "sh", ...command], {
   detached: true,
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => child.stdin.end());
+if (isByHand) {
+  const enter = `nsenter --target ${child.pid} --mount --net env KUBECONFIG=${join(folder, "kubeconfig")} bash`;
+  console.log(`For a shell beside the nodes: ${enter}`);
+}
 const [code] = (await once(child, "exit")) as [number | null];
 
 await eventually(() => leave(name), { timeoutMs: 15_000, everyMs: 500 });
