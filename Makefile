@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build image chart demo real-node test perturb check bench docs mutate generate clean
+.PHONY: help build image chart demo real-node test perturb check compat bench docs mutate generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -41,6 +41,9 @@ perturb: build ## Tell every story with every perturbation (ARGS="--story NAME -
 
 check: node_modules/.package-lock.json ## Types, lint, format, architecture rules, dead code
 	@$(NODE) scripts/check.ts $(ARGS)
+
+compat: build ## The story of each capability on each version of Kubernetes, and test/compat (ARGS="1.35 image": these alone)
+	@$(NODE) --conditions=berth-source scripts/compat.ts $(ARGS)
 
 bench: build ## Measure against the raw limit of the same run (ARGS=--assert: fail on missed budgets)
 	@$(NODE) --conditions=berth-source bench/main.ts $(ARGS)

@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { findPrograms, findRegistry, MissingAssetsError } from "./assets.ts";
+import { BUNDLED_KUBERNETES, findPrograms, findRegistry, MissingAssetsError } from "./assets.ts";
 import { BuildFailedError, buildOnce } from "./build.ts";
 
 /** Writes where `-o` says. */
@@ -74,6 +74,27 @@ describe("findPrograms", () => {
     expect(second.get("etcd")).toEqual(first.get("etcd"));
     expect(first.get("kwok")).toEqual({ command: first.get("etcd")?.command, args: ["kwok"] });
     expect(await readFile(path.join(machine.folder, "runs"), "utf8")).toBe("run\n");
+  });
+
+  it.each(BUNDLED_KUBERNETES)("builds Kubernetes %s from the module that pins it", async (version) => {
+    await using machine = await place();
+    await machine.program("bin/go", `echo "$*" > "$XDG_CACHE_HOME/arguments"\n${GO}`);
+    const minor = version.replace(/\.\d+$/, "");
+    await findPrograms(["etcd"], { env: { ...machine.env, BERTH_KUBERNETES: minor } });
+    const given = await readFile(path.join(machine.folder, "arguments"), "utf8");
+    expect(given).toContain(`version.gitVersion=v${version} `);
+    const [, module = "go.mod"] = /-modfile=(\S+)/.exec(given) ?? [];
+    const pins = await readFile(path.join(import.meta.dirname, "../controlplane", module), "utf8");
+    expect(pins).toContain(`\tk8s.io/kubernetes v${version}\n`);
+    expect(pins).toContain(`k8s.io/apiserver => k8s.io/apiserver v0.${version.slice(2)}\n`);
+  });
+
+  it("names the versions that it can build", async () => {
+    await using machine = await place();
+    const finding = findPrograms(["etcd"], { env: { ...machine.env, BERTH_KUBERNETES: "1.3" } });
+    await expect(finding).rejects.toThrow(
+      "BERTH_KUBERNETES=1.3 is not bundled: choose one of 1.35, 1.36, 1.37",
+    );
   });
 });
 

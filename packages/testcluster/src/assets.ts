@@ -4,7 +4,7 @@
  *    then hold every program asked for;
  * 2. the folder in `KUBEBUILDER_ASSETS`, if it holds every program asked for;
  * 3. the one binary that holds all of them, kept in the user's cache folder;
- * 4. the same binary, built with Go into that cache (minutes, once).
+ * 4. the same binary, built with Go into that cache (minutes, once for each version of Kubernetes).
  * The registry is a binary of its own: a test that runs no images need not build it.
  */
 import { createHash } from "node:crypto";
@@ -29,7 +29,10 @@ export type Programs = ReadonlyMap<ComponentName, Program>;
 
 /** Where to look, and who is told while the control plane is built. */
 export interface FindProgramsOptions {
-  /** Where to read `BERTH_CLUSTER_ASSETS`, `KUBEBUILDER_ASSETS` and `XDG_CACHE_HOME`, and what Go runs with. */
+  /**
+   * Where to read `BERTH_CLUSTER_ASSETS`, `KUBEBUILDER_ASSETS`, `BERTH_KUBERNETES` and `XDG_CACHE_HOME`, and what Go
+   * runs with.
+   */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Told about once a second while the binary is being built, never otherwise. */
   readonly onProgress?: (progress: BuildProgress) => void;
@@ -41,43 +44,57 @@ export class MissingAssetsError extends Error {
   override readonly name = "MissingAssetsError";
 }
 
-/** Kubernetes version of the bundled control plane; the same as in controlplane/go.mod. */
-export const BUNDLED_KUBERNETES_VERSION = "1.36.3";
-
-/** Without the version flags kubectl refuses the server's version string. `-s -w` leave out debug tables. */
-const LDFLAGS = [
-  "-s -w",
-  `-X k8s.io/component-base/version.gitVersion=v${BUNDLED_KUBERNETES_VERSION}`,
-  "-X k8s.io/component-base/version.gitMajor=1",
-  "-X k8s.io/component-base/version.gitMinor=36",
-].join(" ");
+/**
+ * The versions of Kubernetes that the bundled control plane can have. The environment variable `BERTH_KUBERNETES`
+ * chooses by the minor version, such as `1.35`; the default is 1.36.
+ */
+export const BUNDLED_KUBERNETES: readonly string[] = ["1.35.4", "1.36.3", "1.37.2"];
+const DEFAULT_MINOR = "1.36";
 
 /** A Go module of this package, of which one binary is built. */
 interface BundledModule {
   /** Its folder in this package, its folder in the cache, and the binary. */
   readonly name: string;
   readonly flags: readonly string[];
+  /** The files that decide what comes out. */
+  readonly files: readonly string[];
   /** What to do when there is no Go to build it with; one line. */
   readonly withoutGo: string;
 }
 
-const CONTROL_PLANE: BundledModule = {
-  name: "controlplane",
-  flags: ["-trimpath", "-ldflags", LDFLAGS],
-  withoutGo:
-    "no Kubernetes control plane to run: install Go 1.26 or newer (https://go.dev/dl) and it is built once, " +
-    "or set BERTH_CLUSTER_ASSETS to a folder with kube-apiserver and etcd (as `setup-envtest use` makes it)",
-};
+/** @throws MissingAssetsError for a version that is not bundled. */
+function controlPlane(minor: string): BundledModule {
+  const version = BUNDLED_KUBERNETES.find((it) => it.startsWith(`${minor}.`));
+  if (version === undefined) {
+    const known = BUNDLED_KUBERNETES.map((it) => it.replace(/\.\d+$/, "")).join(", ");
+    throw new MissingAssetsError(`BERTH_KUBERNETES=${minor} is not bundled: choose one of ${known}`);
+  }
+  const pins = minor === DEFAULT_MINOR ? "go" : `kubernetes-${minor}`;
+  // Without the version flags kubectl refuses the server's version string. `-s -w` leave out debug tables.
+  const ldflags = [
+    "-s -w",
+    `-X k8s.io/component-base/version.gitVersion=v${version}`,
+    "-X k8s.io/component-base/version.gitMajor=1",
+    `-X k8s.io/component-base/version.gitMinor=${minor.split(".")[1]}`,
+  ].join(" ");
+  return {
+    name: "controlplane",
+    flags: [...(minor === DEFAULT_MINOR ? [] : [`-modfile=${pins}.mod`]), "-trimpath", "-ldflags", ldflags],
+    files: [`${pins}.mod`, `${pins}.sum`, "main.go"],
+    withoutGo:
+      "no Kubernetes control plane to run: install Go 1.26 or newer (https://go.dev/dl) and it is built once, " +
+      "or set BERTH_CLUSTER_ASSETS to a folder with kube-apiserver and etcd (as `setup-envtest use` makes it)",
+  };
+}
 
 const REGISTRY: BundledModule = {
   name: "registry",
   flags: ["-trimpath", "-ldflags", "-s -w"],
+  files: ["go.mod", "go.sum", "main.go"],
   withoutGo:
     "no image registry to run: install Go 1.26 or newer (https://go.dev/dl) and it is built once, " +
     "or set BERTH_CLUSTER_ASSETS to a folder that also has `registry` (github.com/distribution/distribution v3)",
 };
-
-const MODULE_FILES: readonly string[] = ["go.mod", "go.sum", "main.go"];
 
 /** @throws MissingAssetsError when there is neither a folder, nor a cached binary, nor a Go to build it with. */
 export async function findPrograms(
@@ -97,7 +114,7 @@ export async function findPrograms(
   }
   const envtest = env["KUBEBUILDER_ASSETS"];
   if (envtest && (await missingFrom(envtest, names)).length === 0) return programsIn(envtest, names);
-  const binary = await bundledBinary(CONTROL_PLANE, options);
+  const binary = await bundledBinary(controlPlane(env["BERTH_KUBERNETES"] || DEFAULT_MINOR), options);
   return new Map(names.map((name) => [name, { command: binary, args: [name] }]));
 }
 
@@ -117,7 +134,7 @@ export async function findRegistry(options: FindProgramsOptions): Promise<Progra
 /** A bundled binary, built first when the cache has none for these sources and this machine. */
 async function bundledBinary(module: BundledModule, options: FindProgramsOptions): Promise<string> {
   const source = fileURLToPath(new URL(`../${module.name}`, import.meta.url));
-  const folder = path.join(cacheFolder(options.env), module.name, await cacheKey(source, module.flags));
+  const folder = path.join(cacheFolder(options.env), module.name, await cacheKey(source, module));
   const binary = path.join(folder, module.name);
   if (await isExecutable(binary)) return binary;
   try {
@@ -137,9 +154,9 @@ function cacheFolder(env: FindProgramsOptions["env"]): string {
 }
 
 /** Everything that decides which bytes come out of the build, except the version of Go. */
-async function cacheKey(source: string, flags: readonly string[]): Promise<string> {
+async function cacheKey(source: string, { files, flags }: BundledModule): Promise<string> {
   const hash = createHash("sha256");
-  for (const file of MODULE_FILES) {
+  for (const file of files) {
     const content = await readFile(path.join(source, file));
     hash.update(`${file} ${content.length}\n`).update(content);
   }

@@ -1,5 +1,6 @@
 export * from "./all-objects.ts";
 export {
+  BUNDLED_KUBERNETES,
   type ComponentName,
   type FindProgramsOptions,
   findPrograms,
