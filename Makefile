@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build image chart demo real-node test perturb check compat bench docs mutate generate clean
+.PHONY: help build image chart demo real-node test perturb check compat bench docs mutate release generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -42,7 +42,7 @@ perturb: build ## Tell every story with every perturbation (ARGS="--story NAME -
 check: node_modules/.package-lock.json ## Types, lint, format, architecture rules, dead code
 	@$(NODE) scripts/check.ts $(ARGS)
 
-compat: build ## The story of each capability on each version of Kubernetes, and test/compat (ARGS="1.35 image": these alone)
+compat: build $(HELM) ## The story of each capability on each version of Kubernetes, and test/compat (ARGS="1.35 image": these alone)
 	@$(NODE) --conditions=berth-source scripts/compat.ts $(ARGS)
 
 bench: build ## Measure against the raw limit of the same run (ARGS=--assert: fail on missed budgets)
@@ -66,6 +66,9 @@ mutate: node_modules/.package-lock.json tools/stryker/node_modules/.package-lock
 
 chart: build $(HELM) ## Pack the chart of helm; the last line printed is the path of the file
 	@$(NODE) --conditions=berth-source scripts/chart.ts
+
+release: node_modules/.package-lock.json $(HELM) ## Make all that is published, in build/release-VERSION (VERSION=1.2.3, ARGS="--image NAME --source URL")
+	@$(NODE) scripts/release.ts "$(VERSION)" $(ARGS)
 
 generate: node_modules/.package-lock.json ## Write the chart's templates, kustomize bases, and the wire types from the pinned Kubernetes
 	@$(NODE) scripts/generate-wire-types.ts

@@ -6,6 +6,7 @@ import { chmod, copyFile, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { build, type Plugin } from "esbuild";
 import { writeNotices } from "./notices.ts";
+import { readRevision } from "./revision.ts";
 import { root, runTool } from "./run-tool.ts";
 
 /** Packages of one stage do not depend on each other. */
@@ -118,7 +119,7 @@ async function bundle(): Promise<void> {
     minifyWhitespace: true,
     minifySyntax: true,
     // undici leaves its experimental HTTP parser out then.
-    define: { esbuildDetection: "true" },
+    define: { esbuildDetection: "true", BERTH_REVISION: JSON.stringify(await readRevision()) },
     legalComments: "linked",
     metafile: true,
     absWorkingDir: root,

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { BUNDLED_KUBERNETES } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { exitCodeMeanings, exitCodes } from "./exit-codes.ts";
 import { renderReference } from "./reference.ts";
@@ -99,7 +100,13 @@ describe("version", () => {
       version: string;
     };
     expect(VERSION).toBe(version);
-    expect((await cli(["version"])).stdout).toBe(`berth ${version} (Node.js ${process.versions.node})\n`);
-    expect(JSON.parse((await cli(["version", "-o", "json"])).stdout)).toMatchObject({ version });
+    const { stdout } = await cli(["version"]);
+    expect(stdout).toMatch(`berth ${version} (revision unknown, Node.js ${process.versions.node})\n`);
+    expect(stdout).toContain(`tested with Kubernetes ${BUNDLED_KUBERNETES.join(", ")}\n`);
+    expect(await readFile(path.join(root, "README.md"), "utf8")).toContain(
+      `| ${BUNDLED_KUBERNETES.join(" | ")} |\n`,
+    );
+    const data = { version, revision: "unknown", testedKubernetes: BUNDLED_KUBERNETES };
+    expect(JSON.parse((await cli(["version", "-o", "json"])).stdout)).toMatchObject(data);
   });
 });

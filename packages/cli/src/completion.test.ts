@@ -37,7 +37,7 @@ describe("__complete", () => {
     ["scale ", "workload"],
     ["plan -f ", "<files>"],
     ["explain node ", ""],
-    ["completion ", "bash zsh fish"],
+    ["completion ", "bash zsh fish kubectl"],
     ["frobnicate ", expect.stringMatching(/^run /)],
   ])("%j", async (line, expected) => {
     expect((await candidates(...line.split(" "))).join(" ")).toEqual(expected);
@@ -77,7 +77,7 @@ describe("scripts", () => {
     expect(await complete("berth plan --label-dir la")).toBe("labels\n");
   });
 
-  it.each(["bash", "zsh", "fish"] as const)(
+  it.each(["bash", "zsh", "fish", "kubectl"] as const)(
     "of %s asks berth and is printed by berth completion",
     async (shell) => {
       const { stdout } = await cli(["completion", shell]);

@@ -104,13 +104,13 @@ function matching(candidates: readonly Candidate[], typed: string): Completion {
   return { candidates: candidates.filter(({ value }) => value.startsWith(typed)), files: false };
 }
 
-export type Shell = "bash" | "zsh" | "fish";
+export type Shell = "bash" | "zsh" | "fish" | "kubectl";
 
 /** The first line of an answer: may the shell complete file names? */
 const FILES = ":files";
 const NO_FILES = ":none";
 
-/** The script that each shell sources. It calls `berth __complete` with the words of the line. */
+/** The script that each shell sources, and the program that kubectl runs for a plugin. It calls `berth __complete` with the words of the line. */
 export const SCRIPTS: Readonly<Record<Shell, string>> = {
   bash: `# berth: completion for bash. Load it with: source <(berth completion bash)
 _berth() {
@@ -165,5 +165,11 @@ function __berth_complete
     printf '%s\\n' $answer[2..-1]
 end
 complete -c berth -f -a '(__berth_complete)'
+`,
+  // The answer ends with a directive of Cobra: 4 keeps the shell from completing file names.
+  kubectl: `#!/bin/sh
+# berth: completion for kubectl berth. Save it on the PATH: berth completion kubectl >kubectl_complete-berth
+kubectl-berth __complete "$@" 2>/dev/null |
+  awk 'NR == 1 { files = $0 == "${FILES}"; next } { print } END { print files ? ":0" : ":4" }'
 `,
 };

@@ -35,7 +35,9 @@ const DECLARATIONS: readonly Declare[] = [
  * fast.
  */
 export function createProgram(options: ProgramOptions): Command {
-  const root = new Command("berth")
+  // kubectl finds its plugin by this name of the file.
+  const isPlugin = /(?:^|\/)kubectl-berth$/.test(options.outside.self);
+  const root = new Command(isPlugin ? "kubectl berth" : "berth")
     .description(
       "Controls where pods run on a Kubernetes cluster: derives labels on nodes, holds nodes until they are ready, keeps pods where their images run.",
     )

@@ -36,7 +36,7 @@ export function declareDemo(root: Command, program: ProgramOptions): void {
 
 export function declareVersion(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(root.command("version"))
-    .description("Print the version")
+    .description("Print the version, the commit, and the versions of Kubernetes that were tested")
     .action(async (options: object) => {
       const { version } = await import("../commands/version.ts");
       onEnd(await version(options, outside));
@@ -46,8 +46,10 @@ export function declareVersion(root: Command, { outside, onEnd }: ProgramOptions
 export function declareCompletion(root: Command, { outside }: ProgramOptions): void {
   root
     .command("completion")
-    .description("Print the script that makes a shell complete berth's commands and options")
-    .addArgument(new Argument("<shell>", "which shell").choices(["bash", "zsh", "fish"]))
+    .description(
+      "Print the script that makes a shell, or kubectl for its plugin, complete berth's commands and options",
+    )
+    .addArgument(new Argument("<shell>", "which shell").choices(["bash", "zsh", "fish", "kubectl"]))
     .action(async (shell: Shell) => {
       const { SCRIPTS } = await import("../completion.ts");
       outside.stdout.write(SCRIPTS[shell]);

@@ -1,0 +1,52 @@
+/** The libraries as archives of npm, and what they consist of. */
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { root } from "../run-tool.ts";
+import { run } from "./run.ts";
+
+const LIBRARIES: readonly string[] = ["kube", "registry", "runtime", "host", "testcluster"];
+
+interface PackageJson {
+  readonly files: readonly string[];
+  readonly exports: { readonly ".": Readonly<Record<string, string>> };
+}
+
+/**
+ * Packs each from a folder of its own, as the licence belongs in it, and our sources and test dependencies do not.
+ * @returns the archives.
+ */
+export async function packLibraries(output: string, scratch: string): Promise<readonly string[]> {
+  const { repository } = await readJson<{ readonly repository?: string }>(join(root, "package.json"));
+  const archives: string[] = [];
+  for (const name of LIBRARIES) {
+    const source = join(root, "packages", name);
+    const folder = join(scratch, name);
+    await mkdir(folder);
+    const { devDependencies: _, ...json } = await readJson<
+      PackageJson & { readonly devDependencies: object }
+    >(join(source, "package.json"));
+    for (const file of json.files) await cp(join(source, file), join(folder, file), { recursive: true });
+    await cp(join(root, "LICENSE"), join(folder, "LICENSE"));
+    const { "berth-source": _source, ...entry } = json.exports["."];
+    const published = { ...json, ...(repository && { repository }), exports: { ".": entry } };
+    await writeFile(join(folder, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
+    archives.push(join(output, await run("npm", ["pack", "--silent", "--pack-destination", output], folder)));
+  }
+  return archives;
+}
+
+/**
+ * Installs the archives together, as a user does, and loads each. @returns what was installed, as SPDX.
+ * @throws Error when npm refuses one, or it does not load.
+ */
+export async function tryLibraries(archives: readonly string[], scratch: string): Promise<string> {
+  await writeFile(join(scratch, "package.json"), '{"name":"berth-libraries","private":true,"type":"module"}');
+  await run("npm", ["install", "--ignore-scripts", "--omit=dev", "--loglevel=error", ...archives], scratch);
+  const imports = LIBRARIES.map((name) => `await import("@berth/${name}");`).join("");
+  await run(process.execPath, ["--input-type=module", "--eval", imports], scratch);
+  return `${await run("npm", ["sbom", "--sbom-format=spdx", "--sbom-type=library"], scratch)}\n`;
+}
+
+async function readJson<T>(file: string): Promise<T> {
+  return JSON.parse(await readFile(file, "utf8")) as T;
+}

@@ -1,0 +1,32 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { root } from "../run-tool.ts";
+
+/**
+ * Runs a program in the repository and resolves with what it prints. What it says on standard error goes to ours.
+ * @throws Error when it fails.
+ */
+export async function run(program: string, args: readonly string[], folder: string = root): Promise<string> {
+  const child = spawn(program, args, { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+  const [code] = (await once(child, "close")) as [number | null];
+  if (code !== 0) throw new Error(`${program} ${args.join(" ")} failed:\n${output.slice(-2000)}`);
+  return output.trimEnd();
+}
+
+/** Packs a folder, or names in it: the same bytes whenever it is done. A name that ends in gz is compressed. */
+export async function pack(
+  archive: string,
+  folder: string,
+  date: Date,
+  names: readonly string[] = ["."],
+): Promise<void> {
+  const tar = ["--create", "--sort=name", `--mtime=@${date.getTime() / 1000}`, "--owner=0", "--group=0"];
+  const filter = archive.endsWith("gz") ? ["--use-compress-program=gzip --no-name"] : [];
+  await run(
+    "tar",
+    [...tar, ...filter, "--numeric-owner", "--mode=u=rwX,go=rX", "--file", archive, ...names],
+    folder,
+  );
+}
