@@ -91,7 +91,7 @@ async function makeRelease(notes: string, scratch: string): Promise<void> {
   const libraries = await packLibraries(output, await folder("libraries"));
   await write(
     `berth-libraries-${version}-sbom.spdx.json`,
-    await tryLibraries(libraries, await folder("installed")),
+    await tryLibraries(libraries, await folder("installed"), version),
   );
 
   await write("notes.md", `${notes}\n`);

@@ -39,12 +39,20 @@ export async function packLibraries(output: string, scratch: string): Promise<re
  * Installs the archives together, as a user does, and loads each. @returns what was installed, as SPDX.
  * @throws Error when npm refuses one, or it does not load.
  */
-export async function tryLibraries(archives: readonly string[], scratch: string): Promise<string> {
-  await writeFile(join(scratch, "package.json"), '{"name":"berth-libraries","private":true,"type":"module"}');
-  await run("npm", ["install", "--ignore-scripts", "--omit=dev", "--loglevel=error", ...archives], scratch);
+export async function tryLibraries(
+  archives: readonly string[],
+  scratch: string,
+  version: string,
+): Promise<string> {
+  const json = { name: "berth-libraries", version, private: true, type: "module" };
+  await writeFile(join(scratch, "package.json"), JSON.stringify(json));
+  const install = ["install", "--ignore-scripts", "--omit=dev", "--loglevel=error"];
+  await run("npm", [...install, ...archives], scratch);
   const imports = LIBRARIES.map((name) => `await import("@berth/${name}");`).join("");
   await run(process.execPath, ["--input-type=module", "--eval", imports], scratch);
-  return `${await run("npm", ["sbom", "--sbom-format=spdx", "--sbom-type=library"], scratch)}\n`;
+  const told = await run("npm", ["sbom", "--sbom-format=spdx", "--sbom-type=library"], scratch);
+  // npm says where the archives are on this machine.
+  return `${told.replaceAll(/"file:[^"]*"/g, '"NOASSERTION"')}\n`;
 }
 
 async function readJson<T>(file: string): Promise<T> {
