@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { root } from "../run-tool.ts";
 import { run } from "./run.ts";
 
-const LIBRARIES: readonly string[] = ["kube", "registry", "runtime", "host", "testcluster"];
+export const LIBRARIES: readonly string[] = ["kube", "registry", "runtime", "host", "testcluster"];
 
 interface PackageJson {
   readonly files: readonly string[];

@@ -1,4 +1,5 @@
 /** The commands that publish what `make release` has made. */
+import { LIBRARIES } from "./libraries.ts";
 
 export interface Upload {
   readonly version: string;
@@ -7,12 +8,10 @@ export interface Upload {
   readonly files: readonly string[];
 }
 
-/** A script that runs in the folder of the release. What it publishes first can be published again. */
+/** A script for the folder of the release. It goes on after what an interrupted run has published. */
 export function uploadScript({ version, image, files }: Upload): string {
   const registry = image.replace(/\/[^/]+$/, "");
-  const libraries = files.filter(
-    (file) => /^berth-(?!chart|image).+\.tgz$/.test(file) && file !== chartOf(version),
-  );
+  const isPreview = version.includes("-");
   return `#!/bin/sh
 # Publishes Berth ${version}. Before: log in to ${registry} (docker login), npm, and the forge (gh auth login).
 set -eu
@@ -25,11 +24,11 @@ go -C ../../scripts/image tool crane push "$PWD/image" ${image}:${version}
 go -C ../../scripts/image tool crane push "$PWD/chart" ${registry}/charts/berth:${version}
 rm -r image chart
 git push origin HEAD v${version}
-${libraries.map((file) => `npm publish --access public ./${file}\n`).join("")}gh release create v${version} --verify-tag --title "Berth ${version}" --notes-file notes.md${version.includes("-") ? " --prerelease" : ""} \\
+for library in ${LIBRARIES.join(" ")}; do
+  npm view "@berth/$library@${version}" version >/dev/null 2>&1 ||
+    npm publish --access public --tag ${isPreview ? "next" : "latest"} "./berth-$library-${version}.tgz"
+done
+gh release create v${version} --verify-tag --title "Berth ${version}" --notes-file notes.md${isPreview ? " --prerelease" : ""} \\
   ${files.join(" ")}
 `;
-}
-
-function chartOf(version: string): string {
-  return `berth-${version}.tgz`;
 }
