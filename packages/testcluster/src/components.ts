@@ -128,12 +128,9 @@ function apiServerFlags({ folder, ports, with: wanted, audit }: Layout): readonl
   ];
 }
 
-/** Controllers that need a cloud or a network, which this cluster has not. */
+/** Controllers that need a network or disks, which this cluster has not. Those of clouds do not start by themselves. */
 const NO_CONTROLLERS = [
   "nodeipam",
-  "service-lb-controller",
-  "node-route-controller",
-  "cloud-node-lifecycle-controller",
   "persistentvolume-attach-detach-controller",
   "persistentvolume-binder-controller",
   "persistentvolume-expander-controller",
