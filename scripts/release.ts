@@ -107,7 +107,8 @@ async function makeRelease(notes: string, scratch: string): Promise<void> {
 
 /** Runs a target that prints the path of what it made as its last line. */
 async function made(target: "image" | "chart"): Promise<string> {
-  const path = (await run("make", ["--no-print-directory", target])).split("\n").at(-1) ?? "";
+  // ARGS are those of this target, and would reach the other with the rest of the environment.
+  const path = (await run("make", ["--no-print-directory", "ARGS=", target])).split("\n").at(-1) ?? "";
   if (!path.startsWith("/")) throw new Error(`make ${target} ended with "${path}", not with a path`);
   return path;
 }
