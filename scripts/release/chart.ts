@@ -27,7 +27,11 @@ export async function packChart(
     if (!isMap(document.get("image"))) throw new Error("values.yaml of the chart has no `image`");
     document.setIn(["image", key], value);
   }
-  await writeFile(values, document.toString({ lineWidth: 0 }));
+  // Elsewhere the chart says there that the image has to be made first.
+  const text = document
+    .toString({ lineWidth: 0 })
+    .replace(/^# The image\..*$/m, "# The image of this release.");
+  await writeFile(values, text);
   await run(join(helmFolder(), "helm"), ["package", folder, "--destination", output]);
   return join(output, basename(plain));
 }

@@ -71,7 +71,39 @@ afterAll(async () => {
 
 it("has everything that is published, with right checksums", async () => {
   const names = (await readdir(folder)).sort();
-  expect(names.map((name) => name.replace(VERSION, "V"))).toMatchInlineSnapshot();
+  expect(names.map((name) => name.replace(VERSION, "V"))).toMatchInlineSnapshot(`
+    [
+      "SHA256SUMS",
+      "_berth",
+      "berth-V.tgz",
+      "berth-chart-V.oci.tar",
+      "berth-crds-fleet.yaml",
+      "berth-crds.yaml",
+      "berth-fleet-cell.yaml",
+      "berth-fleet-single.yaml",
+      "berth-host-V.tgz",
+      "berth-image-V-provenance.json",
+      "berth-image-V-sbom-amd64.spdx.json",
+      "berth-image-V-sbom-arm64.spdx.json",
+      "berth-image-V.oci.tar",
+      "berth-kube-V.tgz",
+      "berth-libraries-V-sbom.spdx.json",
+      "berth-registry-V.tgz",
+      "berth-runtime-V.tgz",
+      "berth-testcluster-V.tgz",
+      "berth.bash",
+      "berth.fish",
+      "berth.yaml",
+      "index.yaml",
+      "krew-berth.yaml",
+      "kubectl-berth-V-any.tar.gz",
+      "kubectl-berth-V-linux-amd64.tar.gz",
+      "kubectl-berth-V-linux-arm64.tar.gz",
+      "kubectl_complete-berth",
+      "notes.md",
+      "upload.sh",
+    ]
+  `);
   for (const line of (await readFile(join(folder, "SHA256SUMS"), "utf8")).trimEnd().split("\n")) {
     const [sum, name = ""] = line.split("  ");
     expect(hash("sha256", await readFile(join(folder, name)))).toBe(sum);
@@ -136,7 +168,8 @@ it("is published by its script: image, chart, libraries, tag and files", async (
     readonly manifests: readonly { readonly digest: string }[];
   };
   expect(values).toContain(`repository: ${registry.host}/team/berth\n`);
-  expect(values).toContain(`digest: ${manifests[0]?.digest}\n`);
+  expect(values).toContain(`digest: "${manifests[0]?.digest}"\n`);
+  expect(values).not.toContain("no public registry");
   await run("go", [
     "-C",
     join(root, "scripts/image"),
