@@ -6,7 +6,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	go.etcd.io/etcd/server/v3 v3.6.8
-	k8s.io/component-base v0.36.1
+	k8s.io/component-base v0.36.3
 	k8s.io/kubernetes v1.35.4
 	sigs.k8s.io/kwok v0.8.0
 )
@@ -172,7 +172,7 @@ require (
 	k8s.io/cluster-bootstrap v0.0.0 // indirect
 	k8s.io/component-helpers v0.35.4 // indirect
 	k8s.io/controller-manager v0.35.4 // indirect
-	k8s.io/cri-api v0.36.1 // indirect
+	k8s.io/cri-api v0.36.3 // indirect
 	k8s.io/cri-client v0.36.1 // indirect
 	k8s.io/cri-streaming v0.36.1 // indirect
 	k8s.io/csi-translation-lib v0.0.0 // indirect
@@ -215,8 +215,8 @@ replace (
 	k8s.io/component-base => k8s.io/component-base v0.35.4
 	k8s.io/component-helpers => k8s.io/component-helpers v0.35.4
 	k8s.io/controller-manager => k8s.io/controller-manager v0.35.4
-	k8s.io/cri-api => k8s.io/cri-api v0.35.4
-	k8s.io/cri-client => k8s.io/cri-client v0.35.4
+	k8s.io/cri-api => k8s.io/cri-api v0.36.3
+	k8s.io/cri-client => k8s.io/cri-client v0.36.3
 	k8s.io/csi-translation-lib => k8s.io/csi-translation-lib v0.35.4
 	k8s.io/dynamic-resource-allocation => k8s.io/dynamic-resource-allocation v0.35.4
 	k8s.io/endpointslice => k8s.io/endpointslice v0.35.4
