@@ -1,5 +1,5 @@
 /**
- * `make compat`: the story of each capability on each version of Kubernetes, then `test/compat`. Minor versions (`1.35`)
+ * `make compat`: the story of each capability on each version of Kubernetes, then `test/compat`. Minor versions (`1.37`)
  * and parts of file names (`image`) as arguments choose. Prints the table of the README.
  */
 import { readFile } from "node:fs/promises";
