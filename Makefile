@@ -42,7 +42,7 @@ perturb: build ## Tell every story with every perturbation (ARGS="--story NAME -
 check: node_modules/.package-lock.json ## Types, lint, format, architecture rules, dead code
 	@$(NODE) scripts/check.ts $(ARGS)
 
-compat: build $(HELM) ## The story of each capability on each version of Kubernetes, and test/compat (ARGS="1.35 image": these alone)
+compat: build $(HELM) ## The story of each capability on each version of Kubernetes, and test/compat (ARGS="1.37 image": these alone)
 	@$(NODE) --conditions=berth-source scripts/compat.ts $(ARGS)
 
 bench: build ## Measure against the raw limit of the same run (ARGS=--assert: fail on missed budgets)
