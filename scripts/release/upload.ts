@@ -13,7 +13,7 @@ export function uploadScript({ version, image, files }: Upload): string {
   const registry = image.replace(/\/[^/]+$/, "");
   const isPreview = version.includes("-");
   return `#!/bin/sh
-# Publishes Berth ${version}. Before: log in to ${registry} (docker login), npm, and the forge (gh auth login).
+# Publishes Berth ${version}. Before: log in to ${registry} (docker login, or crane auth login), npm, and the forge (gh auth login).
 set -eu
 cd "$(dirname "$0")"
 sha256sum --check --quiet SHA256SUMS
