@@ -41,11 +41,9 @@ export interface Index {
 }
 
 const OCI = "application/vnd.oci.image";
-/** Order, times, owner and modes are not those of this machine. Only root may write. */
-const SAME_EVERYWHERE = [
-  "--format=ustar",
+/** For tar: order, owner and modes are not those of this machine. Only root may write. */
+export const SAME_EVERYWHERE: readonly string[] = [
   "--sort=name",
-  "--mtime=@0",
   "--owner=0",
   "--group=0",
   "--numeric-owner",
@@ -59,7 +57,8 @@ export async function writeLayer(folder: string, layout: string, cache: string):
   const scratch = await mkdtemp(join(cache, "layer-"));
   try {
     const archive = join(scratch, "layer.tar");
-    await run("tar", ["--create", "--file", archive, "--directory", folder, ...SAME_EVERYWHERE, "."]);
+    const options = ["--format=ustar", "--mtime=@0", ...SAME_EVERYWHERE];
+    await run("tar", ["--create", "--file", archive, "--directory", folder, ...options, "."]);
     const diffId = digestOf(await readFile(archive));
     const compressed = join(cache, `${diffId.replace(":", "-")}.tar.gz`);
     if ((await stat(compressed).catch(() => undefined)) === undefined) {

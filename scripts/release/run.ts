@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { SAME_EVERYWHERE } from "../image/layout.ts";
 import { root } from "../run-tool.ts";
 
 /**
@@ -22,11 +23,7 @@ export async function pack(
   date: Date,
   names: readonly string[] = ["."],
 ): Promise<void> {
-  const tar = ["--create", "--sort=name", `--mtime=@${date.getTime() / 1000}`, "--owner=0", "--group=0"];
+  const tar = ["--create", `--mtime=@${date.getTime() / 1000}`, ...SAME_EVERYWHERE];
   const filter = archive.endsWith("gz") ? ["--use-compress-program=gzip --no-name"] : [];
-  await run(
-    "tar",
-    [...tar, ...filter, "--numeric-owner", "--mode=u=rwX,go=rX", "--file", archive, ...names],
-    folder,
-  );
+  await run("tar", [...tar, ...filter, "--file", archive, ...names], folder);
 }
