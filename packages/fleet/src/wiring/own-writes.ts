@@ -10,7 +10,7 @@ import {
   toTime,
 } from "@berth/runtime";
 
-/** A write that the informer does not show for so long has been undone in between, ms. */
+/** What the informer does not show for so long after the last write to it is gone again, ms. */
 export const UNSEEN_MS = 30_000;
 /** More writes than these are not remembered: the oldest is forgotten. */
 const MAX_NOTES = 10_000;
@@ -91,7 +91,7 @@ export class OwnWrites<T extends KubeObject>
     const { uid } = stored?.metadata ?? {};
     if (stored === undefined || uid === undefined) return;
     const id = pathOf(stored.metadata);
-    const known = this.#live(id);
+    const known = this.#notes.get(id);
     const ofSame = known?.uid === uid ? known : undefined;
     const shown = this.#options.informer.get(keyOf(this.#options.informer.cluster, stored));
     // Events, and answers to later writes, may come before this answer.
@@ -114,23 +114,21 @@ export class OwnWrites<T extends KubeObject>
 
   #put(id: string, note: Omit<Note<T>, "atMs">): void {
     this.#notes.delete(id);
-    for (const oldest of this.#notes.keys()) {
-      if (this.#live(oldest) !== undefined && this.#notes.size < MAX_NOTES) break;
-      this.#notes.delete(oldest);
+    for (const [oldest, known] of this.#notes) {
+      const isFull = this.#notes.size >= MAX_NOTES;
+      if (!isFull && !this.#isOld(known)) break;
+      if (isFull || known.object === undefined) this.#notes.delete(oldest);
     }
     this.#notes.set(id, { ...note, atMs: this.#options.clock.monotonic() });
   }
 
-  #live(id: string): Note<T> | undefined {
-    const note = this.#notes.get(id);
-    if (note === undefined || this.#options.clock.monotonic() - note.atMs < UNSEEN_MS) return note;
-    this.#notes.delete(id);
-    return undefined;
+  #isOld({ atMs }: Note<T>): boolean {
+    return this.#options.clock.monotonic() - atMs >= UNSEEN_MS;
   }
 
   #shown({ type, object }: Change<T>): void {
     const id = pathOf(object.metadata);
-    const note = this.#live(id);
+    const note = this.#notes.get(id);
     const { uid, deletionTimestamp } = object.metadata ?? {};
     const isSame = note?.uid === uid;
     if (type === "deleted") {
@@ -143,8 +141,11 @@ export class OwnWrites<T extends KubeObject>
   }
 
   #newest(id: string, shown: T | undefined): T | undefined {
-    const { uid, object, deletedAt } = this.#live(id) ?? {};
-    if (object === undefined) return shown;
+    const note = this.#notes.get(id);
+    if (note?.object === undefined) return shown;
+    // An informer that shows an earlier version is behind, however long: it will show what became of this one.
+    if (shown === undefined && this.#isOld(note)) return undefined;
+    const { uid, object, deletedAt } = note;
     const newest = shown === undefined || isOlder(shown, object) ? object : shown;
     const { metadata } = newest;
     const isEnding =
