@@ -57,6 +57,7 @@ export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./
 export type { FolderNotifier } from "./folder-watches.ts";
 export { type GuardedClient, type GuardOptions, guardClient, WRITES } from "./guarded-client.ts";
 export { type HealthCheck, problemOf } from "./health-checks.ts";
+export * from "./shared/shared-informers.ts";
 export { createInformer, dropManagedFields, type Informer, type InformerOptions } from "./informer.ts";
 export { declareInformerGauges, type InformerLabels, type ObservedInformer } from "./informer-metrics.ts";
 export * from "./json-log.ts";

@@ -5,6 +5,7 @@ import {
   type KubeObject,
   nameOfResource,
   type Projection,
+  pathOf,
   type Resource,
 } from "@berth/kube";
 import type { Random } from "./backoff.ts";
@@ -16,7 +17,7 @@ import type { Change, Lister } from "./lister.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 import { type IndexFunction, ObjectStore, type Snapshot } from "./object-store.ts";
-import { isAbsence, type ReadingClient, Reflector } from "./reflector.ts";
+import { isAbsence, type ReadingClient, Reflector, type ReflectorSink } from "./reflector.ts";
 import { isShared } from "./shared-failure.ts";
 import type { Subscribable } from "./source.ts";
 
@@ -83,9 +84,38 @@ export interface Informer<T extends KubeObject> extends Lister<T>, Component, Su
   problem(): string | undefined;
 }
 
+/** Fills the cache of an informer. */
+export interface Feed {
+  /** Resolves when `signal` aborts. Called once. */
+  run(signal: AbortSignal): Promise<void>;
+  /** See `Reflector.lastByteAt`. */
+  readonly lastByteAt: number | undefined;
+}
+
+/** The side of an informer that its feed calls. */
+export interface InformerSink<T extends KubeObject> extends ReflectorSink<T> {
+  /** Reduces a decoded object to what the informer keeps. */
+  project(item: T): T;
+  /** The object is outside the scope now. The informer tells its last state there as deleted. */
+  leave(object: KubeObject): void;
+  /** @param isKnown another informer has logged and counted this failure. */
+  connection(problem: ApiError | undefined, isKnown?: boolean): void;
+}
+
 /** Creates an informer; nothing happens before `start`. */
 export function createInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {
-  return new CachingInformer(options);
+  return createFedInformer(options, (sink) => {
+    const project = (object: T): T => sink.project(object);
+    return new Reflector<T>({ ...options, project }, sink);
+  });
+}
+
+/** An informer with a feed of the caller's choice. */
+export function createFedInformer<T extends KubeObject>(
+  options: Omit<InformerOptions<T>, "client">,
+  feedOf: (sink: InformerSink<T>) => Feed,
+): Informer<T> {
+  return new CachingInformer(options, feedOf);
 }
 
 /** Drops who wrote which field and when: most of the bytes of many objects, and no use to a controller. */
@@ -107,12 +137,12 @@ type Handler<T extends KubeObject> = { onChange(change: Change<T>): void };
 class CachingInformer<T extends KubeObject> implements Informer<T> {
   readonly name: string;
   readonly cluster: ClusterName;
-  readonly #options: InformerOptions<T>;
+  readonly #options: Omit<InformerOptions<T>, "client">;
   readonly #log: Logger;
   readonly #store: ObjectStore<T>;
   readonly #handlers = new Set<Handler<T>>();
   readonly #waiting = new Set<() => void>();
-  readonly #reflector: Reflector<T>;
+  readonly #feed: Feed;
   readonly #metrics: InformerMetrics | undefined;
   readonly #labels: InformerLabels;
   readonly #whenAbsent = Promise.withResolvers<void>();
@@ -124,7 +154,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   /** The log says that the informer is not connected. */
   #isTold = false;
 
-  constructor(options: InformerOptions<T>) {
+  constructor(options: Omit<InformerOptions<T>, "client">, feedOf: (sink: InformerSink<T>) => Feed) {
     const resource = nameOfResource(options.resource);
     this.name = options.name ?? `informer-${resource.replaceAll(".", "-")}`;
     this.cluster = options.cluster;
@@ -133,21 +163,20 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     this.#store = new ObjectStore(options.indexes, (index, object, error) =>
       this.#report(`the index function "${index}"`, object, error),
     );
-    this.#reflector = new Reflector<T>(
-      { ...options, project: (object) => this.#project(object) },
-      {
-        replace: (snapshot) => this.#replace(snapshot),
-        upsert: (object) => this.#tellAll(this.#store.upsert(object)),
-        remove: (object) => this.#tellAll(this.#store.remove(object)),
-        arrive: (object, gone) => this.#arrive(object, gone),
-        beginSnapshot: () => this.#store.beginSnapshot(),
-        connection: (problem) => this.#connection(problem),
-        listing: (how) => {
-          this.#metrics?.snapshots.inc({ ...this.#labels, how });
-          this.#log.debug("taking a snapshot", { how });
-        },
+    this.#feed = feedOf({
+      project: (item) => this.#project(item),
+      replace: (snapshot) => this.#replace(snapshot),
+      upsert: (object) => this.#tellAll(this.#store.upsert(object)),
+      remove: (object) => this.#tellAll(this.#store.remove(object)),
+      leave: (object) => this.#leave(object),
+      arrive: (object, gone) => this.#arrive(object, gone),
+      beginSnapshot: () => this.#store.beginSnapshot(),
+      connection: (problem, isKnown = false) => this.#connection(problem, isKnown),
+      listing: (how) => {
+        this.#metrics?.snapshots.inc({ ...this.#labels, how });
+        this.#log.debug("taking a snapshot", { how });
       },
-    );
+    });
     this.#labels = { cluster: options.cluster, resource };
     this.#metrics = options.metrics && declareInformerMetrics(options.metrics, this.#labels, this);
   }
@@ -162,7 +191,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
 
   /** Seconds since bytes last came from the server: objects, or the bookmarks it sends about once a minute. */
   get quietSeconds(): number | undefined {
-    const at = this.#reflector.lastByteAt;
+    const at = this.#feed.lastByteAt;
     return at === undefined ? undefined : (performance.now() - at) / 1000;
   }
 
@@ -209,7 +238,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   async start(signal: AbortSignal): Promise<Running> {
     if (this.#started) throw new Error(`${this.name} was started before`);
     this.#started = true;
-    const ended = this.#reflector.run(signal);
+    const ended = this.#feed.run(signal);
     if (this.#options.eager !== true) {
       await Promise.race([this.whenSynced(signal), this.#whenAbsent.promise]);
     }
@@ -244,7 +273,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     return `not connected for ${Math.round(forMs / 1000)} s: ${failure.error.message}`;
   }
 
-  #connection(error: ApiError | undefined): void {
+  #connection(error: ApiError | undefined, isKnownElsewhere: boolean): void {
     if (error === undefined) {
       this.#absence = undefined;
       if (this.#isTold) this.#log.info("connected again");
@@ -252,12 +281,12 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
       this.#failure = undefined;
       return;
     }
-    this.#metrics?.failures.inc({ ...this.#labels, failure: error.failure.kind });
+    if (!isKnownElsewhere) this.#metrics?.failures.inc({ ...this.#labels, failure: error.failure.kind });
     if (this.#options.optional === true) this.#whenAbsent.resolve();
     // A revoked permission is a problem: the cache no longer follows the server.
     const lost = this.#synced && error.failure.kind === "forbidden";
     if (this.#options.optional === true && isAbsence(error) && !lost) {
-      if (this.#absence?.failure.kind !== error.failure.kind) this.#reportAbsence(error);
+      if (this.#absence?.failure.kind !== error.failure.kind && !isKnownElsewhere) this.#reportAbsence(error);
       this.#absence = error;
       this.#failure = undefined;
       return;
@@ -266,7 +295,8 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     const known = this.#failure?.error.failure.kind === error.failure.kind;
     const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
     // A single broken connection is restored at once, so it is only debug.
-    const level = isShared(error) || (routine && !known) ? "debug" : known ? "info" : "warn";
+    const isQuiet = isKnownElsewhere || isShared(error) || (routine && !known);
+    const level = isQuiet ? "debug" : known ? "info" : "warn";
     this.#log[level]("the watch failed; trying again", { error: error.message });
     this.#isTold ||= level !== "debug";
     this.#failure = { error, since: this.#failure?.since ?? this.#options.clock.monotonic() };
@@ -284,6 +314,14 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   #arrive(object: T, gone: boolean): void {
     if (this.#synced || this.#options.eager !== true) return;
     this.#tellAll(gone ? this.#store.remove(object) : this.#store.upsert(object, true));
+  }
+
+  /** As the API server tells of an object that a selector no longer selects: the state before, and the new version. */
+  #leave({ metadata }: KubeObject): void {
+    const last = this.#store.get(pathOf(metadata));
+    if (last === undefined) return;
+    const resourceVersion = metadata?.resourceVersion ?? "";
+    this.#tellAll(this.#store.remove({ ...last, metadata: { ...last.metadata, resourceVersion } }));
   }
 
   async #replace(snapshot: Snapshot<T>): Promise<void> {

@@ -25,12 +25,15 @@ import type { Snapshot } from "./object-store.ts";
 import { ReconnectWait } from "./reconnect.ts";
 import { isShared } from "./shared-failure.ts";
 
+/** A snapshot that the reflector fills. */
+export type Filling<T extends KubeObject> = Pick<Snapshot<T>, "put" | "remove">;
+
 /** Receives the results of the reflector. Calls come one at a time, and the reflector awaits each. */
-export interface ReflectorSink<T extends KubeObject> {
+export interface ReflectorSink<T extends KubeObject, S extends Filling<T> = Snapshot<T>> {
   /** An empty snapshot, to be filled. */
-  beginSnapshot(): Snapshot<T>;
+  beginSnapshot(): S;
   /** A complete, consistent snapshot. */
-  replace(snapshot: Snapshot<T>): Promise<void>;
+  replace(snapshot: S): Promise<void>;
   upsert(object: T): void;
   remove(object: T): void;
   /** An object of an incomplete snapshot; with `gone`, one that was deleted since it arrived. */
@@ -94,9 +97,9 @@ const MAX_STALL_CHECKS = 10;
 
 type Events<T extends KubeObject> = AsyncIterator<WatchEvent<T>>;
 
-export class Reflector<T extends KubeObject> {
+export class Reflector<T extends KubeObject, S extends Filling<T> = Snapshot<T>> {
   readonly #options: ReflectorOptions<T>;
-  readonly #sink: ReflectorSink<T>;
+  readonly #sink: ReflectorSink<T, S>;
   /** The last version received; `undefined` before a snapshot, and after the server expired that version. */
   #resourceVersion: string | undefined;
   /** Whether the next snapshot is a stream. */
@@ -106,7 +109,7 @@ export class Reflector<T extends KubeObject> {
   /** The current watch has lasted for `STEADY_AFTER_MS`. */
   #steady = false;
 
-  constructor(options: ReflectorOptions<T>, sink: ReflectorSink<T>) {
+  constructor(options: ReflectorOptions<T>, sink: ReflectorSink<T, S>) {
     this.#options = options;
     this.#streamNext = options.eager !== true;
     this.#sink = sink;
@@ -262,7 +265,7 @@ export class Reflector<T extends KubeObject> {
     await this.#takeOver(snapshot, resourceVersion);
   }
 
-  async #takeOver(snapshot: Snapshot<T>, resourceVersion: string): Promise<void> {
+  async #takeOver(snapshot: S, resourceVersion: string): Promise<void> {
     await this.#sink.replace(snapshot);
     this.#resourceVersion = resourceVersion;
   }
@@ -324,10 +327,10 @@ function watchForStall(
 }
 
 function collect<T extends KubeObject>(
-  snapshot: Snapshot<T>,
+  snapshot: Filling<T>,
   type: "ADDED" | "MODIFIED" | "DELETED",
   object: T,
-  sink: ReflectorSink<T>,
+  sink: { arrive(object: T, gone: boolean): void },
 ): void {
   const gone = type === "DELETED";
   if (gone) snapshot.remove(object);

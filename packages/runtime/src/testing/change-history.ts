@@ -13,6 +13,12 @@ export class ChangeHistory<T extends KubeObject> {
   /** What a cache built from the changes alone holds, by `namespace/name`. */
   readonly objects: Map<string, T> = new Map();
   readonly #ended = new Set<string>();
+  readonly #comesBack: boolean;
+
+  /** @param comesBack an object that was deleted may be added again, as one that leaves a scope and comes back. */
+  constructor({ comesBack = false }: { readonly comesBack?: boolean } = {}) {
+    this.#comesBack = comesBack;
+  }
 
   onChange(change: Change<T>): void {
     const name = change.object.metadata?.name ?? "";
@@ -30,7 +36,7 @@ export class ChangeHistory<T extends KubeObject> {
   #violationOf(change: Change<T>): string | undefined {
     const known = this.objects.get(pathOf(change.object.metadata));
     const { uid = "", resourceVersion } = change.object.metadata ?? {};
-    if (this.#ended.has(uid)) return "its end was told before";
+    if (this.#ended.has(uid) && !this.#comesBack) return "its end was told before";
     if (change.type === "added")
       return known === undefined ? undefined : "the end of the object before it was not told";
     if (known?.metadata?.uid !== uid) return "its beginning was not told";
