@@ -190,7 +190,7 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   });
   runtime.readyChecks.push(nodesReadCheck(informer));
   declareProblems(metrics, runtime.readyChecks);
-  const daemonSets = new DaemonSetWatch({ client: host.client, cluster: CLUSTER, clock, log, metrics });
+  const daemonSets = new DaemonSetWatch({ informers: host.informers, cluster: CLUSTER, clock, log, metrics });
   host.add([daemonSets], "caches");
   const nodeHost = {
     ...options,

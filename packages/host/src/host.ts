@@ -5,6 +5,7 @@ import {
   type ClusterName,
   type Component,
   createRuntime,
+  createSharedInformers,
   createSilentLogger,
   type EventRecorder,
   type GuardedClient,
@@ -14,6 +15,7 @@ import {
   type RunEnd,
   type Runtime,
   type RuntimeOptions,
+  type SharedInformers,
   type StartStage,
   systemClock,
 } from "@berth/runtime";
@@ -94,6 +96,8 @@ export interface HeldDocuments<S, C, T extends DocumentObject>
 export interface Host {
   readonly runtime: Runtime;
   readonly client: GuardedClient;
+  /** Informers that come and go with documents. All that read one resource share its watches. */
+  readonly informers: SharedInformers;
   readonly cluster: ClusterName;
   readonly installation: string;
   readonly events: EventRecorder;
@@ -151,6 +155,7 @@ export function createHost(options: HostOptions): Host {
   return {
     runtime,
     ...machine,
+    informers: createSharedInformers({ client, cluster, clock }),
     installation,
     events,
     post: createPost(clock, name),

@@ -57,7 +57,6 @@ export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./
 export type { FolderNotifier } from "./folder-watches.ts";
 export { type GuardedClient, type GuardOptions, guardClient, WRITES } from "./guarded-client.ts";
 export { type HealthCheck, problemOf } from "./health-checks.ts";
-export * from "./shared/shared-informers.ts";
 export { createInformer, dropManagedFields, type Informer, type InformerOptions } from "./informer.ts";
 export { declareInformerGauges, type InformerLabels, type ObservedInformer } from "./informer-metrics.ts";
 export * from "./json-log.ts";
@@ -87,6 +86,7 @@ export {
   START_STAGES,
   type StartStage,
 } from "./runtime.ts";
+export * from "./shared/shared-informers.ts";
 export * from "./shared-failure.ts";
 export * from "./source.ts";
 export * from "./work-queue.ts";

@@ -1,9 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import {
-  type ApiError,
   type CollectionScope,
   describeRequest,
-  isApiError,
   type KubeObject,
   nameOfResource,
   type Projection,
@@ -14,14 +12,14 @@ import {
   type Change,
   type Clock,
   type ClusterName,
-  createInformer,
   declareInformerGauges,
   type IndexFunction,
   type Informer,
   type Logger,
   type MetricsRegistry,
-  type ReadingClient,
   type Running,
+  type SharedInformer,
+  type SharedInformers,
   whenAborted,
 } from "@berth/runtime";
 
@@ -41,7 +39,7 @@ export interface WantedInformer<T extends KubeObject> {
 export interface InformerSetOptions<T extends KubeObject> {
   /** Purpose of the informers, `gate-pods`: in metrics it separates them from other informers of the resource. */
   readonly name: string;
-  readonly client: ReadingClient;
+  readonly informers: SharedInformers;
   readonly cluster: ClusterName;
   readonly resource: Resource<T>;
   readonly clock: Clock;
@@ -171,34 +169,32 @@ export class InformerSet<T extends KubeObject> {
 }
 
 class Member<T extends KubeObject> {
-  readonly informer: Informer<T>;
+  readonly #shared: SharedInformer<T>;
   readonly #wanted: WantedInformer<T>;
   readonly #options: InformerSetOptions<T>;
   readonly #abort = new AbortController();
   readonly #since: number;
-  /** The last refusal by verb: Berth may have one permission without the other. */
-  readonly #refused = new Map<string, ApiError>();
-  #isMissing = false;
 
   constructor(wanted: WantedInformer<T>, options: InformerSetOptions<T>) {
-    const { client, cluster, resource, clock, log, metrics } = options;
-    const { scope, project, indexes, metadataOnly = false, optional = false } = wanted;
+    const { informers, resource, clock, log, metrics } = options;
+    const { key: _, scope, ...rest } = wanted;
     this.#wanted = wanted;
     this.#options = options;
     this.#since = clock.monotonic();
-    this.informer = createInformer({
-      client: this.#listenTo(client),
-      cluster,
+    this.#shared = informers.informer<T>({
+      ...rest,
       resource,
       scope,
-      project,
-      metadataOnly,
-      optional,
-      ...(indexes && { indexes }),
-      clock,
       log: log.with({ namespace: scope.namespace, selector: scope.labelSelector }),
       ...(metrics && { metrics }),
+      onMissing: () => {
+        if (!this.#abort.signal.aborted) this.#options.onMissing?.();
+      },
     });
+  }
+
+  get informer(): Informer<T> {
+    return this.#shared.informer;
   }
 
   /** Runs until `stop`. */
@@ -216,7 +212,7 @@ class Member<T extends KubeObject> {
   }
 
   get isMissing(): boolean {
-    return this.#isMissing;
+    return this.#shared.isMissing;
   }
 
   problem(): string | undefined {
@@ -225,18 +221,13 @@ class Member<T extends KubeObject> {
     const what = `${nameOfResource(this.#options.resource)}${namespace ? ` in "${namespace}"` : ""}${
       selector ? ` with ${selector}` : ""
     }`;
-    for (const { request } of this.#refused.values())
-      return `${what}: ${describeRequest(request)} is forbidden: ${toRule(request)} is missing`;
+    const { refused } = this.#shared;
+    if (refused !== undefined)
+      return `${what}: ${describeRequest(refused.request)} is forbidden: ${toRule(refused.request)} is missing`;
     const isNew = this.#options.clock.monotonic() - this.#since < FIRST_READ_MS;
     if (!this.informer.synced && isNew) return undefined;
     const problem = this.informer.problem();
     return problem === undefined ? undefined : `${what}: ${problem}`;
-  }
-
-  #miss(): void {
-    if (this.#isMissing || this.#abort.signal.aborted) return;
-    this.#isMissing = true;
-    this.#options.onMissing?.();
   }
 
   #subscribe(signal: AbortSignal): Disposable {
@@ -251,27 +242,6 @@ class Member<T extends KubeObject> {
     });
     isReplay = false;
     return subscription;
-  }
-
-  /** Wraps the client to record refusals. An accepted watch is enough for an informer. */
-  #listenTo(client: InformerSetOptions<T>["client"]): InformerSetOptions<T>["client"] {
-    const noted = async <R>(request: Promise<R>, granted: () => void): Promise<R> => {
-      try {
-        const answer = await request;
-        granted();
-        this.#isMissing = false;
-        return answer;
-      } catch (error) {
-        if (isApiError(error, "forbidden")) this.#refused.set(error.request.verb, error);
-        if (isApiError(error, "notFound")) this.#miss();
-        throw error;
-      }
-    };
-    return {
-      ...(client.whenServed && { whenServed: client.whenServed.bind(client) }),
-      list: (resource, options) => noted(client.list(resource, options), () => this.#refused.delete("list")),
-      watch: (resource, options) => noted(client.watch(resource, options), () => this.#refused.clear()),
-    };
   }
 }
 

@@ -1,11 +1,19 @@
-import { type KubeClient, type Namespace, namespaces } from "@berth/kube";
-import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
+import { type Namespace, namespaces } from "@berth/kube";
+import type {
+  Clock,
+  ClusterName,
+  Component,
+  Logger,
+  MetricsRegistry,
+  Running,
+  SharedInformers,
+} from "@berth/runtime";
 import { InformerSet, pick } from "./informer-set.ts";
 
 export interface NamespaceWatchOptions {
   /** Name of the component and of its informer in metrics: other informers of the process read namespaces too. */
   readonly name: string;
-  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly informers: SharedInformers;
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;

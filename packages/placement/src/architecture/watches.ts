@@ -7,7 +7,7 @@ import { ARCHITECTURE_GATE } from "./document.ts";
 import { standingCondition } from "./pod-condition.ts";
 
 interface ArchitectureWatchOptions
-  extends Pick<InformerSetOptions<Pod>, "client" | "cluster" | "clock" | "log" | "metrics" | "onSynced"> {
+  extends Pick<InformerSetOptions<Pod>, "informers" | "cluster" | "clock" | "log" | "metrics" | "onSynced"> {
   /** Called for each version of a pod, and when it is deleted or gets a node. Must not throw. */
   readonly onPod: (pod: Pod) => void;
   /** Called when a pod differs from before. Must not throw. */

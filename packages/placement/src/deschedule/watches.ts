@@ -8,7 +8,7 @@ import { ownerOf } from "./ledger.ts";
 import { podProjection } from "./pod-fields.ts";
 
 interface DescheduleWatchOptions
-  extends Pick<InformerSetOptions<Pod>, "client" | "cluster" | "clock" | "log" | "metrics"> {
+  extends Pick<InformerSetOptions<Pod>, "informers" | "cluster" | "clock" | "log" | "metrics"> {
   /** Called when a pod differs from before. Must not throw. */
   readonly onPod: (change: Change<Pod>) => void;
   /** Called when the labels of a namespace change. Must not throw. */

@@ -14,7 +14,7 @@ import { FootprintPods } from "./pod-watches.ts";
 import { VolumeDrivers } from "./volume-drivers.ts";
 
 export interface FootprintSightOptions extends Watching {
-  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "read">;
+  readonly client: Pick<KubeClient, "get" | "read">;
   readonly random?: Random;
   /** Shared with other capabilities. Its creator checks nodes again when it changes. */
   readonly daemonSets: Pick<DaemonSetWatch, "daemonSet" | "want">;

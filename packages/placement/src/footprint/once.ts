@@ -2,7 +2,7 @@
 import type { OneShotRun } from "@berth/host";
 import { unlessForbidden } from "@berth/host";
 import { type KubeClient, type Pod, pathOf, pods } from "@berth/kube";
-import { clusterName, createSilentLogger, sleep } from "@berth/runtime";
+import { clusterName, createSharedInformers, createSilentLogger, sleep } from "@berth/runtime";
 import { type BoundCapability } from "../node/capability.ts";
 import { type LookAt, listDaemonSets, type NodeOnce } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
@@ -105,9 +105,15 @@ async function viewFootprints(
   const byName = sets && new Map(sets.map((it) => [pathOf(it.metadata), it]));
   const daemonSet: FootprintObservations["daemonSet"] = (namespace, name) =>
     byName && (byName.get(`${namespace}/${name}`) ?? null);
+  const cluster = clusterName("local");
   const watches = createFootprintObservations({
-    client: only === undefined ? run.client : onlyOf(run.client, only),
-    cluster: clusterName("local"),
+    client: run.client,
+    informers: createSharedInformers({
+      client: only === undefined ? run.client : onlyOf(run.client, only),
+      cluster,
+      clock: run.clock,
+    }),
+    cluster,
     clock: run.clock,
     log: createSilentLogger(),
     daemonSets: { daemonSet, want: () => undefined },
@@ -184,10 +190,8 @@ function countOpen(
   return open;
 }
 
-type SightClient = Parameters<typeof createFootprintObservations>[0]["client"];
-
 /** Limits reads of pods to one node. Reads of other resources cover the whole cluster. */
-function onlyOf(client: KubeClient, node: string): SightClient {
+function onlyOf(client: KubeClient, node: string): Pick<KubeClient, "list" | "watch"> {
   const narrowed = <O extends { readonly fieldSelector?: string }>(
     { group, plural }: { readonly group: string; readonly plural: string },
     options: O,
@@ -197,8 +201,6 @@ function onlyOf(client: KubeClient, node: string): SightClient {
     return { ...options, fieldSelector: [...given, `spec.nodeName=${node}`].join(",") };
   };
   return {
-    get: (resource, of, options) => client.get(resource, of, options),
-    read: (path, options) => client.read(path, options),
     list: (resource, options = {}) => client.list(resource, narrowed(resource, options)),
     watch: (resource, options = {}) => client.watch(resource, narrowed(resource, options)),
   };

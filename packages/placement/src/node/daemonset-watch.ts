@@ -6,7 +6,7 @@ import { slimPodMetadata, slimPodSpec } from "./pod-fields.ts";
 
 export type DaemonSetWatchOptions = Pick<
   InformerSetOptions<DaemonSet>,
-  "client" | "cluster" | "clock" | "log" | "metrics"
+  "informers" | "cluster" | "clock" | "log" | "metrics"
 >;
 
 /** Callbacks for changes. They must not throw. */

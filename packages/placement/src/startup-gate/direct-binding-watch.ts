@@ -17,7 +17,7 @@ const ALL = "all";
 
 /** Every replica answers, from memory alone. It does not refuse an object that it does not know. */
 export function createDirectBindings(
-  around: Pick<NodeHost, "client" | "cluster" | "nodes" | "metrics" | "log" | "clock"> & {
+  around: Pick<NodeHost, "informers" | "cluster" | "nodes" | "metrics" | "log" | "clock"> & {
     readonly gates: () => Gates | undefined;
   },
 ): DirectBindings {

@@ -1,6 +1,6 @@
 /** Which pods and DaemonSets arrive from a real API server, what is kept of them, and whom changes wake. */
 import { type DaemonSet, daemonSets, pods } from "@berth/kube";
-import { createSilentLogger, systemClock } from "@berth/runtime";
+import { createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { aPod, eventually, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { DaemonSetWatch } from "../node/daemonset-watch.ts";
@@ -183,7 +183,7 @@ describe("DaemonSets", () => {
     let changes = 0;
     let versions = 0;
     const watch = new DaemonSetWatch({
-      client,
+      informers: createSharedInformers({ client, cluster: CLUSTER, clock: systemClock }),
       cluster: CLUSTER,
       clock: systemClock,
       log: createSilentLogger(),

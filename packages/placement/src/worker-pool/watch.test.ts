@@ -1,15 +1,15 @@
 import { ApiError } from "@berth/kube";
-import { clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
+import { clusterName, createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { expect, it, vi } from "vitest";
 import { WorkerPoolWatch } from "./watch.ts";
 
 it("says that pools are not served, as long as Berth needs them", async () => {
   const refuse = (): Promise<never> =>
     Promise.reject(new ApiError({ kind: "notFound" }, { verb: "list", resource: "workerpools.ate.dev" }));
+  const place = { cluster: clusterName("c"), clock: systemClock };
   const watch = new WorkerPoolWatch({
-    client: { list: refuse, watch: refuse },
-    cluster: clusterName("c"),
-    clock: createVirtualClock(),
+    ...place,
+    informers: createSharedInformers({ ...place, client: { list: refuse, watch: refuse } }),
     log: createSilentLogger(),
     onPool: () => undefined,
   });

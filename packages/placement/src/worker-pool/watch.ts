@@ -1,26 +1,27 @@
 /** Watches the WorkerPools of the cluster and their Deployments, while Berth needs them. */
 
 import { InformerSet, pick } from "@berth/host";
-import { type Deployment, deployments, type KubeClient, type KubeObject } from "@berth/kube";
+import { type Deployment, deployments, type KubeObject } from "@berth/kube";
 import {
   type Change,
   type Clock,
   type ClusterName,
   type Component,
-  dropManagedFields,
   keyOf,
   type Logger,
   type MetricsRegistry,
   type ObjectKey,
   type Running,
+  type SharedInformers,
 } from "@berth/runtime";
 import { ownEntry } from "../node/managed-fields.ts";
+import { withoutManagers } from "../node/once.ts";
 import { controllerOf, groupOf } from "../node/owner-reference.ts";
 import { poolNameOf, WORKER_POOL_FIELD_MANAGER, WORKER_POOL_GROUP } from "./keys.ts";
 import { type WorkerPool, workerPools } from "./resource.ts";
 
 export interface WorkerPoolWatchOptions {
-  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly informers: SharedInformers;
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;
@@ -66,7 +67,7 @@ export class WorkerPoolWatch implements Component {
   /** Can be called at any time, also before `start`. */
   want(needed: boolean): void {
     const wanted = { key: ALL, scope: {} };
-    this.#pools.want(needed ? [{ ...wanted, project: dropManagedFields }] : []);
+    this.#pools.want(needed ? [{ ...wanted, project: withoutManagers }] : []);
     this.#deployments.want(needed ? [{ ...wanted, project: slimDeployment }] : []);
   }
 

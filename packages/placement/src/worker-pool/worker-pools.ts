@@ -8,6 +8,7 @@ import {
   type Controller,
   type Logger,
   type MetricsRegistry,
+  type SharedInformers,
 } from "@berth/runtime";
 import type { EventSink } from "../node/report.ts";
 import type { WorkerPoolConfig } from "./deployment.ts";
@@ -15,7 +16,8 @@ import { workerPoolRules } from "./reconciler.ts";
 import { WorkerPoolWatch } from "./watch.ts";
 
 export interface WorkerPoolsOptions {
-  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "create" | "apply" | "patch" | "delete">;
+  readonly client: Pick<KubeClient, "get" | "create" | "apply" | "patch" | "delete">;
+  readonly informers: SharedInformers;
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;
@@ -37,7 +39,6 @@ export function createWorkerPools(options: WorkerPoolsOptions): WorkerPools {
   let config: WorkerPoolConfig | undefined;
   const watch = new WorkerPoolWatch({
     ...common,
-    client,
     onPool: (key, initial) =>
       controller.enqueue(key, initial ? { priority: "low", immediate: true } : { priority: "high" }),
   });

@@ -9,7 +9,10 @@ const RUNNING: CollectionScope = { fieldSelector: "status.phase!=Failed" };
 const APP: CollectionScope = { namespace: "a", labelSelector: "app" };
 
 /** The watches that serve these scopes, in their order. */
-function serve(wanted: readonly CollectionScope[], refused: readonly CollectionScope[] = []): readonly unknown[] {
+function serve(
+  wanted: readonly CollectionScope[],
+  refused: readonly CollectionScope[] = [],
+): readonly unknown[] {
   const texts = new Set(refused.map((it) => scopeOf(it).text));
   const served = cover(wanted.map(scopeOf), ({ text }) => texts.has(text));
   return wanted.map((it) => served.get(scopeOf(it).text)?.asked);

@@ -65,11 +65,11 @@ describe("a scope includes another", () => {
     { fieldSelector: String.raw`metadata.name=a\,b` },
   ])("never by guessing: %j includes itself alone", (scope) => {
     const opaque = scopeOf(scope);
-    expect([includes(opaque, scopeOf(scope)), includes(scopeOf({}), opaque), includes(opaque, scopeOf({}))]).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect([
+      includes(opaque, scopeOf(scope)),
+      includes(scopeOf({}), opaque),
+      includes(opaque, scopeOf({})),
+    ]).toEqual([true, false, false]);
   });
 
   it("whatever the order of its conditions", () => {

@@ -71,7 +71,9 @@ function holds({ of, path, values, isIn }: Condition, object: KubeObject): boole
 }
 
 function labelOf({ metadata }: KubeObject, key: string): string | undefined {
-  return metadata?.labels !== undefined && Object.hasOwn(metadata.labels, key) ? metadata.labels[key] : undefined;
+  return metadata?.labels !== undefined && Object.hasOwn(metadata.labels, key)
+    ? metadata.labels[key]
+    : undefined;
 }
 
 /** The API server compares an absent field as `""`. */

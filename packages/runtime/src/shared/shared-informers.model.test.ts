@@ -26,7 +26,11 @@ const selection = (selector: string): ((object: KubeObject) => boolean) => SCOPE
 
 const name = fc.constantFrom("a", "b", "c", "d");
 const selector = fc.constantFrom(...SELECTORS);
-const failure = fc.constantFrom<ApiFailure>({ kind: "unreachable" }, { kind: "expired" }, { kind: "forbidden" });
+const failure = fc.constantFrom<ApiFailure>(
+  { kind: "unreachable" },
+  { kind: "expired" },
+  { kind: "forbidden" },
+);
 const step = fc.oneof(
   steps(8, ["write", "write", "remove"], { name, phase: fc.constantFrom("red", "green", "blue") }),
   steps(5, ["join", "join", "leave"], { selector }),
@@ -43,7 +47,10 @@ const setting = fc.record({
 });
 type Setting = typeof setting extends fc.Arbitrary<infer S> ? S : never;
 
-async function violationsOf(history: readonly Step[], { seed, ...server }: Setting): Promise<readonly string[]> {
+async function violationsOf(
+  history: readonly Step[],
+  { seed, ...server }: Setting,
+): Promise<readonly string[]> {
   const clock = createVirtualClock();
   const log = new VersionLog({ ...server, clock });
   const refused = new Set<string>();
@@ -76,7 +83,8 @@ async function violationsOf(history: readonly Step[], { seed, ...server }: Setti
   };
   const observers = (): readonly Observer[] => [...running.values()].flat();
   for (const [index, it] of history.entries()) {
-    if (it.do === "write") log.write(it.name, { colour: it.phase, phase: it.phase, status: { phase: it.phase } });
+    if (it.do === "write")
+      log.write(it.name, { colour: it.phase, phase: it.phase, status: { phase: it.phase } });
     if (it.do === "remove") log.remove(it.name);
     if (it.do === "join") join(it.selector);
     if (it.do === "leave") await leave(it.selector);
@@ -110,7 +118,8 @@ async function violationsOf(history: readonly Step[], { seed, ...server }: Setti
 function watchesFor(wanted: readonly string[]): number {
   const all = ["red", "green", "blue"].map((phase) => ({ phase }) as KubeObject);
   const selected = (it: string): ReadonlySet<KubeObject> => new Set(all.filter(selection(it)));
-  return wanted.filter((one) => !wanted.some((it) => it !== one && selected(one).isSubsetOf(selected(it)))).length;
+  return wanted.filter((one) => !wanted.some((it) => it !== one && selected(one).isSubsetOf(selected(it))))
+    .length;
 }
 
 describe("informers that share watches, on any history with any faults", () => {

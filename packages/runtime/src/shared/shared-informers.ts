@@ -10,7 +10,8 @@ import { cover } from "./cover.ts";
 import { type Scope, scopeOf } from "./scope.ts";
 import { type Member, type Refusals, SharedWatch, type SharedWatchOptions } from "./shared-watch.ts";
 
-export interface SharedInformersOptions extends Pick<InformerOptions<KubeObject>, "cluster" | "clock" | "random"> {
+export interface SharedInformersOptions
+  extends Pick<InformerOptions<KubeObject>, "cluster" | "clock" | "random"> {
   readonly client: ReadingClient;
 }
 
@@ -48,7 +49,8 @@ export function createSharedInformers(options: SharedInformersOptions): SharedIn
     const key = JSON.stringify([nameOfResource(resource), resource.version, metadataOnly, optional]);
     // A key has one resource, and so one type of objects.
     const group =
-      (groups.get(key) as Group<T> | undefined) ?? new Group<T>({ ...asked, ...options, metadataOnly, optional });
+      (groups.get(key) as Group<T> | undefined) ??
+      new Group<T>({ ...asked, ...options, metadataOnly, optional });
     groups.set(key, group);
     return group;
   };

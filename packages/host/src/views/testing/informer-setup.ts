@@ -3,6 +3,7 @@ import {
   type Change,
   clusterName,
   createMetricsRegistry,
+  createSharedInformers,
   createSilentLogger,
   createVirtualClock,
   type MetricsRegistry,
@@ -30,10 +31,11 @@ export function setUp(metrics: MetricsRegistry = createMetricsRegistry()): Infor
   const changes: Change<ConfigMap>[] = [];
   const versions: string[] = [];
   let synced = 0;
+  const cluster = clusterName("test");
   const set = new InformerSet<ConfigMap>({
     name: "red",
-    client: streams.client,
-    cluster: clusterName("test"),
+    informers: createSharedInformers({ client: streams.client, cluster, clock }),
+    cluster,
     resource: configMaps,
     clock,
     log: createSilentLogger(),

@@ -6,6 +6,7 @@ import {
   type KubeClient,
   type KubeObject,
   type ListOptions,
+  type Projection,
   type Resource,
   type Verb,
   type WatchEvent,
@@ -41,13 +42,19 @@ export class Streams {
   readonly client: Pick<KubeClient, "list" | "watch"> = {
     list: async <T extends KubeObject>(_: Resource<T>, options: ListOptions<T> = {}) => {
       await this.#arrive("list", options, options.signal);
-      return { metadata: { resourceVersion: "1" }, items: [objectOf(options.labelSelector ?? "", "1") as T] };
+      const object = objectOf(options.labelSelector ?? "", "1") as T;
+      return { metadata: { resourceVersion: "1" }, items: [options.project?.(object) ?? object] };
     },
     watch: async <T extends KubeObject>(_: Resource<T>, options: WatchOptions<T> = {}) => {
       const { labelSelector: name = "", sendInitialEvents, signal } = options;
       if (sendInitialEvents) this.snapshots.set(name, (this.snapshots.get(name) ?? 0) + 1);
       await this.#arrive("watch", options, signal);
-      return this.#stream(name, sendInitialEvents === true, signal) as WatchStream<T>;
+      return this.#stream(
+        name,
+        sendInitialEvents === true,
+        signal,
+        options.project as unknown as Projection<KubeObject>,
+      ) as WatchStream<T>;
     },
   };
 
@@ -58,7 +65,12 @@ export class Streams {
     if (failure !== undefined) throw new ApiError(failure, request);
   }
 
-  #stream(name: string, initial: boolean, signal: AbortSignal | undefined): WatchStream<KubeObject> {
+  #stream(
+    name: string,
+    initial: boolean,
+    signal: AbortSignal | undefined,
+    project: Projection<KubeObject> = (object) => object,
+  ): WatchStream<KubeObject> {
     const events: WatchEvent<KubeObject>[] = [];
     if (initial) {
       events.push({ type: "ADDED", object: objectOf(name, "1") });
@@ -87,7 +99,8 @@ export class Streams {
       async *[Symbol.asyncIterator]() {
         while (!closed.signal.aborted || events.length > 0) {
           const event = events.shift();
-          if (event !== undefined) yield event;
+          if (event !== undefined)
+            yield event.type === "BOOKMARK" ? event : { ...event, object: project(event.object) };
           else {
             await wake.promise;
             wake = Promise.withResolvers<void>();

@@ -1,6 +1,12 @@
 /** Which holds are in force while documents come, go, and break. */
 import { ApiError, type KubeClient, type Resource } from "@berth/kube";
-import { clusterName, createSilentLogger, createVirtualClock, whenAborted } from "@berth/runtime";
+import {
+  clusterName,
+  createSharedInformers,
+  createSilentLogger,
+  systemClock,
+  whenAborted,
+} from "@berth/runtime";
 import { describe, expect, it, vi } from "vitest";
 import { compileFootprints } from "../compile.ts";
 import { documentsOf, footprintsOf } from "../testing/footprints.ts";
@@ -18,10 +24,11 @@ const client: Pick<KubeClient, "list" | "watch" | "create"> = {
 };
 
 function aWatch(on = client, onOwner: (key: OwnerKey) => void = () => undefined): HoldWatches {
+  const place = { cluster: clusterName("c"), clock: systemClock };
   return new HoldWatches({
     client: on,
-    cluster: clusterName("c"),
-    clock: createVirtualClock(),
+    informers: createSharedInformers({ ...place, client: on }),
+    ...place,
     log: createSilentLogger(),
     observations: { owners: () => undefined },
     onOwner,
@@ -136,7 +143,10 @@ describe("owners without the finalizer", () => {
     const watches = aWatch(
       {
         ...client,
-        list: () => Promise.resolve({ items, metadata: { resourceVersion: "1" } }) as Promise<never>,
+        list: (_, options) => {
+          const read = items.map((it) => options?.project?.(it as never) ?? it);
+          return Promise.resolve({ items: read, metadata: { resourceVersion: "1" } }) as Promise<never>;
+        },
         watch: (_, options) =>
           options?.sendInitialEvents === true
             ? Promise.reject(new ApiError({ kind: "unsupported" }, { verb: "watch", resource: POOLS }))

@@ -17,7 +17,7 @@ export interface OwnerKey extends ObjectKey {
 }
 
 export interface HoldWatchesOptions extends Watching {
-  readonly client: Pick<KubeClient, "list" | "watch" | "create">;
+  readonly client: Pick<KubeClient, "create">;
   /** Reads the owners of pods. */
   readonly observations: Pick<FootprintObservations, "owners">;
   /** The owner needs a check. Must not throw. */

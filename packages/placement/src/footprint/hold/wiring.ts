@@ -10,7 +10,7 @@ import { resourceName } from "./held-resource.ts";
 import { createHoldReconciler } from "./reconciler.ts";
 import { HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
-type Parts = "client" | "cluster" | "nodes" | "events" | "metrics" | "log" | "clock";
+type Parts = "client" | "informers" | "cluster" | "nodes" | "events" | "metrics" | "log" | "clock";
 
 export interface HoldDeps extends Pick<NodeHost, Parts> {
   readonly watches: Pick<FootprintWatches, "observations" | "podsOf">;

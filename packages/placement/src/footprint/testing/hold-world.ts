@@ -17,6 +17,7 @@ import {
 import {
   clusterName,
   createController,
+  createSharedInformers,
   createSilentLogger,
   type EventInput,
   Manager,
@@ -93,7 +94,8 @@ export interface HoldWorld extends AsyncDisposable {
 
 /** Berth, as far as holds go. Runs until it is disposed of. */
 export function startHolds(client: KubeClient, footprints: Footprints): HoldWorld {
-  const common = { client, cluster: clusterName("c"), clock: systemClock, log: createSilentLogger() };
+  const place = { client, cluster: clusterName("c"), clock: systemClock };
+  const common = { ...place, informers: createSharedInformers(place), log: createSilentLogger() };
   const events: EventInput[] = [];
   const held = new HeldOwners({ onChange: () => undefined });
   const seen = createFootprintObservations({

@@ -12,7 +12,7 @@ import {
   type Resource,
   serviceAccounts,
 } from "@berth/kube";
-import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { clusterName, createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import type { Footprint, NeedingPods } from "../footprint.ts";
 import { createFootprintObservations, type FootprintWatches } from "../observations.ts";
@@ -73,6 +73,7 @@ export async function startObservations(cluster: TestCluster, user?: string): Pr
   const known = new Set<string>();
   const watches = createFootprintObservations({
     client,
+    informers: createSharedInformers({ client, cluster: clusterName("test"), clock: systemClock }),
     cluster: clusterName("test"),
     clock: systemClock,
     log: createSilentLogger(),

@@ -1,6 +1,6 @@
 /** Pods of footprints from a real API server, and what arrives of them. */
 import { type KubeClient, type KubeObject, namespaces, type Pod, pods } from "@berth/kube";
-import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { clusterName, createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { aPod, type PodBuilder, type TestCluster } from "@berth/testcluster";
 import type { Footprint, NeedingPods } from "../footprint.ts";
 import { FootprintPods } from "../pod-watches.ts";
@@ -48,10 +48,10 @@ export async function startPods(cluster: TestCluster): Promise<PodsRun> {
     list: (resource, options) => client.list(resource, { ...options, ...counted(options?.project) }),
     watch: (resource, options) => client.watch(resource, { ...options, ...counted(options?.project) }),
   };
+  const place = { cluster: clusterName("test"), clock: systemClock };
   const watches = new FootprintPods({
-    client: listening,
-    cluster: clusterName("test"),
-    clock: systemClock,
+    ...place,
+    informers: createSharedInformers({ ...place, client: listening }),
     log: createSilentLogger(),
     onChange: (node) => void told.push(node),
     onSynced: () => {},

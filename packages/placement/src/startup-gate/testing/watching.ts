@@ -1,6 +1,12 @@
 /** Pods of startup gates on a real API server: what is watched of them, and whom changes wake. */
 import { type KubeClient, namespaces, type Pod, pods } from "@berth/kube";
-import { type ClusterName, clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import {
+  type ClusterName,
+  clusterName,
+  createSharedInformers,
+  createSilentLogger,
+  systemClock,
+} from "@berth/runtime";
 import type { PodBuilder, TestCluster } from "@berth/testcluster";
 import type { PodQuery } from "../gate.ts";
 import { PodWatches } from "../pod-watches.ts";
@@ -41,7 +47,7 @@ export async function watching(cluster: TestCluster): Promise<WatchSetup> {
   const annotations = new Set([READY]);
   let synced = 0;
   const watches = new PodWatches({
-    client,
+    informers: createSharedInformers({ client, cluster: CLUSTER, clock: systemClock }),
     cluster: CLUSTER,
     clock: systemClock,
     log: createSilentLogger(),

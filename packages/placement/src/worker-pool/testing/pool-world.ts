@@ -9,7 +9,7 @@ import {
   namespaces,
   type ObjectName,
 } from "@berth/kube";
-import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { clusterName, createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { eventually } from "@berth/testcluster";
 import { expect } from "vitest";
 import type { WorkerPoolAllowance } from "../allowance.ts";
@@ -53,6 +53,7 @@ export async function startPools(
   const client = cluster.connect({ userAgent: AGENT, fieldManager: AGENT });
   const pools = createWorkerPools({
     client,
+    informers: createSharedInformers({ client, cluster: clusterName("test"), clock: systemClock }),
     cluster: clusterName("test"),
     clock: systemClock,
     log: createSilentLogger(),
