@@ -1,14 +1,7 @@
 /** The composition root: builds a running Berth from the listed capabilities. */
 
 import { fleet } from "@berth/fleet";
-import {
-  type AdmissionSettings,
-  createHost,
-  documentOfFlag,
-  type Host,
-  keepFields,
-  WEBHOOK,
-} from "@berth/host";
+import { type AdmissionSettings, createHost, documentOfFlag, type Host, WEBHOOK } from "@berth/host";
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
   type BoundCapability,
@@ -40,7 +33,7 @@ import {
   type RunEnd,
   systemClock,
 } from "@berth/runtime";
-import { type CapabilityFlags, nodeCapabilities } from "./capabilities.ts";
+import { type CapabilityFlags, nodeCapabilities, nodeProjection } from "./capabilities.ts";
 import { documentKinds } from "./kinds.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
 import { declareProblems, nodesReadCheck } from "./probes.ts";
@@ -182,7 +175,7 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   });
   const { runtime, events, metrics } = host;
   const informer = runtime.informer<Node>(nodes, {
-    project: keepFields(...nodeCapabilities.map(({ fields = [] }) => fields)),
+    project: nodeProjection(),
     indexes: Object.assign({}, ...nodeCapabilities.map(({ indexes }) => indexes)),
     // Berth decides each node separately, so writing starts while the snapshot arrives. With a lease, a replica
     // waits for the snapshot, because it must not lead before it can read.

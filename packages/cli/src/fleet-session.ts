@@ -18,7 +18,7 @@ export interface FleetObjectOptions extends ConnectionOptions {
 }
 
 /** `-n`, else that of the context, else `default`. */
-export function namespaceOf(namespace: string | undefined, { cluster }: Session): string {
+export function namespaceOf(namespace: string | undefined, { choice: cluster }: Session): string {
   return namespace ?? cluster.namespace ?? "default";
 }
 

@@ -1,4 +1,13 @@
-import { type Documents, type Fault, hasErrors, LeftOut, type OneShotRun, Progress } from "@berth/host";
+import {
+  createListedInformers,
+  type Documents,
+  type Fault,
+  hasErrors,
+  LeftOut,
+  type OneShotRun,
+  Progress,
+  pluralOf,
+} from "@berth/host";
 import {
   connect,
   isApiError,
@@ -10,6 +19,8 @@ import {
   type Resource,
 } from "@berth/kube";
 import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
+import { clusterName, createSilentLogger } from "@berth/runtime";
+import { nodeProjection } from "./capabilities.ts";
 import type { CommandDeps } from "./command-deps.ts";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
@@ -19,7 +30,7 @@ import { VERSION } from "./version.ts";
 
 /** A connection for one command. At its end it reports what it could not read. */
 export interface Session extends OneShotRun, AsyncDisposable {
-  readonly cluster: ClusterChoice;
+  readonly choice: ClusterChoice;
   /** The namespace of Berth's own state, whether it exists or not. */
   stateNamespace(): Promise<StateNamespace>;
 }
@@ -40,9 +51,21 @@ export async function openSession(options: SessionOptions, deps: CommandDeps): P
   let found: Promise<StateNamespace> | undefined;
   const stateNamespace = (): Promise<StateNamespace> =>
     (found ??= findStateNamespace(client, { wanted: options.namespace, cluster, signal }));
+  const local = clusterName("local");
   return {
     client,
-    cluster,
+    cluster: local,
+    choice: cluster,
+    informers: createListedInformers({
+      client,
+      cluster: local,
+      clock,
+      onRefused({ resource, consequence }, error) {
+        // Without a consequence the command cannot go on, and says so itself.
+        if (consequence !== undefined) leftOut.note(pluralOf(resource), error, consequence);
+      },
+    }),
+    log: createSilentLogger(),
     clock,
     signal,
     stderr,
@@ -102,6 +125,24 @@ export async function readRuleFiles(
     );
   }
   return { ...common, folder: parsed, faults };
+}
+
+/**
+ * All Nodes, with the fields that capabilities read. None until the informers have settled.
+ * @throws ApiError, from the result, when the server refuses to list them.
+ */
+export function listNodes({ informers, log }: Session, owned: AsyncDisposableStack): () => Iterable<Node> {
+  const shared = informers.informer({ resource: nodes, project: nodeProjection(), log });
+  const stop = new AbortController();
+  const running = shared.informer.start(stop.signal);
+  owned.defer(async () => {
+    stop.abort();
+    await (await running).ended;
+  });
+  return () => {
+    if (shared.refused !== undefined) throw shared.refused;
+    return shared.informer.list();
+  };
 }
 
 /** Reads Nodes one page at a time, so that a large cluster is never in memory as a whole. */

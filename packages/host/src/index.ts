@@ -50,6 +50,7 @@ export * from "./status/decide-status.ts";
 export * from "./status/status-controller.ts";
 export * from "./status/tally.ts";
 export * from "./views/informer-set.ts";
+export * from "./views/listed-informers.ts";
 export * from "./views/mask.ts";
 export * from "./views/namespace-watch.ts";
 export * from "./views/share-parts.ts";

@@ -57,7 +57,15 @@ export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./
 export type { FolderNotifier } from "./folder-watches.ts";
 export { type GuardedClient, type GuardOptions, guardClient, WRITES } from "./guarded-client.ts";
 export { type HealthCheck, problemOf } from "./health-checks.ts";
-export { createInformer, dropManagedFields, type Informer, type InformerOptions } from "./informer.ts";
+export {
+  createFedInformer,
+  createInformer,
+  dropManagedFields,
+  type Feed,
+  type Informer,
+  type InformerOptions,
+  type InformerSink,
+} from "./informer.ts";
 export { declareInformerGauges, type InformerLabels, type ObservedInformer } from "./informer-metrics.ts";
 export * from "./json-log.ts";
 export * from "./key.ts";
@@ -86,6 +94,8 @@ export {
   START_STAGES,
   type StartStage,
 } from "./runtime.ts";
+export { cover } from "./shared/cover.ts";
+export { contains, includes, type Scope, scopeOf } from "./shared/scope.ts";
 export * from "./shared/shared-informers.ts";
 export * from "./shared-failure.ts";
 export * from "./source.ts";

@@ -51,12 +51,13 @@ export async function list(options: GateListOptions, deps: CommandDeps): Promise
   const { installation, output } = options;
   const files = await readRuleFiles(options, deps);
   await using session = await openSession(options, deps);
+  await using owned = new AsyncDisposableStack();
   const gates = await readGates(files, session);
   const wantsLabels = gates.gates.some(({ spec }) => signalGroups(spec).some((group) => group.labelsSettled));
   const facts = factsOf(
     await readCapabilities({ files, ...(wantsLabels && { session }), waiting: "wait" }, "facts"),
   );
-  const { capability } = await viewGates(gates, { run: session, facts });
+  const { capability } = await viewGates(gates, { run: session, owned, facts });
   const held: HeldNode[] = [];
   const strangers = new Set<string>();
   for await (const node of readNodes(session)) {

@@ -22,7 +22,7 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { readCapabilities } from "../read-capabilities.ts";
-import { nothingToGoBy, openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
+import { listNodes, nothingToGoBy, openSession, readRuleFiles, type Session } from "../session.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
@@ -49,14 +49,14 @@ export async function plan(options: PlanOptions, deps: CommandDeps): Promise<Exi
   }
   const [only, ...more] = options.nodes;
   const scope = only !== undefined && more.length === 0 ? { only } : {};
-  const at = { run: session, owned, facts: factsOf(read), ...scope };
-  const capabilities: PlanningCapability[] = [];
-  for (const one of read) {
-    const found = await one.plan?.(at);
-    if (found !== undefined) capabilities.push(found);
-  }
+  const nodes = listNodes(session, owned);
+  const at = { run: session, owned, facts: factsOf(read), nodes, ...scope };
+  // At the same time: what several of them read is then listed once.
+  const planning = await Promise.all(read.map((one) => one.plan?.(at)));
+  const capabilities = planning.filter((it) => it !== undefined);
   const declared = await readDeclaredPlaces(session);
-  const planned = await planNodes(options.nodes, { capabilities, declared, session });
+  await session.informers.settled();
+  const planned = await planNodes(options.nodes, { capabilities, declared, session, nodes: nodes() });
   const { diff, rules } = planned;
   const sections = capabilities.flatMap(({ section }) => section?.(planned) ?? []);
   const notes = sections.flatMap((it) => it.notes ?? []);
@@ -83,23 +83,22 @@ interface Deciding {
   readonly capabilities: readonly PlanningCapability[];
   readonly declared: ReadonlySet<MarkId>;
   readonly session: Session;
+  readonly nodes: Iterable<Node>;
 }
 
 /** @param wanted names of nodes. Empty: all nodes. */
-async function planNodes(
-  wanted: readonly string[],
-  { capabilities, declared, session }: Deciding,
-): Promise<PlannedNodes> {
+async function planNodes(wanted: readonly string[], { nodes, ...deciding }: Deciding): Promise<PlannedNodes> {
+  const { capabilities, session } = deciding;
   const forecast = new RemovalForecast();
   const missing = new Set(wanted);
   const plans: NodePlan[] = [];
-  for await (const node of readNodes(session)) {
+  for (const node of nodes) {
     const { name = "" } = node.metadata ?? {};
     if (wanted.length > 0 && !wanted.includes(name)) continue;
     missing.delete(name);
     // Listing the pods of each node would be too much load in a large cluster.
     if (wanted.length > 0) for (const { lookUp } of capabilities) await lookUp?.(node);
-    const planned = planOne(node, { capabilities, declared, session });
+    const planned = planOne(node, deciding);
     forecast.add(planned.plan, planned.policies);
     for (const [at, { add }] of capabilities.entries()) {
       const contribution = planned.contributions[at];
@@ -124,7 +123,7 @@ interface Planned extends Pick<ReturnType<typeof mergeContributions>, "policies"
   readonly contributions: readonly Contribution[];
 }
 
-function planOne(node: Node, { capabilities, declared, session }: Deciding): Planned {
+function planOne(node: Node, { capabilities, declared, session }: Omit<Deciding, "nodes">): Planned {
   const { installation, clock } = session;
   const now = clock.now();
   const view = { node, owned: ownedMarks(recordOf(node), installation) };

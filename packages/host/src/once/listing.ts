@@ -27,7 +27,7 @@ export async function eachObject<T extends KubeObject>(
     return true;
   };
   try {
-    return (await unlessForbidden(kindsOf(resource), run, read, consequence)) ?? false;
+    return (await unlessForbidden(pluralOf(resource), run, read, consequence)) ?? false;
   } catch (error) {
     if (isApiError(error, "notFound")) return false;
     throw error;
@@ -63,6 +63,6 @@ export async function unlessForbidden<T>(
 }
 
 /** `NetworkPolicies`; the plural resource name, such as `workerpools`, when the kind is not known. */
-function kindsOf({ kind, plural }: Resource): string {
+export function pluralOf({ kind, plural }: Resource): string {
   return kind === "" ? plural : `${kind.replace(/y$/, "ie")}s`;
 }

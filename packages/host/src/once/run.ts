@@ -1,6 +1,7 @@
 /** The input of capabilities in a one-shot run: a command that reads a cluster once and does not watch it. */
 import type { KubeClient } from "@berth/kube";
-import type { Clock } from "@berth/runtime";
+import type { Clock, ClusterName, Component, Logger } from "@berth/runtime";
+import type { ListedInformers } from "../views/listed-informers.ts";
 import type { LeftOut } from "./left-out.ts";
 import type { Output } from "./output.ts";
 import type { Style } from "./style.ts";
@@ -8,6 +9,10 @@ import type { Style } from "./style.ts";
 /** One command on one cluster. */
 export interface OneShotRun {
   readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  /** Fill the caches of a running process with one list for each resource. */
+  readonly informers: ListedInformers;
+  readonly log: Logger;
   readonly clock: Clock;
   /** Aborts when the user wants the command to end. */
   readonly signal: AbortSignal;
@@ -27,4 +32,19 @@ export interface Section {
   readonly data: Readonly<Record<string, unknown>>;
   /** Each block ends with a line feed. The command prints an empty line between two. */
   readonly blocks: (style: Style) => readonly string[];
+}
+
+/** Starts components that read from memory. The command stops them at its end. */
+export async function startOnce(
+  components: readonly Component[],
+  { signal }: Pick<OneShotRun, "signal">,
+  owned: AsyncDisposableStack,
+): Promise<void> {
+  const stop = new AbortController();
+  const both = AbortSignal.any([signal, stop.signal]);
+  const running = await Promise.all(components.map((component) => component.start(both)));
+  owned.defer(async () => {
+    stop.abort();
+    await Promise.all(running.map(({ ended }) => ended));
+  });
 }

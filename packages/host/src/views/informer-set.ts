@@ -40,6 +40,8 @@ export interface InformerSetOptions<T extends KubeObject> {
   /** Purpose of the informers, `gate-pods`: in metrics it separates them from other informers of the resource. */
   readonly name: string;
   readonly informers: SharedInformers;
+  /** See `InformerRequest.consequence`. */
+  readonly consequence?: string;
   readonly cluster: ClusterName;
   readonly resource: Resource<T>;
   readonly clock: Clock;
@@ -176,7 +178,7 @@ class Member<T extends KubeObject> {
   readonly #since: number;
 
   constructor(wanted: WantedInformer<T>, options: InformerSetOptions<T>) {
-    const { informers, resource, clock, log, metrics } = options;
+    const { informers, resource, consequence, clock, log, metrics } = options;
     const { key: _, scope, ...rest } = wanted;
     this.#wanted = wanted;
     this.#options = options;
@@ -187,6 +189,7 @@ class Member<T extends KubeObject> {
       scope,
       log: log.with({ namespace: scope.namespace, selector: scope.labelSelector }),
       ...(metrics && { metrics }),
+      ...(consequence !== undefined && { consequence }),
       onMissing: () => {
         if (!this.#abort.signal.aborted) this.#options.onMissing?.();
       },

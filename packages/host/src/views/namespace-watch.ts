@@ -14,6 +14,8 @@ export interface NamespaceWatchOptions {
   /** Name of the component and of its informer in metrics: other informers of the process read namespaces too. */
   readonly name: string;
   readonly informers: SharedInformers;
+  /** See `InformerRequest.consequence`. */
+  readonly consequence?: string;
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;
@@ -53,6 +55,10 @@ export class NamespaceWatch implements Component {
     if (informer === undefined) return undefined;
     const found = informer.get({ cluster: this.#cluster, namespace: "", name });
     return found === undefined ? null : (found.metadata?.labels ?? {});
+  }
+
+  get synced(): boolean {
+    return this.#informers.get(ALL) !== undefined;
   }
 
   /** Number of namespaces in memory. */

@@ -1,11 +1,9 @@
 /** Architecture policies in a command, which reads once and does not watch. */
-import { eachObject, listObjects, type OneShotRun, unlessForbidden } from "@berth/host";
-import { type DaemonSet, isApiError, namespaces, nodes, type Pod, pods } from "@berth/kube";
+import { type OneShotRun, startOnce, unlessForbidden } from "@berth/host";
+import { type DaemonSet, isApiError, namespaces, type Pod } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import type { BoundCapability } from "../node/capability.ts";
-import { type ExplainAt, type LookAt, listDaemonSets, type NodeOnce, slimNode } from "../node/once.ts";
-import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
-import { UNSCHEDULED } from "../node/pod-nodes.ts";
+import { type ExplainAt, type LookAt, type NodeOnce, type PlanAt, readDaemonSets } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { type ArchitecturePhase, bindArchitecture } from "./capability.ts";
 import { architectureClean } from "./clean.ts";
@@ -25,6 +23,7 @@ import {
   type NodeArchitecture,
 } from "./show.ts";
 import { judge, wantsOf } from "./verdict.ts";
+import { ArchitectureWatches } from "./watches.ts";
 
 export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolicies> {
   return {
@@ -144,19 +143,27 @@ const UNKNOWN = "what depends on them is unknown";
  */
 async function forecastOf(
   policies: ArchitecturePolicies | undefined,
-  { run, owned }: LookAt,
+  at: PlanAt,
   images: ImagesOnce,
 ): Promise<ArchitectureForecast | undefined> {
   if (policies === undefined || policies.policies.length === 0) return undefined;
   const isTainting = taintKeys(policies).length > 0;
-  const listing = { resource: pods, fieldSelector: UNSCHEDULED, project: slimPod, consequence: UNKNOWN };
-  const found = await listObjects(listing, run);
-  const sets = isTainting ? await listDaemonSets(run, UNKNOWN) : [];
-  const spaces = await listObjects({ resource: namespaces, metadataOnly: true, consequence: UNKNOWN }, run);
-  if (found === undefined || sets === undefined || spaces === undefined) return undefined;
-  const labels = new Map(spaces.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
-  const standing = isTainting ? await standingRules(policies, run) : new Set<string>();
-  const governed = { policies, namespaceLabels: (name: string) => labels.get(name) };
+  const { run, owned } = at;
+  const daemonSets = await readDaemonSets(isTainting, at);
+  const ignore = (): void => undefined;
+  const callbacks = { onPod: ignore, onPodChange: ignore, onNamespace: ignore, onSynced: ignore };
+  const watches = new ArchitectureWatches({ ...run, consequence: UNKNOWN, ...callbacks });
+  watches.want(true);
+  await startOnce(watches.components, run, owned);
+  await run.informers.settled();
+  if (!watches.isRead || (isTainting && !daemonSets.synced)) return undefined;
+  const found = [...watches.pods.list()];
+  const sets = [...daemonSets.list()];
+  const standing = isTainting ? standingRules(policies, at) : new Set<string>();
+  const governed = {
+    policies,
+    namespaceLabels: (name: string) => watches.namespaceLabels(name) ?? undefined,
+  };
   return forecastArchitecture({
     ...governed,
     pods: found,
@@ -175,23 +182,15 @@ function asPod({ metadata, spec }: DaemonSet): Pick<Pod, "metadata" | "spec"> {
   return { metadata: { ...made, namespace }, ...(template && { spec: template }) };
 }
 
-function slimPod({ metadata, spec }: Pod): Pod {
-  return {
-    ...(metadata && { metadata: slimPodMetadata(metadata) }),
-    ...(spec && { spec: slimPodSpec(spec) }),
-    status: { phase: "Pending" },
-  };
-}
-
 /** Policies whose taint a node carries as theirs. Their bootstrap is over. */
-async function standingRules(policies: ArchitecturePolicies, run: OneShotRun): Promise<ReadonlySet<string>> {
+function standingRules(policies: ArchitecturePolicies, { run, nodes }: PlanAt): ReadonlySet<string> {
   const capability = bindArchitecture({ policies: () => policies, tainting: () => false });
   const standing = new Set<string>();
-  await eachObject({ resource: nodes, project: slimNode }, run, (node) => {
+  for (const node of nodes()) {
     const view = { node, owned: ownedMarks(recordOf(node), run.installation) };
     for (const { rule, phase } of capability.contribute(view, run.clock.now()).decision.outcomes ?? [])
       if (phase === "Tainted") standing.add(rule);
-  });
+  }
   return standing;
 }
 

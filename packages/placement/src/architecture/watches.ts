@@ -7,7 +7,10 @@ import { ARCHITECTURE_GATE } from "./document.ts";
 import { standingCondition } from "./pod-condition.ts";
 
 interface ArchitectureWatchOptions
-  extends Pick<InformerSetOptions<Pod>, "informers" | "cluster" | "clock" | "log" | "metrics" | "onSynced"> {
+  extends Pick<
+    InformerSetOptions<Pod>,
+    "informers" | "consequence" | "cluster" | "clock" | "log" | "metrics" | "onSynced"
+  > {
   /** Called for each version of a pod, and when it is deleted or gets a node. Must not throw. */
   readonly onPod: (pod: Pod) => void;
   /** Called when a pod differs from before. Must not throw. */
@@ -59,6 +62,11 @@ export class ArchitectureWatches {
     };
     this.#pods.want(needed ? [{ key: ALL, scope, project: slimPod, indexes }] : []);
     this.#namespaces.want(needed);
+  }
+
+  /** Pods and namespaces are known. */
+  get isRead(): boolean {
+    return this.pods.synced && this.#namespaces.synced;
   }
 
   podsOf(namespace: string): readonly Pod[] {

@@ -6,7 +6,6 @@ import { type Reason, reasons } from "../api/reasons.ts";
 import { nodeOf } from "../node/pod-nodes.ts";
 import type { NodeHost } from "../node/wired.ts";
 import { decideEvictions, type EvictionDecision, type Placed, type Standing } from "./decide.ts";
-import type { Ground } from "./fit.ts";
 import { FitLookups } from "./fit-lookups.ts";
 import { type Eviction, EvictionLedger, ownerOf } from "./ledger.ts";
 import type { LostPods } from "./lost-pods.ts";
@@ -56,15 +55,7 @@ export class Evictions {
     this.#options = options;
     this.#passKey = keyOf(cluster, { metadata: { name: "pass" } });
     this.#sweptMs = clock.monotonic();
-    const ground: Ground = {
-      get nodes() {
-        return nodes.list();
-      },
-      podsOn: (node) => watches.podsOn(node),
-      namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
-      forbidding: (namespace) => watches.forbidding(namespace),
-    };
-    this.#lookups = new FitLookups(ground);
+    this.#lookups = new FitLookups(watches.ground({ [Symbol.iterator]: () => nodes.list() }));
     const passController = createController({
       ...options,
       name: "evictions",

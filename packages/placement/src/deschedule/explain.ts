@@ -18,8 +18,7 @@ export interface PodDescheduling {
 
 interface ExplainSight {
   readonly observations: JudgeObservations;
-  /** By labels and taints alone. */
-  readonly fit: (pod: Pod) => FitResult;
+  readonly fit: (pod: Pod, how: "True" | "PendingOk") => FitResult;
   readonly budgetProblem: BudgetProblem;
 }
 
@@ -42,7 +41,7 @@ export function explainDescheduling(
     if (verdict.state === "fits")
       return [{ ...of, state: "Fits", message: wouldEvict(pod, policy, observations) }];
     if (spec.dryRun) return [{ ...of, state: "Lost", reason: reasons.DryRun, message: verdict.message }];
-    const found = spec.requireFit === "False" ? undefined : fit(pod);
+    const found = spec.requireFit === "False" ? undefined : fit(pod, spec.requireFit);
     if (found !== undefined && "reason" in found)
       return [
         { ...of, state: "Lost", reason: found.reason, message: `${verdict.message}; ${found.message}` },

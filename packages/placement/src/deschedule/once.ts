@@ -1,33 +1,22 @@
 /** Descheduling in a one-shot command. */
-import { keepFields, listObjects, type OneShotRun } from "@berth/host";
-import {
-  type Namespace,
-  type Node,
-  namespaces,
-  type Pod,
-  type PodDisruptionBudget,
-  pathOf,
-  podDisruptionBudgets,
-  pods,
-} from "@berth/kube";
+import { keepFields, listObjects, type OneShotRun, startOnce } from "@berth/host";
+import { type Node, type PodDisruptionBudget, podDisruptionBudgets } from "@berth/kube";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
 import { parseMarkId } from "../node/mark.ts";
-import type { NodeFacts, NodeOnce } from "../node/once.ts";
+import type { LookAt, NodeOnce } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { WiredFacts } from "../node/wired.ts";
 import { budgetProblem } from "./budgets.ts";
-import { type LostPod } from "./decide.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
-import { findFit, type Ground } from "./fit.ts";
-import { EVERYWHERE, forbiddenNamespace } from "./fit-topology.ts";
+import { findFit } from "./fit.ts";
 import { forecastEvictions } from "./forecast.ts";
-import { isAbout, type JudgeObservations, judge } from "./judge.ts";
-import { ownerOf } from "./ledger.ts";
-import { podFitFields, podProjection, slimPod } from "./pod-fields.ts";
+import type { JudgeObservations } from "./judge.ts";
+import { LostPods } from "./lost-pods.ts";
+import { podFitFields, slimPod } from "./pod-fields.ts";
 import { DESCHEDULE, type DeschedulePolicies } from "./policy.ts";
 import { formatDescheduling, formatEvictions } from "./show.ts";
-import { RUNNING } from "./watches.ts";
+import { DescheduleWatches } from "./watches.ts";
 
 /** It sets no marks. */
 const capability: BoundCapability = {
@@ -43,53 +32,31 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
   clean: () => Promise.resolve({}),
   explain: () => Promise.resolve({ capability }),
   /** Reads all pods that have not ended, and the labels of namespaces. */
-  async plan(inForce, { run, facts, only }) {
+  async plan(inForce, at) {
     const { policies = [] } = inForce ?? {};
-    if (policies.length === 0 || only !== undefined) return { capability };
-    const found = await listObjects(
-      { resource: pods, fieldSelector: RUNNING, project: podProjection(), consequence: UNKNOWN },
-      run,
-    );
-    const labels = await readNamespaces(run);
+    if (policies.length === 0 || at.only !== undefined) return { capability };
+    const { run } = at;
+    const watches = await watchOnce(at);
     const budgets = await readBudgets(run);
     const nodes = new Map<string, Node>();
     return {
       capability,
       add: (plan) => void nodes.set(plan.node.metadata?.name ?? "", afterwards(plan)),
       section({ isWhole, now }) {
-        if (!isWhole || found === undefined || labels === undefined) return undefined;
-        const observations = observationsOf(facts, labels, run);
-        const by = (keyOf: (pod: Pod) => string | undefined): ((key: string) => readonly Pod[]) => {
-          const groups = Map.groupBy(found, keyOf);
-          return (key) => groups.get(key) ?? [];
-        };
-        const forbidding = by(forbiddenNamespace);
-        const ground: Ground = {
-          nodes: [...nodes.values()],
-          podsOn: by(({ spec }) => spec?.nodeName ?? ""),
-          namespaceLabels: (name) => labels.get(name),
-          forbidding: (namespace) => [...forbidding(EVERYWHERE), ...forbidding(namespace)],
-        };
-        const nodeOf = ({ spec }: Pod): Node | undefined => nodes.get(spec?.nodeName ?? "");
-        const lost = policies.flatMap((policy) =>
-          found.flatMap((pod): readonly LostPod[] => {
-            const verdict = judge(pod, nodeOf(pod), policy, observations);
-            if (verdict.state !== "lost") return [];
-            return [
-              {
-                pod,
-                name: pathOf(pod.metadata),
-                policy,
-                sinceMs: Number.NEGATIVE_INFINITY,
-                message: verdict.message,
-              },
-            ];
-          }),
-        );
+        if (!isWhole || !watches.isRead) return undefined;
+        const lost = new LostPods({
+          ...observationsOf(at, watches),
+          policies: () => policies,
+          nodeOf: ({ spec }) => nodes.get(spec?.nodeName ?? ""),
+          monotonic: () => Number.NEGATIVE_INFINITY,
+        });
+        const found = [...watches.list()];
+        for (const pod of found) lost.look(pod);
+        const ground = watches.ground([...nodes.values()]);
         const evictions = forecastEvictions({
-          lost,
-          inScope: (policy) => found.filter((pod) => isAbout(pod, policy, observations)).length,
-          podsOf: by(ownerOf),
+          lost: lost.all(),
+          inScope: (policy) => found.filter((pod) => lost.isAbout(pod, policy)).length,
+          podsOf: (owner) => watches.podsOf(owner),
           fit: (pod, how, placed) => findFit(pod, how, ground, placed),
           budgetProblem: budgetProblem(budgets),
           now,
@@ -102,30 +69,46 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
       },
     };
   },
-  async explainPod(inForce, { run, facts, pod, nodes }) {
+  async explainPod(inForce, at) {
     const { policies = [] } = inForce ?? {};
     if (policies.length === 0) return undefined;
-    const labels = await readNamespaces(run);
-    if (labels === undefined) return undefined;
-    const ground: Ground = { nodes, podsOn: () => [], namespaceLabels: (name) => labels.get(name) };
-    const node = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
-    const said = explainDescheduling(slimPod(pod), node, policies, {
-      observations: observationsOf(facts, labels, run),
-      fit: (one) => findFit(one, "PendingOk", ground),
-      budgetProblem: budgetProblem(await readBudgets(run, pod.metadata?.namespace)),
-    });
+    const { run, pod, nodes } = at;
+    const watches = await watchOnce(at);
+    const budgets = await readBudgets(run, pod.metadata?.namespace);
+    if (!watches.isRead) return undefined;
+    const slim = nodes.map(slimNode);
+    const ground = watches.ground(slim);
+    const said = explainDescheduling(
+      slimPod(pod),
+      slim.find(({ metadata }) => metadata?.name === pod.spec?.nodeName),
+      policies,
+      {
+        observations: observationsOf(at, watches),
+        fit: (one, how) => findFit(one, how, ground),
+        budgetProblem: budgetProblem(budgets),
+      },
+    );
     return { data: { descheduling: said }, blocks: (style) => formatDescheduling(said, style) };
   },
 };
 
-async function readNamespaces(
-  run: OneShotRun,
-): Promise<ReadonlyMap<string, Readonly<Record<string, string>>> | undefined> {
-  const found = await listObjects<Namespace>(
-    { resource: namespaces, metadataOnly: true, consequence: UNKNOWN },
-    run,
-  );
-  return found && new Map(found.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
+type At = Pick<LookAt, "run" | "owned" | "facts">;
+
+/** The same caches as in a running Berth. */
+async function watchOnce({ run, owned }: At): Promise<DescheduleWatches> {
+  await run.informers.settled();
+  const ignore = (): void => undefined;
+  const watches = new DescheduleWatches({
+    ...run,
+    consequence: UNKNOWN,
+    onPod: ignore,
+    onNamespace: ignore,
+    onSynced: ignore,
+  });
+  watches.want(true);
+  await startOnce(watches.components, run, owned);
+  await run.informers.settled();
+  return watches;
 }
 
 /** @param namespace `undefined`: of all. */
@@ -136,9 +119,8 @@ async function readBudgets(run: OneShotRun, namespace?: string): Promise<readonl
 }
 
 function observationsOf(
-  facts: readonly NodeFacts[],
-  labels: ReadonlyMap<string, Readonly<Record<string, string>>>,
-  { installation, clock }: OneShotRun,
+  { facts, run: { installation, clock } }: At,
+  watches: DescheduleWatches,
 ): JudgeObservations {
   const now = clock.now();
   const wired = facts.map(
@@ -148,7 +130,7 @@ function observationsOf(
   const keys = declaredKeys(facts.map(({ capability: of }) => of.contribute(empty, now)));
   const isGiven = facts.every((it) => it.isGiven);
   return {
-    namespaceLabels: (name) => labels.get(name) ?? null,
+    namespaceLabels: (name) => watches.namespaceLabels(name),
     derivedKeys: () => (isGiven ? keys : undefined),
     isUnsettled: (node, key) => isUnsettled(node, key, wired, { installation, now }),
   };

@@ -3,12 +3,16 @@ import { InformerSet, type InformerSetOptions, NamespaceWatch } from "@berth/hos
 import { type Pod, pods } from "@berth/kube";
 import type { Change, Component, IndexFunction, Informer, ObjectKey } from "@berth/runtime";
 import { nodeOf } from "../node/pod-nodes.ts";
+import type { Ground } from "./fit.ts";
 import { EVERYWHERE, forbiddenNamespace } from "./fit-topology.ts";
 import { ownerOf } from "./ledger.ts";
 import { podProjection } from "./pod-fields.ts";
 
 interface DescheduleWatchOptions
-  extends Pick<InformerSetOptions<Pod>, "informers" | "cluster" | "clock" | "log" | "metrics"> {
+  extends Pick<
+    InformerSetOptions<Pod>,
+    "informers" | "consequence" | "cluster" | "clock" | "log" | "metrics"
+  > {
   /** Called when a pod differs from before. Must not throw. */
   readonly onPod: (change: Change<Pod>) => void;
   /** Called when the labels of a namespace change. Must not throw. */
@@ -58,6 +62,21 @@ export class DescheduleWatches {
 
   get synced(): boolean {
     return this.#informer !== undefined;
+  }
+
+  /** Pods and namespaces are known. */
+  get isRead(): boolean {
+    return this.synced && this.#namespaces.synced;
+  }
+
+  /** What a lookup reads, beside the nodes. */
+  ground(nodes: Ground["nodes"]): Ground {
+    return {
+      nodes,
+      podsOn: (node) => this.podsOn(node),
+      namespaceLabels: (name) => this.namespaceLabels(name) ?? undefined,
+      forbidding: (namespace) => this.forbidding(namespace),
+    };
   }
 
   get(key: ObjectKey): Pod | undefined {

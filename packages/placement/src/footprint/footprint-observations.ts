@@ -6,7 +6,7 @@ import type { Footprint, GroupVersionResource } from "./footprint.ts";
 /** Options that every watcher of this folder takes. */
 export type Watching = Pick<
   InformerSetOptions<KubeObject>,
-  "informers" | "cluster" | "clock" | "log" | "metrics"
+  "informers" | "consequence" | "cluster" | "clock" | "log" | "metrics"
 >;
 
 /** Identity of an owner of any kind. */

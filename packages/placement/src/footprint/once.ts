@@ -1,10 +1,9 @@
 /** Node footprints in a one-shot command. The command waits for the data that it can read, and then decides. */
-import type { OneShotRun } from "@berth/host";
-import { unlessForbidden } from "@berth/host";
-import { type KubeClient, type Pod, pathOf, pods } from "@berth/kube";
-import { clusterName, createSharedInformers, createSilentLogger, sleep } from "@berth/runtime";
+import { type OneShotRun, startOnce } from "@berth/host";
+import type { Pod } from "@berth/kube";
+import { sleep } from "@berth/runtime";
 import { type BoundCapability } from "../node/capability.ts";
-import { type LookAt, listDaemonSets, type NodeOnce } from "../node/once.ts";
+import { type LookAt, type NodeOnce, podsOn, readDaemonSets } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { bindFootprints } from "./capability.ts";
 import { footprintClean } from "./clean.ts";
@@ -101,36 +100,26 @@ async function viewFootprints(
 ): Promise<FootprintView> {
   const inForce = footprints?.footprints ?? [];
   const isWanted = inForce.some(({ agent }) => agent !== undefined);
-  const sets = isWanted ? await listDaemonSets(run, UNKNOWN) : undefined;
-  const byName = sets && new Map(sets.map((it) => [pathOf(it.metadata), it]));
-  const daemonSet: FootprintObservations["daemonSet"] = (namespace, name) =>
-    byName && (byName.get(`${namespace}/${name}`) ?? null);
-  const cluster = clusterName("local");
+  const daemonSets = await readDaemonSets(isWanted, { run, owned });
   const watches = createFootprintObservations({
-    client: run.client,
-    informers: createSharedInformers({
-      client: only === undefined ? run.client : onlyOf(run.client, only),
-      cluster,
-      clock: run.clock,
-    }),
-    cluster,
-    clock: run.clock,
-    log: createSilentLogger(),
-    daemonSets: { daemonSet, want: () => undefined },
+    ...run,
+    informers: only === undefined ? run.informers : podsOn(only, run.informers),
+    consequence: UNKNOWN,
+    daemonSets: {
+      daemonSet: (namespace, name) => daemonSets.daemonSet(namespace, name),
+      want: () => undefined,
+    },
     onNode: () => undefined,
     onEverything: () => undefined,
   });
   const { components, observations } = watches;
-  const mayRead = inForce.length > 0 && (await mayReadPods(run));
-  const stop = new AbortController();
-  const signal = AbortSignal.any([run.signal, stop.signal]);
-  const running = mayRead ? await Promise.all(components.map((component) => component.start(signal))) : [];
-  owned.defer(async () => {
-    stop.abort();
-    await Promise.all(running.map(({ ended }) => ended));
-  });
-  if (mayRead) {
+  if (inForce.length > 0) {
     watches.want(inForce);
+    await startOnce(components, run, owned);
+    await run.informers.settled();
+  }
+  const isRead = inForce.some((footprint) => watches.podsOf(footprint) !== undefined);
+  if (isRead) {
     await untilKnown(inForce, watches, run);
     for (const component of components) {
       const problem = component.problem?.();
@@ -141,16 +130,9 @@ async function viewFootprints(
     capability: bindFootprints({ footprints: () => footprints, observations }),
     observations,
     async settle(pod) {
-      if (mayRead) await untilKnown(inForce, { observations, podsOf: () => [pod] }, run);
+      if (isRead) await untilKnown(inForce, { observations, podsOf: () => [pod] }, run);
     },
   };
-}
-
-/** Without this permission the wait would only end by its timeout. */
-async function mayReadPods(run: OneShotRun): Promise<boolean> {
-  const { client, signal } = run;
-  const read = (): Promise<unknown> => client.list(pods, { limit: 1, metadataOnly: true, signal });
-  return (await unlessForbidden("Pods", run, read, UNKNOWN)) !== undefined;
 }
 
 /** Waits until no pod is open. Each check also requests the owners of the pods. */
@@ -188,20 +170,4 @@ function countOpen(
     }
   }
   return open;
-}
-
-/** Limits reads of pods to one node. Reads of other resources cover the whole cluster. */
-function onlyOf(client: KubeClient, node: string): Pick<KubeClient, "list" | "watch"> {
-  const narrowed = <O extends { readonly fieldSelector?: string }>(
-    { group, plural }: { readonly group: string; readonly plural: string },
-    options: O,
-  ): O => {
-    if (group !== pods.group || plural !== pods.plural) return options;
-    const given = options.fieldSelector ? [options.fieldSelector] : [];
-    return { ...options, fieldSelector: [...given, `spec.nodeName=${node}`].join(",") };
-  };
-  return {
-    list: (resource, options = {}) => client.list(resource, narrowed(resource, options)),
-    watch: (resource, options = {}) => client.watch(resource, narrowed(resource, options)),
-  };
 }

@@ -6,7 +6,7 @@ import { slimPodMetadata, slimPodSpec } from "./pod-fields.ts";
 
 export type DaemonSetWatchOptions = Pick<
   InformerSetOptions<DaemonSet>,
-  "informers" | "cluster" | "clock" | "log" | "metrics"
+  "informers" | "consequence" | "cluster" | "clock" | "log" | "metrics"
 >;
 
 /** Callbacks for changes. They must not throw. */

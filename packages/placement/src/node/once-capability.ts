@@ -15,9 +15,9 @@ import type { CleanAt, CleaningCapability } from "./clean-once.ts";
 import type {
   ExplainAt,
   ExplainingCapability,
-  LookAt,
   NodeFacts,
   NodeOnce,
+  PlanAt,
   PlanningCapability,
   PodAt,
 } from "./once.ts";
@@ -45,7 +45,7 @@ export interface ReadCapability {
   readonly stops: readonly string[];
   /** Present when other capabilities wait for its marks. */
   readonly facts?: BoundCapability;
-  plan?(at: LookAt): Promise<PlanningCapability>;
+  plan?(at: PlanAt): Promise<PlanningCapability>;
   explain?(at: Omit<ExplainAt, "statusOf">): Promise<ExplainingCapability>;
   explainPod?(at: PodAt): Promise<Section | undefined>;
   clean?(at: CleanAt): Promise<CleaningCapability>;

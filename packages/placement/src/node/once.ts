@@ -1,8 +1,10 @@
 /** Interfaces through which a capability takes part in a command. A command reads once and does not watch. */
-import { listObjects, type OneShotRun, type Section } from "@berth/host";
-import { type DaemonSet, daemonSets, type KubeObject, type Node, type Pod } from "@berth/kube";
+import { listObjects, type OneShotRun, type Section, startOnce } from "@berth/host";
+import { type DaemonSet, daemonSets, type KubeObject, type Node, type Pod, pods } from "@berth/kube";
+import type { SharedInformers } from "@berth/runtime";
 import type { BoundCapability, Contribution, Finding, Instant, NodeView } from "./capability.ts";
 import type { CleanOnce } from "./clean-once.ts";
+import { DaemonSetWatch } from "./daemonset-watch.ts";
 import type { PlanDiff } from "./explain/diff.ts";
 import type { RuleForecast } from "./explain/removals.ts";
 import type { NodePlan } from "./plan.ts";
@@ -20,6 +22,11 @@ export interface LookAt {
   readonly facts: readonly NodeFacts[];
   /** Name of the only node to read about. Default: all nodes. */
   readonly only?: string;
+}
+
+export interface PlanAt extends LookAt {
+  /** All nodes of the cluster, without unused fields. None until the informers of the command have settled. */
+  readonly nodes: () => Iterable<Node>;
 }
 
 export interface ExplainAt extends LookAt {
@@ -74,9 +81,36 @@ export interface ExplainingCapability extends SeenCapability {
 
 /** @typeParam T the compiled documents of the capability. `inForce` is `undefined` without a source of documents. */
 export interface NodeOnce<T> extends CleanOnce<T> {
-  plan(inForce: T | undefined, at: LookAt): Promise<PlanningCapability>;
+  plan(inForce: T | undefined, at: PlanAt): Promise<PlanningCapability>;
   explain(inForce: T | undefined, at: ExplainAt): Promise<ExplainingCapability>;
   readonly explainPod?: (inForce: T | undefined, at: PodAt) => Promise<Section | undefined>;
+}
+
+/**
+ * The DaemonSets, as a running Berth keeps them. What names pods to read comes first: all capabilities then ask for pods
+ * at the same time, which takes one list.
+ */
+export async function readDaemonSets(
+  needed: boolean,
+  { run, owned }: Pick<LookAt, "run" | "owned">,
+): Promise<DaemonSetWatch> {
+  const daemonSets = new DaemonSetWatch({ ...run, consequence: "what depends on them is unknown" });
+  daemonSets.want("command", needed);
+  await startOnce([daemonSets], run, owned);
+  await run.informers.settled();
+  return daemonSets;
+}
+
+/** Informers that read the pods of one node only. */
+export function podsOn(node: string, informers: SharedInformers): SharedInformers {
+  return {
+    informer(asked) {
+      const { resource, scope } = asked;
+      if (resource.group !== pods.group || resource.plural !== pods.plural) return informers.informer(asked);
+      const fieldSelector = [...(scope?.fieldSelector?.split(",") ?? []), `spec.nodeName=${node}`].join(",");
+      return informers.informer({ ...asked, scope: { ...scope, fieldSelector } });
+    },
+  };
 }
 
 /** All DaemonSets, without `managedFields`. `undefined` without the permission; `run` then notes the consequence. */
@@ -95,6 +129,9 @@ export function withoutManagers<T extends KubeObject>(object: T): T {
 
 /** Keeps the fields that decide which pods fit a node, and the fields with marks. */
 export function slimNode({ status, ...node }: Node): Node {
-  const { nodeInfo } = status ?? {};
-  return { ...withoutManagers(node), status: { ...(nodeInfo && { nodeInfo }) } };
+  const { nodeInfo, allocatable } = status ?? {};
+  return {
+    ...withoutManagers(node),
+    status: { ...(nodeInfo && { nodeInfo }), ...(allocatable && { allocatable }) },
+  };
 }

@@ -1,18 +1,19 @@
 /** Startup gates in a one-shot command, which reads once and does not watch. */
-import { eachObject, listObjects, type OneShotRun, type Section, type Style } from "@berth/host";
-import { type KubeObject, type Node, type Pod, pathOf, pods } from "@berth/kube";
+import { listObjects, type Section, type Style, startOnce } from "@berth/host";
+import { type KubeObject, type Node, pathOf, pods } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import { isRuleKnown } from "../node/capability.ts";
+import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
 import type { PlanDiff } from "../node/explain/diff.ts";
 import {
   type LookAt,
-  listDaemonSets,
   type NodeFacts,
   type NodeOnce,
   type PodAt,
+  podsOn,
+  readDaemonSets,
   type SeenCapability,
-  withoutManagers,
 } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { autoscalerHints } from "./autoscaler.ts";
@@ -22,45 +23,48 @@ import { GateClocks } from "./clocks.ts";
 import { explainGates } from "./explain.ts";
 import { heldNodesFor } from "./explain-pod.ts";
 import { GateForecast } from "./forecast.ts";
-import type { GateObservations, Gates, PodQuery } from "./gate.ts";
-import { needsDaemonSets, podQueries } from "./pod-signal.ts";
+import type { Gates } from "./gate.ts";
+import { needsDaemonSets, podQueries, readAnnotations } from "./pod-signal.ts";
+import { PodWatches } from "./pod-watches.ts";
 import { formatGate, formatGatePlan, formatHeldNodes, withWaits } from "./show.ts";
 
 export interface GateView extends Required<SeenCapability> {
   readonly capability: GateCapability;
-  readonly daemonSets: Awaited<ReturnType<typeof listDaemonSets>>;
+  readonly daemonSets: DaemonSetWatch;
 }
 
 const UNKNOWN = "what startup gates see of them is unknown";
 
 /**
- * Reads the objects that the signals of the gates need: one list for each query of pods, and the DaemonSets if a gate
- * needs them. If it may not read some, it reports that and treats them as unknown.
+ * Reads the objects that the signals of the gates need: pods, and the DaemonSets if a gate needs them. If it may not read
+ * some, it reports that and treats them as unknown.
  *
  * @param allDaemonSets reads the DaemonSets even if no gate needs them.
  */
 export async function viewGates(
   gates: Gates | undefined,
-  { run, facts, only }: Omit<LookAt, "owned">,
+  at: LookAt,
   allDaemonSets = false,
 ): Promise<GateView> {
+  const { run, owned, facts, only } = at;
   const { clock, installation } = run;
   const inForce = gates?.gates ?? [];
   const wanted = inForce.some(needsDaemonSets) || (allDaemonSets && inForce.length > 0);
-  const sets = wanted ? await listDaemonSets(run, UNKNOWN) : undefined;
-  const byName = sets && new Map(sets.map((it) => [pathOf(it.metadata), it]));
-  const daemonSet: GateObservations["daemonSet"] = (namespace, name) =>
-    byName && (byName.get(`${namespace}/${name}`) ?? null);
-  const found = new Map<string, PodsByNode>();
-  for (const query of inForce.flatMap((gate) => podQueries(gate, { daemonSet }))) {
-    if (found.has(keyOf(query))) continue;
-    const read = await listPods(query, only, run);
-    if (read === undefined) break;
-    found.set(keyOf(query), read);
-  }
+  const daemonSets = await readDaemonSets(wanted, at);
+  const found = new PodWatches({
+    ...run,
+    informers: only === undefined ? run.informers : podsOn(only, run.informers),
+    consequence: UNKNOWN,
+    annotationKeys: () => readAnnotations(inForce),
+    onChange: () => undefined,
+    onSynced: () => undefined,
+  });
+  found.want(inForce.flatMap((gate) => podQueries(gate, daemonSets)));
+  await startOnce([found], run, owned);
+  await run.informers.settled();
   /** Nodes that a gate asked about, whether they are idle, and the pods of those that were listed. */
   const asked = new Set<string>();
-  const podsOn = new Map<string, readonly KubeObject[]>();
+  const all = new Map<string, readonly KubeObject[]>();
   const labelsSettled = (node: Node): boolean | undefined => {
     const at = { installation, now: clock.now() };
     const settled = facts.map((one) => isSettled(node, one, at));
@@ -69,28 +73,32 @@ export async function viewGates(
   const capability = bindGates({
     gates: () => gates,
     sources: {
-      observations: { pods: (query, node) => found.get(keyOf(query))?.(node), daemonSet, labelsSettled },
+      observations: {
+        pods: (query, node) => found.pods(query, node),
+        daemonSet: (namespace, name) => daemonSets.daemonSet(namespace, name),
+        labelsSettled,
+      },
       clocks: new GateClocks({ monotonic: () => clock.monotonic(), trusting: true }),
       idle({ metadata }, ignored) {
         const name = metadata?.name ?? "";
         asked.add(name);
-        const busy = podsOn.get(name)?.find((pod) => !ignored.includes(pod.metadata?.namespace ?? ""));
+        const busy = all.get(name)?.find((pod) => !ignored.includes(pod.metadata?.namespace ?? ""));
         if (busy !== undefined) return { idle: false, pod: pathOf(busy.metadata) };
-        return podsOn.has(name) ? { idle: true } : "unknown";
+        return all.has(name) ? { idle: true } : "unknown";
       },
       mayHoldAgain: () => true,
     },
   });
   return {
     capability,
-    daemonSets: sets,
+    daemonSets,
     async lookUp(node) {
       capability.look({ node, owned: ownedMarks(recordOf(node), installation) }, clock.now());
       const { name = "" } = node.metadata ?? {};
-      if (!asked.has(name) || podsOn.has(name)) return;
+      if (!asked.has(name) || all.has(name)) return;
       const scope = { fieldSelector: `spec.nodeName=${name}`, metadataOnly: true, consequence: UNKNOWN };
       const read = await listObjects<KubeObject>({ resource: pods, ...scope }, run);
-      if (read !== undefined) podsOn.set(name, read);
+      if (read !== undefined) all.set(name, read);
     },
   };
 }
@@ -101,14 +109,14 @@ export const gatesOnce: NodeOnce<Gates> = {
   async plan(gates, at) {
     const { capability, lookUp, daemonSets } = await viewGates(gates, at, true);
     const inForce = { gates: gates?.gates ?? [] };
-    const forecast = new GateForecast(inForce, daemonSets ?? []);
+    const forecast = new GateForecast(inForce, [...daemonSets.list()]);
     return {
       capability,
       lookUp,
       add: (plan) => forecast.add(plan),
       section({ diff, isWhole }) {
         if (inForce.gates.length === 0) return undefined;
-        const blocked = daemonSets && { daemonSets: forecast.blocked() };
+        const blocked = daemonSets.synced && { daemonSets: forecast.blocked() };
         const plan = { gates: forecast.gates(), ...blocked, autoscaler: autoscalerHints(inForce) };
         return {
           data: { startupGates: plan },
@@ -180,35 +188,4 @@ function isSettled(
   const ours = [...owned.values()].filter((recorded) => recorded.capability === capability.name);
   if (ours.some(({ rule }) => !isRuleKnown(policy, rule))) return undefined;
   return marksSettled(capability, node, at);
-}
-
-type PodsByNode = (node: string) => readonly Pod[] | undefined;
-
-async function listPods(
-  query: PodQuery,
-  only: string | undefined,
-  run: OneShotRun,
-): Promise<PodsByNode | undefined> {
-  const byNode = new Map<string, Pod[]>();
-  const scope = { ...query, ...(only !== undefined && { fieldSelector: `spec.nodeName=${only}` }) };
-  const listing = { resource: pods, ...scope, project: slimPod, consequence: UNKNOWN };
-  const isRead = await eachObject(listing, run, (pod) => {
-    const node = pod.spec?.nodeName ?? "";
-    const known = byNode.get(node);
-    if (known === undefined) byNode.set(node, [pod]);
-    else known.push(pod);
-  });
-  if (!isRead) return undefined;
-  return (node) => (only === undefined || only === node ? (byNode.get(node) ?? []) : undefined);
-}
-
-/** Keeps the owner, the node and the status of a pod. The type promises more of a spec, but signals do not read it. */
-function slimPod(pod: Pod): Pod {
-  const { metadata, spec, status } = withoutManagers(pod);
-  const { nodeName = "" } = spec ?? {};
-  return { ...(metadata && { metadata }), spec: { nodeName, containers: [] }, ...(status && { status }) };
-}
-
-function keyOf({ namespace = "", labelSelector }: PodQuery): string {
-  return `${namespace} ${labelSelector}`;
 }

@@ -181,3 +181,10 @@ export function needsDaemonSets({ spec }: Pick<Gate, "spec">): boolean {
     ({ daemonSets, pods }) => daemonSets.length > 0 || pods.some(({ ownedBy }) => ownedBy === "DaemonSet"),
   );
 }
+
+/** Annotations of pods that signals of these gates read. */
+export function readAnnotations(gates: readonly Gate[]): readonly string[] {
+  return gates.flatMap(({ spec }) =>
+    signalGroups(spec).flatMap(({ pods }) => pods.map(({ readyAnnotation }) => readyAnnotation)),
+  );
+}

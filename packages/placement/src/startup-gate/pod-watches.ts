@@ -1,11 +1,11 @@
-import { type FieldMask, InformerSet, keepFields } from "@berth/host";
+import { type FieldMask, InformerSet, type InformerSetOptions, keepFields } from "@berth/host";
 import { type Pod, type Projection, pods } from "@berth/kube";
 import type { Component, MetricsRegistry, Running } from "@berth/runtime";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
-import type { NodeHost } from "../node/wired.ts";
 import type { GateObservations, PodQuery } from "./gate.ts";
 
-export interface PodWatchesOptions extends Pick<NodeHost, "informers" | "cluster" | "clock" | "log"> {
+export interface PodWatchesOptions
+  extends Pick<InformerSetOptions<Pod>, "informers" | "consequence" | "cluster" | "clock" | "log"> {
   readonly metrics?: MetricsRegistry;
   /** Annotations that signals read; the watch drops all others. Called at each `want`. */
   readonly annotationKeys: () => Iterable<string>;

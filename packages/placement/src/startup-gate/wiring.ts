@@ -12,14 +12,14 @@ import { GateClocks } from "./clocks.ts";
 import { enforcedGates, gateRules } from "./compile.ts";
 import { directBindingAdmission } from "./direct-binding.ts";
 import { createDirectBindings } from "./direct-binding-watch.ts";
-import { type StartupGateSpec, signalGroups } from "./document.ts";
+import type { StartupGateSpec } from "./document.ts";
 import { GATES, type GateObservations, type Gates } from "./gate.ts";
 import { createGateRules } from "./gone-gates.ts";
 import { IdleProbe } from "./idle-probe.ts";
 import { createGateMetrics } from "./metrics.ts";
 import { gatesOnce } from "./once.ts";
 import { gatePermissions } from "./permissions.ts";
-import { needsDaemonSets, podQueries } from "./pod-signal.ts";
+import { needsDaemonSets, podQueries, readAnnotations } from "./pod-signal.ts";
 import { PodWatches } from "./pod-watches.ts";
 import { type StartupGate, startupGateKind } from "./resource.ts";
 import { heldAgainBy, holdsOf } from "./state.ts";
@@ -52,10 +52,7 @@ function wire(host: NodeHost & GateFlags): Wired {
   const gateMetrics = createGateMetrics(metrics);
   const pods = new PodWatches({
     ...host,
-    annotationKeys: () =>
-      (documents.inForce?.gates ?? []).flatMap(({ spec }) =>
-        signalGroups(spec).flatMap((group) => group.pods.map((it) => it.readyAnnotation)),
-      ),
+    annotationKeys: () => readAnnotations(documents.inForce?.gates ?? []),
     onChange: recheck,
     onSynced: recheckAll,
   });

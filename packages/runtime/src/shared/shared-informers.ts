@@ -16,11 +16,13 @@ export interface SharedInformersOptions
 }
 
 /** `project` must not change the object that it is given: other informers read the same one. */
-export interface SharedInformerOptions<T extends KubeObject>
+export interface InformerRequest<T extends KubeObject>
   extends Omit<InformerOptions<T>, keyof SharedInformersOptions | "eager"> {
   readonly project: NonNullable<InformerOptions<T>["project"]>;
   /** The server has answered that it does not have the resource. Must not throw. */
   readonly onMissing?: () => void;
+  /** What follows for a command when its user may not read the objects, as the end of a sentence. */
+  readonly consequence?: string;
 }
 
 export interface SharedInformer<T extends KubeObject> {
@@ -36,7 +38,7 @@ export interface SharedInformers {
    * An informer that runs from `start` until the signal aborts. The cache, indexes and handlers are its own. One that
    * joins others can make their watch begin again: they keep their caches meanwhile, and see each change once.
    */
-  informer<T extends KubeObject>(options: SharedInformerOptions<T>): SharedInformer<T>;
+  informer<T extends KubeObject>(options: InformerRequest<T>): SharedInformer<T>;
 }
 
 /** Informers that start within this time begin one watch together. Milliseconds. */
@@ -44,7 +46,7 @@ export const JOIN_MS = 20;
 
 export function createSharedInformers(options: SharedInformersOptions): SharedInformers {
   const groups = new Map<string, unknown>();
-  const groupOf = <T extends KubeObject>(asked: SharedInformerOptions<T>): Group<T> => {
+  const groupOf = <T extends KubeObject>(asked: InformerRequest<T>): Group<T> => {
     const { resource, metadataOnly = false, optional = false } = asked;
     const key = JSON.stringify([nameOfResource(resource), resource.version, metadataOnly, optional]);
     // A key has one resource, and so one type of objects.

@@ -1,0 +1,165 @@
+/** Informers for a command: each reads its objects once, and never hears of a change. */
+import { type ApiError, isApiError, type KubeClient, type KubeObject, nameOfResource } from "@berth/kube";
+import {
+  type Clock,
+  type ClusterName,
+  contains,
+  cover,
+  createFedInformer,
+  type Feed,
+  type InformerRequest,
+  type InformerSink,
+  includes,
+  type Scope,
+  type SharedInformer,
+  type SharedInformers,
+  scopeOf,
+  whenAborted,
+} from "@berth/runtime";
+
+export interface ListedInformers extends SharedInformers {
+  /** Resolves once all informers that have started hold what there is, or cannot. Rejects with an `ApiError`. */
+  settled(): Promise<void>;
+}
+
+export interface ListedInformersOptions {
+  readonly client: Pick<KubeClient, "pages">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  /** The server refuses to list these objects. The informer keeps nothing. Called once for each informer. */
+  readonly onRefused: (informer: InformerRequest<KubeObject>, error: ApiError) => void;
+}
+
+interface Reader {
+  readonly asked: InformerRequest<KubeObject>;
+  readonly scope: Scope;
+  readonly sink: InformerSink<KubeObject>;
+  readonly signal: AbortSignal;
+  refused?: ApiError;
+  isMissing?: boolean;
+}
+
+/**
+ * Informers that start in one turn of the event loop share their lists: one for each resource that includes the others'
+ * scopes. Where the server refuses it, each of the others reads for itself.
+ */
+export function createListedInformers(options: ListedInformersOptions): ListedInformers {
+  let waiting: Reader[] = [];
+  let reading: Promise<void> = Promise.resolve();
+  const begin = (reader: Reader): void => {
+    waiting.push(reader);
+    if (waiting.length > 1) return;
+    const before = reading;
+    reading = (async () => {
+      await before;
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      const readers = waiting;
+      waiting = [];
+      await Promise.all(groupsOf(readers).map((group) => readAll(group, options)));
+      for (const { asked, refused } of readers) if (refused !== undefined) options.onRefused(asked, refused);
+    })();
+    // The command awaits `settled`.
+    reading.catch(() => undefined);
+  };
+  return {
+    informer<T extends KubeObject>(asked: InformerRequest<T>): SharedInformer<T> {
+      let reader: Reader | undefined;
+      const informer = createFedInformer({ ...asked, ...options }, (sink): Feed => {
+        return {
+          lastByteAt: undefined,
+          async run(signal) {
+            // Of the objects of this informer only its own functions know the type.
+            reader = { asked, scope: scopeOf(asked.scope ?? {}), sink, signal } as unknown as Reader;
+            begin(reader);
+            await whenAborted(signal);
+          },
+        };
+      });
+      return {
+        informer,
+        get refused() {
+          return reader?.refused;
+        },
+        get isMissing() {
+          return reader?.isMissing ?? false;
+        },
+      };
+    },
+    async settled() {
+      for (let last: unknown; last !== reading; ) {
+        last = reading;
+        await reading;
+      }
+    },
+  };
+}
+
+/** Readers of one resource, which ask for whole objects or for metadata. */
+function groupsOf(readers: readonly Reader[]): readonly (readonly Reader[])[] {
+  const keyOf = ({ asked: { resource, metadataOnly = false } }: Reader): string =>
+    JSON.stringify([nameOfResource(resource), resource.version, metadataOnly]);
+  return [...Map.groupBy(readers, keyOf).values()];
+}
+
+async function readAll(readers: readonly Reader[], options: ListedInformersOptions): Promise<void> {
+  const served = cover(
+    readers.map(({ scope }) => scope),
+    () => false,
+  );
+  const byList = Map.groupBy(readers, ({ scope }) => served.get(scope.text)?.text ?? scope.text);
+  await Promise.all(
+    byList.values().map(async (those) => {
+      const refused = await readOnce(those, options);
+      const narrower = those.filter(({ scope }) => scope.text !== served.get(scope.text)?.text);
+      if (refused === undefined) return;
+      const alone = Map.groupBy(narrower, ({ scope }) => scope.text);
+      await Promise.all(alone.values().map((group) => readOnce(group, options)));
+    }),
+  );
+}
+
+/** One list for these readers, with the widest scope of theirs. @returns the refusal of the server. */
+async function readOnce(
+  readers: readonly Reader[],
+  { client }: ListedInformersOptions,
+): Promise<ApiError | undefined> {
+  const [first] = readers;
+  if (first === undefined) return undefined;
+  const wide = readers.reduce((best, it) => (includes(it.scope, best.scope) ? it : best), first);
+  const { resource, metadataOnly = false } = wide.asked;
+  const snapshots = readers.map(({ sink }) => sink.beginSnapshot());
+  const signal = AbortSignal.any(readers.map((it) => it.signal));
+  const take = (object: KubeObject): KubeObject => {
+    for (const [index, { scope, sink }] of readers.entries())
+      if (scope.text === wide.scope.text || contains(scope, object))
+        snapshots[index]?.put(sink.project(object));
+    return TAKEN;
+  };
+  try {
+    const pages = client.pages<KubeObject>(resource, {
+      ...wide.scope.asked,
+      metadataOnly,
+      signal,
+      project: take,
+    });
+    for await (const _ of pages);
+  } catch (error) {
+    if (!isApiError(error, "forbidden", "notFound")) throw error;
+    for (const reader of readers) {
+      reader.isMissing = isApiError(error, "notFound");
+      if (!reader.isMissing) reader.refused = error;
+      reader.sink.connection(error);
+      if (reader.isMissing) reader.asked.onMissing?.();
+    }
+    return isApiError(error, "forbidden") ? error : undefined;
+  }
+  for (const [index, reader] of readers.entries()) {
+    delete reader.refused;
+    const snapshot = snapshots[index];
+    if (snapshot !== undefined) await reader.sink.replace(snapshot);
+  }
+  return undefined;
+}
+
+/** What a page holds in place of an object that each reader has taken its part of. */
+const TAKEN: KubeObject = {};
