@@ -1,6 +1,6 @@
 /** Berth's capabilities, in the order in which commands show them. To add a capability, add a line here. */
 import { type FleetHost, fleet } from "@berth/fleet";
-import { type Capability, keepFields } from "@berth/host";
+import { type Capability, type FieldMask, keepFields } from "@berth/host";
 import type { Node, Projection } from "@berth/kube";
 import {
   architecture,
@@ -41,7 +41,7 @@ export const capabilities: readonly Pick<
 /** The capabilities whose pods `clean --restart-pods` restarts. */
 export const RESTARTS_PODS: readonly string[] = [architecture.name];
 
-/** What is kept of each Node: the fields that any capability reads. */
-export function nodeProjection(): Projection<Node> {
-  return keepFields(...nodeCapabilities.map(({ fields = [] }) => fields));
+/** What is kept of each Node: the fields that any capability reads. @param more fields that only a command reads. */
+export function nodeProjection(more: FieldMask = []): Projection<Node> {
+  return keepFields(...nodeCapabilities.map(({ fields = [] }) => fields), more);
 }

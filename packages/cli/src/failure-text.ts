@@ -8,12 +8,13 @@ export interface FailureText {
   readonly exitCode: ExitCode;
 }
 
-/** Errors of the test cluster that already name the next step. Matched by name: the package is loaded on demand. */
+/** Errors that already name the next step. Matched by name: the packages are loaded on demand. */
 const FORESEEN: ReadonlySet<string> = new Set([
   "BuildFailedError",
   "ClusterExistsError",
   "ComponentFailedError",
   "MissingAssetsError",
+  "SnapshotGap",
 ]);
 
 /** The text to print for an error that ends a command. */

@@ -4,7 +4,13 @@ import type { CommandLine } from "./arguments.ts";
 import { declareConvert, declareManifests, declareValidate } from "./declarations/documents.ts";
 import { declareRestart, declareScale, declareWorkloads } from "./declarations/fleet.ts";
 import { declareCluster, declareCompletion, declareDemo, declareVersion } from "./declarations/machine.ts";
-import { declareClean, declareConfirm, declarePlan, declareRun } from "./declarations/marks.ts";
+import {
+  declareClean,
+  declareConfirm,
+  declarePlan,
+  declareRun,
+  declareSnapshot,
+} from "./declarations/marks.ts";
 import type { Declare, ProgramOptions } from "./declarations/shared-options.ts";
 import { declareExplain, declareGate, declareImage } from "./declarations/single-objects.ts";
 import { exitCodeMeanings } from "./exit-codes.ts";
@@ -13,6 +19,7 @@ import { exitCodeMeanings } from "./exit-codes.ts";
 const DECLARATIONS: readonly Declare[] = [
   declareRun,
   declarePlan,
+  declareSnapshot,
   declareConfirm,
   declareExplain,
   declareWorkloads,

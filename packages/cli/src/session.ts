@@ -1,22 +1,36 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
 import {
+  askCluster,
   createListedInformers,
   type Documents,
   type Fault,
   hasErrors,
   LeftOut,
+  type ListedInformersOptions,
+  listFrom,
   type OneShotRun,
   Progress,
+  parseSnapshot,
   pluralOf,
+  type Recorder,
+  readObjects,
+  recordReads,
+  replayReads,
+  type Snapshot,
 } from "@berth/host";
 import {
+  type CollectionScope,
   connect,
   isApiError,
+  type KubeClient,
   type KubeObject,
   type Node,
   nodes,
   type Patch,
   type Projection,
   type Resource,
+  staticCredential,
 } from "@berth/kube";
 import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
 import { clusterName, createSilentLogger } from "@berth/runtime";
@@ -40,31 +54,100 @@ export interface SessionOptions extends ConnectionOptions {
   readonly installation?: string;
   /** Namespace of Berth's own state. Default: that of the pod, else `berth-system`. */
   readonly namespace?: string;
+  /** A snapshot to read in place of a cluster. */
+  readonly from?: string;
 }
 
 /** Chooses the cluster and creates a client. Sends no request yet. */
 export async function openSession(options: SessionOptions, deps: CommandDeps): Promise<Session> {
-  const cluster = await chooseCluster(options, deps);
-  const { clock, signal, stderr } = deps;
-  const client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}` });
+  if (options.from !== undefined) return replaySession(options.from, options, deps);
+  const choice = await chooseCluster(options, deps);
+  const client = connect({ ...choice.connect, userAgent: `berth/${VERSION}` });
   const leftOut = new LeftOut();
+  const reading = {
+    informers: createListedInformers({ fill: listFrom(client), ...readingFor(leftOut, deps) }),
+    ask: askCluster,
+  };
+  return sessionOf({ client, choice, leftOut, ...reading }, options, deps);
+}
+
+/** As `openSession`, and records what is read. */
+export async function openRecording(
+  options: SessionOptions,
+  deps: CommandDeps,
+): Promise<Session & Pick<Recorder, "taken">> {
+  const session = await openSession(options, deps);
+  const recorder = recordReads(session.informers);
+  const { client, choice, leftOut } = session;
+  return { ...sessionOf({ client, choice, leftOut, ...recorder }, options, deps), taken: recorder.taken };
+}
+
+/** Reads a snapshot in place of a cluster, at the time of the snapshot. */
+async function replaySession(file: string, options: SessionOptions, deps: CommandDeps): Promise<Session> {
+  const snapshot = await readSnapshot(file, deps.folder);
+  const leftOut = new LeftOut();
+  const now = Date.parse(snapshot.takenAt);
+  const clock = { ...deps.clock, now: () => now };
+  const choice = { connect: { server: snapshot.server, credential: staticCredential() } };
+  const place = { namespace: undefined, origin: file, inCluster: false };
+  return sessionOf(
+    {
+      client: noClient(snapshot.server),
+      choice: { ...choice, ...place },
+      leftOut,
+      ...replayReads(snapshot, readingFor(leftOut, deps)),
+    },
+    options,
+    { ...deps, clock },
+  );
+}
+
+async function readSnapshot(file: string, folder: string): Promise<Snapshot> {
+  try {
+    return parseSnapshot(await readFile(path.resolve(folder, file), "utf8"));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new CommandError(`${file} cannot be used as a snapshot: ${why}`, exitCodes.faults);
+  }
+}
+
+/** A client for a command that must not send a request. */
+function noClient(server: string): KubeClient {
+  const refuse = (): never => {
+    throw new CommandError("this command needs a cluster, and has a snapshot only", exitCodes.usage);
+  };
+  const of: Partial<KubeClient> = { server, close: () => Promise.resolve() };
+  return new Proxy(of, { get: (target, key) => Reflect.get(target, key) ?? refuse }) as KubeClient;
+}
+
+const LOCAL = clusterName("local");
+
+function readingFor(
+  leftOut: LeftOut,
+  { clock }: Pick<CommandDeps, "clock">,
+): Omit<ListedInformersOptions, "fill"> {
+  return {
+    cluster: LOCAL,
+    clock,
+    onRefused: ({ resource, consequence }, error) => leftOut.note(pluralOf(resource), error, consequence),
+  };
+}
+
+type Means = Pick<Session, "client" | "choice" | "leftOut" | "informers" | "ask">;
+
+function sessionOf(means: Means, options: SessionOptions, { clock, signal, stderr }: CommandDeps): Session {
+  const { client, choice, leftOut, informers, ask } = means;
   let found: Promise<StateNamespace> | undefined;
   const stateNamespace = (): Promise<StateNamespace> =>
-    (found ??= findStateNamespace(client, { wanted: options.namespace, cluster, signal }));
-  const local = clusterName("local");
+    (found ??= ask("namespace of Berth", () =>
+      findStateNamespace(client, { wanted: options.namespace, cluster: choice, signal }),
+    ));
   return {
     client,
-    cluster: local,
-    choice: cluster,
-    informers: createListedInformers({
-      client,
-      cluster: local,
-      clock,
-      onRefused({ resource, consequence }, error) {
-        // Without a consequence the command cannot go on, and says so itself.
-        if (consequence !== undefined) leftOut.note(pluralOf(resource), error, consequence);
-      },
-    }),
+    choice,
+    cluster: LOCAL,
+    informers,
+    ask,
     log: createSilentLogger(),
     clock,
     signal,
@@ -131,8 +214,11 @@ export async function readRuleFiles(
  * All Nodes, with the fields that capabilities read. None until the informers have settled.
  * @throws ApiError, from the result, when the server refuses to list them.
  */
-export function listNodes({ informers, log }: Session, owned: AsyncDisposableStack): () => Iterable<Node> {
-  const shared = informers.informer({ resource: nodes, project: nodeProjection(), log });
+export function listNodes(
+  { informers, leftOut, log }: Session,
+  owned: AsyncDisposableStack,
+): () => Iterable<Node> {
+  const shared = informers.informer({ name: "nodes", resource: nodes, project: nodeProjection(), log });
   const stop = new AbortController();
   const running = shared.informer.start(stop.signal);
   owned.defer(async () => {
@@ -140,7 +226,10 @@ export function listNodes({ informers, log }: Session, owned: AsyncDisposableSta
     await (await running).ended;
   });
   return () => {
-    if (shared.refused !== undefined) throw shared.refused;
+    if (shared.refused !== undefined) {
+      leftOut.drop(shared.refused);
+      throw shared.refused;
+    }
     return shared.informer.list();
   };
 }
@@ -171,9 +260,49 @@ export async function readOne<T extends KubeObject>(
     return await client.get(resource, of, { signal });
   } catch (error) {
     if (!isApiError(error, "notFound")) throw error;
-    const name = of.namespace === undefined ? of.name : `${of.namespace}/${of.name}`;
-    throw new CommandError(`there is no ${resource.kind.toLowerCase()} ${name} on ${client.server}`);
+    throw noSuchObject(resource, of, client.server);
   }
+}
+
+function noSuchObject(
+  { kind }: Pick<Resource, "kind">,
+  { namespace, name }: { readonly namespace?: string; readonly name: string },
+  server: string,
+): CommandError {
+  const shown = namespace === undefined ? name : `${namespace}/${name}`;
+  return new CommandError(`there is no ${kind.toLowerCase()} ${shown} on ${server}`);
+}
+
+/** What `explain` shows of one kind. */
+export interface Explained<T extends KubeObject> {
+  readonly resource: Resource<T>;
+  readonly project: Projection<T>;
+}
+
+export function explainedNodes(): Explained<Node> {
+  return { resource: nodes, project: nodeProjection(["metadata.managedFields"]) };
+}
+
+/** @throws CommandError when no object has this name. */
+export async function readExplained<T extends KubeObject>(
+  explained: Explained<T>,
+  of: { readonly namespace?: string; readonly name: string },
+  session: Session,
+): Promise<T> {
+  const { namespace, name } = of;
+  const scope = { fieldSelector: `metadata.name=${name}`, ...(namespace !== undefined && { namespace }) };
+  const [found] = (await readAllExplained(explained, session, scope)) ?? [];
+  if (found === undefined) throw noSuchObject(explained.resource, of, session.client.server);
+  return found;
+}
+
+/** For a snapshot, which answers about any of them. */
+export function readAllExplained<T extends KubeObject>(
+  explained: Explained<T>,
+  session: Session,
+  scope: CollectionScope = {},
+): Promise<readonly T[] | undefined> {
+  return readObjects({ name: "explained", ...explained, scope }, session);
 }
 
 /** Number of tries on an object that other clients keep changing. */

@@ -41,6 +41,7 @@ export * from "./once/listing.ts";
 export * from "./once/output.ts";
 export * from "./once/progress.ts";
 export * from "./once/run.ts";
+export * from "./once/snapshot.ts";
 export * from "./once/style.ts";
 export * from "./once/undo.ts";
 export * from "./once/words.ts";

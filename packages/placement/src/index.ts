@@ -50,7 +50,7 @@ export * from "./node/once-capability.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
 export * from "./node/place-config-map.ts";
 export { effectiveRecord, type NodePlan, type PlanInput, planNode, type StayingMark } from "./node/plan.ts";
-export { slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
+export { explainedPods, slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
 export { nodeMarksChanged } from "./node/predicate.ts";
 export {
   hasClusterMarks,

@@ -1,11 +1,10 @@
 import { formatFault, type Section, styleFor } from "@berth/host";
-import { type Node, pods } from "@berth/kube";
-import { factsOf, slimNode } from "@berth/placement";
+import { explainedPods, factsOf } from "@berth/placement";
 import type { CommandDeps } from "../command-deps.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
-import { openSession, readNodes, readOne, readRuleFiles } from "../session.ts";
+import { listNodes, openSession, readExplained, readRuleFiles } from "../session.ts";
 import type { ExplainOptions } from "./explain.ts";
 
 /** Explains where a pod can run, what holds it, and its effect on nodes. */
@@ -18,9 +17,10 @@ export async function explainOnePod(options: ExplainOptions, deps: CommandDeps):
   const given = { files, session, waiting: "wait" } as const;
   const read = await readCapabilities(given, "pods");
   const facts = factsOf(await readCapabilities(given, "facts"));
-  const pod = await readOne(pods, { namespace, name }, session);
-  const nodes: Node[] = [];
-  for await (const node of readNodes(session, slimNode)) nodes.push(node);
+  const pod = await readExplained(explainedPods, { namespace, name }, session);
+  const all = listNodes(session, owned);
+  await session.informers.settled();
+  const nodes = [...all()];
   const sections: Section[] = [];
   for (const one of read) {
     const section = await one.explainPod?.({ run: session, owned, facts, pod, nodes });

@@ -18,25 +18,27 @@ import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests-pod.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
-import { openSession, readNode, readRuleFiles } from "../session.ts";
+import { explainedNodes, openSession, readExplained, readRuleFiles } from "../session.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
   readonly namespace?: string;
   /** Name of the node, or `namespace/name` of the pod. */
   readonly name: string;
+  readonly from?: string;
   readonly output?: DataFormat;
 }
 
 /** Explains every mark of a node from one live read with `managedFields`, and its state in each capability. */
 export async function explain(options: ExplainOptions, deps: CommandDeps): Promise<ExitCode> {
-  const { stdout, stderr, clock } = deps;
+  const { stdout, stderr } = deps;
   const { installation, output, name } = options;
   const files = await readRuleFiles(options, deps);
   await using session = await openSession(options, deps);
+  const { clock } = session;
   await using owned = new AsyncDisposableStack();
   const read = await readCapabilities({ files, session, waiting: "wait" }, "nodes");
-  const node = await readNode(session, name);
+  const node = await readExplained(explainedNodes(), { name }, session);
   const facts = factsOf(read);
   const seen: ExplainingCapability[] = [];
   for (const one of read) {

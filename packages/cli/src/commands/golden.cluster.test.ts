@@ -1,6 +1,7 @@
 /** What commands print with all capabilities at once, to the byte: as text, as data, and where rights are missing. */
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { daemonSets, namespaces, nodes, pods } from "@berth/kube";
+import { daemonSets, namespaces, nodes, pods, secrets } from "@berth/kube";
 import { workerPools } from "@berth/placement";
 import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
@@ -9,6 +10,8 @@ import { aDaemonSet, among, becomes, clusterWithKinds, grant } from "../testing/
 import { testFolder } from "../testing/harness.ts";
 
 const NAMESPACE = "golden";
+/** A value of the environment of a pod, and the content of a Secret. */
+const PLANTED = "planted-secret";
 const DEVICE = "example.com/device";
 const CONFIG = `apiVersion: berth.dev/v1alpha1
 kind: StartupGate
@@ -48,7 +51,7 @@ function settled(text: string): string {
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}/g, "UID")
     .replace(/\(\d+[ms]\d*s? ago\)/g, "(AGE ago)")
     .replace(/ (\d+m)?\d+s {3,}/g, " AGE   ")
-    .replace(/"passedMs": \d+/g, '"passedMs": 0')
+    .replace(/passedMs(\\?": )\d+/g, "passedMs$10")
     .replace(/ in \d+m\d+s/g, " in AGE")
     .replace(/berth-(startup-gate|image-facts)-[0-9a-f]{6,}/g, "berth-$1-HASH");
 }
@@ -74,7 +77,16 @@ it("prints the same, to the byte", async () => {
   const web = aPod("web").in(NAMESPACE).image("127.0.0.1:1/web:1").on("one").labelled({ app: "web" }).build();
   const uid = made.metadata?.uid ?? "";
   const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", controller: true, name: "pool", uid };
-  await client.create(pods, { ...web, metadata: { ...web.metadata, ownerReferences: [owner] } });
+  const env = [{ name: "TOKEN", value: PLANTED }];
+  const containers = web.spec?.containers.map((it) => ({ ...it, env })) ?? [];
+  const annotations = { "example.com/note": PLANTED };
+  const metadata = { ...web.metadata, annotations, ownerReferences: [owner] };
+  await client.create(pods, { ...web, metadata, spec: { ...web.spec, containers } });
+  await client.create(
+    secrets,
+    { metadata: { name: "planted" }, stringData: { token: PLANTED } },
+    { namespace: NAMESPACE },
+  );
   await client.create(pods, aPod("waits").in(NAMESPACE).image("127.0.0.1:1/app:1").build());
   const agent = aDaemonSet("agent", { container: "a", image: "127.0.0.1:1/a:1" });
   await client.create(daemonSets, agent, { namespace: NAMESPACE });
@@ -121,6 +133,18 @@ it("prints the same, to the byte", async () => {
     });
   }
   await lookAtAll();
+  await folder.berth(`snapshot taken ${files} --kubeconfig kubeconfig`);
+  for (const line of [
+    `plan ${files}`,
+    ...["node one", "node two", `pod ${NAMESPACE}/waits`].map((it) => `explain ${it} ${files}`),
+  ]) {
+    // A gate says for how long it has held a node: at the time of the snapshot.
+    const [live, later] = await Promise.all(
+      ["--kubeconfig kubeconfig", "--from taken"].map((from) => folder.berth(`${line} -o json ${from}`)),
+    );
+    expect(settled(JSON.stringify(later))).toEqual(settled(JSON.stringify(live)));
+  }
+  expect(await readFile(`${folder.path}/taken`, "utf8")).not.toContain(PLANTED);
   for (const name of ["labels", "gates", "architecture", "footprint", "worker-pools"])
     await say(`clean --config config.yaml --capability ${name}`);
   await say(`clean --config config.yaml --config pools.yaml --restart-pods --namespace ${NAMESPACE}`);

@@ -9,6 +9,7 @@ import {
   ownedMarks,
   type PlannedNodes,
   type PlanningCapability,
+  type PlanSection,
   planNode,
   RemovalForecast,
   readDeclaredPlaces,
@@ -21,7 +22,7 @@ import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
-import { readCapabilities } from "../read-capabilities.ts";
+import { type NamedCapability, readCapabilities } from "../read-capabilities.ts";
 import { listNodes, nothingToGoBy, openSession, readRuleFiles, type Session } from "../session.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
@@ -31,34 +32,17 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly exitCode?: boolean;
   /** Files with documents that replace those of the same kind and name in the cluster. */
   readonly try?: readonly string[];
+  readonly from?: string;
   readonly output?: DataFormat;
 }
 
 /** Shows the writes of `run` without making them. */
 export async function plan(options: PlanOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, stderr } = deps;
-  const files = await readRuleFiles(options, deps);
   await using session = await openSession(options, deps);
   await using owned = new AsyncDisposableStack();
-  const tried = options.try && (await loadSettings({ config: options.try }, deps.folder));
-  const read = await readCapabilities({ files, session, tried, waiting: "act" }, "nodes");
-  if (!read.some(({ isGiven }) => isGiven)) {
-    const what = "there is nothing to plan from";
-    const hint = "give --label-dir or --config, or install the CRDs (`berth manifests crds`)";
-    throw nothingToGoBy(session, what, `${what}: ${hint}`);
-  }
-  const [only, ...more] = options.nodes;
-  const scope = only !== undefined && more.length === 0 ? { only } : {};
-  const nodes = listNodes(session, owned);
-  const at = { run: session, owned, facts: factsOf(read), nodes, ...scope };
-  // At the same time: what several of them read is then listed once.
-  const planning = await Promise.all(read.map((one) => one.plan?.(at)));
-  const capabilities = planning.filter((it) => it !== undefined);
-  const declared = await readDeclaredPlaces(session);
-  await session.informers.settled();
-  const planned = await planNodes(options.nodes, { capabilities, declared, session, nodes: nodes() });
+  const { planned, read, sections } = await planAll(options, { session, owned, deps });
   const { diff, rules } = planned;
-  const sections = capabilities.flatMap(({ section }) => section?.(planned) ?? []);
   const notes = sections.flatMap((it) => it.notes ?? []);
   const faults = read.flatMap((it) => it.faults);
   const stops = read.flatMap((it) => it.stops);
@@ -77,6 +61,43 @@ export async function plan(options: PlanOptions, deps: CommandDeps): Promise<Exi
   if (read.some(({ refused }) => refused.length > 0)) return exitCodes.faults;
   const isChanging = diff.written + stops.length > 0 || sections.some((it) => it.isChanging);
   return options.exitCode && isChanging ? exitCodes.changes : exitCodes.done;
+}
+
+interface Planning {
+  readonly planned: PlannedNodes;
+  readonly read: readonly NamedCapability[];
+  readonly sections: readonly PlanSection[];
+}
+
+/** Reads and plans all. @throws CommandError when there is nothing to plan from. */
+export async function planAll(
+  options: PlanOptions,
+  {
+    session,
+    owned,
+    deps,
+  }: { readonly session: Session; readonly owned: AsyncDisposableStack; readonly deps: CommandDeps },
+): Promise<Planning> {
+  const files = await readRuleFiles(options, deps);
+  const tried = options.try && (await loadSettings({ config: options.try }, deps.folder));
+  const read = await readCapabilities({ files, session, tried, waiting: "act" }, "nodes");
+  if (!read.some(({ isGiven }) => isGiven)) {
+    const what = "there is nothing to plan from";
+    const hint = "give --label-dir or --config, or install the CRDs (`berth manifests crds`)";
+    throw nothingToGoBy(session, what, `${what}: ${hint}`);
+  }
+  const [only, ...more] = options.nodes;
+  const scope = only !== undefined && more.length === 0 ? { only } : {};
+  const nodes = listNodes(session, owned);
+  const at = { run: session, owned, facts: factsOf(read), nodes, ...scope };
+  // At the same time: what several of them read is then listed once.
+  const planning = await Promise.all(read.map((one) => one.plan?.(at)));
+  const capabilities = planning.filter((it) => it !== undefined);
+  const declared = await readDeclaredPlaces(session);
+  await session.informers.settled();
+  const planned = await planNodes(options.nodes, { capabilities, declared, session, nodes: nodes() });
+  const sections = capabilities.flatMap(({ section }) => section?.(planned) ?? []);
+  return { planned, read, sections };
 }
 
 interface Deciding {

@@ -15,6 +15,7 @@ import {
   takesNamespaceOrOwn,
   takesOriginal,
   takesRules,
+  takesSnapshot,
 } from "./shared-options.ts";
 
 export function declareRun(root: Command, program: ProgramOptions): void {
@@ -54,7 +55,9 @@ export function declareRun(root: Command, program: ProgramOptions): void {
 }
 
 export function declarePlan(root: Command, program: ProgramOptions): void {
-  const plan = prints(takesNamespaceOrOwn(takesInstallation(takesRules(takesCluster(root.command("plan"))))))
+  const plan = prints(
+    takesNamespaceOrOwn(takesInstallation(takesRules(takesSnapshot(takesCluster(root.command("plan")))))),
+  )
     .description("Show what would change on nodes, pods, workloads and owners, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
     .option(
@@ -72,6 +75,15 @@ export function declarePlan(root: Command, program: ProgramOptions): void {
       ? (await import("../commands/plan.ts")).plan
       : (await import("../commands/plan-workload.ts")).planWorkloads,
   );
+}
+
+export function declareSnapshot(root: Command, program: ProgramOptions): void {
+  const snapshot = takesNamespace(takesInstallation(takesRules(takesCluster(root.command("snapshot")))))
+    .description(
+      "Write what plan and explain read of the cluster to a file, without secrets and values of environments. They read it with --from, on a machine without access to the cluster",
+    )
+    .argument("<file>", "file to write; one that exists is replaced");
+  does(snapshot, program, async () => (await import("../commands/snapshot.ts")).snapshot);
 }
 
 function refuseConfirm(rule: string): never {

@@ -44,6 +44,11 @@ export function takesCluster(command: Command): Command {
     .addOption(new Option("--master <url>", "server to use instead of the kubeconfig's").hideHelp());
 }
 
+/** Adds the option to read a snapshot in place of a cluster. */
+export function takesSnapshot(command: Command): Command {
+  return command.option("--from <file>", "snapshot (berth snapshot) to read in place of a cluster");
+}
+
 /** Adds the option for the installation, where one cluster has several. */
 export function takesInstallation(command: Command): Command {
   return command.option(

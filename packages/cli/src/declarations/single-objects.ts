@@ -12,11 +12,12 @@ import {
   takesInstallation,
   takesNamespaceOrOwn,
   takesRules,
+  takesSnapshot,
 } from "./shared-options.ts";
 
 export function declareExplain(root: Command, program: ProgramOptions): void {
   const explain = prints(
-    takesNamespaceOrOwn(takesInstallation(takesRules(takesCluster(root.command("explain"))))),
+    takesNamespaceOrOwn(takesInstallation(takesRules(takesSnapshot(takesCluster(root.command("explain")))))),
   )
     .description(
       "Explain each mark on a node: rule, inputs, since when, which other writers hold the key; what each startup gate waits for, and which pods need which agents. For a pod: which image excludes which architecture, which nodes are left, what holds it. For a workload or instance: what blocks it, what would change that, and when Berth looks next",

@@ -1,6 +1,8 @@
 /** Reads the documents of one kind once, for a command. */
 
+import type { Resource } from "@berth/kube";
 import type { Documents } from "../documents/config-files.ts";
+import type { CustomKind, DocumentObject } from "../documents/document-kind.ts";
 import { compileDocuments, type DocumentRules } from "../documents/document-source.ts";
 import { type Fault } from "../documents/fault.ts";
 import {
@@ -9,7 +11,7 @@ import {
   fileFaults,
   readClusterDocuments,
 } from "../documents/sources.ts";
-import { listObjects } from "./listing.ts";
+import { readObjects } from "./listing.ts";
 import type { OneShotRun } from "./run.ts";
 
 /** Documents that the user passed in files. */
@@ -27,9 +29,29 @@ async function fetchClusterDocuments<S, T>(
   { kind }: Pick<DocumentRules<S, T>, "kind">,
   session: OneShotRun,
 ): Promise<ClusterDocuments<S> | undefined> {
-  const found = await listObjects({ resource: kind.resource }, session);
+  const found = await listDocuments(kind, session);
   return found && readClusterDocuments(kind, found);
 }
+
+/** The objects of one kind; `undefined` where the server does not have the CRD, or forbids to read them. */
+export function listDocuments(
+  { resource }: Pick<CustomKind, "resource">,
+  run: OneShotRun,
+): Promise<readonly DocumentObject[] | undefined> {
+  return readObjects<DocumentObject>(
+    { name: "documents", resource: resource as Resource<DocumentObject>, project: slimDocument },
+    run,
+  );
+}
+
+/** Without managed fields, and without the copy of the spec that kubectl keeps. */
+function slimDocument({ metadata, ...rest }: DocumentObject): DocumentObject {
+  const { managedFields: _, annotations, ...kept } = metadata ?? {};
+  const { [LAST_APPLIED]: __, ...others } = annotations ?? {};
+  return { ...rest, metadata: { ...kept, ...(annotations && { annotations: others }) } };
+}
+
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /** The compiled documents, and the faults of single documents. Documents without an error are in force. */
 export interface InForceOnce<T> {

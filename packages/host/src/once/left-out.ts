@@ -15,6 +15,11 @@ export class LeftOut {
     if (!this.#lines.has(rule)) this.#lines.set(rule, line);
   }
 
+  /** The caller names this permission in its own error. */
+  drop({ request }: ApiError): void {
+    this.#lines.delete(toRule(request));
+  }
+
   get isEmpty(): boolean {
     return this.#lines.size === 0;
   }

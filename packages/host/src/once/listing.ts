@@ -1,5 +1,6 @@
 /** Lists objects for a command, as far as the permissions allow. */
 import { isApiError, type KubeObject, type ListOptions, type Resource } from "@berth/kube";
+import type { InformerRequest } from "@berth/runtime";
 import type { OneShotRun } from "./run.ts";
 
 export interface Listing<T extends KubeObject>
@@ -44,6 +45,26 @@ export async function listObjects<T extends KubeObject>(
     found.push(object);
   });
   return isRead ? found : undefined;
+}
+
+/**
+ * All objects, read through an informer of the command, so that a snapshot holds them. `undefined` where the server does
+ * not have the resource, or forbids the read, which the command reports at its end. Rejects with every other `ApiError`.
+ */
+export async function readObjects<T extends KubeObject>(
+  request: Omit<InformerRequest<T>, "log"> & { readonly name: string },
+  { informers, log }: Pick<OneShotRun, "informers" | "log">,
+): Promise<readonly T[] | undefined> {
+  const { informer } = informers.informer<T>({ ...request, log });
+  const stop = new AbortController();
+  const running = informer.start(stop.signal);
+  try {
+    await informers.settled();
+    return informer.synced ? [...informer.list()] : undefined;
+  } finally {
+    stop.abort();
+    await (await running).ended;
+  }
 }
 
 /** `undefined` when the read is forbidden, which `leftOut` records. @param consequence the end of a sentence. */

@@ -4,6 +4,7 @@ import type { Clock, ClusterName, Component, Logger } from "@berth/runtime";
 import type { ListedInformers } from "../views/listed-informers.ts";
 import type { LeftOut } from "./left-out.ts";
 import type { Output } from "./output.ts";
+import type { Ask } from "./snapshot.ts";
 import type { Style } from "./style.ts";
 
 /** One command on one cluster. */
@@ -12,6 +13,8 @@ export interface OneShotRun {
   readonly cluster: ClusterName;
   /** Fill the caches of a running process with one list for each resource. */
   readonly informers: ListedInformers;
+  /** For what no informer holds. */
+  readonly ask: Ask;
   readonly log: Logger;
   readonly clock: Clock;
   /** Aborts when the user wants the command to end. */

@@ -185,6 +185,7 @@ class Member<T extends KubeObject> {
     this.#since = clock.monotonic();
     this.#shared = informers.informer<T>({
       ...rest,
+      name: options.name,
       resource,
       scope,
       log: log.with({ namespace: scope.namespace, selector: scope.labelSelector }),

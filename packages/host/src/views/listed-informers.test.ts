@@ -8,7 +8,7 @@ import {
 } from "@berth/kube";
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { createListedInformers } from "./listed-informers.ts";
+import { createListedInformers, listFrom } from "./listed-informers.ts";
 
 const red: CollectionScope = { labelSelector: "colour=red" };
 const objects: readonly ConfigMap[] = ["red", "blue"].map((colour) => ({
@@ -31,7 +31,7 @@ async function readTogether(
     yield { metadata: {}, items: selected.map((it) => project?.(it as never) ?? (it as never)) };
   };
   const informers = createListedInformers({
-    client: { pages },
+    fill: listFrom({ pages }),
     cluster: clusterName("c"),
     clock: systemClock,
     onRefused: ({ consequence }) => told.push(consequence ?? ""),

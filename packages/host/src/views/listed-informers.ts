@@ -23,26 +23,25 @@ export interface ListedInformers extends SharedInformers {
 }
 
 export interface ListedInformersOptions {
-  readonly client: Pick<KubeClient, "pages">;
   readonly cluster: ClusterName;
   readonly clock: Clock;
+  /** Reads for informers that started together: see `listFrom`. Rejects with what the command cannot go on with. */
+  readonly fill: (readers: readonly Reader[]) => Promise<void>;
   /** The server refuses to list these objects. The informer keeps nothing. Called once for each informer. */
   readonly onRefused: (informer: InformerRequest<KubeObject>, error: ApiError) => void;
 }
 
-interface Reader {
+/** One informer, as `fill` sees it. */
+export interface Reader {
   readonly asked: InformerRequest<KubeObject>;
   readonly scope: Scope;
   readonly sink: InformerSink<KubeObject>;
   readonly signal: AbortSignal;
-  refused?: ApiError;
-  isMissing?: boolean;
+  /** Why it keeps nothing. */
+  failure?: ApiError;
 }
 
-/**
- * Informers that start in one turn of the event loop share their lists: one for each resource that includes the others'
- * scopes. Where the server refuses it, each of the others reads for itself.
- */
+/** Informers that start in one turn of the event loop are filled together. */
 export function createListedInformers(options: ListedInformersOptions): ListedInformers {
   let waiting: Reader[] = [];
   let reading: Promise<void> = Promise.resolve();
@@ -55,8 +54,9 @@ export function createListedInformers(options: ListedInformersOptions): ListedIn
       await new Promise<void>((resolve) => setImmediate(resolve));
       const readers = waiting;
       waiting = [];
-      await Promise.all(groupsOf(readers).map((group) => readAll(group, options)));
-      for (const { asked, refused } of readers) if (refused !== undefined) options.onRefused(asked, refused);
+      await options.fill(readers);
+      for (const { asked, failure } of readers)
+        if (isApiError(failure, "forbidden")) options.onRefused(asked, failure);
     })();
     // The command awaits `settled`.
     reading.catch(() => undefined);
@@ -78,10 +78,10 @@ export function createListedInformers(options: ListedInformersOptions): ListedIn
       return {
         informer,
         get refused() {
-          return reader?.refused;
+          return isApiError(reader?.failure, "forbidden") ? reader.failure : undefined;
         },
         get isMissing() {
-          return reader?.isMissing ?? false;
+          return isApiError(reader?.failure, "notFound");
         },
       };
     },
@@ -94,6 +94,23 @@ export function createListedInformers(options: ListedInformersOptions): ListedIn
   };
 }
 
+/**
+ * Fills readers by one list for each resource that includes the others' scopes. Where the server refuses it, each of the
+ * others reads for itself.
+ */
+export function listFrom(client: Pick<KubeClient, "pages">): ListedInformersOptions["fill"] {
+  return async (readers) => {
+    await Promise.all(groupsOf(readers).map((group) => readAll(group, client)));
+  };
+}
+
+/** The server has refused what the reader asks for, or does not have it. */
+export function failReader(reader: Reader, error: ApiError): void {
+  reader.failure = error;
+  reader.sink.connection(error);
+  if (isApiError(error, "notFound")) reader.asked.onMissing?.();
+}
+
 /** Readers of one resource, which ask for whole objects or for metadata. */
 function groupsOf(readers: readonly Reader[]): readonly (readonly Reader[])[] {
   const keyOf = ({ asked: { resource, metadataOnly = false } }: Reader): string =>
@@ -101,7 +118,7 @@ function groupsOf(readers: readonly Reader[]): readonly (readonly Reader[])[] {
   return [...Map.groupBy(readers, keyOf).values()];
 }
 
-async function readAll(readers: readonly Reader[], options: ListedInformersOptions): Promise<void> {
+async function readAll(readers: readonly Reader[], client: Pick<KubeClient, "pages">): Promise<void> {
   const served = cover(
     readers.map(({ scope }) => scope),
     () => false,
@@ -109,11 +126,11 @@ async function readAll(readers: readonly Reader[], options: ListedInformersOptio
   const byList = Map.groupBy(readers, ({ scope }) => served.get(scope.text)?.text ?? scope.text);
   await Promise.all(
     byList.values().map(async (those) => {
-      const refused = await readOnce(those, options);
+      const refused = await readOnce(those, client);
       const narrower = those.filter(({ scope }) => scope.text !== served.get(scope.text)?.text);
       if (refused === undefined) return;
       const alone = Map.groupBy(narrower, ({ scope }) => scope.text);
-      await Promise.all(alone.values().map((group) => readOnce(group, options)));
+      await Promise.all(alone.values().map((group) => readOnce(group, client)));
     }),
   );
 }
@@ -121,7 +138,7 @@ async function readAll(readers: readonly Reader[], options: ListedInformersOptio
 /** One list for these readers, with the widest scope of theirs. @returns the refusal of the server. */
 async function readOnce(
   readers: readonly Reader[],
-  { client }: ListedInformersOptions,
+  client: Pick<KubeClient, "pages">,
 ): Promise<ApiError | undefined> {
   const [first] = readers;
   if (first === undefined) return undefined;
@@ -145,16 +162,11 @@ async function readOnce(
     for await (const _ of pages);
   } catch (error) {
     if (!isApiError(error, "forbidden", "notFound")) throw error;
-    for (const reader of readers) {
-      reader.isMissing = isApiError(error, "notFound");
-      if (!reader.isMissing) reader.refused = error;
-      reader.sink.connection(error);
-      if (reader.isMissing) reader.asked.onMissing?.();
-    }
+    for (const reader of readers) failReader(reader, error);
     return isApiError(error, "forbidden") ? error : undefined;
   }
   for (const [index, reader] of readers.entries()) {
-    delete reader.refused;
+    delete reader.failure;
     const snapshot = snapshots[index];
     if (snapshot !== undefined) await reader.sink.replace(snapshot);
   }

@@ -1,7 +1,8 @@
 /** Architecture policies in a command, which reads once and does not watch. */
-import { type OneShotRun, startOnce, unlessForbidden } from "@berth/host";
-import { type DaemonSet, isApiError, namespaces, type Pod } from "@berth/kube";
+import { NamespaceWatch, startOnce } from "@berth/host";
+import type { DaemonSet, Pod } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
+import { reasons } from "../api/reasons.ts";
 import type { BoundCapability } from "../node/capability.ts";
 import { type ExplainAt, type LookAt, type NodeOnce, type PlanAt, readDaemonSets } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
@@ -11,7 +12,12 @@ import { taintKeys } from "./compile.ts";
 import { contradictionOf, explainPod } from "./explain.ts";
 import { type ArchitectureForecast, forecastArchitecture } from "./forecast.ts";
 import { governing } from "./govern.ts";
-import { type ImageObservations, type ImageQuestion, unreadImages } from "./image-observations.ts";
+import {
+  type ImageKnowledge,
+  type ImageObservations,
+  type ImageQuestion,
+  unreadImages,
+} from "./image-observations.ts";
 import { type ImagesOnce, readImages } from "./images/once.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
@@ -62,7 +68,8 @@ export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolic
     },
     async explainPod(policies, { run, owned, pod, nodes: all }) {
       const { namespace = "" } = pod.metadata ?? {};
-      const namespaceLabels = await readNamespaceLabels(namespace, run);
+      const namespaces = await readNamespaces({ run, owned });
+      const namespaceLabels = namespaces.synced ? (namespaces.namespaceLabels(namespace) ?? {}) : undefined;
       const governed = { policies, namespaceLabels: () => namespaceLabels };
       const explanation = explainPod({
         pod,
@@ -102,7 +109,19 @@ async function viewImages(
     const verdict = judge({ namespace, annotations, spec, policy }, unreadImages, { now: run.clock.now() });
     for (const question of wantsOf(verdict)) wanted.set(JSON.stringify(question), question);
   }
-  return readImages([...wanted.values()], images, { run, owned });
+  let library: Promise<ImageObservations> | undefined;
+  const known = new Map<string, ImageKnowledge>();
+  for (const [text, question] of wanted) {
+    const look = async (): Promise<ImageKnowledge> => {
+      library ??= readImages([...wanted.values()], images, { run, owned });
+      return (await library).look(question);
+    };
+    const { image: name } = question;
+    const message = `the snapshot does not hold image ${name}: it holds those of pods that wait for a node`;
+    const unasked: ImageKnowledge = { state: "failed", name, reason: reasons.SourceNotRead, message };
+    known.set(text, await run.ask(`image ${text}`, look, unasked));
+  }
+  return { look: (question) => known.get(JSON.stringify(question)) ?? unreadImages.look(question) };
 }
 
 /** Uses the statuses of the policies, and asks no registry. */
@@ -194,19 +213,13 @@ function standingRules(policies: ArchitecturePolicies, { run, nodes }: PlanAt): 
   return standing;
 }
 
-/** `undefined` without permission to read them. The run reports that. */
-async function readNamespaceLabels(
-  name: string,
-  run: OneShotRun,
-): Promise<Readonly<Record<string, string>> | undefined> {
-  const { client, signal } = run;
-  const read = async (): Promise<Readonly<Record<string, string>>> => {
-    try {
-      return (await client.get(namespaces, { name }, { signal })).metadata?.labels ?? {};
-    } catch (error) {
-      if (isApiError(error, "notFound")) return {};
-      throw error;
-    }
-  };
-  return unlessForbidden("Namespaces", run, read, UNKNOWN);
+/** The same as in a running Berth. */
+async function readNamespaces({ run, owned }: Looking): Promise<NamespaceWatch> {
+  const ignore = (): void => undefined;
+  const callbacks = { onChange: ignore, onSynced: ignore };
+  const watch = new NamespaceWatch({ ...run, name: "namespaces", consequence: UNKNOWN, ...callbacks });
+  watch.want(true);
+  await startOnce([watch], run, owned);
+  await run.informers.settled();
+  return watch;
 }

@@ -1,9 +1,9 @@
 /** Descheduling in a one-shot command. */
-import { keepFields, listObjects, type OneShotRun, startOnce } from "@berth/host";
+import { keepFields, type OneShotRun, readObjects, startOnce } from "@berth/host";
 import { type Node, type PodDisruptionBudget, podDisruptionBudgets } from "@berth/kube";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
 import { parseMarkId } from "../node/mark.ts";
-import type { LookAt, NodeOnce } from "../node/once.ts";
+import { type LookAt, type NodeOnce, withoutManagers } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { WiredFacts } from "../node/wired.ts";
 import { budgetProblem } from "./budgets.ts";
@@ -115,7 +115,8 @@ async function watchOnce({ run, owned }: At): Promise<DescheduleWatches> {
 async function readBudgets(run: OneShotRun, namespace?: string): Promise<readonly PodDisruptionBudget[]> {
   const scope = namespace === undefined ? {} : { namespace };
   const consequence = "pods that budgets keep are shown as if they went";
-  return (await listObjects({ resource: podDisruptionBudgets, consequence, ...scope }, run)) ?? [];
+  const read = { name: "disruption-budgets", resource: podDisruptionBudgets, scope, consequence };
+  return (await readObjects({ ...read, project: withoutManagers }, run)) ?? [];
 }
 
 function observationsOf(

@@ -1,5 +1,5 @@
 /** The owners that footprints hold, for one-shot commands. */
-import { eachObject, type OneShotRun } from "@berth/host";
+import { eachObject, keepFields, type OneShotRun, readObjects } from "@berth/host";
 import type { KubeObject, Resource } from "@berth/kube";
 import { addFinalizer } from "@berth/runtime";
 import { type Footprint, type Footprints, type OwnerHold } from "./footprint.ts";
@@ -44,7 +44,17 @@ export async function findFootprintEffects(
       const owner = `${resourceName(hold.resource)} ${heldName({ namespace, name })}`;
       if (addFinalizer(object, finalizer) !== undefined) owners.push({ owner, finalizer });
     };
-    await eachOwner(hold, run, add, consequence);
+    const read = {
+      name: "held-owners",
+      resource: resourceOf(hold.resource),
+      metadataOnly: true,
+      consequence,
+    };
+    for (const object of (await readObjects(
+      { ...read, project: keepFields(["metadata.finalizers", "metadata.deletionTimestamp"]) },
+      run,
+    )) ?? [])
+      add(object);
   }
   return { owners };
 }

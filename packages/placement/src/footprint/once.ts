@@ -1,6 +1,6 @@
 /** Node footprints in a one-shot command. The command waits for the data that it can read, and then decides. */
-import { type OneShotRun, startOnce } from "@berth/host";
-import type { Pod } from "@berth/kube";
+import { keepFields, type OneShotRun, startOnce } from "@berth/host";
+import { type KubeClient, nameOfResource, type Pod, pathOf } from "@berth/kube";
 import { sleep } from "@berth/runtime";
 import { type BoundCapability } from "../node/capability.ts";
 import { type LookAt, type NodeOnce, podsOn, readDaemonSets } from "../node/once.ts";
@@ -103,6 +103,7 @@ async function viewFootprints(
   const daemonSets = await readDaemonSets(isWanted, { run, owned });
   const watches = createFootprintObservations({
     ...run,
+    client: askingClient(run),
     informers: only === undefined ? run.informers : podsOn(only, run.informers),
     consequence: UNKNOWN,
     daemonSets: {
@@ -170,4 +171,16 @@ function countOpen(
     }
   }
   return open;
+}
+
+/** Reads owners through the command, so that a snapshot holds what says who owns whom, and no more. */
+function askingClient({ client, ask }: Pick<OneShotRun, "client" | "ask">): Pick<KubeClient, "get" | "read"> {
+  return {
+    get: (resource, of, options) =>
+      ask(`owner ${nameOfResource(resource)} ${pathOf(of)}`, async () => {
+        const found = await client.get(resource, of, options);
+        return keepFields<typeof found>(["metadata.ownerReferences", "metadata.deletionTimestamp"])(found);
+      }),
+    read: (path, options) => ask(`read ${path}`, () => client.read(path, options)),
+  };
 }

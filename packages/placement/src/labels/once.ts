@@ -4,7 +4,7 @@ import {
   type ClusterDocuments,
   type Documents,
   type Fault,
-  listObjects,
+  listDocuments,
   readClusterDocuments,
   ruleName,
 } from "@berth/host";
@@ -38,7 +38,7 @@ export const labelsOnce = (given: GivenRules): OnceCapability => ({
   does: ["nodes", "facts"],
   async read(options) {
     const { files, session, tried, waiting } = options;
-    const found = session && (await listObjects({ resource: labelRuleKind.resource }, session));
+    const found = session && (await listDocuments(labelRuleKind, session));
     const read = found && readClusterDocuments(labelRuleKind, found);
     const located = tried?.documentsOf(labelRuleKind) ?? [];
     const cluster = tried === undefined ? read : replaced(located, read);

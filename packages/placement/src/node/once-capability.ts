@@ -5,7 +5,7 @@ import {
   type DocumentRules,
   type Documents,
   type Fault,
-  listObjects,
+  listDocuments,
   type OneShotRun,
   readClusterDocuments,
   type Section,
@@ -66,7 +66,7 @@ export function onceCapability<S, T>(rules: DocumentRules<S, T>, once: NodeOnce<
   return {
     does: ["nodes", "clean", ...(explainPod === undefined ? [] : ["pods" as const])],
     async read({ files, session, tried }) {
-      const objects = session && (await listObjects({ resource: kind.resource }, session));
+      const objects = session && (await listDocuments(kind, session));
       const cluster = objects && readClusterDocuments(kind, objects);
       const running = assembleReadDocuments(rules, files, cluster);
       const located = tried?.documentsOf(kind) ?? [];

@@ -67,6 +67,11 @@ export async function readDeclaredPlaces(
   const store = createPlaceStore(client, { namespace, installation });
   const consequence = "recorded taints of rules that are not in force count as forged";
   const what = `the ConfigMap ${namespace}/${placeConfigMapName(installation)}`;
-  const ids = await unlessForbidden(what, session, () => store.load(signal), consequence);
+  const ids = await unlessForbidden(
+    what,
+    session,
+    () => session.ask(what, async () => [...(await store.load(signal))]),
+    consequence,
+  );
   return new Set([...(ids ?? [])].filter(holdsPods));
 }

@@ -1,7 +1,15 @@
 /** Reduces pods and pod templates to the fields that Berth reads: placement and images. */
 
-import { pick } from "@berth/host";
-import type { Container, ObjectMeta, PodSpec } from "@berth/kube";
+import { type FieldMask, keepFields, pick } from "@berth/host";
+import {
+  type Container,
+  type ObjectMeta,
+  type Pod,
+  type PodSpec,
+  type Projection,
+  pods,
+  type Resource,
+} from "@berth/kube";
 
 const PLACEMENT = [
   "nodeName",
@@ -17,7 +25,50 @@ const PLACEMENT = [
 ] as const;
 
 /** Keep only annotations that Berth reads. Other annotations can contain whole manifests. */
-const ANNOTATIONS = /^(?:berth\.dev\/|kubernetes\.io\/config\.)/;
+const ANNOTATIONS = /^(?:berth\.dev\/|kubernetes\.io\/config\.|descheduler\.alpha\.kubernetes\.io\/)/;
+
+const EXPLAINED_CONTAINER = [
+  "name",
+  "image",
+  "imagePullPolicy",
+  "resources",
+  "ports",
+  "restartPolicy",
+] as const;
+const EXPLAINED_VOLUME = [
+  "name",
+  "image",
+  "emptyDir",
+  "hostPath",
+  "persistentVolumeClaim",
+  "ephemeral",
+  "csi.driver",
+] as const;
+
+/** Fields of a pod that any capability explains. None of them holds a value of the pod's environment. */
+const EXPLAINED: FieldMask = [
+  "metadata",
+  "spec.affinity",
+  "spec.topologySpreadConstraints",
+  "spec.priority",
+  "spec.schedulerName",
+  "spec.resourceClaims",
+  "spec.resources",
+  ...PLACEMENT.map((field) => `spec.${field}`),
+  ...["containers", "initContainers", "ephemeralContainers"].flatMap((list) =>
+    EXPLAINED_CONTAINER.map((field) => `spec.${list}[].${field}`),
+  ),
+  ...EXPLAINED_VOLUME.map((field) => `spec.volumes[].${field}`),
+  "status.phase",
+  "status.conditions",
+];
+
+/** The pods of `explain pod`. */
+export const explainedPods: { readonly resource: Resource<Pod>; readonly project: Projection<Pod> } = {
+  resource: pods,
+  project: (pod) =>
+    keepFields<Pod>(EXPLAINED)({ ...pod, ...(pod.metadata && { metadata: slimPodMetadata(pod.metadata) }) }),
+};
 
 /** Keeps empty lists, because patches depend on them. Callers must not read the other fields that the type promises. */
 export function slimPodSpec(spec: PodSpec): PodSpec {

@@ -1,6 +1,6 @@
 /** Startup gates in a one-shot command, which reads once and does not watch. */
-import { listObjects, type Section, type Style, startOnce } from "@berth/host";
-import { type KubeObject, type Node, pathOf, pods } from "@berth/kube";
+import { keepFields, type OneShotRun, readObjects, type Section, type Style, startOnce } from "@berth/host";
+import { type CollectionScope, type KubeObject, type Node, type Pod, pathOf, pods } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import { isRuleKnown } from "../node/capability.ts";
@@ -96,11 +96,19 @@ export async function viewGates(
       capability.look({ node, owned: ownedMarks(recordOf(node), installation) }, clock.now());
       const { name = "" } = node.metadata ?? {};
       if (!asked.has(name) || all.has(name)) return;
-      const scope = { fieldSelector: `spec.nodeName=${name}`, metadataOnly: true, consequence: UNKNOWN };
-      const read = await listObjects<KubeObject>({ resource: pods, ...scope }, run);
+      const read = await readPodNames(run, { fieldSelector: `spec.nodeName=${name}` });
       if (read !== undefined) all.set(name, read);
     },
   };
+}
+
+/** The names of pods, and their nodes: whether a node is idle. */
+export function readPodNames(
+  run: Pick<OneShotRun, "informers" | "log">,
+  scope: CollectionScope = {},
+): Promise<readonly KubeObject[] | undefined> {
+  const project = keepFields<Pod>(["spec.nodeName"]);
+  return readObjects({ name: "pod-names", resource: pods, scope, project, consequence: UNKNOWN }, run);
 }
 
 export const gatesOnce: NodeOnce<Gates> = {
