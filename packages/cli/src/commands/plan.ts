@@ -91,8 +91,7 @@ export async function planAll(
   const nodes = listNodes(session, owned);
   const at = { run: session, owned, facts: factsOf(read), nodes, ...scope };
   // At the same time: what several of them read is then listed once.
-  const planning = await Promise.all(read.map((one) => one.plan?.(at)));
-  const capabilities = planning.filter((it) => it !== undefined);
+  const capabilities = await Promise.all(read.flatMap((one) => one.plan?.(at) ?? []));
   const declared = await readDeclaredPlaces(session);
   await session.informers.settled();
   const planned = await planNodes(options.nodes, { capabilities, declared, session, nodes: nodes() });

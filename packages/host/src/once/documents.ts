@@ -1,6 +1,5 @@
 /** Reads the documents of one kind once, for a command. */
 
-import type { Resource } from "@berth/kube";
 import type { Documents } from "../documents/config-files.ts";
 import type { CustomKind, DocumentObject } from "../documents/document-kind.ts";
 import { compileDocuments, type DocumentRules } from "../documents/document-source.ts";
@@ -38,10 +37,7 @@ export function listDocuments(
   { resource }: Pick<CustomKind, "resource">,
   run: OneShotRun,
 ): Promise<readonly DocumentObject[] | undefined> {
-  return readObjects<DocumentObject>(
-    { name: "documents", resource: resource as Resource<DocumentObject>, project: slimDocument },
-    run,
-  );
+  return readObjects<DocumentObject>({ name: "documents", resource, project: slimDocument }, run);
 }
 
 /** Without managed fields, and without the copy of the spec that kubectl keeps. */

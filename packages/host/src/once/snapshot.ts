@@ -110,7 +110,7 @@ export interface Recorder {
   readonly informers: ListedInformers;
   readonly ask: Ask;
   /** What was read until now. */
-  taken(): Pick<Snapshot, "views" | "answers">;
+  readonly taken: () => Pick<Snapshot, "views" | "answers">;
 }
 
 /** Records what a command reads through these informers, and what it asks. */
@@ -138,15 +138,7 @@ export function recordReads(informers: ListedInformers): Recorder {
       }
     },
     taken: () => ({
-      views: read.map(({ asked, of: { informer, refused, isMissing } }): View => {
-        const place = { ...placeOf(asked), scope: asked.scope ?? {}, objects: [...informer.list()] };
-        const absence = new ApiError(
-          { kind: "notFound" },
-          { verb: "list", resource: nameOfResource(asked.resource) },
-        );
-        const why = refused ?? (isMissing ? absence : undefined);
-        return { ...place, ...(why && { failure: toFailure(why) }) };
-      }),
+      views: read.map(({ asked, of }) => toView(asked, of)),
       answers,
     }),
   };
@@ -180,6 +172,17 @@ export function replayReads(
         return unasked === undefined ? Promise.reject(new SnapshotGap(question)) : Promise.resolve(unasked);
       return "value" in answer ? Promise.resolve(answer.value as A) : Promise.reject(toError(answer));
     },
+  };
+}
+
+function toView(asked: InformerRequest<KubeObject>, of: SharedInformer<KubeObject>): View {
+  const absence = { verb: "list", resource: nameOfResource(asked.resource) } as const;
+  const why = of.refused ?? (of.isMissing ? new ApiError({ kind: "notFound" }, absence) : undefined);
+  return {
+    ...placeOf(asked),
+    scope: asked.scope ?? {},
+    ...(why && { failure: toFailure(why) }),
+    objects: [...of.informer.list()],
   };
 }
 

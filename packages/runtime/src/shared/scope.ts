@@ -29,6 +29,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "status.phase",
 ]);
 
+/** Reads the selectors of a scope, as `labelSelector` and `fieldSelector` of a request have them. Total. */
 export function scopeOf(asked: CollectionScope): Scope {
   const { namespace = "", labelSelector, fieldSelector } = asked;
   const read = [...split(labelSelector).map(toLabelCondition), ...split(fieldSelector).map(toFieldCondition)];

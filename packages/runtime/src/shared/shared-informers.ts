@@ -10,6 +10,7 @@ import { cover } from "./cover.ts";
 import { type Scope, scopeOf } from "./scope.ts";
 import { type Member, type Refusals, SharedWatch, type SharedWatchOptions } from "./shared-watch.ts";
 
+/** The cluster that the informers read. */
 export interface SharedInformersOptions
   extends Pick<InformerOptions<KubeObject>, "cluster" | "clock" | "random"> {
   readonly client: ReadingClient;
@@ -25,6 +26,7 @@ export interface InformerRequest<T extends KubeObject>
   readonly consequence?: string;
 }
 
+/** An informer, and why it holds nothing. */
 export interface SharedInformer<T extends KubeObject> {
   readonly informer: Informer<T>;
   /** The last refusal of its watch, until the server allows the request. */
@@ -33,6 +35,7 @@ export interface SharedInformer<T extends KubeObject> {
   readonly isMissing: boolean;
 }
 
+/** Makes informers of one cluster. */
 export interface SharedInformers {
   /**
    * An informer that runs from `start` until the signal aborts. The cache, indexes and handlers are its own. One that
@@ -44,6 +47,7 @@ export interface SharedInformers {
 /** Informers that start within this time begin one watch together. Milliseconds. */
 export const JOIN_MS = 20;
 
+/** Informers over one client. Nothing is sent before one of them starts. */
 export function createSharedInformers(options: SharedInformersOptions): SharedInformers {
   const groups = new Map<string, unknown>();
   const groupOf = <T extends KubeObject>(asked: InformerRequest<T>): Group<T> => {
@@ -91,8 +95,8 @@ class Group<T extends KubeObject> {
   /** Of watches that run, and of those that ran and whose scope is still wanted. */
   readonly #refusals = new Map<string, Refusals>();
   readonly #failed = Promise.withResolvers<never>();
-  /** Until the watches are arranged anew. */
-  #arranging: Disposable | undefined;
+  /** The watches are arranged anew soon. */
+  #isArranging = false;
 
   constructor(options: GroupOptions<T>) {
     this.#options = options;
@@ -131,8 +135,10 @@ class Group<T extends KubeObject> {
   readonly #isRefused = ({ text }: Scope): boolean => (this.#refusals.get(text)?.size ?? 0) > 0;
 
   #change(): void {
-    this.#arranging ??= this.#options.clock.schedule(JOIN_MS, () => {
-      this.#arranging = undefined;
+    if (this.#isArranging) return;
+    this.#isArranging = true;
+    this.#options.clock.schedule(JOIN_MS, () => {
+      this.#isArranging = false;
       this.#arrange();
     });
   }
