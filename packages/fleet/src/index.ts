@@ -10,6 +10,7 @@ export * from "./fleet/globs.ts";
 export * from "./fleet/operator.ts";
 export * from "./fleet/settings.ts";
 export * from "./once/change.ts";
+export * from "./once/clean.ts";
 export * from "./once/overview.ts";
 export * from "./once/plan.ts";
 export * from "./once/read.ts";

@@ -1,10 +1,11 @@
 /** `berth clean` leaves a real API server as it was before Berth was first started, capability by capability. */
-
+import { instances, workloadDeployments, workloads } from "@berth/fleet";
 import { type AdmissionServerSpec, admissionServerSpec } from "@berth/host";
 import {
   daemonSets,
   deployments,
   isApiError,
+  type KubeObject,
   leases,
   mutatingAdmissionPolicies,
   mutatingWebhookConfigurations,
@@ -256,6 +257,56 @@ describe("I-4 clean takes back all that Berth has written", () => {
       works: () => becomes(client, deployments, `${namespace}/pool-deployment`, {}),
     });
     expect(after).toEqual(before);
+  });
+});
+
+describe("clean of a Fleet", () => {
+  it("takes off the finalizers that would block each deletion, but not those of claims", async () => {
+    const claim = "quota.compute.datumapis.com/claim-cleanup";
+    const [workload, instance] = ["workload", "instance"].map(
+      (it) => `compute.datumapis.com/${it}-controller`,
+    );
+    const spec = {
+      runtime: {
+        resources: { instanceType: "datumcloud/d1-standard-2" },
+        sandbox: { containers: [{ name: "web", image: "registry.test/web:1" }] },
+      },
+      networkInterfaces: [{ network: { name: "default" } }],
+    };
+    const template = { spec };
+    const scaleSettings = { minReplicas: 1 };
+    const workloadRef = { name: "web", uid: "1" };
+    const us = { cityCode: "DFW", placementName: "us", scaleSettings, template, workloadRef };
+    const create = (resource: Resource, spec: object, name: string, ...finalizers: (string | undefined)[]) =>
+      client.create(resource, { metadata: { name, finalizers }, spec } as KubeObject, { namespace });
+    const placements = [{ name: "us", cityCodes: ["DFW"], scaleSettings }];
+    await create(workloads, { template, placements }, "web", "example.com/other", workload);
+    await create(workloadDeployments, us, "web-us", workload);
+    await create(instances, spec, "web-us-0", instance, claim);
+    const config = (mode: string): string =>
+      `{apiVersion: berth.dev/v1alpha1, kind: Fleet, metadata: {name: default}, spec: {mode: ${mode}}}`;
+    const files = { "cell.yaml": config("cell"), "single.yaml": config("single") };
+    await using folder = await testFolder({ kubeconfig: cluster.kubeconfig(), ...files });
+    const line = `clean --namespace ${STATE} --kubeconfig kubeconfig`;
+    expect((await folder.berth(line)).stdout).toBe("There is nothing to clean.\n");
+    expect((await folder.berth(`${line} --config cell.yaml`)).stdout).not.toContain("web:");
+    const { code, stdout, stderr } = await folder.berth(`${line} --yes --config single.yaml`);
+    expect([code, stderr]).toEqual([0, expect.stringContaining("1 Instance with a quota claim")]);
+    expect(stdout).toBe(
+      [
+        `workloads.compute.datumapis.com ${namespace}/web: finalizer ${workload}: will be removed\n`,
+        `workloaddeployments.compute.datumapis.com ${namespace}/web-us: finalizer ${workload}: will be removed\n`,
+        `instances.compute.datumapis.com ${namespace}/web-us-0: finalizer ${instance}: will be removed\n`,
+      ].join(""),
+    );
+    const left = await Promise.all(
+      [workloads, workloadDeployments, instances].map((it) => client.list<KubeObject>(it)),
+    );
+    expect(left.flatMap(({ items }) => items.map(({ metadata }) => metadata?.finalizers ?? []))).toEqual([
+      ["example.com/other"],
+      [],
+      [claim],
+    ]);
   });
 });
 

@@ -1,3 +1,4 @@
+import { type FleetSpec, findFleetWork, fleet, fleetKind } from "@berth/fleet";
 import {
   carryOutUndos,
   counted,
@@ -89,6 +90,7 @@ export async function clean(options: CleanOptions, deps: CommandDeps): Promise<E
   const work: Work = {
     options,
     cleaning,
+    fleet: only === undefined || only === fleet.name ? files.settings.specOf(fleetKind) : undefined,
     declared: cleaning.reduce((all, one) => all.union(one.declared ?? new Set()), declared),
   };
   const plans: NodePlan[] = [];
@@ -157,6 +159,8 @@ export async function clean(options: CleanOptions, deps: CommandDeps): Promise<E
 
 interface Work {
   readonly options: CleanOptions;
+  /** Absent: its objects are left alone. */
+  readonly fleet: FleetSpec | undefined;
   readonly cleaning: readonly CleaningCapability[];
   readonly declared: ReadonlySet<MarkId>;
 }
@@ -170,7 +174,7 @@ interface Undos {
   readonly state: readonly Undo[];
 }
 
-async function findUndos({ options, cleaning }: Work, session: Session): Promise<Undos> {
+async function findUndos({ options, cleaning, fleet }: Work, session: Session): Promise<Undos> {
   const parts = cleaning.flatMap(({ templates = [] }) => templates);
   const first = await findTemplateParts(
     parts.filter(({ isFirst }) => isFirst),
@@ -178,6 +182,7 @@ async function findUndos({ options, cleaning }: Work, session: Session): Promise
   );
   const later: Undo[] = [];
   for (const { find } of cleaning) later.push(...((await find?.(options.yes ?? false)) ?? []));
+  if (fleet !== undefined) later.push(...(await findFleetWork(fleet, session)));
   const after = parts.filter(({ isFirst }) => !isFirst);
   later.push(...(await findTemplateParts(after, session)));
   const own = options.capability === undefined ? await session.ownNamespace() : undefined;
