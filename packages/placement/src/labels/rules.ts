@@ -176,13 +176,36 @@ function* closingCycles(all: readonly Rule[]): Generator<CyclicRefusal> {
   const { circular = [], kept = [] } = Object.groupBy(all, (rule) =>
     cycleOf(rule, whole) === undefined ? "kept" : "circular",
   );
+  const inputs = inputsByKey(kept);
   for (const rule of [...circular.filter(isInForce), ...circular.filter((it) => !isInForce(it))]) {
-    kept.push(rule);
-    const order = orderKeys(inputsByKey(kept));
-    const refusal = refusalOf(rule, cycleOf(rule, order), { rules: kept, order });
-    if (refusal.length > 0) kept.pop();
-    yield* refusal;
+    const own = inputsByKey([rule]);
+    const inputsOf = (key: string) => [...(own.get(key) ?? []), ...(inputs.get(key) ?? [])];
+    if (!rule.outputs.some(({ key, cases }) => leadsTo(key, labelsRead(cases), inputsOf))) {
+      kept.push(rule);
+      for (const [key, more] of own) for (const input of more) append(inputs, key, input);
+      continue;
+    }
+    // A cycle is within one component of the whole: the order of all rules, for each refusal, would take too long.
+    const ranks = new Set(rule.outputs.map(({ key }) => whole.rank.get(key)));
+    const near = kept.filter(({ outputs }) => outputs.some(({ key }) => ranks.has(whole.rank.get(key))));
+    const order = orderKeys(inputsByKey([...near, rule]));
+    yield* refusalOf(rule, cycleOf(rule, order), { rules: near, order });
   }
+}
+
+/** Whether one of these keys is the key, or depends on it. */
+function leadsTo(
+  key: string,
+  from: readonly string[],
+  inputsOf: (key: string) => readonly string[],
+): boolean {
+  const seen = new Set(from);
+  // The loop also visits what is added meanwhile.
+  for (const one of seen) {
+    if (one === key) return true;
+    for (const input of inputsOf(one)) seen.add(input);
+  }
+  return false;
 }
 
 /** @param cycle the rank of the cycle because of which the rule is refused. `undefined`: it is not. */
@@ -214,7 +237,7 @@ export function describeCycle({ keys, others }: CyclicRefusal): string {
   return `it depends on its own label through ${named(keys)}${against}`;
 }
 
-function inputsByKey(rules: readonly Rule[]): ReadonlyMap<string, readonly string[]> {
+function inputsByKey(rules: readonly Rule[]): Map<string, string[]> {
   const inputs = new Map<string, string[]>();
   for (const { outputs } of rules) {
     for (const { key, cases } of outputs) for (const input of labelsRead(cases)) append(inputs, key, input);
