@@ -1,76 +1,39 @@
 /** The chart on a cluster: installed by helm, run under its account, uninstalled without a trace. */
 import { execFile } from "node:child_process";
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { readYaml } from "@berth/host";
 import {
   customResourceDefinitions,
   type Deployment,
   deployments,
-  type Job,
   type KubeObject,
   mutatingAdmissionPolicies,
   namespaces,
   nodes,
   pods,
   secrets,
-  serviceAccounts,
 } from "@berth/kube";
 import { labelRules, startupGates } from "@berth/placement";
-import { aNode, readAllObjects, startTestCluster } from "@berth/testcluster";
+import { aNode } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { helmFolder } from "../scripts/chart/helm.ts";
+import { CHART, createChartStage, IN_NAMESPACE, NAMESPACE } from "./chart-world.ts";
 import { patiently } from "./patience.ts";
 import { startBerthProcess } from "./product.ts";
 
 const run = promisify(execFile);
-const CHART = join(import.meta.dirname, "../charts/berth");
-const NAMESPACE = "berth-system";
 const TAINT = "example.com/starting";
 
 it("is installed, labels a node, is upgraded, holds a node, and is uninstalled without a trace", async () => {
-  await using cluster = await startTestCluster({
-    with: ["controller-manager", "scheduler", "kwok"],
-    audit: true,
-  });
-  await using folder = await mkdtempDisposable(join(tmpdir(), "berth-chart-"));
-  const { client } = cluster;
-  const kubeconfigOf = async (name: string, choice = {}): Promise<string> => {
-    const file = join(folder.path, name);
-    await writeFile(file, cluster.kubeconfig(choice));
-    return file;
-  };
-  const admin = await kubeconfigOf("admin");
-  const call = async (tool: string, ...args: readonly string[]): Promise<string> => {
-    const env = { ...process.env, KUBECONFIG: admin, HOME: folder.path };
-    return (await run(join(helmFolder(), tool), args, { env, cwd: folder.path })).stdout;
-  };
-  /** The environment of a pod of this account. */
-  const podOf = async (account: string): Promise<Readonly<Record<string, string>>> => {
-    const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
-    const of = { subresource: "token", name: account, namespace: NAMESPACE };
-    const { status } = (await client.create(serviceAccounts, request, of)) as {
-      readonly status?: { readonly token?: string };
-    };
-    const user = { name: account, groups: [], token: status?.token ?? "" };
-    return { KUBECONFIG: await kubeconfigOf(account, { user }), POD_NAME: "berth-0" };
-  };
-
+  await using stage = await createChartStage();
+  const { cluster, client, call, settledObjects, environment, folder } = stage;
   await client.create(namespaces, {
     metadata: { name: NAMESPACE, labels: { "pod-security.kubernetes.io/enforce": "restricted" } },
-  });
-  await client.create(nodes, aNode("n1").fake().build());
-  // The controllers of Kubernetes label a new node, and take their taint off when kwok has made it ready.
-  await patiently(async () => {
-    const { metadata, spec } = await client.get(nodes, { name: "n1" });
-    expect([spec?.taints, metadata?.labels?.["beta.kubernetes.io/arch"]]).toEqual([undefined, "amd64"]);
   });
   const before = await settledObjects();
   const mark = await cluster.audit.mark();
   const startedAt = performance.now();
-  await call("helm", "install", "berth", CHART, "--namespace", NAMESPACE);
+  await call("helm", "install", "berth", CHART, ...IN_NAMESPACE);
   const deployed = await patiently(async () => {
     const found = await client.get(deployments, { namespace: NAMESPACE, name: "berth" });
     expect(found.status?.readyReplicas).toBe(2);
@@ -78,8 +41,8 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
   });
   {
     await using berth = startBerthProcess({
-      args: argsOf(deployed, folder.path),
-      environment: await podOf("berth"),
+      args: argsOf(deployed, folder),
+      environment: await stage.podOf("berth"),
     });
     await client.create(labelRules, {
       metadata: { name: "hello" },
@@ -96,7 +59,6 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
       spec: {
         taint: { key: TAINT },
         signals: { pods: [{ podSelector: { matchLabels: { a: "b" } } }] },
-        adopt: "Always",
       },
     } as KubeObject);
     await patiently(async () => {
@@ -108,22 +70,13 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
     expect(berth.output).not.toMatch(/forbidden|\b403\b/);
   }
 
-  // kwok plays the pod of the hook, so its program runs here: with its arguments, under its account.
-  const hooks = (await call("helm", "get", "hooks", "berth", "--namespace", NAMESPACE)).replaceAll("\r", "");
-  await writeFile(join(folder.path, "hooks.yaml"), hooks);
-  const { documents } = readYaml(hooks);
-  const job = documents.map(({ value }) => value as Job).find(({ kind }) => kind === "Job");
-  await call("kubectl", "apply", "-f", "hooks.yaml");
-  const { args = [] } = job?.spec?.template.spec?.containers[0] ?? {};
-  const { stdout } = await run(join(import.meta.dirname, "../bin/berth"), args, {
-    env: { ...process.env, ...(await podOf("berth-cleanup")) },
-  });
+  const { stdout } = await stage.runHook();
   expect(stdout).toContain("- label/example.com/berth=hello");
   expect(stdout).toContain(TAINT);
   expect(
     (await client.list(pods, { namespace: NAMESPACE, labelSelector: "app.kubernetes.io/name=berth" })).items,
   ).toEqual([]);
-  await call("helm", "uninstall", "berth", "--namespace", NAMESPACE);
+  await call("helm", "uninstall", "berth", ...IN_NAMESPACE);
   const crds = (await client.list(customResourceDefinitions)).items.map(({ spec }) => spec.names.kind);
   expect(crds.toSorted()).toEqual([
     "ArchitecturePolicy",
@@ -144,15 +97,14 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
 
   /** Meanwhile Berth runs. A second installation is refused, and an upgrade that was killed is run again. */
   async function upgradeInTurns(): Promise<void> {
-    const own = ["--namespace", NAMESPACE];
-    const second = call("helm", "install", "second", CHART, ...own, "--set", "installation=blue");
+    const second = call("helm", "install", "second", CHART, ...IN_NAMESPACE, "--set", "installation=blue");
     await expect(second).rejects.toThrow("has the installation berth already (release berth)");
-    const upgrade = ["upgrade", "berth", CHART, ...own, "--set", "replicaCount=3"];
+    const upgrade = ["upgrade", "berth", CHART, ...IN_NAMESPACE, "--set", "replicaCount=3"];
     const killed = new AbortController();
     // Its pods wait for such a node, and helm for its pods.
     const waiting = [...upgrade, "--wait", "--set", "nodeSelector.nowhere=here"];
     const interrupted = run(join(helmFolder(), "helm"), waiting, {
-      env: { ...process.env, KUBECONFIG: admin, HOME: folder.path },
+      env: environment,
       signal: killed.signal,
       killSignal: "SIGKILL",
     });
@@ -168,20 +120,14 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
     // By the moment of its end, helm still takes the first for running.
     await call("helm", ...upgrade).catch(async (error: unknown) => {
       if (!String(error).includes("another operation")) throw error;
-      await call("helm", "rollback", "berth", ...own);
+      await call("helm", "rollback", "berth", ...IN_NAMESPACE);
       await call("helm", ...upgrade);
     });
     await replicas(3);
-    await call("helm", "rollback", "berth", "1", ...own);
+    await call("helm", "rollback", "berth", "1", ...IN_NAMESPACE);
     await replicas(2);
     expect((await client.get(nodes, { name: "n1" })).metadata?.labels).toMatchObject({
       "example.com/berth": "hello",
-    });
-  }
-
-  async function settledObjects() {
-    return readAllObjects(client, {
-      ignore: (name) => /^(leases|endpointslices|endpoints)/.test(name) && !name.includes("berth"),
     });
   }
 }, 120_000);

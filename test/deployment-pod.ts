@@ -1,4 +1,4 @@
-/** A pod of a printed Deployment, as a kubelet would start it: its arguments, and its mounts as folders of this machine. */
+/** A pod of a printed Deployment or Job, as a kubelet would start it: its arguments, and its mounts as folders of this machine. */
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import {
@@ -6,6 +6,7 @@ import {
   configMaps,
   type Deployment,
   isApiError,
+  type Job,
   type KubeClient,
   type KubeObject,
   type Resource,
@@ -30,7 +31,7 @@ interface Reference {
  * @returns the arguments. There and in files, the paths of mounts are those of this machine: a pod has a root of its own.
  */
 export async function argumentsOfPod(
-  { metadata, spec }: Deployment,
+  { metadata, spec }: Deployment | Job,
   client: KubeClient,
   root: string,
 ): Promise<readonly string[]> {
