@@ -10,6 +10,8 @@ export const OPERATOR_PATH = "/etc/berth/operator";
 
 /** The user `nonroot` of Distroless images. */
 const NON_ROOT = 65_532;
+/** Longer than a Service takes to leave out a pod that ends. */
+const PRE_STOP_SECONDS = 3;
 
 /** A ConfigMap holds at most 1 MiB. This limit leaves room for its metadata. */
 const MAX_RULES_BYTES = 1_000_000;
@@ -167,7 +169,7 @@ function podSpec(options: PodOptions, { name, labels }: Own): PodSpec {
         ],
       },
     },
-    terminationGracePeriodSeconds: 10,
+    terminationGracePeriodSeconds: PRE_STOP_SECONDS + 10,
     securityContext: {
       runAsNonRoot: true,
       runAsUser: NON_ROOT,
@@ -197,6 +199,8 @@ function podSpec(options: PodOptions, { name, labels }: Own): PodSpec {
         ],
         // Two minutes: on a busy node, reading all nodes and pods takes long.
         startupProbe: { ...probe("/healthz"), failureThreshold: 24 },
+        // The API server asks a pod for a moment longer than it is part of the Service. Needs Kubernetes 1.30.
+        lifecycle: { preStop: { sleep: { seconds: PRE_STOP_SECONDS } } },
         livenessProbe: { ...probe("/healthz"), failureThreshold: 6 },
         readinessProbe: probe("/readyz"),
         resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "512Mi" } },
