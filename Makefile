@@ -67,7 +67,7 @@ mutate: node_modules/.package-lock.json tools/stryker/node_modules/.package-lock
 chart: build $(HELM) ## Pack the chart of helm; the last line printed is the path of the file
 	@$(NODE) --conditions=berth-source scripts/chart.ts
 
-release: node_modules/.package-lock.json $(HELM) ## Make all that is published, in build/release-VERSION (VERSION=1.2.3, ARGS="--image NAME --source URL")
+release: node_modules/.package-lock.json $(HELM) ## Make all that is published, in build/release-VERSION (VERSION=1.2.3, ARGS="--image NAME")
 	@$(NODE) scripts/release.ts "$(VERSION)" $(ARGS)
 
 generate: node_modules/.package-lock.json ## Write the chart's templates, kustomize bases, and the wire types from the pinned Kubernetes

@@ -1,7 +1,6 @@
 /**
  * `make release VERSION=x`: everything that is published, in `build/release-x`, and the commands that publish it. It
- * commits the version, tags the commit at the end, and sends nothing anywhere. `--image NAME` is where the image will be,
- * `--source URL` the address of the repository.
+ * commits the version, tags the commit at the end, and sends nothing anywhere. `--image NAME` is where the image will be.
  */
 import { hash } from "node:crypto";
 import { cp, mkdir, mkdtempDisposable, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -14,14 +13,12 @@ import { packPlugin } from "./release/plugin.ts";
 import { checkRelease, prepareRelease } from "./release/prepare.ts";
 import { pack, run } from "./release/run.ts";
 import { uploadScript } from "./release/upload.ts";
+import { repository } from "./revision.ts";
 import { root } from "./run-tool.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: {
-    image: { type: "string", default: "localhost/berth" },
-    source: { type: "string" },
-  },
+  options: { image: { type: "string", default: "localhost/berth" } },
 });
 const [version = ""] = positionals;
 const output = join(root, "build", `release-${version}`);
@@ -50,11 +47,7 @@ async function makeRelease(notes: string, scratch: string): Promise<void> {
   };
   const write = (name: string, text: string, mode = 0o644): Promise<void> =>
     writeFile(join(output, name), text, { mode });
-  const { repository } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as {
-    readonly repository?: string;
-  };
-  const source = values.source ?? repository ?? "";
-  const downloads = `${source}/releases/download/v${version}`;
+  const downloads = `${repository()}/releases/download/v${version}`;
   const date = new Date(Number(await run("git", ["log", "-1", "--format=%ct"])) * 1000);
 
   const layout = await made("image");
@@ -68,12 +61,15 @@ async function makeRelease(notes: string, scratch: string): Promise<void> {
     if (/^(?:sbom-.+|provenance)\.json$/.test(name))
       await cp(join(layout, name), join(output, `berth-image-${version}-${name}`));
 
-  const image = { repository: values.image, digest };
-  const chart = await packChart(await made("chart"), output, await folder("chart"), image);
+  const image = `${values.image}:${version}@${digest}`;
+  const chart = await packChart(await made("chart"), output, await folder("chart"), {
+    repository: values.image,
+    digest,
+  });
   const url = `${downloads}/berth-${version}.tgz`;
   await publishChart(chart, output, await folder("artifact"), { url, date });
 
-  await writeManifests(`${values.image}:${version}@${digest}`, await folder("fleet"));
+  await writeManifests(image, await folder("fleet"));
   const completions = {
     bash: "berth.bash",
     zsh: "_berth",
@@ -85,7 +81,6 @@ async function makeRelease(notes: string, scratch: string): Promise<void> {
 
   await packPlugin(output, join(root, "build/root"), await folder("plugin"), date, {
     version,
-    source,
     downloads,
   });
   const libraries = await packLibraries(output, await folder("libraries"));

@@ -1,8 +1,18 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { root } from "./run-tool.ts";
 
 const run = promisify(execFile);
+
+/** The address of the source, from package.json. Every address that we publish begins with it. */
+export function repository(): string {
+  const json = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+    readonly repository: string;
+  };
+  return json.repository;
+}
 
 /** The commit that is checked out, with `-modified` if a file differs from it; `unknown` outside of a clone. */
 export async function readRevision(): Promise<string> {

@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { globSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { repository } from "../scripts/revision.ts";
 import { readGuides } from "./guides.ts";
 import { alertRules, commandsIn, runbookOf } from "./monitoring.ts";
 import { brokenLinksOf, longSentencesOf, read, root, undocumentedOf } from "./pages.ts";
@@ -117,7 +118,8 @@ describe("docs/runbooks.md", () => {
 
   it.each(alertRules)("$alert says what it means, where to look and what to do", ({ alert, annotations }) => {
     const text = runbookOf.get(alert) ?? "";
-    expect(annotations["runbook"]).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
+    const url = `${repository()}/blob/main/docs/runbooks.md#${alert.toLowerCase()}`;
+    expect(annotations["runbook_url"]).toBe(url);
     expect(text.match(/^\*\*(?:It means|Look|Do)\*\*/gm)).toEqual(["**It means**", "**Look**", "**Do**"]);
     expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(30);
   });

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { readRevision } from "../revision.ts";
+import { readRevision, repository } from "../revision.ts";
 import { root } from "../run-tool.ts";
 
 const run = promisify(execFile);
@@ -22,16 +22,11 @@ export interface Origin {
 
 /** @throws Error outside of a clone, without SOURCE_DATE_EPOCH. */
 export async function readOrigin(epoch: string | undefined): Promise<Origin> {
-  const { version, license } = await readPackage("packages/cli/package.json");
-  const { repository: source } = await readPackage("package.json");
+  const { version, license } = JSON.parse(
+    await readFile(join(root, "packages/cli/package.json"), "utf8"),
+  ) as Readonly<Record<"version" | "license", string>>;
   const dateOfCommit = async (): Promise<string> =>
     (await run("git", ["log", "-1", "--format=%ct"], { cwd: root })).stdout;
   const created = new Date(Number(epoch ?? (await dateOfCommit())) * 1000).toISOString();
-  return { version, license, source, revision: await readRevision(), created };
-}
-
-type PackageJson = Readonly<Record<"version" | "license" | "repository", string>>;
-
-async function readPackage(path: string): Promise<PackageJson> {
-  return JSON.parse(await readFile(join(root, path), "utf8")) as PackageJson;
+  return { version, license, source: repository(), revision: await readRevision(), created };
 }

@@ -1,6 +1,7 @@
 /** The libraries as archives of npm, and what they consist of. */
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { repository } from "../revision.ts";
 import { root } from "../run-tool.ts";
 import { run } from "./run.ts";
 
@@ -16,7 +17,6 @@ interface PackageJson {
  * @returns the archives.
  */
 export async function packLibraries(output: string, scratch: string): Promise<readonly string[]> {
-  const { repository } = await readJson<{ readonly repository?: string }>(join(root, "package.json"));
   const archives: string[] = [];
   for (const name of LIBRARIES) {
     const source = join(root, "packages", name);
@@ -28,7 +28,7 @@ export async function packLibraries(output: string, scratch: string): Promise<re
     for (const file of json.files) await cp(join(source, file), join(folder, file), { recursive: true });
     await cp(join(root, "LICENSE"), join(folder, "LICENSE"));
     const { "berth-source": _source, ...entry } = json.exports["."];
-    const published = { ...json, ...(repository && { repository }), exports: { ".": entry } };
+    const published = { ...json, repository: repository(), exports: { ".": entry } };
     await writeFile(join(folder, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
     archives.push(join(output, await run("npm", ["pack", "--silent", "--pack-destination", output], folder)));
   }

@@ -3,13 +3,12 @@ import { hash } from "node:crypto";
 import { copyFile, cp, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { stringify } from "yaml";
+import { repository } from "../revision.ts";
 import { root } from "../run-tool.ts";
 import { pack } from "./run.ts";
 
 export interface Plugin {
   readonly version: string;
-  /** The address of the source. */
-  readonly source: string;
   /** The folder of addresses that the files of the release will have. */
   readonly downloads: string;
 }
@@ -49,18 +48,14 @@ export async function packPlugin(
   await writeManifest(join(output, "krew-berth.yaml"), platforms, plugin);
 }
 
-async function writeManifest(
-  file: string,
-  platforms: readonly object[],
-  { version, source }: Plugin,
-): Promise<void> {
+async function writeManifest(file: string, platforms: readonly object[], { version }: Plugin): Promise<void> {
   const manifest = {
     apiVersion: "krew.googlecontainertools.github.com/v1alpha2",
     kind: "Plugin",
     metadata: { name: "berth" },
     spec: {
       version: `v${version}`,
-      homepage: source,
+      homepage: repository(),
       shortDescription: "Explain and plan where pods run",
       description:
         "Berth decides which labels and taints nodes carry and where pods run. The plugin\nshows why a node or pod is stuck, and what a rule would change.\n",

@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { startRegistry, type TestRegistry } from "@berth/testcluster";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { helmFolder } from "../../scripts/chart/helm.ts";
+import { repository } from "../../scripts/revision.ts";
 
 const root = join(import.meta.dirname, "../..");
 const execute = promisify(execFile);
@@ -36,11 +37,7 @@ const refusal = (version: string): Promise<string> =>
   );
 
 const release = (version: string): Promise<string> =>
-  run("make", [
-    "release",
-    `VERSION=${version}`,
-    `ARGS=--image ${registry.host}/team/berth --source https://forge.test/berth`,
-  ]);
+  run("make", ["release", `VERSION=${version}`, `ARGS=--image ${registry.host}/team/berth`]);
 
 beforeAll(async () => {
   scratch = await mkdtemp(join(tmpdir(), "berth-compat-release-"));
@@ -179,7 +176,7 @@ it("is published by its script: image, chart, libraries, tag and files", async (
     "--remote",
     `${registry.host}/team/berth@${manifests[0]?.digest}`,
   ]);
-  const url = `https://forge.test/berth/releases/download/v${VERSION}/berth-${VERSION}.tgz`;
+  const url = `${repository()}/releases/download/v${VERSION}/berth-${VERSION}.tgz`;
   expect(await readFile(join(folder, "index.yaml"), "utf8")).toContain(url);
   expect(await readFile(join(folder, "berth.yaml"), "utf8")).toContain(
     `${registry.host}/team/berth:${VERSION}@${manifests[0]?.digest}`,
