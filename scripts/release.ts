@@ -70,6 +70,7 @@ async function makeRelease(notes: string, scratch: string): Promise<void> {
   await publishChart(chart, output, await folder("artifact"), { url, date });
 
   await writeManifests(image, await folder("fleet"));
+  await packBases(image, await folder("bases"), date);
   const completions = {
     bash: "berth.bash",
     zsh: "_berth",
@@ -79,10 +80,7 @@ async function makeRelease(notes: string, scratch: string): Promise<void> {
   for (const [shell, name] of Object.entries(completions))
     await write(name, `${await berth("completion", shell)}\n`, shell === "kubectl" ? 0o755 : 0o644);
 
-  await packPlugin(output, join(root, "build/root"), await folder("plugin"), date, {
-    version,
-    downloads,
-  });
+  await packPlugin(output, join(root, "build/root"), await folder("plugin"), date, { version, downloads });
   const libraries = await packLibraries(output, await folder("libraries"));
   await write(
     `berth-libraries-${version}-sbom.spdx.json`,
@@ -129,4 +127,14 @@ async function writeManifests(image: string, scratch: string): Promise<void> {
     await writeFile(config, fleet);
     await print(`berth-fleet-${mode}.yaml`, "--image", image, "--config", config);
   }
+}
+
+/** The bases and components of kustomize, with the image of this release. */
+async function packBases(image: string, scratch: string, date: Date): Promise<void> {
+  const folder = join(scratch, "kustomize");
+  await cp(join(root, "kustomize"), folder, { recursive: true });
+  const objects = join(folder, "base/objects.yaml");
+  const text = await readFile(objects, "utf8");
+  await writeFile(objects, text.replace(`localhost/berth:${version}`, image));
+  await pack(join(output, `berth-kustomize-${version}.tar.gz`), scratch, date);
 }

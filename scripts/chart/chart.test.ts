@@ -361,7 +361,7 @@ it.each([[], ["single"], ["cell"], ["cell", "quota-credentials"]])(
 
 describe("berth manifests and the chart print the same", () => {
   it.each(Object.entries(cases))("with %s", async (_, { values, line = "", files = {} }) => {
-    const words = `manifests --image localhost/berth:0.1.0 ${line} -o json`.split(" ").filter(Boolean);
+    const words = `manifests --image localhost/berth:${VERSION} ${line} -o json`.split(" ").filter(Boolean);
     const printed = comparable(itemsOf(await berthWith(files, words)));
     expect(withReadDocuments(comparable(rendered(values)))).toEqual(withReadDocuments(printed));
   });

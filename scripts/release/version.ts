@@ -16,6 +16,8 @@ export const VERSIONED: readonly string[] = [
   "packages/*/package.json",
   "packages/cli/src/version.ts",
   "charts/berth/Chart.yaml",
+  "kustomize/base/objects.yaml",
+  "docs/guides/{gitops,install}.md",
 ];
 
 interface Package {
@@ -24,10 +26,13 @@ interface Package {
   readonly devDependencies?: Record<string, string>;
 }
 
+/** What stands before it, outside of JSON. */
+const BEFORE = '(?<= VERSION = "|^(?:appVersion|version): |targetRevision: |localhost/berth:|^ +Berth )';
+
 /** The text of one of these files, with this version in place of its own. */
 export function withVersion(file: string, text: string, version: string): string {
-  if (file.endsWith(".ts")) return text.replace(/(?<= VERSION = ")[^"]+/, version);
-  if (file.endsWith(".yaml")) return text.replace(/(?<=^(?:appVersion|version): ).*/gm, version);
+  if (!file.endsWith(".json"))
+    return text.replace(new RegExp(`${BEFORE}\\d+\\.\\d+\\.\\d+[-.\\w]*(?<!\\.)`, "gm"), version);
   const json = JSON.parse(text) as Package & { readonly packages?: Readonly<Record<string, Package>> };
   const workspaces = Object.entries(json.packages ?? {}).filter(([path]) => path.startsWith("packages/"));
   for (const it of json.packages ? workspaces.map(([, entry]) => entry) : [json]) {

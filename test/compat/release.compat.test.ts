@@ -84,6 +84,7 @@ it("has everything that is published, with right checksums", async () => {
       "berth-image-V-sbom-arm64.spdx.json",
       "berth-image-V.oci.tar",
       "berth-kube-V.tgz",
+      "berth-kustomize-V.tar.gz",
       "berth-libraries-V-sbom.spdx.json",
       "berth-registry-V.tgz",
       "berth-runtime-V.tgz",
@@ -105,6 +106,12 @@ it("has everything that is published, with right checksums", async () => {
     const [sum, name = ""] = line.split("  ");
     expect(hash("sha256", await readFile(join(folder, name)))).toBe(sum);
   }
+});
+
+it("has the bases of kustomize with its image", async () => {
+  await run("tar", ["-xzf", join(folder, `berth-kustomize-${VERSION}.tar.gz`), "-C", scratch]);
+  const printed = await run(join(helmFolder(), "kubectl"), ["kustomize", join(scratch, "kustomize/base")]);
+  expect(printed).toContain(`image: ${registry.host}/team/berth:${VERSION}@sha256:`);
 });
 
 it("is a commit with the version in it, and a tag of this commit", async () => {
