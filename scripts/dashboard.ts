@@ -211,7 +211,7 @@ function layOut(): readonly object[] {
         fieldConfig: { defaults: { unit, min: 0 }, overrides: [] },
         options: {
           tooltip: { mode: "multi", sort: "desc" },
-          legend: { displayMode: "list", placement: "bottom" },
+          legend: { displayMode: "list", placement: "bottom", showLegend: true, calcs: [] },
         },
         targets: queries.map(([expr, legendFormat], nth) => ({
           refId: String.fromCodePoint(65 + nth),
@@ -252,6 +252,7 @@ export function dashboard(): string {
     time: { from: "now-3h", to: "now" },
     timezone: "",
     templating: { list: variables },
+    annotations: { list: [] },
     panels: [],
   };
   const panels = layOut().map((panel) => `    ${JSON.stringify(panel)}`);
