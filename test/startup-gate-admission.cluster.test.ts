@@ -25,6 +25,7 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { hasPolicies } from "../packages/cli/src/testing/cluster.ts";
 import {
   type Admission,
   addGated,
@@ -154,7 +155,7 @@ describe("the drop-in's webhook", () => {
   });
 });
 
-describe("policies", () => {
+describe.skipIf(!hasPolicies)("policies", () => {
   it("gate nodes from their first moment, and are taken for Auto where the API server has them", async () => {
     await using stage = await createAdmissionStage(cluster, "policy");
     await stage.gate("net", { ...atOnce, nodeSelector: { matchLabels: { pool: "a" } } });
@@ -268,7 +269,7 @@ describe("a webhook of Berth", () => {
     await gatedAtCreation(cluster.client);
   });
 
-  it("gives way to policies, and takes what it had set up away", async () => {
+  it.skipIf(!hasPolicies)("gives way to policies, and takes what it had set up away", async () => {
     await using stage = await createAdmissionStage(cluster, "change");
     await stage.gate("net", atOnce);
     const { admission } = await webhookAt();
@@ -284,7 +285,7 @@ describe("a webhook of Berth", () => {
 });
 
 describe("DaemonSets of a namespace that asks for it", () => {
-  it.each(["Policy", "Webhook"] as const)(
+  it.each(hasPolicies ? (["Policy", "Webhook"] as const) : (["Webhook"] as const))(
     "N-B10 tolerate the gates, each once, by %s, and others are left alone",
     async (mode) => {
       await using stage = await createAdmissionStage(cluster, `b10-${mode.toLowerCase()}`);

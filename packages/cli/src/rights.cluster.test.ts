@@ -55,7 +55,16 @@ import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
 import { crds, documentKinds } from "./kinds.ts";
 import type { ExtraRights } from "./manifests-rights.ts";
-import { aDaemonSet, aDocument, among, becomes, clusterWithKinds, grant, runPod } from "./testing/cluster.ts";
+import {
+  aDaemonSet,
+  aDocument,
+  among,
+  becomes,
+  clusterWithKinds,
+  grant,
+  hasPolicies,
+  runPod,
+} from "./testing/cluster.ts";
 import { cli, itemsOf, type TestFolder, testFolder } from "./testing/harness.ts";
 import { applyManifests, type Installed, installed, permissionsOf } from "./testing/installed.ts";
 import { listing } from "./testing/registries.ts";
@@ -147,7 +156,8 @@ async function clearAdmission(): Promise<void> {
 }
 
 describe("the manifests", () => {
-  it("I-1 I-6 are accepted by the API server as they are, twice, and give exactly the rights that are needed", async () => {
+  it("I-1 I-6 are accepted by the API server as they are, twice, and give exactly the rights that are needed", async (context) => {
+    context.skip(!hasPolicies);
     await using folder = await testFolder({ ...RULE_FOLDER, "labels/bad key": "x\n", "gates.yaml": GATE });
     await using own = await measured("rights");
     await client.create(nodes, nodeWith("rights-1"));
@@ -381,7 +391,7 @@ describe("the manifests", () => {
   });
 });
 
-describe("while the API server refuses policies", () => {
+describe.skipIf(!hasPolicies)("while the API server refuses policies", () => {
   it("I-1 I-2 I-5 startup gates use the webhook, other capabilities go on, and policies return", async () => {
     await using own = await measured("refused");
     await client.create(startupGates, heldGate());
@@ -660,7 +670,8 @@ const CHECKED_BY_THE_SERVER: ReadonlySet<string> = new Set([
   "update workerpools.ate.dev/finalizers",
 ]);
 
-describe("what the manifests grant", () => {
+// The stories above that are skipped use the rights on policies.
+describe.skipIf(!hasPolicies)("what the manifests grant", () => {
   it("S-8 is used, every verb of it, and nothing else is asked for", async () => {
     const entries = (await cluster.audit.entriesSince(begun)).filter(({ user }) => grants.has(user));
     // One is without rights on purpose.

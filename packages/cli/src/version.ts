@@ -8,4 +8,4 @@ declare const BERTH_REVISION: string | undefined;
 export const REVISION: string = typeof BERTH_REVISION === "string" ? BERTH_REVISION : "unknown";
 
 /** The versions of Kubernetes that `make compat` runs every capability on. A test compares it with the test cluster. */
-export const TESTED_KUBERNETES: readonly string[] = ["1.36.3", "1.37.2"];
+export const TESTED_KUBERNETES: readonly string[] = ["1.35.4", "1.36.3", "1.37.2"];

@@ -92,7 +92,9 @@ describe("findPrograms", () => {
   it("names the versions that it can build", async () => {
     await using machine = await place();
     const finding = findPrograms(["etcd"], { env: { ...machine.env, BERTH_KUBERNETES: "1.3" } });
-    await expect(finding).rejects.toThrow("BERTH_KUBERNETES=1.3 is not bundled: choose one of 1.36, 1.37");
+    await expect(finding).rejects.toThrow(
+      "BERTH_KUBERNETES=1.3 is not bundled: choose one of 1.35, 1.36, 1.37",
+    );
   });
 });
 

@@ -46,9 +46,9 @@ export class MissingAssetsError extends Error {
 
 /**
  * The versions of Kubernetes that the bundled control plane can have. The environment variable `BERTH_KUBERNETES`
- * chooses by the minor version, such as `1.37`; the default is 1.36.
+ * chooses by the minor version, such as `1.35`; the default is 1.36.
  */
-export const BUNDLED_KUBERNETES: readonly string[] = ["1.36.3", "1.37.2"];
+export const BUNDLED_KUBERNETES: readonly string[] = ["1.35.4", "1.36.3", "1.37.2"];
 const DEFAULT_MINOR = "1.36";
 
 /** A Go module of this package, of which one binary is built. */

@@ -14,6 +14,9 @@ import { eventually, type PodBuilder, sharedTestCluster, type TestCluster } from
 import { expect } from "vitest";
 import { crds, foreignKinds, servedKinds } from "../kinds.ts";
 
+/** Whether the API server of the tests has MutatingAdmissionPolicies: from 1.36 on. */
+export const hasPolicies: boolean = process.env["BERTH_KUBERNETES"] !== "1.35";
+
 /** The shared cluster, which serves the kinds of Berth and of the projects that it works with. */
 export async function clusterWithKinds(): Promise<TestCluster> {
   const cluster = await sharedTestCluster();
