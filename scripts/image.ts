@@ -1,10 +1,9 @@
 /** `make image`: the image of Berth for amd64 and arm64 as an OCI layout, without a container engine. */
-import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { parseArgs, promisify } from "node:util";
+import { parseArgs } from "node:util";
 import { ARCHITECTURES } from "./image/architectures.ts";
-import { debianPackages, fetchPackages, readPins, renewPins } from "./image/debian.ts";
+import { debianPackages, fetchPackages, PINS, readPins, renewPins } from "./image/debian.ts";
 import { configOf } from "./image/dockerfile.ts";
 import { type Platform, writeIndex, writeLayer } from "./image/layout.ts";
 import { fetchNode } from "./image/node.ts";
@@ -12,9 +11,9 @@ import { readOrigin } from "./image/origin.ts";
 import { push } from "./image/push.ts";
 import { layersOf, writeBerthRoot, writeDebianRoot, writeNodeRoot } from "./image/roots.ts";
 import { writeStatements } from "./image/statements.ts";
+import { run } from "./run.ts";
 import { root } from "./run-tool.ts";
 
-const run = promisify(execFile);
 /** Downloads and compressed layers, by their hashes. */
 const cache = join(root, ".cache/image");
 const build = join(root, "build");
@@ -28,7 +27,8 @@ try {
     },
   });
   await mkdir(cache, { recursive: true });
-  if (values["renew-packages"]) await renewPins(cache);
+  if (values["renew-packages"])
+    for (const file of [PINS, join(root, "tools/real-node/debian.json")]) await renewPins(file, cache);
   const layout = resolve(values.output);
   await makeImage(layout);
   if (values.push !== undefined) console.log(await push(layout, values.push));

@@ -7,13 +7,14 @@ import { cp, mkdir, mkdtempDisposable, readdir, readFile, rm, writeFile } from "
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { parseArgs } from "node:util";
+import { pack } from "./image/layout.ts";
 import { packChart, publishChart } from "./release/chart.ts";
 import { packLibraries, tryLibraries } from "./release/libraries.ts";
 import { packPlugin } from "./release/plugin.ts";
 import { checkRelease, prepareRelease } from "./release/prepare.ts";
-import { pack, run } from "./release/run.ts";
 import { uploadScript } from "./release/upload.ts";
 import { repository } from "./revision.ts";
+import { run } from "./run.ts";
 import { root } from "./run-tool.ts";
 
 const { values, positionals } = parseArgs({
@@ -101,7 +102,8 @@ async function makeRelease(notes: string, scratch: string): Promise<void> {
 /** Runs a target that prints the path of what it made as its last line. */
 async function made(target: "image" | "chart"): Promise<string> {
   // ARGS are those of this target, and would reach the other with the rest of the environment.
-  const path = (await run("make", ["--no-print-directory", "ARGS=", target])).split("\n").at(-1) ?? "";
+  const printed = await run("make", ["--no-print-directory", "ARGS=", target], { isShown: true });
+  const path = printed.split("\n").at(-1) ?? "";
   if (!path.startsWith("/")) throw new Error(`make ${target} ended with "${path}", not with a path`);
   return path;
 }

@@ -1,10 +1,7 @@
-import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "./run.ts";
 import { root } from "./run-tool.ts";
-
-const run = promisify(execFile);
 
 /** The address of the source, from package.json. Every address that we publish begins with it. */
 export function repository(): string {
@@ -16,8 +13,7 @@ export function repository(): string {
 
 /** The commit that is checked out, with `-modified` if a file differs from it; `unknown` outside of a clone. */
 export async function readRevision(): Promise<string> {
-  const git = async (...args: readonly string[]): Promise<string> =>
-    (await run("git", args, { cwd: root })).stdout.trim();
+  const git = (...args: readonly string[]): Promise<string> => run("git", args);
   try {
     return `${await git("rev-parse", "HEAD")}${(await git("status", "--porcelain")) === "" ? "" : "-modified"}`;
   } catch {

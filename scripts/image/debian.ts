@@ -1,19 +1,16 @@
-/** The packages of Debian in the image: apt fetches them, and `debian-packages.json` says which, by version and hash. */
-import { execFile } from "node:child_process";
+/** Packages of Debian, pinned by version and hash, as apt fetches them. Those of the image are in `debian-packages.json`. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "../run.ts";
 import { ARCHITECTURES, type Architecture } from "./architectures.ts";
 import { hasHash } from "./hash.ts";
-
-const run = promisify(execFile);
 
 /** `all`: the same file for each architecture. */
 type Build = Architecture | "all";
 
-/** By name: the licence (SPDX), and for each architecture the version with its SHA-256. */
+/** By name: the licence (SPDX) of what is published, and for each architecture the version with its SHA-256. */
 export type DebianPins = Readonly<
-  Record<string, { readonly license: string } & { readonly [build in Build]?: DebianPin }>
+  Record<string, { readonly license?: string } & { readonly [build in Build]?: DebianPin }>
 >;
 
 interface DebianPin {
@@ -24,15 +21,15 @@ interface DebianPin {
 /** One file that apt fetches. */
 export interface DebianPackage extends DebianPin {
   readonly name: string;
-  readonly license: string;
+  readonly license: string | undefined;
   readonly build: Build;
 }
 
 export const PINS: string = join(import.meta.dirname, "debian-packages.json");
 const RENEW = 'To pin what apt has now: make image ARGS="--renew-packages"';
 
-export async function readPins(): Promise<DebianPins> {
-  return JSON.parse(await readFile(PINS, "utf8")) as DebianPins;
+export async function readPins(file: string = PINS): Promise<DebianPins> {
+  return JSON.parse(await readFile(file, "utf8")) as DebianPins;
 }
 
 /** What is pinned, one architecture or all. */
@@ -68,16 +65,16 @@ export async function fetchPackages(packages: readonly DebianPackage[], folder: 
     await apt("download", ...missing.map((one) => `${specOf(one)}=${one.version}`));
   } catch (error) {
     const named = missing.map((one) => `${specOf(one)}=${one.version}`).join(", ");
-    throw new Error(`apt has not all of ${named}: ${aptErrors(error)}\n${RENEW}`, { cause: error });
+    throw new Error(`apt has not all of ${named}: ${String(error)}\n${RENEW}`, { cause: error });
   }
   const others = await absent();
   if (others.length > 0)
-    throw new Error(`not as ${PINS} pins them: ${others.map(fileOf).join(", ")}\n${RENEW}`);
+    throw new Error(`not as they are pinned: ${others.map(fileOf).join(", ")}\n${RENEW}`);
 }
 
 /** Pins the versions that apt would install, for the packages and architectures that are pinned already. */
-export async function renewPins(folder: string): Promise<void> {
-  const pins = await readPins();
+export async function renewPins(file: string, folder: string): Promise<void> {
+  const pins = await readPins(file);
   const packages = debianPackages(pins, [...ARCHITECTURES, "all"]);
   const apt = await updatedApt(folder);
   const uris = await apt("download", "--print-uris", ...packages.map(specOf));
@@ -95,7 +92,7 @@ export async function renewPins(folder: string): Promise<void> {
     if (pin === undefined) throw new Error(`apt has no ${name} for ${build}:\n${uris}`);
     renewed[name] = { ...renewed[name], [build]: pin };
   }
-  await writeFile(PINS, `${JSON.stringify(renewed, null, 2)}\n`);
+  await writeFile(file, `${JSON.stringify(renewed, null, 2)}\n`);
 }
 
 function specOf({ name, build }: DebianPackage): string {
@@ -117,17 +114,9 @@ async function updatedApt(folder: string): Promise<(...args: readonly string[]) 
     "APT::Sandbox::User=root",
     "Acquire::Languages=none",
   ].flatMap((option) => ["-o", option]);
-  const apt = async (...args: readonly string[]): Promise<string> =>
-    (await run("apt-get", ["-q", ...options, ...args], { cwd: folder, env: { ...process.env, LC_ALL: "C" } }))
-      .stdout;
+  const apt = (...args: readonly string[]): Promise<string> =>
+    run("apt-get", ["-q", ...options, ...args], { cwd: folder, env: { ...process.env, LC_ALL: "C" } });
   // A source that does not answer may be one that is not needed: the download says what is missing.
-  await apt("update").catch((error: unknown) => console.error(`image: apt-get update: ${aptErrors(error)}`));
+  await apt("update").catch((error: Error) => console.error(`image: apt-get update: ${error.message}`));
   return apt;
-}
-
-/** @throws the error itself when it is not apt's: there may be no apt. */
-function aptErrors(error: unknown): string {
-  const { stderr } = error as { readonly stderr?: string };
-  if (!stderr) throw error;
-  return stderr.trim().replaceAll("\n", " ");
 }

@@ -1,12 +1,9 @@
 /** From folders to an OCI image layout (image specification 1.1), byte for byte the same each time. */
-import { execFile } from "node:child_process";
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "../run.ts";
 import type { Architecture } from "./architectures.ts";
 import { digestOf } from "./hash.ts";
-
-const run = promisify(execFile);
 
 export interface Descriptor {
   readonly mediaType: string;
@@ -42,13 +39,14 @@ export interface Index {
 
 const OCI = "application/vnd.oci.image";
 /** For tar: order, owner and modes are not those of this machine. Only root may write. */
-export const SAME_EVERYWHERE: readonly string[] = [
-  "--sort=name",
-  "--owner=0",
-  "--group=0",
-  "--numeric-owner",
-  "--mode=u=rwX,go=rX",
-];
+const SAME_EVERYWHERE = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
+
+/** Packs a folder: the same bytes whenever it is done. A name that ends in gz is compressed. */
+export async function pack(archive: string, folder: string, date: Date): Promise<void> {
+  const filter = archive.endsWith("gz") ? ["--use-compress-program=gzip --no-name"] : [];
+  const options = [`--mtime=@${date.getTime() / 1000}`, ...SAME_EVERYWHERE, ...filter];
+  await run("tar", ["--create", "--file", archive, "--directory", folder, ...options, "."]);
+}
 
 /**
  * One folder as a layer among the blobs of the layout. Compressing costs seconds, so the result stays in the cache, by the digest of the archive.

@@ -1,13 +1,10 @@
 /** Node in the image: byte for byte what npm has under the versions and hashes of package-lock.json. */
-import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "../run.ts";
 import { root } from "../run-tool.ts";
 import { type Architecture, CPUS } from "./architectures.ts";
 import { hasHash } from "./hash.ts";
-
-const run = promisify(execFile);
 
 /** An entry of package-lock.json. */
 export interface LockedPackage {

@@ -1,12 +1,9 @@
 /** What an image was made from: the commit, and its date in place of the clock. */
-import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { readRevision, repository } from "../revision.ts";
+import { run } from "../run.ts";
 import { root } from "../run-tool.ts";
-
-const run = promisify(execFile);
 
 export interface Origin {
   /** Of packages/cli. */
@@ -25,8 +22,7 @@ export async function readOrigin(epoch: string | undefined): Promise<Origin> {
   const { version, license } = JSON.parse(
     await readFile(join(root, "packages/cli/package.json"), "utf8"),
   ) as Readonly<Record<"version" | "license", string>>;
-  const dateOfCommit = async (): Promise<string> =>
-    (await run("git", ["log", "-1", "--format=%ct"], { cwd: root })).stdout;
-  const created = new Date(Number(epoch ?? (await dateOfCommit())) * 1000).toISOString();
+  const seconds = epoch ?? (await run("git", ["log", "-1", "--format=%ct"]));
+  const created = new Date(Number(seconds) * 1000).toISOString();
   return { version, license, source: repository(), revision: await readRevision(), created };
 }

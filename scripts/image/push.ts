@@ -1,7 +1,4 @@
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
-
-const run = promisify(execFile);
+import { run } from "../run.ts";
 
 /**
  * Pushes the images of a layout with their index, by crane, and resolves with its name by digest. The credentials are
@@ -14,14 +11,8 @@ export async function push(
 ): Promise<string> {
   const crane = ["-C", import.meta.dirname, "tool", "crane"];
   try {
-    const pushed = await run("go", [...crane, "push", layout, reference], {
-      env: { ...env, CGO_ENABLED: "0" },
-    });
-    return pushed.stdout.trim();
+    return await run("go", [...crane, "push", layout, reference], { env: { ...env, CGO_ENABLED: "0" } });
   } catch (error) {
-    const { stderr } = error as { readonly stderr?: string };
-    throw new Error(`${reference} is what it was before. ${stderr?.trim() || String(error)}`, {
-      cause: error,
-    });
+    throw new Error(`${reference} is what it was before. ${String(error)}`, { cause: error });
   }
 }

@@ -2,15 +2,12 @@
  * The folders that become the layers of the image, and that the Dockerfile copies. What changes seldom comes first, and
  * is a layer of its own: releases that change only the code of Berth share all but the last.
  */
-import { execFile } from "node:child_process";
 import { chmod, cp, glob, mkdir, mkdtemp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "../run.ts";
 import { root } from "../run-tool.ts";
 import { type Architecture, checkProgram } from "./architectures.ts";
 import { type DebianPackage, fileOf } from "./debian.ts";
-
-const run = promisify(execFile);
 
 /** As the Dockerfile names them. */
 export function layersOf(architecture: Architecture): readonly string[] {
@@ -41,7 +38,7 @@ export async function writeDebianRoot(
       const file = join(downloads, fileOf(one));
       await run("dpkg-deb", ["--extract", file, unpacked]);
       // Scanners of images look here for what is installed.
-      const { stdout: control } = await run("dpkg-deb", ["--field", file]);
+      const control = `${await run("dpkg-deb", ["--field", file])}\n`;
       await write(join(folder, "var/lib/dpkg/status.d", one.name), control);
       if (!control.includes(`\nArchitecture: ${one.build}\n`))
         throw new Error(`${file} is not built for ${one.build}:\n${control}`);

@@ -50,7 +50,7 @@ export function partsOf(
   bundled: readonly string[],
 ): readonly Part[] {
   const debian = debianPackages(pins, [...architectures, "all"]).map(
-    ({ name, version, license, build, sha256 }): Part => ({
+    ({ name, version, license = "NOASSERTION", build, sha256 }): Part => ({
       name,
       version,
       license,

@@ -4,7 +4,8 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { isMap, parse, parseDocument, stringify } from "yaml";
 import { helmFolder } from "../chart/helm.ts";
-import { pack, run } from "./run.ts";
+import { pack } from "../image/layout.ts";
+import { run } from "../run.ts";
 
 export interface ChartImage {
   /** Without tag. */

@@ -2,8 +2,8 @@
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { repository } from "../revision.ts";
+import { run } from "../run.ts";
 import { root } from "../run-tool.ts";
-import { run } from "./run.ts";
 
 export const LIBRARIES: readonly string[] = ["kube", "registry", "runtime", "host", "testcluster"];
 
@@ -30,7 +30,9 @@ export async function packLibraries(output: string, scratch: string): Promise<re
     const { "berth-source": _source, ...entry } = json.exports["."];
     const published = { ...json, repository: repository(), exports: { ".": entry } };
     await writeFile(join(folder, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
-    archives.push(join(output, await run("npm", ["pack", "--silent", "--pack-destination", output], folder)));
+    archives.push(
+      join(output, await run("npm", ["pack", "--silent", "--pack-destination", output], { cwd: folder })),
+    );
   }
   return archives;
 }
@@ -47,10 +49,10 @@ export async function tryLibraries(
   const json = { name: "berth-libraries", version, private: true, type: "module" };
   await writeFile(join(scratch, "package.json"), JSON.stringify(json));
   const install = ["install", "--ignore-scripts", "--omit=dev", "--loglevel=error"];
-  await run("npm", [...install, ...archives], scratch);
+  await run("npm", [...install, ...archives], { cwd: scratch });
   const imports = LIBRARIES.map((name) => `await import("@berth/${name}");`).join("");
-  await run(process.execPath, ["--input-type=module", "--eval", imports], scratch);
-  const told = await run("npm", ["sbom", "--sbom-format=spdx", "--sbom-type=library"], scratch);
+  await run(process.execPath, ["--input-type=module", "--eval", imports], { cwd: scratch });
+  const told = await run("npm", ["sbom", "--sbom-format=spdx", "--sbom-type=library"], { cwd: scratch });
   // npm says where the archives are on this machine.
   return `${told.replaceAll(/"file:[^"]*"/g, '"NOASSERTION"')}\n`;
 }

@@ -3,9 +3,9 @@ import { hash } from "node:crypto";
 import { copyFile, cp, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { stringify } from "yaml";
+import { pack } from "../image/layout.ts";
 import { repository } from "../revision.ts";
 import { root } from "../run-tool.ts";
-import { pack } from "./run.ts";
 
 export interface Plugin {
   readonly version: string;

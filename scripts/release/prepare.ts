@@ -1,9 +1,9 @@
 /** The commit of a release: its version in every file that has one, and its section in the changelog. */
 import { glob, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { run } from "../run.ts";
 import { root } from "../run-tool.ts";
 import { releaseNotes } from "./changelog.ts";
-import { run } from "./run.ts";
 import { isVersion, VERSIONED, withVersion } from "./version.ts";
 
 const git = (...args: readonly string[]): Promise<string> => run("git", args);

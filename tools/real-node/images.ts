@@ -3,7 +3,7 @@ import { copyFile, mkdir, mkdtemp } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Architecture } from "../../scripts/image/architectures.ts";
 import { writeIndex, writeLayer } from "../../scripts/image/layout.ts";
-import { shell } from "./shell.ts";
+import { shell } from "../../scripts/run.ts";
 
 /** What an image runs by default. */
 export interface ImageConfig {

@@ -7,6 +7,7 @@ import { startRegistry, startTestCluster, type TestCluster, type TestUser } from
 import { helmFolder } from "../../scripts/chart/helm.ts";
 import type { Architecture } from "../../scripts/image/architectures.ts";
 import { push } from "../../scripts/image/push.ts";
+import { run, shell } from "../../scripts/run.ts";
 import { assemble, busyboxRoot } from "./images.ts";
 import { addressOf, createBridge, HUB } from "./network.ts";
 import { RealNode } from "./node.ts";
@@ -15,7 +16,6 @@ import type { Programs } from "./programs.ts";
 import { CAPABILITIES, gate } from "./scenes/capabilities.ts";
 import { THREE_NODE_FAULTS, TWO_NODE_FAULTS } from "./scenes/faults.ts";
 import { installation } from "./scenes/uninstall.ts";
-import { run, shell } from "./shell.ts";
 import { type Scene, type Stage, since } from "./stage.ts";
 
 /** After so long without a word from its kubelet a node is not ready. Kubernetes waits 50 s by default. */

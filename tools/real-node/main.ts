@@ -8,9 +8,9 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { eventually, findPrograms, findRegistry } from "@berth/testcluster";
+import { shell } from "../../scripts/run.ts";
 import { missingPrerequisites } from "./prerequisites.ts";
-import { preparePrograms, renewPins } from "./programs.ts";
-import { shell } from "./shell.ts";
+import { preparePrograms } from "./programs.ts";
 
 const exitCodes = { failed: 1, missing: 69 } as const;
 
@@ -47,10 +47,6 @@ function end(code: number, ...lines: readonly string[]): never {
 
 const missing = await missingPrerequisites();
 if (missing.length > 0) end(exitCodes.missing, ...missing);
-if (process.argv.includes("--renew-pins")) {
-  await renewPins();
-  end(0, "the pins are those that apt has now");
-}
 console.log("Preparing the programs; the first time takes some minutes");
 const programs = await preparePrograms().catch((error: Error) => end(exitCodes.missing, error.message));
 await findPrograms(["kube-apiserver"], { env: process.env });

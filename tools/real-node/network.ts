@@ -1,5 +1,5 @@
 /** One bridge, and on it a network namespace for each node. The control plane listens on the bridge itself. */
-import { shell } from "./shell.ts";
+import { shell } from "../../scripts/run.ts";
 
 /** The address of the API server and of the registry. */
 export const HUB = "10.99.0.1";

@@ -4,10 +4,10 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { eventually } from "@berth/testcluster";
+import { run } from "../../scripts/run.ts";
 import { type Address, cable, POD_NETWORK, plugIn } from "./network.ts";
 import { cniConfig, containerdConfig, kubeletConfig, REGISTRY_HOSTS } from "./node-config.ts";
 import type { Programs } from "./programs.ts";
-import { run } from "./shell.ts";
 
 export interface NodeOptions extends Address {
   /** What survives a reboot: images, containers, and what the kubelet keeps. */

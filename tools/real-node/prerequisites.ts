@@ -1,18 +1,7 @@
 import { access, readFile } from "node:fs/promises";
-import { run } from "./shell.ts";
+import { run } from "../../scripts/run.ts";
 
-const COMMANDS = [
-  "apt-cache",
-  "apt-get",
-  "dpkg-deb",
-  "findmnt",
-  "go",
-  "ip",
-  "ldd",
-  "nsenter",
-  "tar",
-  "unshare",
-];
+const COMMANDS = ["apt-get", "dpkg-deb", "findmnt", "go", "ip", "ldd", "nsenter", "tar", "unshare"];
 
 /** One sentence for each thing that this machine lacks. */
 export async function missingPrerequisites(): Promise<readonly string[]> {

@@ -1,10 +1,12 @@
 /** The programs of nodes: those from Go modules are built, those from Debian are unpacked. Nothing is installed. */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { run, shell } from "./shell.ts";
+import { ARCHITECTURES, CPUS } from "../../scripts/image/architectures.ts";
+import { debianPackages, fetchPackages, fileOf, readPins } from "../../scripts/image/debian.ts";
+import { run } from "../../scripts/run.ts";
 
 export interface Programs {
   /** kubelet, kube-proxy and kubectl, by their first argument. */
@@ -59,36 +61,15 @@ export async function preparePrograms(): Promise<Programs> {
 
 /** @returns the folder, which has the pins in its name. @throws Error that names a package that is gone. */
 async function unpackDebian(cache: string): Promise<string> {
-  const pins = await readFile(PINS, "utf8");
-  const folder = join(cache, `debian-${createHash("sha256").update(pins).digest("hex").slice(0, 12)}`);
+  const pins = await readPins(PINS);
+  const folder = join(cache, `debian-${hash("sha256", JSON.stringify(pins)).slice(0, 12)}`);
   if (existsSync(folder)) return folder;
+  const own = ARCHITECTURES.filter((architecture) => CPUS[architecture] === process.arch);
+  const packages = debianPackages(pins, [...own, "all"]);
+  await fetchPackages(packages, cache);
   const draft = `${folder}.${process.pid}`;
   await mkdir(draft, { recursive: true });
-  const packages = Object.entries(JSON.parse(pins) as Record<string, string>).map((pin) => pin.join("="));
-  const download = ["-o", "APT::Sandbox::User=root", "download", ...packages];
-  await run("apt-get", download, { cwd: draft }).catch(async (cause: Error) => {
-    await rm(draft, { recursive: true });
-    const renew = "apt-get update; make real-node ARGS=--renew-pins";
-    throw new Error(
-      `Debian serves a pinned package no more: ${cause.message}\nThis renews the pins: ${renew}`,
-      { cause },
-    );
-  });
-  await shell(`cd ${draft}; for package in *.deb; do dpkg-deb -x "$package" .; rm "$package"; done`);
-  await rm(folder, { recursive: true, force: true });
+  for (const one of packages) await run("dpkg-deb", ["--extract", join(cache, fileOf(one)), draft]);
   await rename(draft, folder);
   return folder;
-}
-
-/** Pins the versions that apt would install now. */
-export async function renewPins(): Promise<void> {
-  const pins = JSON.parse(await readFile(PINS, "utf8")) as Record<string, string>;
-  for (const name of Object.keys(pins)) {
-    const policy = await run("apt-cache", ["policy", name]);
-    const candidate = /Candidate: (?<version>\S+)/.exec(policy)?.groups?.["version"];
-    if (candidate === undefined || candidate === "(none)")
-      throw new Error(`apt knows no package ${name}: run apt-get update`);
-    pins[name] = candidate;
-  }
-  await writeFile(PINS, `${JSON.stringify(pins, undefined, 2)}\n`);
 }
