@@ -370,9 +370,8 @@ describe("R27 a kubeconfig of the quota service", () => {
         quota: { from: "Kubeconfig", kubeconfig: "missing-quota" },
       },
     });
-    const berth = broken.spawn();
-    const code = await berth.ended;
-    expect(code).toBeGreaterThan(0);
+    await using berth = broken.spawn();
+    expect(await Promise.race([berth.ended, berth.ready()])).toBeGreaterThan(0);
     expect(berth.output).toContain("missing-quota");
   });
 });

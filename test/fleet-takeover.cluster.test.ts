@@ -242,7 +242,7 @@ const claimsIn = async (namespace: string) =>
 it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment, recreates nothing, and drops the leftovers of its scheduler", async () => {
   await using world = await fleetWorld(cluster, { ...options(), operator: OPERATOR });
   await using early = await world.spawnPod();
-  expect(await early.ended).toBeGreaterThan(0);
+  expect(await Promise.race([early.ended, early.ready()])).toBeGreaterThan(0);
   expect(early.output).toContain("/etc/quota-credentials/kubeconfig");
   const kubeconfig = project.kubeconfig({ server: proxy.url });
   await client.create(secrets, {
