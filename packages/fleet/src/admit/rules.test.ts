@@ -378,6 +378,19 @@ describe("all rules together", () => {
   });
 });
 
+it.each<[string, ...string[]]>([
+  ["-1Gi", "greater than 0"],
+  ["0", "greater than 0"],
+  ["1", "greater than or equal to 10Gi", "a multiple of 1Gi"],
+  ["9Gi", "greater than or equal to 10Gi"],
+  ["101Gi", "less than or equal to 100Gi"],
+  ["100.5Gi", "less than or equal to 100Gi", "a multiple of 1Gi"],
+])("A5 rule 28 says of %s which bound it misses", (size, ...bounds) => {
+  const object = changed(sandboxWorkload, { "V/disk": disk(filesystem, size) });
+  const said = validate(object).map(({ message }) => message.replace(/^.*: must be /, ""));
+  expect(said).toEqual(bounds);
+});
+
 it("A5 tells what is wrong in words that name the limit, the supported values, or the rule", () => {
   const all = [
     ...sandboxCases.map(([, , changes]) => changed(sandboxWorkload, changes)),

@@ -75,12 +75,13 @@ describe("8.4 the answers of the quota service", () => {
   );
 
   it.each(REFUSED)("$kind is QuotaMisconfigured, and no outage", async (failure) => {
-    const { plane, downs } = planeWith({ get: [failure], create: [failure] });
-    expect(await plane.create(ref, claim, signal)).toMatchObject({
-      is: "failed",
-      reason: "QuotaMisconfigured",
-    });
-    expect(await plane.read(ref, signal)).toMatchObject({ is: "failed", reason: "QuotaMisconfigured" });
+    const { plane, downs } = planeWith({ get: [failure], create: [failure], delete: [failure] });
+    for (const answer of [
+      await plane.create(ref, claim, signal),
+      await plane.read(ref, signal),
+      await plane.delete(ref, claim, signal),
+    ])
+      expect(answer).toMatchObject({ is: "failed", reason: "QuotaMisconfigured" });
     expect([plane.outage, downs()]).toEqual([undefined, 0]);
   });
 
@@ -138,7 +139,7 @@ describe("an outage", () => {
   it("is confirmed by a probe that fails, and ends with one that does not", async () => {
     const { plane, sent } = planeWith({
       get: [{ kind: "unreachable" }],
-      read: [{ kind: "serverError", status: 503 }, { kind: "forbidden" }],
+      read: [{ kind: "serverError", status: 503 }, { kind: "forbidden" }, NOT_FOUND],
     });
     await plane.read(ref, signal);
     expect(plane.outage?.isConfirmed).toBe(false);
@@ -147,8 +148,12 @@ describe("an outage", () => {
     expect(plane.outage).toEqual({ isConfirmed: true, message: expect.stringContaining("503") });
     await plane.read(ref, signal);
     expect(plane.outage?.isConfirmed).toBe(true);
-    await plane.probe(signal);
-    expect(plane.outage).toBeUndefined();
+    for (const _answer of ["403", "404"]) {
+      await plane.probe(signal);
+      expect(plane.outage).toBeUndefined();
+      await plane.read(ref, signal);
+      expect(plane.outage).toBeDefined();
+    }
   });
 
   it("ends with any request that is answered", async () => {

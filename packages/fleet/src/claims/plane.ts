@@ -48,7 +48,7 @@ export class ClaimPlane {
   /** Reads the claim, past every cache. */
   read(ref: ClaimRef, signal: AbortSignal): Promise<QuotaSeen> {
     const { namespace, name } = ref;
-    return this.#ask(ref, "read", signal, async (options) => {
+    return this.#ask(ref, signal, async (options) => {
       try {
         return await this.#client.get(resourceClaims, { namespace, name }, options);
       } catch (error) {
@@ -61,7 +61,7 @@ export class ClaimPlane {
   /** Creates the claim. If there is one of that name, reads it. */
   create(ref: ClaimRef, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
     const { namespace, name } = ref;
-    return this.#ask(ref, "create", signal, async (options) => {
+    return this.#ask(ref, signal, async (options) => {
       try {
         return await this.#client.create(resourceClaims, claim, { ...options, namespace });
       } catch (error) {
@@ -75,7 +75,7 @@ export class ClaimPlane {
   delete(ref: ClaimRef, claim: ResourceClaim, signal: AbortSignal): Promise<QuotaSeen> {
     const { namespace, name } = ref;
     const { uid } = claim.metadata ?? {};
-    return this.#ask(ref, "delete", signal, async (options) => {
+    return this.#ask(ref, signal, async (options) => {
       const preconditions = uid === undefined ? {} : { preconditions: { uid } };
       try {
         await this.#client.delete(resourceClaims, { namespace, name }, { ...options, ...preconditions });
@@ -93,7 +93,7 @@ export class ClaimPlane {
    */
   async tryCreate(ref: ClaimRef, claim: ResourceClaim, signal: AbortSignal): Promise<string | undefined> {
     const { namespace } = ref;
-    const answer = await this.#ask(ref, "create", signal, async (options) => {
+    const answer = await this.#ask(ref, signal, async (options) => {
       try {
         return await this.#client.create(resourceClaims, claim, { ...options, namespace, dryRun: true });
       } catch (error) {
@@ -135,7 +135,6 @@ export class ClaimPlane {
 
   async #ask(
     { project }: ClaimRef,
-    verb: Verb,
     signal: AbortSignal,
     request: (options: Options) => Promise<ResourceClaim | undefined>,
   ): Promise<QuotaSeen> {
@@ -145,16 +144,16 @@ export class ClaimPlane {
       return { is: "read", project, claim: value === undefined ? { is: "none" } : { is: "there", value } };
     } catch (error) {
       if (!isApiError(error) || signal.aborted) throw error;
-      return this.#failed(error, verb, signal);
+      return this.#failed(error, signal);
     }
   }
 
-  async #failed(error: ApiError, verb: Verb, signal: AbortSignal): Promise<QuotaSeen> {
+  async #failed(error: ApiError, signal: AbortSignal): Promise<QuotaSeen> {
     const { message } = error;
     const isRefused = isApiError(error, "forbidden", "invalid");
     if (isRefused) return { is: "failed", reason: "QuotaMisconfigured", message };
-    if (verb === "create" && isApiError(error, "notFound")) {
-      // A missing namespace and a missing project answer alike.
+    if (isApiError(error, "notFound")) {
+      // The answer to a creation. A missing namespace and a missing project answer alike.
       const reason = (await this.#isServed(signal)) ? "QuotaNamespaceNotFound" : "QuotaProjectNotFound";
       return { is: "failed", reason, message };
     }
@@ -164,5 +163,4 @@ export class ClaimPlane {
   }
 }
 
-type Verb = "read" | "create" | "delete";
 type Options = { readonly signal: AbortSignal; readonly timeoutMs: number };

@@ -32,7 +32,7 @@ class Service {
   /** What happens while a request is open. */
   onSent: (verb: string) => void = () => undefined;
   /** What the service was to try. */
-  readonly tried: ResourceClaim[] = [];
+  readonly tried: unknown[] = [];
   cached: ResourceClaim | "unknown" | undefined;
   isWatched = true;
   watchProblem: string | undefined;
@@ -43,7 +43,7 @@ class Service {
       get: () => this.#answer("read"),
       create: (_resource, claim, options) => {
         if (!options?.dryRun) return this.#answer("create");
-        this.tried.push(claim);
+        this.tried.push({ ...claim, in: options.namespace });
         return this.#answer("try");
       },
       delete: () => this.#answer("delete").then(() => undefined),
@@ -198,6 +198,7 @@ describe("what is known of the claim of an Instance", () => {
   it("says how long this process has known this very claim", async () => {
     const service = new Service();
     service.cached = granted;
+    await service.clock.advance(1);
     await service.see();
     await service.clock.advance(700);
     expect(service.quota.see(instance)).toMatchObject({ knownMs: 700 });
@@ -268,7 +269,8 @@ describe("a change of a claim", () => {
     await service.see(running);
     service.quota.change(running, { do: "create", claim: aClaim() });
     await service.settle();
-    expect(service.quota.see(running)).toMatchObject({ is: "failed", reason: "QuotaMisconfigured" });
+    const message = expect.stringContaining("resourceclaims");
+    expect(service.quota.see(running)).toEqual({ is: "failed", reason: "QuotaMisconfigured", message });
     expect(service.told).toEqual(["QuotaMisconfigured", "ns-u/w-us-dfw-0"]);
     await service.clock.advance(30 * 60_000);
     expect(service.quota.see(running)).toMatchObject({ claim: { is: "none" } });
@@ -317,6 +319,15 @@ describe("a change of a claim", () => {
     expect(service.told).toEqual([]);
     service.quota.change(instance, { do: "create", claim: aClaim() });
     expect(service.sent).toEqual(["create"]);
+  });
+
+  it("is not sent while it is not known any more who pays", async () => {
+    const service = new Service();
+    await service.see();
+    service.namespace = {};
+    expect(service.quota.see(instance)).toMatchObject({ is: "unresolvable" });
+    service.quota.change(instance, { do: "create", claim: aClaim() });
+    expect(service.sent).toEqual([]);
   });
 
   it("that waits is dropped with its Instance", async () => {
@@ -459,6 +470,7 @@ describe("H24 a roll of Ready Instances is held", () => {
       service.quota.hold("ns-u");
       expect(service.tried).toEqual([
         {
+          in: "default",
           metadata: { name: "instance-trial-of-berth" },
           spec: { ...aClaim().spec, requests: [{ resourceType: requestTypes.instances, amount: 1 }] },
         },
@@ -468,6 +480,11 @@ describe("H24 a roll of Ready Instances is held", () => {
       await service.settle();
       expect(service.quota.hold("ns-u")).toBeUndefined();
       expect(service.sent.filter((it) => it === "try")).toHaveLength(2);
+      // What is known of one namespace of the project says nothing of another one.
+      service.namespace = {
+        metadata: { labels: { ...ours.metadata?.labels, [labels.upstreamNamespace]: "x" } },
+      };
+      expect(service.quota.hold("ns-u")).toBe("");
     },
   );
 
@@ -505,6 +522,13 @@ describe("the claim of an Instance that is gone", () => {
     expect(service.quota.sweep(key, undefined, uid)).toBe(isLeft);
   });
 
+  it("stays while it is not known who pays", () => {
+    const service = new Service();
+    service.cached = granted;
+    service.namespace = {};
+    expect(service.quota.sweep(key, undefined, fail)).toBe(false);
+  });
+
   it("is deleted later where its Instance cannot be asked for, and a fault of Berth is none of that", async () => {
     const service = new Service();
     service.cached = granted;
@@ -529,7 +553,7 @@ describe("the claim of an Instance that is gone", () => {
   ])("stays while its Instance %s", async (_, claim, cachedUid, now) => {
     const service = new Service();
     service.cached = claim;
-    service.quota.sweep(key, cachedUid, now);
+    expect(service.quota.sweep(key, cachedUid, now)).toBe(now !== fail);
     await service.settle();
     expect([service.sent, service.told]).toEqual([[], []]);
   });

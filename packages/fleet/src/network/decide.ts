@@ -82,8 +82,8 @@ function refusalOf(view: NetworkView): Blocked | undefined {
       return { reason: "ForeignNetwork", message };
     }
     const binding = find(view.bindings, { namespace, name: bindingName(name, at) });
-    const bound = binding?.spec?.network;
-    if (bound === undefined || binding === undefined || !isOwnedBy(binding, view.deployment)) continue;
+    if (binding?.spec?.network === undefined || !isOwnedBy(binding, view.deployment)) continue;
+    const bound = binding.spec.network;
     if (bound.name === network.name && isOwn(bound.namespace, view)) continue;
     const held = `NetworkBinding ${pathOf(binding.metadata)} is for ${pathOf({ namespace, ...bound })}`;
     const message = `${asked}, and ${held}. Change the template back, or delete the binding, so that Berth can create it anew.`;

@@ -75,7 +75,7 @@ export const locationOfCity: LocationResolver = ({ spec, status }, locations, na
   const { counted: matching } = locationsIn(city, locations, namespaces);
   const current = status?.location;
   const kept = current && matching.find((it) => pathOf(it) === pathOf(current));
-  const [location = kept, second] = kept === undefined ? matching : [kept];
+  const [location, second] = kept === undefined ? matching : [kept];
   if (location === undefined)
     return blocked(
       "NoMatchingLocation",
