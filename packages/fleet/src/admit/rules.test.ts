@@ -189,6 +189,7 @@ const sandboxCases: readonly Case[] = [
     "Invalid S.volumes[1].configMap.defaultMode",
   ],
   [30, "the mode 0777", { "S/volumes/1/configMap/defaultMode": 0o777 }],
+  [30, "the mode 0", { "S/volumes/1/configMap/defaultMode": 0 }],
   [
     30,
     "a negative mode",
@@ -213,6 +214,7 @@ const sandboxCases: readonly Case[] = [
   [33, "no runtime", { "R/sandbox": undefined, "S/volumes": [] }, "Required R"],
   [34, "both runtimes", { VM: { volumeAttachments: [] }, ...keys(`a:${KEY}`) }, "Forbidden VM"],
   [35, "no containers", { "R/sandbox/containers": [], "S/volumes": [] }, "Required R.sandbox.containers"],
+  [36, "a name of 63 characters", { "C/name": long.slice(1) }],
   [36, "no name of a container", { "C/name": "" }, "Required C.name"],
   [36, "an invalid name of a container", { "C/name": "-a" }, "Invalid C.name"],
   [36, "the name of another container", { "C/name": "side" }, "Duplicate R.sandbox.containers[1].name"],
@@ -249,9 +251,12 @@ const sandboxCases: readonly Case[] = [
     (name): Case => [45, `a port ${name}`, { "C/ports/0/name": name }, "Invalid C.ports[0].name"],
   ),
   [45, "a port of 15 characters", { "C/ports/0/name": "8".repeat(14).concat("a") }],
+  [45, "a port of one letter", { "C/ports/0/name": "a" }],
+  [45, "a port with two dashes", { "C/ports/0/name": "abc--d" }, "Invalid C.ports[0].name"],
   [45, "two ports of one name", { "C/ports/1": { name: "http", port: 81 } }, "Duplicate C.ports[1].name"],
   [46, "port 0", { "C/ports/0/port": 0 }, "Invalid C.ports[0].port"],
   [46, "no port", { "C/ports/0/port": undefined }, "Invalid C.ports[0].port"],
+  [46, "port 1", { "C/ports/0/port": 1 }],
   [46, "port 65535", { "C/ports/0/port": 65_535 }],
   [46, "port 65536", { "C/ports/0/port": 65_536 }, "Invalid C.ports[0].port"],
   [47, "no interfaces", { "S/networkInterfaces": [] }, "Required S.networkInterfaces"],
@@ -447,6 +452,7 @@ describe("rule 38 behind the gate ContainerResources", () => {
     ["limits, and requests of the same", { limits, requests: { cpu: "0.5" } }],
     ["nothing", { limits: {} }],
     ["numbers, up to 1P", { limits: { cpu: 1, memory: "1P" } }],
+    ["more than 1P", { limits: { cpu: 1, memory: "1001T" } }, "Invalid C.resources.limits[memory]"],
     [
       "one without the other, twice",
       { limits: { cpu: "1" }, requests: { cpu: "1" } },
@@ -463,5 +469,17 @@ describe("rule 38 behind the gate ContainerResources", () => {
     const object = changed(sandboxWorkload, { "C/resources": resources });
     expect(faultsOf(object, { containerResources: true })).toEqual(faults.map(named));
     expect(faultsOf(object)).toEqual([named("Forbidden C.resources")]);
+  });
+
+  it("A5 says what may be limited, and to how much", () => {
+    const resources = { limits: { cpu: "0", "nvidia.com/gpu": 1 }, requests: { cpu: "1" } };
+    const object = changed(sandboxWorkload, { "C/resources": resources });
+    const said = validate(object, { containerResources: true }).map(({ message }) => message);
+    expect(said).toEqual([
+      'Invalid value: "0": must be a quantity above 0, and at most 1P',
+      "Required value: a container has limits for cpu and memory, or none",
+      "Forbidden: only cpu and memory can be limited",
+      'Invalid value: "1": must be equal to the limit, or absent',
+    ]);
   });
 });

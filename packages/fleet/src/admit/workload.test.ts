@@ -134,6 +134,7 @@ it("3.2 faults are told in words that name what is allowed", () => {
     ...said({ "T/metadata/labels": { "compute.datumapis.com/x": "0" } }),
     ...said({ "T/metadata/annotations": { "compute.datumapis.com/restartedAt": "yesterday" } }),
     ...said({ "S/networkInterfaces/0/network/namespace": "other" }),
+    ...said({ "S/networkInterfaces": interfaces(17) }),
     ...said({ "spec/placements": [placement("us", "DFW"), placement("us", "ORD")] }),
     ...said({ "P/cityCodes": ["DFW", "us east"] }),
   ]).toEqual([
@@ -144,6 +145,7 @@ it("3.2 faults are told in words that name what is allowed", () => {
     "Forbidden: the keys of this group are set by compute",
     'Invalid value: "yesterday": must be a time of RFC 3339, such as 2026-01-31T12:00:00Z',
     'Invalid value: "other": must be empty or the namespace of the Workload, default',
+    "Invalid value: 17: must have at most 16 items",
     'Duplicate value: "us"',
     'Unsupported value: "us east": supported values: "DFW", "ORD"',
     "Invalid value: \"us east\": must be 1 to 16 letters, digits and '-'",
@@ -233,8 +235,16 @@ describe("an update", () => {
       changed(live, { "S/networkInterfaces": of.map((network) => ({ network })) });
     const [own, other] = [{ name: "default" }, { name: "other" }];
     const NAME = "Invalid spec.template.spec.networkInterfaces[0].network.name";
+    const inOther = { ...own, namespace: "other" };
     expect(faultsOf(using(other), { old: live })).toEqual([NAME]);
     expect(faultsOf(using(other, own), { old: live })).toEqual([NAME]);
+    // Stored before the rule that networks are in the own namespace.
+    expect(faultsOf(using(own), { old: using(inOther) })).toEqual([NAME]);
+    expect(faultsOf(using(inOther, own), { old: using(inOther) })).toEqual([]);
+    expect([using(other), using()].map((object) => validate(object, { old: live }).at(-1)?.message)).toEqual([
+      'Invalid value: "other": the network of an interface may not change, it is "default": create another Workload',
+      "Invalid value: 0: interface 0 may not be removed: its NetworkBinding exists",
+    ]);
     expect(faultsOf(using({ ...own, namespace: "default" }, other), { old: live })).toEqual([]);
     expect(faultsOf(using(own), { old: using(own, other) })).toEqual([
       "Invalid spec.template.spec.networkInterfaces",

@@ -25,6 +25,8 @@ const deleted = anInstance({}, { metadata: { deletionTimestamp: CREATED } });
 /** `action: Programmed status/reason, Available status/reason message` */
 const summary = ({ pod, contribution, isDown }: PodDecision): string => {
   const [programmed, available] = contribution.conditions;
+  if (programmed !== undefined)
+    expect([programmed.type, available?.type]).toEqual(["Programmed", "Available"]);
   const says =
     programmed === undefined
       ? "nothing"
@@ -209,8 +211,8 @@ describe("the replacement of pods that fail at once", () => {
 
   it.each([-600_000, 600_000])("B15 is not replaced sooner by a clock that is %d ms off", (ms) => {
     const memory = { knownMs: 9_999, ended: 1 };
-    const { pod } = decide(there(evicted), { nowMs: createdMs + ms, memory });
-    expect(pod).toBeUndefined();
+    const { pod, contribution } = decide(there(evicted), { nowMs: createdMs + ms, memory });
+    expect([pod, contribution.recheckAfterMs]).toEqual([undefined, 1]);
   });
 
   it("R9 does not count from 1970, the time of the condition's default", () => {

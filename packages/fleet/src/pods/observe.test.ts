@@ -22,7 +22,10 @@ const exit = (exitCode: number, reason = "Error", message?: string): ContainerSt
 const on = (containers: readonly ContainerStatus[], more: Pod["status"] = {}): Pod =>
   podOf(instance, { phase: "Running", containerStatuses: containers, ...more }, "n1");
 const condition = (type: string, is: "True" | "False", message?: string) => ({
-  conditions: [{ type, status: is, ...(message && { message }) }],
+  conditions: [
+    { type: "Initialized", status: "True" as const, message: "of another condition" },
+    { type, status: is, ...(message && { message }) },
+  ],
 });
 const runningSince = (seconds: number): ContainerState => ({
   running: { startedAt: new Date(createdMs - seconds * 1000).toISOString() },
