@@ -155,6 +155,11 @@ describe("the condition ReplicasReady", () => {
     ["all are ready", [ready(0), ready(1), ready(2)], "True/ReplicasAvailable 3/3 replicas available"],
     ["none is ready", [], "False/InstancesProvisioning 0/3 replicas available"],
     [
+      "one starts",
+      [withCondition(starting(0), aCondition("Ready", "False", "Provisioning", "soon"))],
+      "False/InstancesProvisioning 0/3 replicas available",
+    ],
+    [
       "A13 quota is denied",
       [ready(0), denied],
       "False/QuotaExceeded 1 of 3 desired replicas are pending quota",
@@ -175,6 +180,11 @@ describe("the condition Failing", () => {
 
   it.each<[string, readonly Instance[], string]>([
     ["there is none while none fails", [ready(0), of(1, "Provisioning"), of(2, "PendingQuota")], ""],
+    [
+      "there is none while quota is denied",
+      [gated(withCondition(of(0, "x"), aCondition("QuotaGranted", "False", "QuotaExceeded", "no")), "Quota")],
+      "",
+    ],
     [
       "it says why one fails while others are ready",
       [ready(0), of(1, "ImageUnavailable")],

@@ -136,6 +136,12 @@ describe("what a claim with the name of an Instance is to it", () => {
     ["with its uid, for another project", aClaim({ project: "shop" }), anInstance(), "wrong"],
     ["with its uid, of other requests", asking({ requests: [] }), anInstance(), "wrong"],
     [
+      "with its uid, of other amounts",
+      asking({ requests: asked.requests.map((it) => ({ ...it, amount: it.amount + 1 })) }),
+      anInstance(),
+      "wrong",
+    ],
+    [
       "with its uid, of another order",
       asking({ requests: asked.requests.toReversed() }),
       anInstance(),

@@ -113,6 +113,16 @@ describe("8.4 while gate Quota is present", () => {
       { says: PENDING, recheck: 1000 },
     ],
     [
+      "Granted True, own uid, for another project",
+      claim({ granted: "True/QuotaAvailable", project: "shop" }),
+      { says: PENDING, claim: "delete", recheck: 1000 },
+    ],
+    [
+      "Granted True, no uid, made for an Instance that had this name",
+      claim({ granted: "True/QuotaAvailable", uid: undefined }),
+      { says: PENDING, claim: "delete", recheck: 1000 },
+    ],
+    [
       "Granted False/QuotaExceeded",
       claim({ granted: "False/QuotaExceeded: m" }),
       { says: "False/QuotaExceeded: m", news: "Warning QuotaExceeded", recheck: TIER },
@@ -286,5 +296,6 @@ describe("item 1: once gate Quota is gone", () => {
     expect(evaluate(noClaim, runs).claim).toBe("create");
     expect(evaluate(noClaim, { ...runs, stored: "True/QuotaDisabled: m" }).claim).toBeUndefined();
     expect(evaluate(noClaim, { ...runs, finalizers: [] }).claim).toBeUndefined();
+    expect(evaluate(claim({ uid: undefined }), runs)).toMatchObject({ says: undefined, claim: "delete" });
   });
 });

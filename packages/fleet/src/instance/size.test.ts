@@ -120,3 +120,9 @@ describe("S-13 nothing runs whose container", () => {
     expect(faultOf(withResources({ limits }, resources))).toBeUndefined();
   });
 });
+
+it("A7 an instance type that the catalog does not have is named", () => {
+  expect(faultOf({ resources: { instanceType: "other" } })).toBe(
+    "The catalog of this cell has no instance type other. Choose another type.",
+  );
+});

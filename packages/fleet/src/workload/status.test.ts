@@ -154,9 +154,27 @@ describe("the status of a Workload", () => {
     expect(verdict(status?.placements?.[0])).toBe(text);
   });
 
+  it("a placement without a served city hides no reason of another one", () => {
+    const placements = [aPlacement("us", ["DFW"]), aPlacement("eu", ["AMS"])];
+    const { status } = decide(aWorkload({ placements }), [dfw(blocked("ImageUnavailable"))]);
+    expect(status?.placements?.map((it) => verdict(it))).toEqual([
+      "False/NoMatchingLocations no Location serves a city of the placement: AMS",
+      "False/NoAvailableDeployments no deployment of the placement is available",
+    ]);
+  });
+
+  it("says why the cities cannot be read, while a deployment waits for them", () => {
+    const unread = { citiesUnread: "subnets (not served)" };
+    const none = decide(aWorkload(), [], unread).status;
+    expect(verdict(none)).toBe("False/NetworksNotRead subnets (not served)");
+    const both = [dfw(blocked("ImageUnavailable")), ord(blocked("ImageUnavailable"))];
+    expect(verdict(decide(aWorkload(), both, unread).status)).toMatch(/^False\/ImageUnavailable/);
+  });
+
   it("says that nothing acts on maxReplicas, until it is taken out", () => {
     const scaleSettings = { minReplicas: 1, maxReplicas: 3, metrics: [] };
-    const scaled = aWorkload({ placements: [{ name: "us", cityCodes: ["DFW"], scaleSettings }] });
+    const us = { name: "us", cityCodes: ["DFW"], scaleSettings };
+    const scaled = aWorkload({ placements: [us, aPlacement("eu", ["ORD"])] });
     const { status } = decide(scaled, []);
     expect(verdict(status, "Scaling")).toMatch(/^False\/AutoscalingNotSupported nothing acts on maxReplicas/);
     expect(verdict(decide({ ...aWorkload(), ...(status && { status }) }).status, "Scaling")).toBe("");
@@ -188,11 +206,11 @@ describe("the status of a Workload", () => {
   });
 
   it("keeps what others wrote to it", () => {
-    const workload = aWorkload();
+    const workload = aWorkload({ placements: [aPlacement("us", ["DFW"]), aPlacement("eu", ["ORD"])] });
     const { status } = decide(workload);
     const theirs = {
       gateway: {},
-      placements: status?.placements?.map((it) => Object.assign(it, { theirs: true })),
+      placements: status?.placements?.map((it) => Object.assign(it, { theirs: it.name })),
     };
     const stored = { ...status, ...theirs } as WorkloadStatus;
     const merged = decide({ ...workload, status: stored }, [dfw()]).status;
@@ -200,7 +218,7 @@ describe("the status of a Workload", () => {
       replicas: 0,
       deployments: 1,
       gateway: {},
-      placements: [{ theirs: true }],
+      placements: [{ theirs: "eu" }, { theirs: "us" }],
     });
   });
 });
