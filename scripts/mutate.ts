@@ -66,5 +66,7 @@ function runStryker(mutated: readonly string[]): number {
   writeFileSync(join(cache, "options.json"), JSON.stringify(options));
   const bin = join(tool, "node_modules/@stryker-mutator/core/bin/stryker.js");
   const words = [bin, "run", join(cache, "options.json")];
-  return spawnSync(process.execPath, words, { cwd: root, stdio: "inherit" }).status ?? 1;
+  // The seed of a property is in the title of its test, and Stryker finds the tests of a mutant by their titles.
+  const env = { BERTH_SEED: "1", ...process.env };
+  return spawnSync(process.execPath, words, { cwd: root, stdio: "inherit", env }).status ?? 1;
 }
