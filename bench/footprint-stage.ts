@@ -46,6 +46,7 @@ export interface Pool {
 
 export interface FootprintStage extends AsyncDisposable {
   readonly cluster: TestCluster;
+  readonly kubeconfig: string;
   /** 32 connections. */
   readonly raw: RawSender;
   /** All nodes, 9 KB each, none with a mark. */
@@ -79,6 +80,7 @@ export async function startFootprintStage(
   const disposal = owned.move();
   return {
     cluster,
+    kubeconfig,
     raw,
     names,
     async startBerth(documents = [FOOTPRINT]) {

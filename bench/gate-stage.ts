@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type DaemonSet, daemonSets, namespaces, nodes, type Pod, pods } from "@berth/kube";
+import { type DaemonSet, daemonSets, namespaces, nodes, pods } from "@berth/kube";
 import { originalGate } from "@berth/placement";
 import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { berthProgram, type MeasuredProcess, type Program, startProgram } from "./process.ts";
@@ -81,7 +81,7 @@ export async function startGateStage(onProgress: (text: string) => void): Promis
       );
     },
     async addAgents(names) {
-      await raw.sendAll(names.map((node) => post(PODS, agentPod(node, uid))));
+      await raw.sendAll(names.map((node) => agentOn(node, uid)));
       await raw.sendAll(names.map((node) => says(node, false)));
     },
     async clear() {
@@ -142,18 +142,24 @@ export function says(node: string, ready: boolean): RawRequest {
   return { method: "PATCH", path: `${PODS}/agent-${node}/status`, body };
 }
 
-/** Small, as such pods are: the server then takes the Ready writes of a burst four times as fast as with 11 KB. */
-function agentPod(node: string, uid: string): Pod {
-  return aPod(`agent-${node}`)
+/**
+ * The pod that opens the gate on this node. Small, as such pods are: the server then takes the Ready writes of a burst four
+ * times as fast as with 11 KB.
+ *
+ * @param uid of its DaemonSet.
+ */
+export function agentOn(node: string, uid: string): RawRequest {
+  const pod = aPod(`agent-${node}`)
     .in(AGENT.namespace)
     .labelled(originalGate.podLabels)
     .on(node)
     .ofDaemonSet(AGENT.name, uid)
-    .tolerating({ operator: "Exists" })
-    .build();
+    .tolerating({ operator: "Exists" });
+  return post(PODS, pod.build());
 }
 
-function agentSet(): DaemonSet {
+/** Owns them. */
+export function agentSet(): DaemonSet {
   const labels = originalGate.podLabels;
   const containers = [{ name: "main", image: "registry.test/setup:1" }];
   const template = { metadata: { labels }, spec: { tolerations: [{ operator: "Exists" }], containers } };

@@ -1,7 +1,8 @@
 /** What a Berth at rest holds in memory, and which pods it asked for: the same for each capability that looks at pods. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { TestCluster } from "@berth/testcluster";
-import type { MeasuredProcess } from "./process.ts";
+import { PEER_AGENT } from "./peer.ts";
+import { type MeasuredProcess, type Memory, type Program, startProgram } from "./process.ts";
 
 export const MB: number = 1024 * 1024;
 /** More than two runs of one process differ, and much less than the smallest cache of 30,000 pods takes. MB. */
@@ -53,6 +54,36 @@ async function hold({ cluster, start, restSeconds }: HoldOptions): Promise<Held>
 function podsIn(exposed: string): number {
   const samples = exposed.matchAll(/^berth_informer_objects\{[^}]*resource="pods"[^}]*\} (\d+)$/gm);
   return [...samples].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+/** A process that says when its caches are filled. */
+export interface Synced extends Memory {
+  /** Resident after all garbage was collected and given back; of Berth, which is not made to, the same as `resident`. */
+  readonly least: number;
+  /** From the spawn until all caches were filled. Milliseconds. */
+  readonly syncMs: number;
+  /** What the process said then. */
+  readonly said: string;
+}
+
+/** @param restSeconds resident memory is read this long after the caches were filled. */
+export async function holdSynced(program: Program, restSeconds: number): Promise<Synced> {
+  await using running = startProgram(program);
+  const said = await running.line("synced");
+  const syncMs = Date.now() - running.startedAt;
+  await delay(restSeconds * 1000);
+  running.ended.throwIfAborted();
+  const memory = await running.memory();
+  return { ...memory, syncMs, said, least: await leastMemory(running, memory) };
+}
+
+/** After a forced collection; only the peer knows how. Nothing else about it changes, so it is read last. */
+async function leastMemory(running: MeasuredProcess, { resident }: Memory): Promise<number> {
+  if (running.userAgent !== PEER_AGENT) return resident;
+  const collected = running.line("collected");
+  running.signal("SIGUSR1");
+  await collected;
+  return (await running.memory()).resident;
 }
 
 /** The requests, the same ones together. */

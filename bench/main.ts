@@ -6,6 +6,7 @@
 import { parseArgs } from "node:util";
 import { benchArchitecture } from "./architecture.ts";
 import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
+import { benchCapabilities } from "./capabilities.ts";
 import { benchDeadLink } from "./dead-link.ts";
 import { benchDeschedule } from "./deschedule.ts";
 import { benchFleet } from "./fleet.ts";
@@ -37,6 +38,7 @@ const PARTS = [
   "architecture",
   "footprint",
   "deschedule",
+  "capabilities",
   "fleet-cell",
   "fleet-networks",
   "fleet-planes",
@@ -64,6 +66,7 @@ const APART: ReadonlySet<Part> = new Set([
   "architecture",
   "footprint",
   "deschedule",
+  "capabilities",
   "fleet-cell",
   "fleet-networks",
   "fleet-planes",
@@ -153,6 +156,13 @@ if (parts.has("deschedule")) {
   apiserver = JSON.parse(await stage.cluster.client.read("/version")).gitVersion;
   const budgeted = mainSize === BUDGET_SIZE && pods >= BUDGET_PODS;
   figures.push(...(await benchDeschedule(stage, { pods, moved, restSeconds, budgeted, onProgress })));
+}
+if (parts.has("capabilities")) {
+  const onProgress = progress("capabilities: ");
+  const peer = await buildPeer(onProgress);
+  await using stage = await startFootprintStage(mainSize, onProgress);
+  apiserver = JSON.parse(await stage.cluster.client.read("/version")).gitVersion;
+  figures.push(...(await benchCapabilities(stage, { pods, peer, restSeconds, onProgress })));
 }
 for (const networks of [false, true]) {
   if (!parts.has(networks ? "fleet-networks" : "fleet-cell")) continue;

@@ -2,12 +2,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { build } from "esbuild";
 import type { BenchCluster } from "./bench-cluster.ts";
+import { holdSynced, MB, type Synced } from "./held-memory.ts";
 import { labelAll, peerArgs } from "./labels.ts";
-import { PEER_AGENT, peerProgram } from "./peer.ts";
-import { type MeasuredProcess, type Memory, type Program, startProgram } from "./process.ts";
+import { peerProgram } from "./peer.ts";
+import type { Program } from "./process.ts";
 import type { Figure } from "./report.ts";
 
 export interface MemoryOptions {
@@ -20,33 +20,17 @@ export interface MemoryOptions {
   readonly onProgress: (text: string) => void;
 }
 
-const MB = 1024 * 1024;
 /** As `bin/berth` and the image start Node. */
 const YOUNG_GENERATION = "--max-semi-space-size=4";
-
-interface Held extends Memory {
-  /** Resident after all garbage was collected and given back; of Berth, which is not made to, the same as `resident`. */
-  readonly least: number;
-  /** From the spawn until all caches were filled. Milliseconds. */
-  readonly syncMs: number;
-  /** What the process said then. */
-  readonly said: string;
-}
 
 export async function benchMemory(bench: BenchCluster, options: MemoryOptions): Promise<readonly Figure[]> {
   const { peer, restSeconds, onProgress } = options;
   // Labelled already, so that the sync is all there is to do.
   await labelAll(bench);
   await bench.createPods(options.pods);
-  const hold = async (program: Program): Promise<Held> => {
+  const hold = async (program: Program): Promise<Synced> => {
     onProgress(`${program.name}: caching ${bench.names.length} nodes and ${options.pods} pods`);
-    await using running = startProgram(program);
-    const said = await running.line("synced");
-    const syncMs = Date.now() - running.startedAt;
-    await delay(restSeconds * 1000);
-    running.ended.throwIfAborted();
-    const memory = await running.memory();
-    return { ...memory, syncMs, said, least: await leastMemory(running, memory) };
+    return holdSynced(program, restSeconds);
   };
   const args = { ...peerArgs(bench), pods: true };
   await using program = await bundleBerthWithPods(bench);
@@ -58,15 +42,6 @@ export async function benchMemory(bench: BenchCluster, options: MemoryOptions): 
   });
   await bench.reset();
   return toFigures(bench, options, { berth, go, stripped });
-}
-
-/** After a forced collection; only the peer knows how. Nothing else about it changes, so it is read last. */
-async function leastMemory(running: MeasuredProcess, { resident }: Memory): Promise<number> {
-  if (running.userAgent !== PEER_AGENT) return resident;
-  const collected = running.line("collected");
-  running.signal("SIGUSR1");
-  await collected;
-  return (await running.memory()).resident;
 }
 
 /**
@@ -104,9 +79,9 @@ async function bundleBerthWithPods({
 }
 
 interface AllHeld {
-  readonly berth: Held;
-  readonly go: Held;
-  readonly stripped: Held;
+  readonly berth: Synced;
+  readonly go: Synced;
+  readonly stripped: Synced;
 }
 
 function toFigures(
@@ -170,7 +145,7 @@ function toFigures(
   ];
 }
 
-function describe({ resident, least, peak, syncMs }: Held): string {
+function describe({ resident, least, peak, syncMs }: Synced): string {
   const collected = least === resident ? "" : `, ${(least / MB).toFixed(0)} MB once collected`;
   return `${(resident / MB).toFixed(0)} MB${collected}, peak ${(peak / MB).toFixed(0)} MB, synced after ${(syncMs / 1000).toFixed(1)} s`;
 }

@@ -19,6 +19,11 @@ export interface PeerArgs {
   readonly label: string;
   /** Keep all pods as well, with an index by node. Default false. */
   readonly pods?: boolean;
+  /** Of all pods, those with this label, or with these fields. Default: every one. */
+  readonly podLabels?: string;
+  readonly podFields?: string;
+  /** Further resources that it keeps: `daemonsets`, `namespaces`. Default none. */
+  readonly also?: readonly string[];
   /** Drop managedFields before an object is kept. Default false: controller-runtime keeps them. */
   readonly strip?: boolean;
 }
@@ -43,9 +48,11 @@ export async function buildPeer(onProgress: (text: string) => void): Promise<str
   return binary;
 }
 
-export function peerProgram(binary: string, { kubeconfig, device, label, pods, strip }: PeerArgs): Program {
+export function peerProgram(binary: string, options: PeerArgs): Program {
+  const { kubeconfig, device, label, pods, podLabels = "", podFields = "", also = [], strip } = options;
   const args = ["-config", kubeconfig, "-device", device, "-label", label];
-  if (pods) args.push("-pods");
+  if (pods) args.push("-pods", "-pod-labels", podLabels, "-pod-fields", podFields);
+  if (also.length > 0) args.push("-also", also.join());
   if (strip) args.push("-strip");
   return { name: "the Go peer", command: binary, args, userAgent: PEER_AGENT };
 }

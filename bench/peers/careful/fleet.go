@@ -6,12 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -26,12 +24,6 @@ const (
 	instanceNamespace = "compute.datumapis.com/instance-namespace"
 	claimPrefix       = "instance-"
 )
-
-// keptPods are those of Instances: the server does not send others.
-func keptPods() (map[client.Object]cache.ByObject, error) {
-	selector, err := labels.Parse(deploymentUID)
-	return map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: selector}}, err
-}
 
 func addFleet(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	byDeployment := func(object client.Object) []string {

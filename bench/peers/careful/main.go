@@ -2,8 +2,8 @@
 // gives Berth. No client-side rate limit, 16 workers, one merge patch for a label, nothing written that is there.
 //
 // It sets a label to "true" on the nodes that have the device label, and removes it from those that have it without
-// the device. With -pods it also keeps every pod, and an index of pods by node: what later capabilities of Berth need. With
-// -fleet it does neither: see fleet.go.
+// the device. With -pods it also keeps every pod, or those that two selectors leave, and an index of pods by node. With -also
+// it keeps further resources. With -fleet it does none of this: see fleet.go.
 package main
 
 import (
@@ -13,9 +13,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,6 +43,9 @@ func main() {
 	flag.StringVar(&options.device, "device", "", "label that a node must have")
 	flag.StringVar(&options.label, "label", "", "label to keep in step with it")
 	flag.BoolVar(&options.pods, "pods", false, "keep all pods, with an index by node")
+	flag.StringVar(&options.podLabels, "pod-labels", "", "label selector of the pods that are kept")
+	flag.StringVar(&options.podFields, "pod-fields", "", "field selector of the pods that are kept")
+	flag.StringVar(&options.also, "also", "", "keep these as well: daemonsets, namespaces")
 	flag.BoolVar(&options.strip, "strip", false, "drop managedFields before an object is kept")
 	flag.BoolVar(&options.fleet, "fleet", false, "keep Instances, their pods and claims, and nothing else")
 	flag.IntVar(&options.workers, "workers", 16, "concurrent reconciles")
@@ -51,9 +58,10 @@ func main() {
 }
 
 type options struct {
-	kubeconfig, device, label string
-	pods, strip, fleet        bool
-	workers                   int
+	kubeconfig, device, label  string
+	podLabels, podFields, also string
+	pods, strip, fleet         bool
+	workers                    int
 }
 
 func run(ctx context.Context, o options) error {
@@ -75,9 +83,10 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.fleet {
 		addFleetTypes(scheme)
-		if caching.ByObject, err = keptPods(); err != nil {
-			return err
-		}
+		o.podLabels = deploymentUID
+	}
+	if caching.ByObject, err = selectPods(o.podLabels, o.podFields); err != nil {
+		return err
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
@@ -92,6 +101,9 @@ func run(ctx context.Context, o options) error {
 		if err := keepPods(ctx, mgr); err != nil {
 			return err
 		}
+	}
+	if err := keepAlso(ctx, mgr, o.also); err != nil {
+		return err
 	}
 	if o.fleet {
 		err = addFleet(ctx, mgr, o.workers)
@@ -135,6 +147,31 @@ func collectWhenAsked() {
 		debug.FreeOSMemory()
 		fmt.Println("collected")
 	}
+}
+
+// selectPods bounds the informer of pods: the server does not send others.
+func selectPods(podLabels, podFields string) (map[client.Object]cache.ByObject, error) {
+	byLabel, err := labels.Parse(podLabels)
+	if err != nil {
+		return nil, err
+	}
+	byField, err := fields.ParseSelector(podFields)
+	return map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: byLabel, Field: byField}}, err
+}
+
+// keepAlso starts informers on these resources.
+func keepAlso(ctx context.Context, mgr ctrl.Manager, resources string) error {
+	kinds := map[string]client.Object{"daemonsets": &appsv1.DaemonSet{}, "namespaces": &corev1.Namespace{}}
+	for _, resource := range strings.FieldsFunc(resources, func(r rune) bool { return r == ',' }) {
+		object, known := kinds[resource]
+		if !known {
+			return fmt.Errorf("-also does not know %q", resource)
+		}
+		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keepPods starts an informer on all pods, with the index that finds those of a node.
