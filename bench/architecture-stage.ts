@@ -4,7 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bindAdmission, mergeReviews, toConfiguration } from "@berth/host";
 import { configMaps, mutatingWebhookConfigurations, namespaces, type Pod, pods } from "@berth/kube";
-import { architectureAdmission, architecturePolicySpec, compileArchitecture } from "@berth/placement";
+import {
+  architectureAdmission,
+  architecturePolicySpec,
+  compileArchitecture,
+  product,
+} from "@berth/placement";
 import {
   anImage,
   aPod,
@@ -191,7 +196,7 @@ function configurationOf(mode: Mode, address: string, ca: string): ReturnType<ty
     () => inForce,
   );
   const server = { failurePolicy: "Ignore", podFailurePolicy: "Fail" } as const;
-  const env = { installation: "berth", namespace: NAMESPACE, spec: server };
+  const env = { product, installation: "berth", namespace: NAMESPACE, spec: server };
   const reviews = mergeReviews([rules], env).get(rules.name) ?? [];
   return toConfiguration(rules, reviews, { ...env, client: { url: `https://${address}` }, ca });
 }

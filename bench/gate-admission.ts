@@ -8,7 +8,7 @@ import {
   mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
 } from "@berth/kube";
-import { originalGate } from "@berth/placement";
+import { berthAs, originalGate } from "@berth/placement";
 import { aNode, eventually } from "@berth/testcluster";
 import { admissionDocument, type GateStage, gateDocument, post, startReady } from "./gate-stage.ts";
 import { type Figure, quantile } from "./report.ts";
@@ -82,7 +82,7 @@ async function blockWith(stage: GateStage, admission: object): Promise<readonly 
 
 async function removeObjects(stage: GateStage): Promise<void> {
   const { client } = stage.cluster;
-  const labelSelector = Object.entries(ownerLabels("berth", "startup-gate"))
+  const labelSelector = Object.entries(ownerLabels(berthAs("berth"), "startup-gate"))
     .map(([key, value]) => `${key}=${value}`)
     .join(",");
   await client.deleteCollection(mutatingAdmissionPolicyBindings, { labelSelector });

@@ -126,6 +126,25 @@ const intoCapabilities = sources
       .map((file) => `${source.path} imports ${file}`),
   );
 
+describe("the libraries", () => {
+  /** Names in strings and code count; imports, and comments, which `places` leaves out, do not. */
+  const ofProduct = (path: string): readonly string[] =>
+    places(/berth/i, (it) => it.startsWith(path) && !it.includes("/testing/")).filter(
+      (place) => !/["'](?:@berth\/|\.)/.test(place),
+    );
+
+  it.each(["kube", "runtime", "host"])("%s names no product: names are given to it", (name) => {
+    expect(ofProduct(`packages/${name}/src/`)).toEqual([]);
+  });
+
+  it("has no node, mark or taint in the host's code", () => {
+    const nodes = /\b(?:nodes|taint\w*|marks)\b/i;
+    expect(places(nodes, (path) => path.startsWith("packages/host/") && !path.includes("/testing/"))).toEqual(
+      [],
+    );
+  });
+});
+
 describe("capabilities", () => {
   it("do not import each other, and nothing below imports one", () => {
     expect(intoCapabilities).toEqual([]);

@@ -23,7 +23,7 @@ const kind = defineResource<KubeObject & { readonly spec?: object }>({
 
 afterEach(() => restoreSharedTestClusters());
 
-it("the capability in the README of host has at most 60 lines, and keeps what a document says", async () => {
+it("the capability in the README of host has at most 60 lines, plans and explains, and keeps what a document says", async () => {
   const readme = await readFile(join(folder, "README.md"), "utf8");
   const [capability = "", program = ""] = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(
     ([, text]) => text,
@@ -33,7 +33,7 @@ it("the capability in the README of host has at most 60 lines, and keeps what a 
   const { client } = cluster;
   const crd = `import { toCustomResourceDefinition } from "@berth/host";\n`;
   await using printed = await startProgram(cluster, {
-    text: `${crd}${capability}\nprocess.stdout.write(JSON.stringify(toCustomResourceDefinition(kind)));`,
+    text: `${crd}${capability}\nprocess.stdout.write(JSON.stringify(toCustomResourceDefinition(kind, { name: "example" })));`,
     folder,
   });
   await eventually(() => expect(() => JSON.parse(printed.output)).not.toThrow());
@@ -44,6 +44,13 @@ it("the capability in the README of host has at most 60 lines, and keeps what a 
       spec: { namespaces: ["default"], labels: { team: "a" } },
     }),
   );
+  const says = async (...args: readonly string[]): Promise<string> => {
+    await using command = await startProgram(cluster, { text: `${capability}${program}`, folder, args });
+    expect(await command.ended).toBe(0);
+    return command.output;
+  };
+  expect(await says("plan")).toBe("default: patch: LabelsDiffer: team\n");
+  expect(await says("explain", "kube-system")).toBe("kube-system: nothing to change\n");
   await using running = await startProgram(cluster, { text: `${capability}${program}`, folder });
   const found = async (): Promise<unknown> =>
     (await client.get(namespaces, { name: "default" })).metadata?.labels;
@@ -58,5 +65,7 @@ it("the capability in the README of host has at most 60 lines, and keeps what a 
     { type: "merge", body: { metadata: { labels: { team: "b" } } } },
   );
   await eventually(async () => expect(await found()).toMatchObject({ team: "a" }));
+  expect(await says("plan")).toBe("");
+  expect(await says("explain", "default")).toBe("default: nothing to change\n");
   expect((await running.stop()).exit).toBe(0);
 });

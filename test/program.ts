@@ -10,7 +10,7 @@ import { expect } from "vitest";
 /** Either a file, or TypeScript text that is run as if it stood in `folder`. */
 export type ProgramSource =
   | { readonly file: string; readonly args?: readonly string[] }
-  | { readonly text: string; readonly folder: string };
+  | { readonly text: string; readonly folder: string; readonly args?: readonly string[] };
 
 /** Disposing kills it. */
 export interface Program extends AsyncDisposable {
@@ -18,6 +18,8 @@ export interface Program extends AsyncDisposable {
   readonly output: string;
   /** Tells it to stop, as Kubernetes does. Resolves with its exit code, or the signal that ended it, and how long it took. */
   stop(): Promise<{ readonly exit: number | string; readonly tookMs: number }>;
+  /** Resolves with how it ended, by itself or not. */
+  readonly ended: Promise<number | string>;
   /** A crash. Resolves when it is gone. */
   kill(): Promise<void>;
 }
@@ -42,14 +44,16 @@ export async function startProgram(
   const kubeconfig = join(folder.path, "config");
   await writeFile(kubeconfig, cluster.kubeconfig(choice));
   const how =
-    "file" in source
-      ? [source.file, ...(source.args ?? [])]
-      : ["--input-type=module-typescript", "--eval", source.text];
-  const child: ChildProcess = spawn(process.execPath, ["--conditions=berth-source", ...how], {
-    cwd: "folder" in source ? source.folder : folder.path,
-    env: { KUBECONFIG: kubeconfig },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+    "file" in source ? [source.file] : ["--input-type=module-typescript", "--eval", source.text, "program"];
+  const child: ChildProcess = spawn(
+    process.execPath,
+    ["--conditions=berth-source", ...how, ...(source.args ?? [])],
+    {
+      cwd: "folder" in source ? source.folder : folder.path,
+      env: { KUBECONFIG: kubeconfig },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
   let output = "";
   for (const stream of [child.stdout, child.stderr])
     stream?.on("data", (chunk: Buffer) => (output = (output + chunk.toString("utf8")).slice(-MOST_OUTPUT)));
@@ -62,6 +66,7 @@ export async function startProgram(
     get output() {
       return output;
     },
+    ended: gone,
     stop: async () => {
       const startedAt = performance.now();
       child.kill("SIGTERM");

@@ -115,7 +115,7 @@ const exposition = (): Promise<Exposition> => (exposed ??= expose());
 async function expose(): Promise<Exposition> {
   const cluster = await sharedTestCluster();
   await using folder = await mkdtempDisposable(join(tmpdir(), "berth-reference-"));
-  const registry = createMetricsRegistry();
+  const registry = createMetricsRegistry({ prefix: "berth_" });
   // The registry declares one itself.
   const declared = new Map<string, readonly string[]>([["berth_metrics_collect_failures_total", ["metric"]]]);
   const noted = <O extends MetricOptions<string>>(options: O): O => {
@@ -123,6 +123,7 @@ async function expose(): Promise<Exposition> {
     return options;
   };
   const metrics: MetricsRegistry = {
+    prefix: registry.prefix,
     counter: (options) => registry.counter(noted(options)),
     gauge: (options) => registry.gauge(noted(options)),
     histogram: (options) => registry.histogram(noted(options)),

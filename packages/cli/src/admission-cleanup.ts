@@ -7,6 +7,7 @@ import {
   listObjects,
   type OneShotRun,
   ownerLabels,
+  toLabelSelector,
   type Undo,
 } from "@berth/host";
 import {
@@ -22,7 +23,14 @@ import {
   serviceAccounts,
   validatingWebhookConfigurations,
 } from "@berth/kube";
-import { ARCHITECTURE, FOOTPRINT, GATES, IMAGE_FACTS_LABEL, placeConfigMapName } from "@berth/placement";
+import {
+  ARCHITECTURE,
+  berthAs,
+  FOOTPRINT,
+  GATES,
+  IMAGE_FACTS_LABEL,
+  placeConfigMapName,
+} from "@berth/placement";
 import { describeApiError } from "./failure-text.ts";
 import type { Session } from "./session.ts";
 
@@ -56,7 +64,7 @@ export async function findAdmission(
   const found: AdmissionObject[] = [];
   for (const [component, of, resources] of COMPONENTS) {
     if (capability !== undefined && capability !== of) continue;
-    const labelSelector = selectorOf(ownerLabels(installation, component));
+    const labelSelector = toLabelSelector(ownerLabels(berthAs(installation), component));
     for (const resource of resources) {
       const listing = { resource, labelSelector, metadataOnly: true };
       const objects = (await listObjects(listing, session)) ?? [];
@@ -102,11 +110,11 @@ export async function findState(namespace: string, run: OneShotRun): Promise<rea
   const { installation } = run;
   const kinds: readonly Listing<KubeObject>[] = [
     { resource: leases },
-    { resource: secrets, labelSelector: selectorOf(certificateLabels(installation)) },
+    { resource: secrets, labelSelector: toLabelSelector(certificateLabels(berthAs(installation))) },
     { resource: configMaps, fieldSelector: `metadata.name=${placeConfigMapName(installation)}` },
     { resource: configMaps, labelSelector: `${IMAGE_FACTS_LABEL}=${installation}` },
   ];
-  const owner = baseName(installation);
+  const owner = baseName(berthAs(installation));
   const isOurs = ({ metadata: { name = "" } = {} }: KubeObject): boolean =>
     name === owner || isFleetLease(name, owner);
   const found: Undo[] = [];
@@ -115,10 +123,4 @@ export async function findState(namespace: string, run: OneShotRun): Promise<rea
       if (kind.resource !== leases || isOurs(object))
         found.push({ resource: kind.resource, object, what: "state of Berth", how: { do: "delete" } });
   return found;
-}
-
-function selectorOf(labels: Readonly<Record<string, string>>): string {
-  return Object.entries(labels)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(",");
 }

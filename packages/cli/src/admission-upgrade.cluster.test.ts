@@ -10,7 +10,7 @@ import {
   toConfiguration,
 } from "@berth/host";
 import { mutatingWebhookConfigurations, namespaces, pods } from "@berth/kube";
-import { ARCHITECTURE_GATE, architecturePolicies, nodeFootprints } from "@berth/placement";
+import { ARCHITECTURE_GATE, architecturePolicies, berthAs, nodeFootprints } from "@berth/placement";
 import { createSilentLogger, startAdmissionServer } from "@berth/runtime";
 import { aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
@@ -41,7 +41,7 @@ it("misses no pod beside an old replica, and asks once about each when there is 
   // The old release: each capability answers at its path, and has a configuration that leads there.
   const rules = rulesOf(NAMESPACE);
   const spec = admissionServerSpec.parse({ mode: "Webhook", url, certificates });
-  const env: AdmissionEnv = { installation: "berth", namespace: NAMESPACE, spec };
+  const env: AdmissionEnv = { ...berthAs("berth"), namespace: NAMESPACE, spec };
   const oldPort = await findFreePort();
   const old = await startAdmissionServer({
     bindAddress: `127.0.0.1:${oldPort}`,

@@ -11,6 +11,7 @@ import {
   type ArchitecturePolicies,
   architectureAdmission,
   architecturePolicySpec,
+  berthAs,
   compileArchitecture,
 } from "@berth/placement";
 import {
@@ -56,7 +57,7 @@ async function setUp(settings: Omit<AdmissionSettings, "spec"> & { readonly mode
   const { of, always, elected } = createAdmission(full, {
     client,
     cluster: clusterName("test"),
-    installation: "berth",
+    ...berthAs("berth"),
     metrics: createMetricsRegistry(),
     log: createSilentLogger(),
     clock,

@@ -13,6 +13,7 @@ import {
   NodeLog,
   NodeWriter,
   nodeMarksChanged,
+  product,
   tellAll,
   type Wired,
   type WiredFacts,
@@ -146,8 +147,7 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   const { client, questions, metrics: registry, config, crdGraceMs, admission, self, labelFolder } = options;
   const { metricsBindAddress, healthProbeBindAddress: healthBindAddress } = options;
   const host = createHost({
-    name: "berth",
-    reportingController: "berth.dev/controller",
+    product,
     client,
     ...(questions && { questions }),
     cluster: CLUSTER,

@@ -9,7 +9,7 @@ import {
   toCustomResourceDefinition,
 } from "@berth/host";
 import type { CustomResourceDefinition } from "@berth/kube";
-import { API_GROUP, API_GROUP_VERSION } from "@berth/placement";
+import { API_GROUP, API_GROUP_VERSION, product } from "@berth/placement";
 import { capabilities } from "./capabilities.ts";
 
 /** The kinds that configuration files may contain, in the order of messages. */
@@ -28,5 +28,5 @@ export function foreignKinds(names?: readonly string[]): readonly CustomKind[] {
 
 /** The CRDs of all documents. @param more kinds of other projects. The cluster usually has their CRDs already. */
 export function crds(more: readonly CustomKind[] = []): readonly CustomResourceDefinition[] {
-  return [...servedKinds, ...more].map(toCustomResourceDefinition);
+  return [...servedKinds, ...more].map((kind) => toCustomResourceDefinition(kind, product));
 }

@@ -29,6 +29,7 @@ import {
   ARCHITECTURE_GATE,
   ARCHITECTURES_ANNOTATION,
   architecturePolicies,
+  berthAs,
   buildDeployment,
   deschedulePolicies,
   labelRules,
@@ -249,7 +250,7 @@ describe("the manifests", () => {
     // Berth finds a certificate that is none.
     const certificate = `${own.namespace}-webhook-tls`;
     const labels = {
-      ...ownerLabels("architecture", "startup-gate"),
+      ...ownerLabels(berthAs("architecture"), "startup-gate"),
       "app.kubernetes.io/managed-by": "berth",
     };
     const type = "kubernetes.io/tls";

@@ -1,6 +1,7 @@
 /** Stops the Deployment of an installation, because a Berth that runs sets its marks again. */
-import { baseName, Progress } from "@berth/host";
+import { baseName, Progress, toLabelSelector } from "@berth/host";
 import { deployments, isApiError, type LabelSelector, pods } from "@berth/kube";
+import { berthAs } from "@berth/placement";
 import { sleep } from "@berth/runtime";
 import type { Session } from "./session.ts";
 
@@ -11,7 +12,7 @@ const LOOK_MS = 500;
 export async function stopInstallation(session: Session): Promise<void> {
   const { client, clock, signal, stderr, installation } = session;
   const { name: namespace } = await session.stateNamespace();
-  const of = { namespace, name: baseName(installation) };
+  const of = { namespace, name: baseName(berthAs(installation)) };
   const body = { spec: { replicas: 0 } };
   let selector: LabelSelector | undefined;
   try {
@@ -20,9 +21,7 @@ export async function stopInstallation(session: Session): Promise<void> {
     if (isApiError(error, "notFound")) return;
     throw error;
   }
-  const labelSelector = Object.entries(selector?.matchLabels ?? {})
-    .map(([key, value]) => `${key}=${value}`)
-    .join(",");
+  const labelSelector = toLabelSelector(selector?.matchLabels ?? {});
   using progress = new Progress(stderr, clock, `stopping deployment ${namespace}/${of.name}`);
   do {
     const { items } = await client.list(pods, { namespace, labelSelector, signal });

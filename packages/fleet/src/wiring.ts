@@ -101,7 +101,7 @@ function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home:
     onFailure: metrics.failed,
   });
   if (claims !== undefined) host.add([claims], "caches");
-  const lease = leaseName(spec, baseName(host.installation));
+  const lease = leaseName(spec, baseName(host));
   const common = { host, lease, spec, caches, quota, network, metrics, recheck };
   const instances = addInstanceController(common);
   const deployments = addDeploymentController(common);

@@ -3,6 +3,8 @@ import type { PolicyRule } from "@berth/kube";
 import type { Documents } from "./documents/config-files.ts";
 import type { CustomKind, DocumentKind, KindList } from "./documents/document-kind.ts";
 import type { Host } from "./host.ts";
+import type { DocumentFiles } from "./once/documents.ts";
+import type { OneShotRun, Section } from "./once/run.ts";
 
 /** `H` is the type of the host, and `W` the result of `wire`. */
 export interface Capability<H = Host, W = unknown> {
@@ -16,6 +18,21 @@ export interface Capability<H = Host, W = unknown> {
   readonly permissions?: (asked: AskedPermissions) => readonly Permission[];
   /** Adds its components to the host. No request is sent and no component runs before the host runs. */
   readonly wire: (host: H) => W;
+  /** What it would change now, by one look at the cluster. See `planOnce`. Default: nothing. */
+  readonly plan?: (look: Look) => Promise<Section>;
+  /** What it says about one object. `undefined`: it is about no such object. See `explainOnce`. */
+  readonly explain?: (look: Look, of: NamedObject) => Promise<Section | undefined>;
+}
+
+export interface NamedObject {
+  readonly namespace?: string;
+  readonly name: string;
+}
+
+/** What a command gives to a capability that looks once. */
+export interface Look {
+  readonly run: OneShotRun;
+  readonly files: DocumentFiles;
 }
 
 /** Inputs for the permissions of an installation. */

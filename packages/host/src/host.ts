@@ -42,6 +42,7 @@ import {
 import { createConfigFollower } from "./documents/follow-files.ts";
 import type { LocatedDocument } from "./documents/read-documents.ts";
 import { createPost, type PostJson } from "./post.ts";
+import type { Installed, Product } from "./product.ts";
 import type { BaseStatus } from "./status/decide-status.ts";
 import {
   createStatusController,
@@ -49,10 +50,9 @@ import {
   type StatusRules,
 } from "./status/status-controller.ts";
 
-export interface HostOptions extends Omit<RuntimeOptions, "name"> {
-  /** Name of the program. */
-  readonly name: string;
-  /** Identifies the program's own objects. Two programs on one cluster need different names. Default: `name`. */
+export interface HostOptions extends Omit<RuntimeOptions, "name" | "reportingController"> {
+  readonly product: Product;
+  /** Identifies the program's own objects. Two on one cluster need different names. Default: the product's. */
   readonly installation?: string;
   /** All document kinds of the program's capabilities. */
   readonly kinds: KindList;
@@ -93,13 +93,12 @@ export interface HeldDocuments<S, C, T extends DocumentObject>
   readonly objects: Informer<T>;
 }
 
-export interface Host {
+export interface Host extends Installed {
   readonly runtime: Runtime;
   readonly client: GuardedClient;
   /** Informers that come and go with documents. All that read one resource share its watches. */
   readonly informers: SharedInformers;
   readonly cluster: ClusterName;
-  readonly installation: string;
   readonly events: EventRecorder;
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
@@ -124,11 +123,25 @@ export interface Host {
 
 /** Creates a host. Nothing runs before `run`. */
 export function createHost(options: HostOptions): Host {
-  const { name, installation = name, kinds, config = [], ofFlags, self, admission: settings } = options;
+  const {
+    product,
+    installation = product.name,
+    kinds,
+    config = [],
+    ofFlags,
+    self,
+    admission: settings,
+  } = options;
   const { clock = systemClock, log = createSilentLogger(), crdGraceMs: graceMs = CRD_GRACE_MS } = options;
   const { questions = options.client } = options;
   const { traces = { whenKnown: () => Promise.resolve(true), of: () => false } } = options;
-  const runtime = createRuntime({ ...options, clock, log });
+  const runtime = createRuntime({
+    ...options,
+    name: product.name,
+    reportingController: `${product.domain}/controller`,
+    clock,
+    log,
+  });
   const { client, cluster, events, metrics } = runtime;
   const machine = { client, cluster, clock, log, metrics };
   const listeners: ((documents: Documents) => void)[] = [];
@@ -156,9 +169,10 @@ export function createHost(options: HostOptions): Host {
     runtime,
     ...machine,
     informers: createSharedInformers({ client, cluster, clock }),
+    product,
     installation,
     events,
-    post: createPost(clock, name),
+    post: createPost(clock, product.name),
     filesRead: files.firstReading,
     onFault,
     onFiles: (listener) => listeners.push(listener),
@@ -182,7 +196,10 @@ export function createHost(options: HostOptions): Host {
         events,
       });
       const followed = { capability: kind.kind, ...held, kind, documents: objects, source };
-      runtime.add(createDocumentFollower(followed, { client, traces, clock, graceMs, onAway }), "everywhere");
+      runtime.add(
+        createDocumentFollower(followed, { product, client, traces, clock, graceMs, onAway }),
+        "everywhere",
+      );
       runtime.add(statuses.controller, "elected");
       listeners.push((documents) => source.setConfig(documents.documentsOf(kind)));
       return {
@@ -212,6 +229,7 @@ export function createHost(options: HostOptions): Host {
         admission = createAdmission(settings, {
           ...machine,
           questions: runtime.guard(questions),
+          product,
           installation,
           members,
           ...(lease && { lease }),

@@ -121,7 +121,7 @@ describe("T-13 patches", () => {
     const namespace = await createNamespace();
     const metadata = { namespace, name: "applied" };
     const created = await client.apply(configMaps, { metadata, data: { a: "1", b: "1" } });
-    expect(created.metadata?.managedFields).toMatchObject([{ manager: "berth", operation: "Apply" }]);
+    expect(created.metadata?.managedFields).toMatchObject([{ manager: "kube-client", operation: "Apply" }]);
     await client.apply(configMaps, { metadata, data: { c: "1" } }, { fieldManager: "other" });
     expect((await client.apply(configMaps, { metadata, data: { a: "2" } })).data).toEqual({ a: "2", c: "1" });
   });

@@ -21,9 +21,9 @@ import { LineWatchStream } from "./watch-stream.ts";
 
 /** How to connect to a cluster. */
 export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
-  /** Default `berth`. Appears in the audit log. */
+  /** Names the program in the audit log. Default `kube-client`. */
   readonly userAgent?: string;
-  /** Recorded in managedFields when a write does not name its own. Default `berth`. */
+  /** Recorded in managedFields when a write does not name its own. Default: the user agent up to its version. */
   readonly fieldManager?: string;
 }
 
@@ -40,7 +40,7 @@ const PATCH_CONTENT_TYPE: Readonly<Record<Patch["type"], string>> = {
 
 /** Opens no connection before the first request. Dispose or `close` to end every request and connection. */
 export function connect(options: ConnectOptions): KubeClient {
-  const { userAgent = "berth", fieldManager = "berth" } = options;
+  const { userAgent = "kube-client", fieldManager = userAgent.replace(/\/.*/, "") } = options;
   const transport = new Transport({ ...options, userAgent });
   return new RestClient(transport, fieldManager);
 }

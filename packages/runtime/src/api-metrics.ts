@@ -9,12 +9,12 @@ export function declareApiMetrics(
   metrics: MetricsRegistry,
 ): (request: RequestInfo, outcome: RequestOutcome, tookMs: number) => void {
   const requests = metrics.counter<"verb" | "resource" | "outcome">({
-    name: "berth_api_requests_total",
+    name: `${metrics.prefix}api_requests_total`,
     help: "Requests to the API server by outcome; `ok`, or the kind of failure.",
     labels: ["verb", "resource", "outcome"],
   });
   const duration = metrics.histogram<"verb">({
-    name: "berth_api_request_duration_seconds",
+    name: `${metrics.prefix}api_request_duration_seconds`,
     help: "Time until the API server began to answer.",
     labels: ["verb"],
   });

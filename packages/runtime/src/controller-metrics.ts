@@ -21,7 +21,7 @@ export function declareControllerMetrics(
 ): ControllerMetrics {
   const gauge = (name: string, help: string, read: () => number): void =>
     void registry.gauge({
-      name: `berth_reconcile_${name}`,
+      name: `${registry.prefix}reconcile_${name}`,
       help,
       labels: ["controller"],
       collect: (gauge) => gauge.set(read(), { controller }),
@@ -34,12 +34,12 @@ export function declareControllerMetrics(
     () => state.stuck,
   );
   const total = registry.counter({
-    name: "berth_reconcile_total",
+    name: `${registry.prefix}reconcile_total`,
     help: "Reconciles that returned, by result.",
     labels: ["controller", "result"],
   });
   const duration = registry.histogram({
-    name: "berth_reconcile_duration_seconds",
+    name: `${registry.prefix}reconcile_duration_seconds`,
     help: "How long reconciles took.",
     labels: ["controller"],
   });

@@ -28,8 +28,7 @@ async function setUp(
     ...options,
   });
   const running = await controller.start(stop.signal);
-  const value = (name: string, labels = {}) =>
-    metrics.value(`berth_${name}`, { controller: "test", ...labels });
+  const value = (name: string, labels = {}) => metrics.value(name, { controller: "test", ...labels });
   return {
     clock,
     controller,

@@ -19,6 +19,7 @@ async function setUp() {
     client: cluster.client,
     clock,
     log: createSilentLogger(),
+    reportingController: "berth.dev/controller",
     reportingInstance: "berth-0",
   });
   const stopping = new AbortController();

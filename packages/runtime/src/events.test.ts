@@ -60,7 +60,7 @@ function untilAborted(
 
 function recording(client: EventClient) {
   const clock = createVirtualClock();
-  const options = { client, clock, log: silent, reportingInstance: "pod-1" };
+  const options = { client, clock, log: silent, reportingController: "a.test/b", reportingInstance: "pod-1" };
   const recorder = new EventRecorder({ ...options, random: () => 0.5 });
   const stopping = new AbortController();
   const done = recorder.run(stopping.signal);
@@ -81,7 +81,7 @@ describe("EventRecorder", () => {
     expect(sent).toHaveLength(1);
     expect(sent[0]?.body).toMatchObject({
       eventTime: "2026-01-01T00:00:00.000000Z",
-      reportingController: "berth.dev/controller",
+      reportingController: "a.test/b",
       reportingInstance: "pod-1",
       reason: "GateClosed",
     });
@@ -134,6 +134,7 @@ describe("EventRecorder", () => {
         client: isDrained ? client : { create: untilAborted, patch: client.patch },
         clock,
         log: silent,
+        reportingController: "a.test/b",
         reportingInstance: "pod-1",
       });
       const stop = new AbortController();

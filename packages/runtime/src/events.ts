@@ -14,9 +14,9 @@ export interface EventRecorderOptions {
   readonly log: Logger;
   /** Names this process among the replicas, usually the pod's name. At most 128 bytes. */
   readonly reportingInstance: string;
-  /** The reporting controller, a qualified name. Default `berth.dev/controller`. */
-  readonly reportingController?: string;
-  /** Registry for `berth_events_total`. */
+  /** The reporting controller, a qualified name: `example.com/controller`. */
+  readonly reportingController: string;
+  /** Registry for `events_total`. */
   readonly metrics?: MetricsRegistry;
   readonly clock?: Clock;
   /** In [0, 1): spreads retries and makes names unique. Default `Math.random`. */
@@ -57,12 +57,12 @@ export class EventRecorder implements Component {
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random ?? Math.random;
     this.#book = new EventBook({
-      reportingController: options.reportingController ?? "berth.dev/controller",
+      reportingController: options.reportingController,
       reportingInstance: options.reportingInstance.slice(0, 128) || "unknown",
       random: this.#random,
     });
     this.#counter = options.metrics?.counter<"result">({
-      name: "berth_events_total",
+      name: `${options.metrics.prefix}events_total`,
       help: "Kubernetes Events by outcome: created, updated (series), limited, overflow, invalid, failed.",
       labels: ["result"],
     });

@@ -21,7 +21,6 @@ export { type CertificateMemoryOptions, createCertificateMemory } from "./admiss
 export type { CertificateSource } from "./admission/certificate-source.ts";
 export {
   createObjectKeeper,
-  DESIRED_ANNOTATION,
   type ObjectKeeper,
   type ObjectKeeperOptions,
 } from "./admission/object-keeper.ts";

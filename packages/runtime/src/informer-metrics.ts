@@ -34,24 +34,24 @@ export function declareInformerMetrics(
 ): InformerMetrics {
   declareInformerGauges(metrics, labels, informer);
   metrics.gauge({
-    name: "berth_informer_watch_age_seconds",
+    name: `${metrics.prefix}informer_watch_age_seconds`,
     help: "Seconds since anything came over the watch; -1 while there is no watch. The server sends bookmarks about once a minute.",
     labels: ["cluster", "resource", "informer"],
     collect: (gauge) => gauge.set(informer.quietSeconds ?? -1, { ...labels, informer: informer.name }),
   });
   return {
     snapshots: metrics.counter({
-      name: "berth_informer_snapshots_total",
+      name: `${metrics.prefix}informer_snapshots_total`,
       help: "Complete snapshots taken, as a stream (WatchList) or in pages.",
       labels: ["cluster", "resource", "how"],
     }),
     failures: metrics.counter({
-      name: "berth_informer_failures_total",
+      name: `${metrics.prefix}informer_failures_total`,
       help: "Watches and lists that failed, by kind of failure.",
       labels: ["cluster", "resource", "failure"],
     }),
     handlerFailures: metrics.counter({
-      name: "berth_informer_handler_failures_total",
+      name: `${metrics.prefix}informer_handler_failures_total`,
       help: "Changes whose handler threw.",
       labels: ["cluster", "resource"],
     }),
@@ -66,13 +66,13 @@ export function declareInformerGauges(
 ): void {
   const labels = { cluster, resource, informer: informer.name };
   metrics.gauge({
-    name: "berth_informer_objects",
+    name: `${metrics.prefix}informer_objects`,
     help: "Objects in the cache of an informer.",
     labels: ["cluster", "resource", "informer"],
     collect: (gauge) => gauge.set(informer.size, labels),
   });
   metrics.gauge({
-    name: "berth_informer_synced",
+    name: `${metrics.prefix}informer_synced`,
     help: "1 once the first complete snapshot has been taken over.",
     labels: ["cluster", "resource", "informer"],
     collect: (gauge) => gauge.set(informer.synced ? 1 : 0, labels),

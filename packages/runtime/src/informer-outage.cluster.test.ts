@@ -53,7 +53,7 @@ describe("an API server that crashes", () => {
     const { live } = setup;
     await cluster.stopComponent("kube-apiserver", "SIGKILL");
     await eventually(() =>
-      expect(live.metrics.value("berth_informer_failures_total", labels("unreachable"))).toBeGreaterThan(0),
+      expect(live.metrics.value("informer_failures_total", labels("unreachable"))).toBeGreaterThan(0),
     );
     expect(live.informer.problem()).toBeUndefined();
     expect(live.names()).toEqual(["a", "b"]);
@@ -87,7 +87,7 @@ it("history that is gone T-6 costs no end of an object, nor of one made again un
   await cluster.startComponent("kube-apiserver");
   link.pass();
   await untilEqual(cluster, live);
-  expect(live.metrics.value("berth_informer_failures_total", labels("expired"))).toBe(1);
+  expect(live.metrics.value("informer_failures_total", labels("expired"))).toBe(1);
   const told = ["added again (initial)", "added new (initial)", "deleted again", "deleted gone"];
   expect(live.history.log.slice(4).sort()).toEqual([...told, "updated changed"]);
   expect(live.get("kept", NAMESPACE)).toBe(kept);
@@ -108,7 +108,7 @@ it("a server without streamed snapshots T-14 is asked for pages, at once and fro
   link.pass();
   await untilEqual(cluster, live);
   const snapshots = (how: string): number | undefined =>
-    live.metrics.value("berth_informer_snapshots_total", { ...labels(), how });
+    live.metrics.value("informer_snapshots_total", { ...labels(), how });
   // A page may be asked for again, where the server was not ready for it.
   expect(snapshots("stream")).toBe(1);
   expect(snapshots("pages")).toBeGreaterThanOrEqual(2);

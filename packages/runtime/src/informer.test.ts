@@ -132,7 +132,7 @@ describe("a subscriber", () => {
     expect(before.log).toEqual(["added a", "deleted a"]);
     expect(after.log).toEqual(before.log);
     expect(watched.newRequests()).toEqual([]);
-    expect(watched.metrics.value("berth_informer_handler_failures_total", labelsOf({}))).toBe(2);
+    expect(watched.metrics.value("informer_handler_failures_total", labelsOf({}))).toBe(2);
   });
 });
 
@@ -431,7 +431,7 @@ describe("starting and stopping", () => {
 it("metrics count snapshots and failures, and show size, sync and the age of the watch", async () => {
   await using watched = watchLog({ refusesStreams: true });
   const value = (name: string, more: Readonly<Record<string, string>> = {}): number | undefined =>
-    watched.metrics.value(`berth_informer_${name}`, labelsOf(more));
+    watched.metrics.value(`informer_${name}`, labelsOf(more));
   const shown = (name: string): number | undefined => value(name, { informer: watched.informer.name });
   expect([shown("synced"), shown("objects"), shown("watch_age_seconds")]).toEqual([0, 0, -1]);
   await synced(watched, "a", "b");

@@ -94,7 +94,7 @@ export class LeaderElector {
     this.#lastAnswerMs = this.#clock.monotonic();
     this.#checkDurations();
     this.#gauge = options.metrics?.gauge<"lease">({
-      name: "berth_leader",
+      name: `${options.metrics.prefix}leader`,
       help: "1 while this process holds the lease and leads, else 0.",
       labels: ["lease"],
     });

@@ -16,7 +16,7 @@ export interface Histogram<L extends string = never> {
 
 /** Options of every metric. */
 export interface MetricOptions<L extends string> {
-  /** Prometheus name with its unit: `berth_reconcile_duration_seconds`. */
+  /** Prometheus name with its unit: `example_sync_duration_seconds`. */
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly L[];
@@ -27,6 +27,8 @@ export interface MetricOptions<L extends string> {
  * (prom-client) appears nowhere else.
  */
 export interface MetricsRegistry {
+  /** Begins the names of the metrics that this package declares: with `berth_`, one of them is `berth_leader`. */
+  readonly prefix: string;
   /** A counter that starts at 0. */
   counter<L extends string = never>(options: MetricOptions<L>): Counter<L>;
   /** `collect` is called at each scrape, to set the value just then. */

@@ -48,9 +48,9 @@ describe("createMetricsRegistry", () => {
     expect(lines).toContain('t_depth{queue="a"} 1');
     expect(lines).toContain('t_depth{queue="b"} 2');
     const failures = (await samples(registry)).find((line) =>
-      line.startsWith("berth_metrics_collect_failures_total"),
+      line.startsWith("metrics_collect_failures_total"),
     );
-    expect(failures).toMatch(/^berth_metrics_collect_failures_total\{metric="t_depth"\} [12]$/);
+    expect(failures).toMatch(/^metrics_collect_failures_total\{metric="t_depth"\} [12]$/);
   });
 
   it("keeps two registries apart and adds the process with its event loop lag", async () => {

@@ -9,6 +9,8 @@ import type { Counter, Gauge, Histogram, MetricOptions, MetricsRegistry } from "
 
 /** What a registry exposes besides the declared metrics. */
 export interface MetricsRegistryOptions {
+  /** See `MetricsRegistry.prefix`. Default none. */
+  readonly prefix?: string;
   /**
    * Also expose the process: CPU, memory, garbage collection, open files and event loop lag (`nodejs_eventloop_lag_*`),
    * under prom-client's names. Default true. They are measured until the process ends.
@@ -25,11 +27,12 @@ const DEFAULT_BUCKETS: readonly number[] = [
  * A registry of its own: nothing is shared with another one or with prom-client's global registry.
  *
  * Declaring a name again returns the same metric, and adds its `collect` to those of a gauge.
- * A `collect` that throws keeps its last value and is counted in `berth_metrics_collect_failures_total`.
+ * A `collect` that throws keeps its last value and is counted in `metrics_collect_failures_total`.
  * @throws RangeError when a name is declared again as another kind or with other labels.
  */
 export function createMetricsRegistry(options: MetricsRegistryOptions = {}): MetricsRegistry {
   const registry = new Registry();
+  const { prefix = "" } = options;
   const signatures = new Map<string, string>();
   const counters = new Map<string, PromCounter>();
   const gauges = new Map<string, { readonly metric: PromGauge; readonly collects: (() => void)[] }>();
@@ -54,7 +57,7 @@ export function createMetricsRegistry(options: MetricsRegistryOptions = {}): Met
 
   const registers = [registry];
   const collectFailures = new PromCounter({
-    name: "berth_metrics_collect_failures_total",
+    name: `${prefix}metrics_collect_failures_total`,
     help: "Values that could not be computed at a scrape, by metric.",
     labelNames: ["metric"],
     registers,
@@ -69,6 +72,7 @@ export function createMetricsRegistry(options: MetricsRegistryOptions = {}): Met
   };
 
   return {
+    prefix,
     counter<L extends string>(metricOptions: MetricOptions<L>): Counter<L> {
       const create = (): PromCounter => new PromCounter({ ...promOptions(metricOptions), registers });
       const metric = declare("counter", counters, metricOptions, create);

@@ -27,7 +27,7 @@ export function declareQueueMetrics(
   const labels = { controller };
   declareQueueGauges(registry, controller, state);
   const counter = (name: string, help: string): Counter<"controller"> =>
-    registry.counter({ name: `berth_workqueue_${name}`, help, labels: ["controller"] });
+    registry.counter({ name: `${registry.prefix}workqueue_${name}`, help, labels: ["controller"] });
   const adds = counter(
     "adds_total",
     "Keys that became pending; a key that already was is not counted again.",
@@ -38,7 +38,7 @@ export function declareQueueMetrics(
     "Keys refused because the queue was at its bound: their work is lost.",
   );
   const duration: Histogram<"controller"> = registry.histogram({
-    name: "berth_workqueue_queue_duration_seconds",
+    name: `${registry.prefix}workqueue_queue_duration_seconds`,
     help: "How long a key that was due waited for a worker.",
     labels: ["controller"],
   });
@@ -53,7 +53,7 @@ export function declareQueueMetrics(
 /** Gauges are read at each scrape, so they cost nothing while keys move. */
 function declareQueueGauges(registry: MetricsRegistry, controller: string, state: QueueState): void {
   registry.gauge({
-    name: "berth_workqueue_depth",
+    name: `${registry.prefix}workqueue_depth`,
     help: "Keys that are due and wait for a worker.",
     labels: ["controller", "priority"],
     collect: (gauge) => {
@@ -63,7 +63,7 @@ function declareQueueGauges(registry: MetricsRegistry, controller: string, state
   });
   const seconds = (name: string, help: string, readMs: () => number): void =>
     void registry.gauge({
-      name: `berth_workqueue_${name}_seconds`,
+      name: `${registry.prefix}workqueue_${name}_seconds`,
       help,
       labels: ["controller"],
       collect: (gauge) => gauge.set(readMs() / 1_000, { controller }),

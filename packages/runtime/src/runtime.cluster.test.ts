@@ -86,7 +86,7 @@ describe("a runtime", () => {
     const { body } = await fetch(`${runtime.metricsUrl}/metrics`).then(async (answer) => ({
       body: await answer.text(),
     }));
-    expect(body).toContain('berth_reconcile_total{controller="asked",result="success"}');
+    expect(body).toContain('reconcile_total{controller="asked",result="success"}');
   });
 
   it("runs on each replica what is not elected, and on the leader only what is; both are ready", async () => {

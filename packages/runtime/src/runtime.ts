@@ -23,7 +23,7 @@ import { type WatchForOptions, watchFor } from "./source.ts";
 export interface RuntimeOptions
   extends Pick<ManagerOptions, "stopLimitMs" | "drainLimitMs" | "vital">,
     Pick<GuardOptions, "grantOf"> {
-  /** Names the program: the beginning of its identity. */
+  /** Names the program: the beginning of its identity, and of its metrics. */
   readonly name: string;
   /** The reporting controller of its Events. Default: the name. */
   readonly reportingController?: string;
@@ -165,7 +165,7 @@ class AssembledRuntime implements Runtime {
     const { name, lease, clock = systemClock, log = createJsonLogger(), grantOf } = options;
     this.#options = options;
     this.cluster = options.cluster ?? clusterName("local");
-    this.metrics = options.metrics ?? createMetricsRegistry();
+    this.metrics = options.metrics ?? createMetricsRegistry({ prefix: `${name.replaceAll(/\W/g, "_")}_` });
     this.log = log;
     this.#common = { clock, log, metrics: this.metrics };
     this.#identity = options.identity ?? `${name}-${randomUUID()}`;

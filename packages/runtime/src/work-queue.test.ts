@@ -17,7 +17,7 @@ function setUp(tuning: QueueTuning = {}) {
     ...tuning,
   });
   const value = (name: string, labels = {}) =>
-    metrics.value(`berth_workqueue_${name}`, { controller: "test", ...labels });
+    metrics.value(`workqueue_${name}`, { controller: "test", ...labels });
   return { clock, queue, value, refused };
 }
 

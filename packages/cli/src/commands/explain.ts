@@ -1,5 +1,6 @@
 import { baseName, formatColumns, formatFault, type Style, styleFor } from "@berth/host";
 import {
+  berthAs,
   type ExplainingCapability,
   explainNode,
   factsOf,
@@ -108,7 +109,7 @@ function hintOf(rules: readonly string[], node: string, installation: string): s
     ...(needs("config/") ? [`--config ${DOCUMENTS_PATH}`] : []),
     ...(installation === "berth" ? [] : [`--installation ${installation}`]),
   ].join(" ");
-  const pod = `kubectl -n berth-system exec deploy/${baseName(installation)} -- node /berth/berth.js`;
+  const pod = `kubectl -n berth-system exec deploy/${baseName(berthAs(installation))} -- node /berth/berth.js`;
   return (
     "\nThe running Berth set the marks with SourceNotGiven by rules from files, which this command did not get. Give it the same\n" +
     "--label-dir (rules folder/…) and --config (rules config/…) to see whether the rules still want it and from which\n" +

@@ -13,7 +13,7 @@ import {
   nodes,
   serviceAccounts,
 } from "@berth/kube";
-import { admissionPolicies, gateRules, startupGateSpec, startupGates } from "@berth/placement";
+import { admissionPolicies, berthAs, gateRules, startupGateSpec, startupGates } from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { loadSettings } from "../config/settings.ts";
@@ -276,9 +276,9 @@ describe("berth clean", () => {
       gates: [],
     };
     for (const installation of ["berth", "other"]) {
-      const env = { installation, spec: defaultAdmissionServer };
+      const env = { ...berthAs(installation), spec: defaultAdmissionServer };
       // Earlier versions left this.
-      const labels = ownerLabels(installation, "startup-gate");
+      const labels = ownerLabels(env, "startup-gate");
       const metadata = { namespace: NAMESPACE, name: `${installation}-startup-gate`, labels };
       await client.create(serviceAccounts, { metadata });
       for (const { policy, binding } of admissionPolicies(list, env)) {

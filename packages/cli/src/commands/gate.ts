@@ -14,6 +14,7 @@ import {
   missingTolerations,
   ownedMarks,
   planRelease,
+  product,
   type ReleasePlan,
   reasons,
   recordOf,
@@ -186,7 +187,13 @@ async function recordEvents(
   { client, clock, stderr }: Session,
 ): Promise<void> {
   const log = createSilentLogger();
-  const recorder = new EventRecorder({ client, clock, log, reportingInstance: "berth-gate-release" });
+  const recorder = new EventRecorder({
+    client,
+    clock,
+    log,
+    reportingController: `${product.domain}/controller`,
+    reportingInstance: "berth-gate-release",
+  });
   for (const { rule, taintId } of released) {
     recorder.record({
       regarding: referenceTo(nodes, node),

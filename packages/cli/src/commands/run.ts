@@ -10,7 +10,7 @@ import {
   MAX_QUESTIONS,
 } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
-import { imageRegistriesKind } from "@berth/placement";
+import { berthAs, imageRegistriesKind, product } from "@berth/placement";
 import {
   createJsonLogger,
   createMetricsRegistry,
@@ -61,7 +61,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
     level: options.logLevel,
     ...(stdout.isTerminal ? { destination: stdout } : {}),
   });
-  const metrics = createMetricsRegistry();
+  const metrics = createMetricsRegistry({ prefix: `${product.name}_` });
   const onAnswer = declareApiMetrics(metrics);
   const connection = { ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer };
   await using client = connect(connection);
@@ -69,7 +69,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   await using questions = connect({ ...connection, maxWriteConnections: MAX_QUESTIONS });
   await meetCluster(client, cluster, { log, signal });
   await using fleet = asked && (await openFleet(asked, deps));
-  const lease = baseName(options.installation);
+  const lease = baseName(berthAs(options.installation));
   const namespace = await findStateNamespace(client, {
     wanted: options.namespace ?? options.leaderElectNamespace,
     cluster,

@@ -2,6 +2,7 @@
 import { type InstanceStatus, instances, type Workload, type WorkloadSpec, workloads } from "@berth/fleet";
 import { toCustomResourceDefinition } from "@berth/host";
 import { customResourceDefinitions, pods } from "@berth/kube";
+import { product } from "@berth/placement";
 import { findCondition } from "@berth/runtime";
 import { anImage, eventually, type TestRegistry } from "@berth/testcluster";
 import { foreignKinds } from "../kinds.ts";
@@ -32,7 +33,10 @@ export async function setTheFleetStage(
   { client, signal }: Pick<World, "client" | "signal">,
   registry: TestRegistry,
 ): Promise<string> {
-  const crds = [...foreignKinds(["fleet"]).map(toCustomResourceDefinition), claimCrd];
+  const crds = [
+    ...foreignKinds(["fleet"]).map((kind) => toCustomResourceDefinition(kind, product)),
+    claimCrd,
+  ];
   for (const crd of crds) await client.create(customResourceDefinitions, crd);
   for (const { spec } of crds) {
     const path = `/apis/${spec?.group}/${spec?.versions[0]?.name}/${spec?.names.plural}?limit=1`;

@@ -1,6 +1,7 @@
 /** What `berth clean` undoes of footprints beside the nodes, on a real API server. */
 import { ownerLabels } from "@berth/host";
 import { daemonSets, mutatingWebhookConfigurations, nodes, type PolicyRule } from "@berth/kube";
+import { berthAs } from "@berth/placement";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
@@ -184,8 +185,8 @@ describe("the configuration by which the API server asks", () => {
   it("is deleted, or told of; that of another installation is not", async () => {
     const { client } = cluster;
     await using stage = await aStage(documentOf(WAITING));
-    const mine = { name: "berth-footprint", labels: ownerLabels("berth", "footprint") };
-    const others = { name: "other-footprint", labels: ownerLabels("other", "footprint") };
+    const mine = { name: "berth-footprint", labels: ownerLabels(berthAs("berth"), "footprint") };
+    const others = { name: "other-footprint", labels: ownerLabels(berthAs("other"), "footprint") };
     await client.create(mutatingWebhookConfigurations, { metadata: mine, webhooks: [] });
     await client.create(mutatingWebhookConfigurations, { metadata: others, webhooks: [] });
     const name = "mutatingwebhookconfiguration berth-footprint";

@@ -1,7 +1,7 @@
 /** A pod that comes with its namespace: the API server asks about it before anybody has been told of the namespace. */
 import { bindAdmission, reviewHandlers } from "@berth/host";
 import { type KubeClient, namespaces, type Pod } from "@berth/kube";
-import { compileFootprints, nodeFootprintSpec, waitAdmission } from "@berth/placement";
+import { berthAs, compileFootprints, nodeFootprintSpec, waitAdmission } from "@berth/placement";
 import { type AdmissionAnswer, createSilentLogger } from "@berth/runtime";
 import { aPod, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -43,7 +43,7 @@ async function ask(
   const log = createSilentLogger();
   const observations = { namespaceLabels: () => seen, driverOfClaim: () => null };
   const rules = bindAdmission(waitAdmission({ observations, log }), () => footprints);
-  const env = { installation: "berth", spec: { failurePolicy: "Ignore" } } as const;
+  const env = { ...berthAs("berth"), spec: { failurePolicy: "Ignore" } } as const;
   const handlers = reviewHandlers([rules], { client, env, log });
   const abort = new AbortController();
   const request = {

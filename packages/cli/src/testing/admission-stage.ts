@@ -8,7 +8,7 @@ import {
   WEBHOOK,
 } from "@berth/host";
 import { ApiError, type KubeClient, type KubeObject, type Resource, type Verb } from "@berth/kube";
-import { compileGates, type Gates, gateAdmission, startupGateSpec } from "@berth/placement";
+import { berthAs, compileGates, type Gates, gateAdmission, startupGateSpec } from "@berth/placement";
 import {
   clusterName,
   createMetricsRegistry,
@@ -101,7 +101,7 @@ export async function setUp({
   const admission = createAdmission(settings, {
     client,
     cluster: clusterName("test"),
-    installation: "berth",
+    ...berthAs("berth"),
     metrics: createMetricsRegistry(),
     log: createSilentLogger(),
     clock,

@@ -23,6 +23,8 @@ import { fleetKinds } from "../kinds/kinds.ts";
 import { type FleetInForce, fleetAdmission } from "./review.ts";
 import { type Changes, changed, sandboxWorkload } from "./testing/workloads.ts";
 
+const product = { name: "berth", domain: "berth.dev" };
+
 const NAMESPACE = "fleet-admit";
 const spec = fleetKind.spec.parse({
   mode: "single",
@@ -50,7 +52,7 @@ async function startAdmission(): Promise<void> {
   const members = [{ rules: bindAdmission(fleetAdmission, () => inForce), onChange: () => undefined }];
   const admission = createAdmission(
     { spec: admissionServerSpec.parse(address) },
-    { ...common, installation: "berth", metrics: createMetricsRegistry(), members },
+    { ...common, product, installation: "berth", metrics: createMetricsRegistry(), members },
   );
   const { always, elected } = admission;
   running = new Manager({ ...common, always: [always], elected }).run(stop.signal);
@@ -74,7 +76,7 @@ const managed = {
 
 beforeAll(async () => {
   for (const kind of fleetKinds)
-    await client.apply(customResourceDefinitions, toCustomResourceDefinition(kind));
+    await client.apply(customResourceDefinitions, toCustomResourceDefinition(kind, product));
   await client.create(namespaces, { metadata: { name: NAMESPACE } });
   await eventually(async () => {
     for (const { resource } of fleetKinds) await client.list(resource, { namespace: NAMESPACE });

@@ -13,7 +13,11 @@ const inForce: FleetInForce = {
   networking: () => true,
   cities: () => ["DFW"],
 };
-const env = { installation: "berth", spec: { failurePolicy: "Ignore", podFailurePolicy: "Ignore" } } as const;
+const env = {
+  product: { name: "berth", domain: "berth.dev" },
+  installation: "berth",
+  spec: { failurePolicy: "Ignore", podFailurePolicy: "Ignore" },
+} as const;
 const [workloads, managed] = fleetAdmission.reviews;
 
 const request = (object: object): AdmissionRequest => ({

@@ -23,8 +23,10 @@ import {
   smallestWorkload,
 } from "./testing/specs.ts";
 
+const product = { name: "berth", domain: "berth.dev" };
+
 const namespace = "fleet-kinds";
-const crds = fleetKinds.map(toCustomResourceDefinition);
+const crds = fleetKinds.map((kind) => toCustomResourceDefinition(kind, product));
 let cluster: TestCluster;
 
 beforeAll(async () => {
@@ -133,7 +135,7 @@ describe("the CRDs of the fleet", () => {
 
   it("give an object that was stored before a default the same default, and let it be written", async () => {
     const { client } = cluster;
-    const crd = toCustomResourceDefinition(instanceKind);
+    const crd = toCustomResourceDefinition(instanceKind, product);
     const text = JSON.stringify(crd).replaceAll(',"default":"TCP"', "");
     const before = JSON.parse(text) as typeof crd;
     const of = { namespace, name: "older" };

@@ -9,6 +9,7 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
+import type { Installed } from "../product.ts";
 import type { KeeperOptions } from "./keepers.ts";
 import { type AdmissionState, KeptRules, type Merging } from "./kept.ts";
 import { areTogether, type MergedReview, mergeReviews } from "./merge.ts";
@@ -25,8 +26,7 @@ export interface AdmissionMember {
   readonly arrivals?: Subscribable<KubeObject>;
 }
 
-export interface AdmissionOptions extends KeeperOptions {
-  readonly installation: string;
+export interface AdmissionOptions extends KeeperOptions, Installed {
   /** In the order in which they answer. */
   readonly members: readonly AdmissionMember[];
   readonly lease?: { readonly namespace: string; readonly name: string };
@@ -61,11 +61,11 @@ const LOOK_MS = 3000;
  */
 export function createAdmission(
   settings: AdmissionSettings,
-  { members, installation, ...options }: AdmissionOptions,
+  { members, product, installation, ...options }: AdmissionOptions,
 ): Admission {
   const { client, clock, log } = options;
   const { spec, namespace, podName } = settings;
-  const env: AdmissionEnv = { installation, spec, ...(namespace !== undefined && { namespace }) };
+  const env: AdmissionEnv = { product, installation, spec, ...(namespace !== undefined && { namespace }) };
   let merged: ReadonlyMap<string, readonly MergedReview[]> = new Map();
   /** Rules whose configuration was settled at the last check, and has not changed since. */
   let calm: ReadonlySet<KeptRules> = new Set();
@@ -139,7 +139,7 @@ export function createAdmission(
   const isOlderThere = async (signal: AbortSignal): Promise<boolean> => {
     if (namespace === undefined || podName === undefined) return false;
     try {
-      return await hasOlder(client, { namespace, installation, podName }, signal);
+      return await hasOlder(client, { product, installation, namespace, podName }, signal);
     } catch (error) {
       if (!signal.aborted)
         log.debug("the state of other replicas could not be read", { error: String(error) });

@@ -21,7 +21,7 @@ import {
   type MetricsRegistry,
   type ObjectKeeper,
 } from "@berth/runtime";
-import { ownerLabels } from "./objects.ts";
+import { type Installed, ownerLabels, toLabelSelector } from "../product.ts";
 import type { BoundRules, PolicyPair } from "./rules.ts";
 
 export interface KeeperOptions {
@@ -63,11 +63,12 @@ export function together(keepers: readonly KeptObjects[]): KeptObjects {
 /** @param adopted the name of a webhook configuration that the user made. Absent: Berth makes its own. */
 export function createAdmissionKeepers(
   { name, effect, policies: rules }: Pick<BoundRules, "name" | "effect" | "policies">,
-  { installation, adopted }: { readonly installation: string; readonly adopted: string | undefined },
+  { adopted, ...of }: Installed & { readonly adopted: string | undefined },
   { client, cluster, clock, log, metrics }: KeeperOptions,
 ): AdmissionKeepers {
-  const selector = ownerLabels(installation, name);
-  const common = { client, cluster, clock, log, metrics };
+  const selector = ownerLabels(of, name);
+  const recordedIn = `${of.product.domain}/desired`;
+  const common = { recordedIn, client, cluster, clock, log, metrics };
   const keeperOf = <T extends KubeObject>(
     kind: string,
     resource: Resource<T>,
@@ -89,8 +90,7 @@ export function createAdmissionKeepers(
     pairs: (withPolicies) =>
       [...(withPolicies ? ofPolicies : []), ...ofWebhooks].map(({ components }) => components),
     async hasLeftovers(withPolicies, signal) {
-      const labelSelector = Object.entries(selector).map(([key, value]) => `${key}=${value}`);
-      const scope = { labelSelector: labelSelector.join(","), limit: 1, signal };
+      const scope = { labelSelector: toLabelSelector(selector), limit: 1, signal };
       const asked = [resource, ...(withPolicies && rules ? [mutatingAdmissionPolicies] : [])];
       const lists = await Promise.all(asked.map((it) => client.list(it, scope)));
       return lists.some(({ items }) => items.length > 0);

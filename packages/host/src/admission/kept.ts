@@ -95,7 +95,7 @@ export class KeptRules {
     if (policies && spec.mode === "Webhook") this.#demand.note();
     this.passed = createPassedWatch(rules, { works: () => this.base()?.ready === true, clock });
     metrics.gauge({
-      name: "berth_admission_missed",
+      name: `${metrics.prefix}admission_missed`,
       help: "1 after an object was stored without admission by these rules, until admission has changed another one.",
       labels: ["rules"],
       collect: (gauge) => gauge.set(this.#missed() === undefined ? 0 : 1, { rules: name }),
@@ -238,7 +238,7 @@ export class KeptRules {
     this.#isWaiting = reviews.length === 0 && !merging.mayRemove(rules);
     if (reviews.length === 0) return this.#isWaiting ? undefined : [];
     if (ca === undefined) return undefined;
-    const at = { installation: env.installation, client: webhook.address, ca };
+    const at = { ...env, client: webhook.address, ca };
     return [toConfiguration(rules, reviews, at)];
   }
 
@@ -305,7 +305,7 @@ export class KeptRules {
   async #followLeader(signal: AbortSignal): Promise<void> {
     const { client, settings, env, webhook } = this.#options;
     if (settings.spec.mode !== "Auto") return;
-    const { name } = ownedMetadata(env.installation, this.rules.name);
+    const { name } = ownedMetadata(env, this.rules.name);
     try {
       await client.get(mutatingWebhookConfigurations, { name }, { signal });
       webhook.demand(this.rules);
@@ -331,12 +331,11 @@ export class KeptRules {
     if (this.#chosen !== "Policy") return;
     const { client, settings, env, log } = this.#options;
     const { namespace, podName } = settings;
-    const { installation } = env;
     try {
-      const pod = namespace !== undefined && podName !== undefined && { namespace, installation, podName };
+      const pod = namespace !== undefined && podName !== undefined && { ...env, namespace, podName };
       if (pod && (await hasOthers(client, pod, signal))) return;
       await this.#keepers.turnPoliciesOff(signal);
-      log.info("the last replica ends: its policies are off until berth runs again", {
+      log.info("the last replica ends: its policies are off until it runs again", {
         rules: this.rules.name,
       });
     } catch (error) {

@@ -41,7 +41,7 @@ export function createLeaseGuard(options: LeaseGuardOptions): Component {
         const limitMs = (spec?.leaseDurationSeconds ?? 15) * 1000 * STALE_LEASES;
         const isStale = Boolean(spec?.holderIdentity) && nowMs - seenMs >= limitMs;
         if (isStale)
-          log.error("no replica leads: new nodes are not gated until one does", { lease: lease.name });
+          log.error("no replica leads: the admission policies are off until one does", { lease: lease.name });
         await (isStale ? options.onStale(signal) : options.onLed(signal));
       } catch (error) {
         if (!signal.aborted && !isApiError(error, "notFound"))

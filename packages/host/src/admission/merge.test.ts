@@ -11,8 +11,9 @@ import {
   bindAdmission,
   type ReviewRules,
 } from "./rules.ts";
+import { INSTALLED } from "./testing/shapes.ts";
 
-const env: AdmissionEnv = { installation: "berth", spec: { failurePolicy: "Ignore" } };
+const env: AdmissionEnv = { ...INSTALLED, spec: { failurePolicy: "Ignore" } };
 type Answer = ReviewRules<{ readonly policy: object }>["answer"];
 
 function rulesOf(

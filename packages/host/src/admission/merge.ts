@@ -6,6 +6,7 @@ import type {
   MutatingWebhook,
   MutatingWebhookConfiguration,
 } from "@berth/kube";
+import type { Installed } from "../product.ts";
 import { clientConfig, ownedMetadata, type WebhookClient } from "./objects.ts";
 import type { AdmissionEnv, AskedWhen, BoundReview, BoundRules } from "./rules.ts";
 
@@ -69,12 +70,12 @@ export function mergeReviews(
 export function toConfiguration(
   { name, effect }: Pick<BoundRules, "name" | "effect">,
   reviews: readonly MergedReview[],
-  at: Pick<AdmissionEnv, "installation"> & WebhookClient,
+  at: Installed & WebhookClient,
 ): MutatingWebhookConfiguration {
   const webhooks = reviews.map(({ review, when, failurePolicy }): MutatingWebhook => {
     const { matchConditions = [], ...asked } = when;
     return {
-      name: review.name.includes(".") ? review.name : `${review.name}.${name}.berth.dev`,
+      name: review.name.includes(".") ? review.name : `${review.name}.${name}.${at.product.domain}`,
       admissionReviewVersions: ["v1"],
       sideEffects: "None",
       matchPolicy: "Equivalent",
@@ -86,7 +87,7 @@ export function toConfiguration(
       matchConditions: matchConditions.filter(({ expression }) => expression.length <= MAX_EXPRESSION),
     };
   });
-  return { metadata: ownedMetadata(at.installation, name), webhooks };
+  return { metadata: ownedMetadata(at, name), webhooks };
 }
 
 /** Matches when at least one of the two matches. Selectors have no "or", so only their common requirements remain. */

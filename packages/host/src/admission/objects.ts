@@ -7,29 +7,16 @@ import type {
   WebhookClientConfig,
 } from "@berth/kube";
 import type { SelectorRequirement } from "../documents/selector.ts";
+import { baseName, type Installed, ownerLabels } from "../product.ts";
 import type { AdmissionEnv } from "./rules.ts";
-
-/** The prefix of object names: `berth`, or `berth-<installation>` for any other installation. */
-export function baseName(installation: string): string {
-  return installation === "berth" ? "berth" : `berth-${installation}`;
-}
-
-/** Labels of all admission objects of a component. Berth deletes objects with these labels that it no longer needs. */
-export function ownerLabels(installation: string, component: string): Readonly<Record<string, string>> {
-  return {
-    "app.kubernetes.io/name": "berth",
-    "app.kubernetes.io/instance": installation,
-    "app.kubernetes.io/component": component,
-  };
-}
 
 /** `berth-<name>` or `berth-<installation>-<name>`, with the owner labels. `name` defaults to the component. */
 export function ownedMetadata(
-  installation: string,
+  of: Installed,
   component: string,
   name: string = component,
 ): ObjectMeta & { readonly name: string } {
-  return { name: `${baseName(installation)}-${name}`, labels: ownerLabels(installation, component) };
+  return { name: `${baseName(of)}-${name}`, labels: ownerLabels(of, component) };
 }
 
 /** The address of the webhook for the API server: a Service, or a URL without a path. */

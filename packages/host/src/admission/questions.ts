@@ -7,6 +7,7 @@ import {
   pods,
   selfSubjectReviews,
 } from "@berth/kube";
+import { type Installed, installedLabels, toLabelSelector } from "../product.ts";
 
 /** Does the API server have MutatingAdmissionPolicies (`v1`, from 1.36)? */
 export async function servesPolicies(client: KubeClient, signal: AbortSignal): Promise<boolean> {
@@ -22,9 +23,8 @@ export async function servesPolicies(client: KubeClient, signal: AbortSignal): P
 }
 
 /** A replica that is a pod. */
-export interface Replica {
+export interface Replica extends Installed {
   readonly namespace: string;
-  readonly installation: string;
   readonly podName: string;
 }
 
@@ -52,10 +52,10 @@ export async function hasOlder(client: KubeClient, replica: Replica, signal: Abo
 
 async function podsOf(
   client: KubeClient,
-  { namespace, installation }: Replica,
+  { namespace, ...installed }: Replica,
   signal: AbortSignal,
 ): Promise<readonly Pod[]> {
-  const labelSelector = `app.kubernetes.io/name=berth,app.kubernetes.io/instance=${installation}`;
+  const labelSelector = toLabelSelector(installedLabels(installed));
   return (await client.list(pods, { namespace, labelSelector, signal, timeoutMs: 800 })).items;
 }
 

@@ -9,15 +9,14 @@ import type {
   SubjectAccessReviewSpec,
 } from "@berth/kube";
 import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
+import type { Installed } from "../product.ts";
 import type { AdmissionServerSpec } from "./settings.ts";
 
 /** When Berth does not answer: `Ignore` stores the object unchanged, `Fail` refuses it. */
 export type FailurePolicy = "Ignore" | "Fail";
 
 /** The facts of the installation that rules may use. */
-export interface AdmissionEnv {
-  /** Part of the names and labels of objects. */
-  readonly installation: string;
+export interface AdmissionEnv extends Installed {
   /** The installation's own namespace, whose pods must start while no replica answers. Absent outside a cluster. */
   readonly namespace?: string;
   readonly spec: Pick<AdmissionServerSpec, "failurePolicy" | "podFailurePolicy">;
@@ -54,7 +53,7 @@ export interface ReviewIo {
 
 /** One question of the API server. `C` is the compiled form of the documents. */
 export interface ReviewRules<C> {
-  /** The webhook's name. Without a dot it is a part of it: `pods` becomes `pods.<name of the rules>.berth.dev`. */
+  /** The webhook's name. Without a dot it is a part of it: `pods` becomes `pods.<name of the rules>.<domain>`. */
   readonly name: string;
   readonly path: string;
   /** Berth merges reviews with equal rules and failure policies into one webhook. */
@@ -88,7 +87,7 @@ export interface PolicyPair {
 
 /** Reviews of one capability that share a configuration. */
 export interface AdmissionRules<C> {
-  /** Name of the configuration, `berth-<name>`, and the `app.kubernetes.io/component` label of all its objects. */
+  /** Name of the configuration, `<product>-<name>`, and the `app.kubernetes.io/component` label of all its objects. */
   readonly name: string;
   /** `validate`: by a ValidatingWebhookConfiguration, after all patches of others. The answers have no patch. */
   readonly effect: "mutate" | "validate";

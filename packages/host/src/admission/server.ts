@@ -13,7 +13,8 @@ import {
   startAdmissionServer,
   whenAborted,
 } from "@berth/runtime";
-import { baseName, ownerLabels, type WebhookAddress } from "./objects.ts";
+import { baseName, type Installed, ownerLabels } from "../product.ts";
+import type { WebhookAddress } from "./objects.ts";
 import { reviewHandlers } from "./review.ts";
 import type { AdmissionEnv, BoundRules } from "./rules.ts";
 import type { AdmissionSettings } from "./settings.ts";
@@ -87,7 +88,7 @@ export function createWebhookServer(
   };
   const problem = (): string | undefined => {
     if (certificates === undefined)
-      return "a webhook needs Berth's namespace, which does not exist, or a url, or a folder of certificates";
+      return "a webhook needs the namespace of this installation, which does not exist, or a url, or a folder of certificates";
     return certificates.problem?.() ?? (isServing ? undefined : "the webhook does not listen yet");
   };
   /** Why no rules get an answer. An old certificate still serves while its renewal fails. */
@@ -102,7 +103,7 @@ export function createWebhookServer(
       problem: mute,
       note: () => (demanded.size === 0 ? "it does not listen: nothing needs it" : undefined),
     }),
-    address: spec.url === undefined ? { service: serviceOf(settings, env.installation) } : { url: spec.url },
+    address: spec.url === undefined ? { service: serviceOf(settings, env) } : { url: spec.url },
     demand(by) {
       demanded.add(by);
       firstDemand.resolve();
@@ -114,21 +115,21 @@ export function createWebhookServer(
 
 function serviceOf(
   { spec, namespace = "" }: AdmissionSettings,
-  installation: string,
+  installed: Installed,
 ): { readonly namespace: string; readonly name: string; readonly port: number } {
-  return spec.service ?? { namespace, name: `${baseName(installation)}-webhook`, port: 443 };
+  return spec.service ?? { namespace, name: `${baseName(installed)}-webhook`, port: 443 };
 }
 
-function hostsOf(settings: AdmissionSettings, installation: string): readonly string[] {
+function hostsOf(settings: AdmissionSettings, installed: Installed): readonly string[] {
   const { spec } = settings;
   if (spec.url !== undefined) return [new URL(spec.url).hostname.replace(/^\[(.*)\]$/, "$1")];
-  const { namespace, name } = serviceOf(settings, installation);
+  const { namespace, name } = serviceOf(settings, installed);
   return [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`];
 }
 
 /** Labels of the Secret in which the certificates are kept. */
-export function certificateLabels(installation: string): Readonly<Record<string, string>> {
-  return { ...ownerLabels(installation, CERTIFICATES), "app.kubernetes.io/managed-by": "berth" };
+export function certificateLabels(of: Installed): Readonly<Record<string, string>> {
+  return { ...ownerLabels(of, CERTIFICATES), "app.kubernetes.io/managed-by": of.product.name };
 }
 
 /**
@@ -137,19 +138,19 @@ export function certificateLabels(installation: string): Readonly<Record<string,
  */
 function createCertificates(
   settings: AdmissionSettings,
-  { client, env: { installation }, clock, log, onChange }: WebhookServerOptions,
+  { client, env, clock, log, onChange }: WebhookServerOptions,
 ): (CertificateSource & Component) | undefined {
   const { spec, namespace } = settings;
   if (spec.mode === "Off") return undefined;
   const name = "admission-certificates";
   if (spec.certificates !== undefined)
     return createCertificateFolder({ name, path: spec.certificates, clock, log, onChange });
-  const hosts = hostsOf(settings, installation);
+  const hosts = hostsOf(settings, env);
   if (namespace === undefined)
     return spec.url === undefined
       ? undefined
       : createCertificateMemory({ hosts, name, clock, log, onChange });
-  const secret = { namespace, name: `${baseName(installation)}-webhook-tls` };
-  const labels = certificateLabels(installation);
+  const secret = { namespace, name: `${baseName(env)}-webhook-tls` };
+  const labels = certificateLabels(env);
   return new CertificateKeeper({ client, secret, hosts, labels, name, clock, log, onChange });
 }

@@ -12,11 +12,11 @@ import {
 import { type AdmissionRequest, createSilentLogger } from "@berth/runtime";
 import { aPod, eventually, sharedTestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { ownerLabels } from "./objects.ts";
+import { ownerLabels } from "../product.ts";
 import { ownUsername } from "./questions.ts";
 import { reviewHandlers } from "./review.ts";
 import { bindAdmission } from "./rules.ts";
-import { NO_CITY, runShapes, shapeRules } from "./testing/shapes.ts";
+import { INSTALLED, NO_CITY, runShapes, shapeRules } from "./testing/shapes.ts";
 
 const NAMESPACE = "validated";
 const NAME = { name: "berth-shapes" };
@@ -60,7 +60,7 @@ it.each(["Auto", "Webhook"] as const)(
   "keeps a ValidatingWebhookConfiguration at a URL, without a namespace, in mode %s",
   async (mode) => {
     await client.create(validatingWebhookConfigurations, {
-      metadata: { name: "berth-shapes-before", labels: ownerLabels("berth", "shapes") },
+      metadata: { name: "berth-shapes-before", labels: ownerLabels(INSTALLED, "shapes") },
     });
     const inForce = { isOn: true, except: "nobody", policy: {} };
     await using running = await runShapes(client, shapeRules(NAMESPACE), mode);
@@ -138,7 +138,7 @@ describe("a client without rights", () => {
   it("gets no answer about the access of a user, and no username with a wrong token", async () => {
     await using stranger = cluster.connect({ user: await cluster.user("validated-stranger") });
     const rules = bindAdmission(shapeRules(NAMESPACE), () => ({ isOn: true, except: "", policy: {} }));
-    const env = { installation: "berth", spec: { failurePolicy: "Ignore" } } as const;
+    const env = { ...INSTALLED, spec: { failurePolicy: "Ignore" } } as const;
     const ask = reviewHandlers([rules], { client: stranger, env, log: createSilentLogger() });
     const request = {
       uid: "u",

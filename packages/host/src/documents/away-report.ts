@@ -21,7 +21,7 @@ export function createAwayReport({
   self: regarding,
 }: AwayReportOptions): (kind: string, message: string | undefined) => void {
   const away = metrics.gauge({
-    name: "berth_kind_away",
+    name: `${metrics.prefix}kind_away`,
     help: "1 while the CRD of this kind is not served although objects of it were in force.",
     labels: ["kind"],
   });

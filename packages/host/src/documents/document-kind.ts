@@ -11,6 +11,7 @@ import {
   type Resource,
 } from "@berth/kube";
 import type * as z from "zod";
+import type { Product } from "../product.ts";
 import { toStructuralSchema } from "./crd-schema.ts";
 
 /** A kind that a CRD adds to the API, with the contents of the CRD. */
@@ -18,7 +19,7 @@ export interface CustomKind {
   readonly resource: Resource;
   readonly singular: string;
   readonly shortNames: readonly string[];
-  /** Default: the category of `kubectl get berth`. */
+  /** Default: the name of the product, as in `kubectl get berth`. */
   readonly categories?: readonly string[];
   /** First words of the output of `kubectl explain`. */
   readonly description: string;
@@ -89,12 +90,15 @@ export function onlyOne(kind: string): NonNullable<DocumentKind<never>["tooMany"
 }
 
 /** @throws TypeError when a CRD cannot express a schema. */
-export function toCustomResourceDefinition(kind: CustomKind): CustomResourceDefinition {
+export function toCustomResourceDefinition(
+  kind: CustomKind,
+  { name }: Pick<Product, "name">,
+): CustomResourceDefinition {
   const {
     resource,
     singular,
     shortNames,
-    categories = ["berth"],
+    categories = [name],
     description,
     columns,
     scale,
@@ -106,7 +110,7 @@ export function toCustomResourceDefinition(kind: CustomKind): CustomResourceDefi
     kind: customResourceDefinitions.kind,
     metadata: {
       name: nameOfResource(resource),
-      labels: { "app.kubernetes.io/name": "berth" },
+      labels: { "app.kubernetes.io/name": name },
       ...(crdAnnotations && { annotations: crdAnnotations }),
     },
     spec: {

@@ -13,7 +13,7 @@ export class FaultReport {
   report(about: string, faults: readonly Fault[]): void {
     // A fault whose message differs only in a count is the same fault.
     const nameOf = ({ file, line, message }: Fault): string =>
-      `${file}:${line ?? 0}: ${message.replaceAll(/\d+ (?=of|nodes|%)/g, "")}`;
+      `${file}:${line ?? 0}: ${message.replaceAll(/\d+ (?=%|of\b|[a-z]+s\b)/g, "")}`;
     const before = this.#standing.get(about);
     this.#standing.set(about, new Set(faults.map(nameOf)));
     for (const fault of faults) if (before?.has(nameOf(fault)) !== true) this.#onFault(fault);

@@ -78,7 +78,7 @@ describe("documents of the cluster", () => {
     expect(it.last()).toBe("b");
     await it.remove("b");
     expect(it.last()).toBe("b");
-    expect(it.messages.at(-1)).toContain("Berth may not read it");
+    expect(it.messages.at(-1)).toContain("reading it is forbidden");
     await it.clock.advance(CRD_GRACE_MS + LOOK_MS);
     expect(it.last()).toBe("");
   });

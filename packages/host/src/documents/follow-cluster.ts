@@ -8,6 +8,7 @@ import {
   isSameData,
   sleep,
 } from "@berth/runtime";
+import type { Product } from "../product.ts";
 import type { DocumentObject, ServedKind } from "./document-kind.ts";
 import { ruleName } from "./sources.ts";
 
@@ -20,6 +21,7 @@ export interface ClusterObjects<T = DocumentObject> {
 
 /** Dependencies that the followers of all kinds share. */
 export interface FollowerDeps {
+  readonly product: Product;
   readonly client: Pick<KubeClient, "get">;
   readonly traces: DocumentTraces;
   readonly clock: Clock;
@@ -66,8 +68,6 @@ export const LOOK_MS = 5000;
 export const PATIENCE_MS = 30_000;
 /** Ten minutes: a user who installs a CRD again needs time to apply the objects after it. */
 export const CRD_GRACE_MS: number = 10 * 60_000;
-
-const ADVICE = "Install it (`berth manifests crds`) and apply its objects again.";
 
 /** A CRD that is served. */
 interface ServedCrd {
@@ -306,16 +306,18 @@ class DocumentFollower<T extends DocumentObject> {
 
   #describe(): string {
     const { resource, whenAway } = this.#followed.kind;
+    const { printsCrds } = this.#deps.product;
+    const advice = `Install it${printsCrds === undefined ? "" : ` (\`${printsCrds}\`)`} and apply its objects again.`;
     const after =
       whenAway === "keep"
-        ? "existing marks stay, and Berth sets no others"
-        : "all objects count as deleted, and Berth releases what they hold";
+        ? "what they set stays, and nothing more is set"
+        : "all objects count as deleted, and what they hold is released";
     const minutes = `${this.#deps.graceMs / 60_000} min`;
     const crd = `The CRD ${nameOfResource(resource)}`;
-    const why = this.#isHidden ? "lost all its objects, and Berth may not read it" : "is not served";
+    const why = this.#isHidden ? "lost all its objects, and reading it is forbidden" : "is not served";
     return this.#isOver()
-      ? `${crd} ${why}, for ${minutes} now: ${after}. ${ADVICE}`
-      : `${crd} ${why}: nothing changes for ${minutes}, then ${after}. ${ADVICE}`;
+      ? `${crd} ${why}, for ${minutes} now: ${after}. ${advice}`
+      : `${crd} ${why}: nothing changes for ${minutes}, then ${after}. ${advice}`;
   }
 }
 

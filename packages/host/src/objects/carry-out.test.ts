@@ -244,7 +244,7 @@ describe("what was written", () => {
     await world.clock.advance(60_000);
     expect(await world.send("8", json)).toBe(240_000);
     expect(world.told).toEqual([
-      "Warning Contested: another writer keeps changing it: Berth leaves it alone for a while",
+      "Warning Contested: another writer keeps changing it, so it is left alone for a while",
     ]);
     world.answer = "10";
     await world.send("9", merge);

@@ -192,7 +192,7 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     if (contest !== undefined) {
       const {
         what = "it",
-        contested = `another writer keeps changing ${what}: Berth leaves it alone for a while`,
+        contested = `another writer keeps changing ${what}, so it is left alone for a while`,
       } = intent;
       this.#withhold(sending, { reason: "Contested", message: contested }, contest.leftMs);
       return { recheckAfterMs: contest.leftMs, problem: contested };

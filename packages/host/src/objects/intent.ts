@@ -10,7 +10,7 @@ export type Change =
       readonly do: "patch";
       readonly patch: Patch;
       readonly subresource?: string;
-      /** Field manager. Default `berth`. */
+      /** Field manager. Default: that of the client. */
       readonly manager?: string;
     }
   /** Server-side apply that takes fields from other managers. Does not create an object again that was deleted. */
@@ -46,7 +46,7 @@ export interface About {
   readonly what?: string;
   /** Advice to the user when the server refuses the change: `allow Berth to patch it`. */
   readonly advice?: string;
-  /** Message for a contest. Default `another writer keeps changing it: Berth leaves it alone for a while`. */
+  /** Message for a contest. Default `another writer keeps changing it, so it is left alone for a while`. */
   readonly contested?: string;
   /** Called right before the request. Returns a reason not to send it now. */
   readonly unless?: (signal: AbortSignal) => Promise<string | undefined>;

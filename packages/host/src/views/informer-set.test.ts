@@ -68,13 +68,13 @@ describe("informers that come and go", () => {
     const together = { ...labels, informer: "red" };
     await setup.start();
     setup.set.want(wanted("a", "b"));
-    expect(metrics.value("berth_informer_synced", together)).toBe(0);
+    expect(metrics.value("informer_synced", together)).toBe(0);
     await setup.clock.advance(100);
-    expect(metrics.value("berth_informer_synced", together)).toBe(1);
-    expect(metrics.value("berth_informer_objects", together)).toBe(2);
-    expect(metrics.value("berth_informer_snapshots_total", { ...labels, how: "stream" })).toBe(2);
+    expect(metrics.value("informer_synced", together)).toBe(1);
+    expect(metrics.value("informer_objects", together)).toBe(2);
+    expect(metrics.value("informer_snapshots_total", { ...labels, how: "stream" })).toBe(2);
     setup.set.want([]);
-    expect(metrics.value("berth_informer_objects", together)).toBe(0);
+    expect(metrics.value("informer_objects", together)).toBe(0);
   });
 });
 

@@ -266,6 +266,7 @@ function isSameContent(a: KubeObject, b: KubeObject): boolean {
 /** All informers share counters. Their gauges do nothing. */
 function countersOf(metrics: MetricsRegistry): MetricsRegistry {
   return {
+    prefix: metrics.prefix,
     counter: (options) => metrics.counter(options),
     histogram: (options) => metrics.histogram(options),
     gauge: () => ({ set: () => undefined }),

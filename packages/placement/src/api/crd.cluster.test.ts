@@ -10,12 +10,13 @@ import { nodeFootprintKind } from "../footprint/resource.ts";
 import { labelRuleSpec } from "../labels/document.ts";
 import { labelRuleKind, labelRules } from "../labels/resource.ts";
 import { startupGateKind } from "../startup-gate/resource.ts";
+import { product } from "./group.ts";
 import { invalidSpecs, validSpecs } from "./testing/label-rule-cases.ts";
 import { anySpec } from "./testing/label-rule-specs.ts";
 import { invalidFootprints, validFootprints } from "./testing/node-footprint-cases.ts";
 
 const kinds = [labelRuleKind, startupGateKind, architecturePolicyKind, nodeFootprintKind];
-const crds = kinds.map(toCustomResourceDefinition);
+const crds = kinds.map((kind) => toCustomResourceDefinition(kind, product));
 let cluster: TestCluster;
 let client: KubeClient;
 

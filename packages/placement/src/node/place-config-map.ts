@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { baseName, type OneShotRun, unlessForbidden } from "@berth/host";
 import { type ConfigMap, configMaps, isApiError, type KubeClient } from "@berth/kube";
+import { berthAs } from "../api/group.ts";
 import { type PlaceStore } from "./declared-places.ts";
 import { holdsPods, type MarkId } from "./mark.ts";
 
@@ -13,7 +14,7 @@ export interface PlaceConfigMap {
 const TIMEOUT_MS = 10_000;
 
 export function placeConfigMapName(installation: string): string {
-  return `${baseName(installation)}-declared-places`;
+  return `${baseName(berthAs(installation))}-declared-places`;
 }
 
 /** Only adds entries, each with its own key, so two processes cannot delete each other's entries. */

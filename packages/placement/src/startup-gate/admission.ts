@@ -114,7 +114,7 @@ const nodeRule: NamedRuleWithOperations = {
 
 /** `IfNeeded`: a later admission step may replace the whole list. A second run of a policy changes nothing. */
 function pair(name: string, env: AdmissionEnv, spec: MutatingAdmissionPolicySpec): PolicyPair {
-  const metadata = ownedMetadata(env.installation, COMPONENT, name);
+  const metadata = ownedMetadata(env, COMPONENT, name);
   const common = { apiVersion: "admissionregistration.k8s.io/v1", metadata };
   const whole = { ...spec, reinvocationPolicy: "IfNeeded" };
   const bound = { policyName: metadata.name };

@@ -4,6 +4,7 @@ import { isApiError, namespaces } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { tableOf } from "../../../kube/src/testing/kubectl.ts";
+import { product } from "../api/group.ts";
 import type { WorkerPoolSpec, WorkerPoolTemplate } from "./document.ts";
 import { type WorkerPool, workerPoolKind, workerPools } from "./resource.ts";
 import { installPools } from "./testing/pool-world.ts";
@@ -106,7 +107,7 @@ describe("the CRD of WorkerPool", () => {
   });
 
   it("is found under its short name, and shows what the original shows", async () => {
-    const { names } = toCustomResourceDefinition(workerPoolKind).spec;
+    const { names } = toCustomResourceDefinition(workerPoolKind, product).spec;
     expect(names).toMatchObject({ plural: "workerpools", shortNames: ["workerpool"] });
     await cluster.client.create(
       workerPools,

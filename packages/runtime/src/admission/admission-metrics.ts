@@ -33,33 +33,33 @@ export function declareAdmissionMetrics(
   state: AdmissionServerState,
 ): AdmissionMetrics {
   registry.gauge({
-    name: "berth_admission_in_flight_requests",
+    name: `${registry.prefix}admission_in_flight_requests`,
     help: "Admission requests being received or decided.",
     collect: (gauge) => gauge.set(state.inFlight),
   });
   registry.gauge({
-    name: "berth_admission_certificate_expiration_timestamp_seconds",
+    name: `${registry.prefix}admission_certificate_expiration_timestamp_seconds`,
     help: "When the certificate of the admission server ends, in Unix time; 0 without a certificate.",
     collect: (gauge) => gauge.set((state.certificateEndsMs ?? 0) / 1000),
   });
   const total = registry.counter({
-    name: "berth_admission_requests_total",
+    name: `${registry.prefix}admission_requests_total`,
     help: "HTTP requests to the admission server, by status code; `aborted` when the client disconnected first.",
     labels: ["path", "code"],
   });
   const duration = registry.histogram({
-    name: "berth_admission_request_duration_seconds",
+    name: `${registry.prefix}admission_request_duration_seconds`,
     help: "From the headers of an admission request to its answer.",
     labels: ["path"],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
   });
   const decisions = registry.counter({
-    name: "berth_admission_decisions_total",
+    name: `${registry.prefix}admission_decisions_total`,
     help: "Decisions of admission handlers: allowed as it is, allowed with a patch, or denied.",
     labels: ["path", "decision"],
   });
   const handshakes = registry.counter({
-    name: "berth_admission_tls_handshake_failures_total",
+    name: `${registry.prefix}admission_tls_handshake_failures_total`,
     help: "Connections that failed in their TLS handshake, such as those of an API server with another caBundle.",
   });
   return {

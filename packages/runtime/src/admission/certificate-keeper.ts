@@ -32,10 +32,10 @@ export interface CertificateKeeperOptions {
   /** DNS names and IP addresses that clients call the server by; at least one. */
   readonly hosts: readonly string[];
   /**
-   * Labels of our Secret. Default `app.kubernetes.io/managed-by: berth`. A Secret without them belongs to another
+   * Labels of our Secret. A Secret without them belongs to another
    * owner.
    */
-  readonly labels?: Readonly<Record<string, string>>;
+  readonly labels: Readonly<Record<string, string>>;
   /** Names the component. Lower case, digits and dashes; default `certificates`. */
   readonly name?: string;
   /** The beginning of the authority's common name, default `webhook`. */
@@ -59,7 +59,6 @@ const FILES = {
   authorities: "ca.crt",
   authorityKey: "ca.key",
 } as const;
-const MANAGED_BY = { "app.kubernetes.io/managed-by": "berth" } as const;
 
 /** Timers use monotonic time and certificates wall time; the two diverge while a machine sleeps. */
 const LOOK_AGAIN_MS = 60 * 60 * 1000;
@@ -115,7 +114,7 @@ export class CertificateKeeper implements Component, CertificateSource {
     this.name = name;
     this.#options = options;
     this.#lifetimes = lifetimesOf(options);
-    this.#labels = options.labels ?? MANAGED_BY;
+    this.#labels = options.labels;
     this.#clock = clock;
     // Not "secret": a logger takes a field of that name for a credential.
     this.#log = options.log.with({ object: `${secret.namespace}/${secret.name}` });

@@ -31,6 +31,11 @@ interface CommonOptions<T extends KubeObject> {
   readonly client: ObjectClient;
   readonly cluster: ClusterName;
   readonly resource: Resource<T>;
+  /**
+   * An annotation that records the desired state at the last write, so that a field that is no longer desired is noticed.
+   * An adopted object does not get it.
+   */
+  readonly recordedIn: string;
   /** Where objects of a namespaced kind are. Absent: in all namespaces. */
   readonly namespace?: string;
   readonly clock: Clock;
@@ -74,9 +79,6 @@ export interface ObjectKeeper<T extends KubeObject> {
    */
   release(signal: AbortSignal): Promise<void>;
 }
-
-/** Records the desired state at the last write, so that a field that is no longer desired is noticed. */
-export const DESIRED_ANNOTATION = "berth.dev/desired";
 
 /** This many applies of an object within a minute mean that another controller undoes them: wait 5 minutes. */
 const MAX_APPLIES = 4;
@@ -245,7 +247,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       },
     };
     const print = fingerprint(whole);
-    const marked = adopt === undefined ? withAnnotation(whole, DESIRED_ANNOTATION, print) : whole;
+    const marked = adopt === undefined ? withAnnotation(whole, this.#options.recordedIn, print) : whole;
     return [toKeyText(key), { key, object: marked, fingerprint: print }];
   }
 
@@ -327,7 +329,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
     }
     const at = [...(before?.at ?? []).filter((atMs) => nowMs - atMs < APPLIES_WINDOW_MS), nowMs];
     if (before !== undefined && at.length > MAX_APPLIES) {
-      log.warn("another writer keeps changing an object back; Berth leaves it alone for a while", {
+      log.warn("another writer keeps changing an object back; it is left alone for a while", {
         object: text,
       });
       this.#applied.set(text, { ...before, at: [], contestedUntilMs: nowMs + CONTESTED_MS });

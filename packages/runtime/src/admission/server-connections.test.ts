@@ -119,7 +119,7 @@ describe("the serving certificate", () => {
     expect((await peer.call("/readyz")).status).toBe(200);
     current = undefined;
     await expect(peer.call("/readyz")).rejects.toThrow("handshake failure");
-    expect(metrics.value("berth_admission_tls_handshake_failures_total")).toBe(2);
+    expect(metrics.value("admission_tls_handshake_failures_total")).toBe(2);
   });
 });
 
@@ -161,7 +161,7 @@ describe("a connection", () => {
     socket.resume();
     expect((await peer.call("/healthz")).status).toBe(200);
     await closed;
-    await eventually(() => expect(metrics.value("berth_admission_tls_handshake_failures_total")).toBe(1));
+    await eventually(() => expect(metrics.value("admission_tls_handshake_failures_total")).toBe(1));
   });
 
   it("that says nothing or half a request after its handshake is closed", async () => {

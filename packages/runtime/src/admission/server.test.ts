@@ -109,12 +109,12 @@ describe("a handler", () => {
     const socket = await peer.open();
     socket.write(post("/slow", review()));
     const { signal } = await asked;
-    expect(metrics.value("berth_admission_in_flight_requests")).toBe(1);
+    expect(metrics.value("admission_in_flight_requests")).toBe(1);
     socket.destroy();
     await eventually(() => expect(signal.aborted).toBe(true));
     await eventually(() => {
-      expect(metrics.value("berth_admission_in_flight_requests")).toBe(0);
-      expect(metrics.value("berth_admission_requests_total", { path: "/slow", code: "aborted" })).toBe(1);
+      expect(metrics.value("admission_in_flight_requests")).toBe(0);
+      expect(metrics.value("admission_requests_total", { path: "/slow", code: "aborted" })).toBe(1);
     });
   });
 });
@@ -122,7 +122,7 @@ describe("a handler", () => {
 describe("the certificate", () => {
   it("tells in a metric when it ends, also after a change, and 0 without one", async () => {
     const metrics = createRecordingMetrics();
-    const ends = () => metrics.value("berth_admission_certificate_expiration_timestamp_seconds");
+    const ends = () => metrics.value("admission_certificate_expiration_timestamp_seconds");
     const nowMs = Date.now();
     const authority = await createAuthority({ nowMs });
     const issue = (validMs: number) =>
@@ -213,12 +213,12 @@ describe("what is not a review", () => {
     await peer.call("/made-up-1", { body: "hunter2" });
     await peer.call("/made-up-2");
     const requests = (path: string, code: string): number | undefined =>
-      metrics.value("berth_admission_requests_total", { path, code });
+      metrics.value("admission_requests_total", { path, code });
     expect([requests("/h", "200"), requests("/h", "400"), requests("/p", "200")]).toEqual([1, 2, 1]);
     expect([requests("/fails", "500"), requests("other", "404")]).toEqual([1, 2]);
-    expect(metrics.value("berth_admission_decisions_total", { path: "/h", decision: "allowed" })).toBe(1);
-    expect(metrics.value("berth_admission_decisions_total", { path: "/p", decision: "patched" })).toBe(1);
-    expect(metrics.value("berth_admission_request_duration_seconds", { path: "/h" })).toBe(3);
+    expect(metrics.value("admission_decisions_total", { path: "/h", decision: "allowed" })).toBe(1);
+    expect(metrics.value("admission_decisions_total", { path: "/p", decision: "patched" })).toBe(1);
+    expect(metrics.value("admission_request_duration_seconds", { path: "/h" })).toBe(3);
     expect(lines.filter((line) => line.includes("hunter2"))).toEqual([]);
   });
 });

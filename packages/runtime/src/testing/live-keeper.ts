@@ -22,6 +22,7 @@ export async function launchKeeper(
   let changes = 0;
   const keeper = new CertificateKeeper({
     secret,
+    labels: { "app.kubernetes.io/managed-by": "berth" },
     clock,
     log: createSilentLogger(),
     onChange: () => changes++,

@@ -17,6 +17,7 @@ export function createRecordingMetrics(): RecordingMetrics {
     values.set(key, (values.get(key) ?? 0) + by);
   };
   return {
+    prefix: "",
     counter: ({ name }) => ({ inc: (labels, by = 1) => add(name, labels, by) }),
     gauge: <L extends string>({ name, collect }: { name: string; collect?: (gauge: Gauge<L>) => void }) => {
       const gauge: Gauge<L> = { set: (value, labels) => void values.set(keyOf(name, labels), value) };

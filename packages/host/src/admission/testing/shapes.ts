@@ -10,9 +10,16 @@ import {
   systemClock,
 } from "@berth/runtime";
 import { findFreePort } from "@berth/testcluster";
+import type { Installed } from "../../product.ts";
 import { type AdmissionHandle, createAdmission } from "../admission.ts";
 import { type AdmissionRules, bindAdmission, type InForce, type ReviewIo } from "../rules.ts";
 import { admissionServerSpec } from "../settings.ts";
+
+/** The program in tests. */
+export const INSTALLED: Installed = {
+  product: { name: "berth", domain: "berth.dev" },
+  installation: "berth",
+};
 
 export interface Shapes extends InForce {
   readonly isOn: boolean;
@@ -102,7 +109,7 @@ export async function runShapes(
     { spec: admissionServerSpec.parse({ ...address, mode }) },
     {
       ...common,
-      installation: "berth",
+      ...INSTALLED,
       metrics: createMetricsRegistry(),
       members: [{ rules: bindAdmission(rules, () => inForce), onChange: () => undefined }],
     },

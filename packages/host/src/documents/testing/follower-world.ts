@@ -108,6 +108,7 @@ export async function setUp(given: Partial<Given> = {}): Promise<FollowerWorld> 
       },
     },
     {
+      product: { name: "berth", domain: "berth.dev" },
       client: { get } as unknown as Parameters<typeof createDocumentFollower>[1]["client"],
       traces: { whenKnown: () => Promise.resolve(true), of: () => hasMarks },
       clock,

@@ -15,6 +15,7 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
+import { berthAs } from "../../api/group.ts";
 import { countFor, isSameButForDates, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
 
 /** Label of ConfigMaps with image facts. Its value is the name of the installation. */
@@ -179,7 +180,7 @@ export class FactConfigMaps {
   }
 
   #nameOf(at: number): string {
-    return `${baseName(this.#options.installation)}-image-facts-${at}`;
+    return `${baseName(berthAs(this.#options.installation))}-image-facts-${at}`;
   }
 
   #shardsNow(): number {

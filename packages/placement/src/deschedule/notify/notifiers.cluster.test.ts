@@ -89,7 +89,7 @@ async function startNotifiers(specs: Specs, client: KubeClient = cluster.client)
   };
   await write(specs);
   const host = createHost({
-    name: "notify-test",
+    product: { name: "notify-test", domain: "berth.test" },
     client,
     cluster: clusterName("c"),
     kinds: { apiVersion: API_VERSION, kinds: [nodeNotifierKind] },

@@ -1,6 +1,7 @@
 import { ownerLabels } from "@berth/host";
 import { createSilentLogger } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
+import { berthAs } from "../../api/group.ts";
 import { configurationOf } from "../../node/testing/configuration.ts";
 import type { Footprint } from "../footprint.ts";
 import { footprintOf } from "../testing/footprints.ts";
@@ -21,7 +22,7 @@ describe("the webhook of footprints", () => {
     const others = [footprintOf({ workloads: [selected("a")], node })];
     expect(made(others).webhooks).toEqual([]);
     const { metadata, webhooks } = made([...others, footprintOf({ workloads: [selected("a")], node, wait })]);
-    expect(metadata).toEqual({ name: "berth-footprint", labels: ownerLabels("berth", "footprint") });
+    expect(metadata).toEqual({ name: "berth-footprint", labels: ownerLabels(berthAs("berth"), "footprint") });
     expect(webhooks).toMatchObject([
       {
         failurePolicy: "Ignore",

@@ -8,13 +8,14 @@ import {
   type WebhookAddress,
 } from "@berth/host";
 import type { MutatingWebhookConfiguration } from "@berth/kube";
+import { berthAs } from "../../api/group.ts";
 
 /** How the API server reaches Berth in tests of what it is told. */
 export const SERVICE = { service: { namespace: "berth-system", name: "berth" } };
 
 /** Of Berth in `berth-system`, which lets in what it cannot be asked about. */
 export const ENV: AdmissionEnv = {
-  installation: "berth",
+  ...berthAs("berth"),
   namespace: "berth-system",
   spec: { failurePolicy: "Ignore" },
 };

@@ -12,6 +12,7 @@ import {
 import { clusterName, createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { eventually } from "@berth/testcluster";
 import { expect } from "vitest";
+import { product } from "../../api/group.ts";
 import type { WorkerPoolAllowance } from "../allowance.ts";
 import type { WorkerPoolConfig } from "../deployment.ts";
 import type { WorkerPoolSpec } from "../document.ts";
@@ -42,7 +43,7 @@ export interface PoolCluster {
 
 /** Installs the CRD; it is served a moment later. */
 export async function installPools({ client }: PoolCluster): Promise<void> {
-  await client.apply(customResourceDefinitions, toCustomResourceDefinition(workerPoolKind));
+  await client.apply(customResourceDefinitions, toCustomResourceDefinition(workerPoolKind, product));
 }
 
 /** The controller, with a connection of its own, until disposed of. Allows what `PoolUnderTest` makes. */
