@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { servedKinds } from "@berth/cli";
 import {
   customResourceDefinitions,
   type Deployment,
@@ -78,13 +79,7 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
   ).toEqual([]);
   await call("helm", "uninstall", "berth", ...IN_NAMESPACE);
   const crds = (await client.list(customResourceDefinitions)).items.map(({ spec }) => spec.names.kind);
-  expect(crds.toSorted()).toEqual([
-    "ArchitecturePolicy",
-    "DeschedulePolicy",
-    "LabelRule",
-    "NodeFootprint",
-    "StartupGate",
-  ]);
+  expect(crds.toSorted()).toEqual(servedKinds.map(({ kind }) => kind).toSorted());
   const refused = await cluster.audit.entriesSince(mark, { code: 403 });
   expect(refused.filter(({ user }) => user.startsWith(`system:serviceaccount:${NAMESPACE}:`))).toEqual([]);
 

@@ -37,17 +37,9 @@ it("make help lists every target that a person calls", () => {
   expect(listed.toSorted()).toEqual(targets?.toSorted());
 });
 
-const capabilities = [
-  "labels",
-  "startup-gate",
-  "architecture",
-  "footprint",
-  "worker-pool",
-  "deschedule",
-  "fleet",
-];
-const capabilityReadme = (name: string): string =>
-  name === "fleet" ? "packages/fleet/README.md" : `packages/placement/src/${name}/README.md`;
+const capabilityReadmes = globSync("packages/{fleet,placement/src/*}/{,src/}wiring.ts", { cwd: root }).map(
+  (wiring) => join(wiring.replace(/(?:src\/)?wiring\.ts$/, ""), "README.md"),
+);
 const guides = readGuides();
 const pages = globSync("**/*.md", { cwd: root, exclude: (path) => /node_modules|^docs\/api/.test(path) });
 
@@ -57,7 +49,7 @@ const plain = [
   "SCOPE.md",
   "docs/runbooks.md",
   ...guides.map(({ name }) => `docs/guides/${name}`),
-  ...capabilities.map(capabilityReadme),
+  ...capabilityReadmes,
   ...globSync("packages/{kube,registry,runtime,testcluster,placement,cli}/README.md", { cwd: root }),
   ...globSync("docs/reference/*.md", { cwd: root }).filter(
     (page) => !/(cli|metrics|reasons)\.md$/.test(page),
@@ -97,15 +89,15 @@ describe("docs/guides", () => {
   });
 });
 
-describe.each(capabilities)("the README of %s", (name) => {
-  const text = read(capabilityReadme(name));
+describe.each(capabilityReadmes)("%s", (name) => {
+  const text = read(name);
 
   it("is a sample, guarantees, a decision table and failures, and leaves the cases to the reference", () => {
     expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(150);
     expect(text.slice(0, text.indexOf("\n## "))).toContain("```yaml\napiVersion: berth.dev/");
     const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
     expect(headings).toEqual(expect.arrayContaining(["What it guarantees", "Decision table", "Failures"]));
-    expect(text).toContain(`docs/reference/${name}.md`);
+    expect(text).toContain(`docs/reference/${basename(dirname(name))}.md`);
   });
 });
 

@@ -10,10 +10,10 @@ import {
   startupGateKind,
   workerPoolsKind,
 } from "@berth/placement";
+import { capabilityNames } from "../../packages/cli/src/capability-names.ts";
 import { documentKinds } from "../../packages/cli/src/kinds.ts";
 import { installManifests } from "../../packages/cli/src/manifests.ts";
 import { DOCUMENTS_PATH, type MountedSecret, OPERATOR_PATH } from "../../packages/cli/src/manifests-pod.ts";
-import { CAPABILITIES } from "../../packages/cli/src/manifests-rights.ts";
 import { nodeNotifierKind } from "../../packages/placement/src/deschedule/notify/document.ts";
 import { cleanupHook } from "./cleanup.ts";
 import type { Setting } from "./symbolic.ts";
@@ -37,7 +37,7 @@ export function chartObjects(on: Setting): readonly KubeObject[] | undefined {
   const rights = {
     documents: documentsOf(on),
     flags: on,
-    capabilities: CAPABILITIES.filter((it) => on.has(it)),
+    capabilities: capabilityNames.optional.filter((it) => on.has(it)),
   };
   const objects = installManifests({
     image: token("image"),

@@ -1,6 +1,7 @@
 /** Finds objects that `berth clean` deletes as a whole: first the admission objects, at the end Berth's own state. */
-import { fleet, isFleetLease } from "@berth/fleet";
+import { isFleetLease } from "@berth/fleet";
 import {
+  type AdmissionTrace,
   baseName,
   certificateLabels,
   type Listing,
@@ -23,14 +24,8 @@ import {
   serviceAccounts,
   validatingWebhookConfigurations,
 } from "@berth/kube";
-import {
-  ARCHITECTURE,
-  berthAs,
-  FOOTPRINT,
-  GATES,
-  IMAGE_FACTS_LABEL,
-  placeConfigMapName,
-} from "@berth/placement";
+import { berthAs, IMAGE_FACTS_LABEL, placeConfigMapName } from "@berth/placement";
+import { capabilities } from "./capabilities.ts";
 import { describeApiError } from "./failure-text.ts";
 import type { Session } from "./session.ts";
 
@@ -40,21 +35,17 @@ export interface AdmissionObject {
 }
 
 /** In the order of deletion: without its binding a policy has no effect. Earlier releases had a ServiceAccount too. */
-const RESOURCES: readonly Resource[] = [
+const OF_POLICIES: readonly Resource[] = [
   serviceAccounts,
   mutatingAdmissionPolicyBindings,
   mutatingAdmissionPolicies,
-  mutatingWebhookConfigurations,
 ];
 
-/** By component label. A merged review belongs to the component of its first rules. */
-const COMPONENTS: readonly (readonly [string, string, readonly Resource[]])[] = [
-  ["startup-gate", GATES, RESOURCES],
-  ["direct-binding", GATES, [validatingWebhookConfigurations]],
-  ["architecture", ARCHITECTURE, [mutatingWebhookConfigurations]],
-  ["footprint", FOOTPRINT, [mutatingWebhookConfigurations]],
-  ["fleet", fleet.name, [validatingWebhookConfigurations]],
-];
+function resourcesOf({ effect, policies }: AdmissionTrace): readonly Resource[] {
+  const configurations =
+    effect === "mutate" ? mutatingWebhookConfigurations : validatingWebhookConfigurations;
+  return [...(policies === undefined ? [] : OF_POLICIES), configurations];
+}
 
 /** Objects of this installation, for one capability or all. The session reports kinds that the user may not read. */
 export async function findAdmission(
@@ -62,10 +53,11 @@ export async function findAdmission(
   session: Session,
 ): Promise<readonly AdmissionObject[]> {
   const found: AdmissionObject[] = [];
-  for (const [component, of, resources] of COMPONENTS) {
-    if (capability !== undefined && capability !== of) continue;
-    const labelSelector = toLabelSelector(ownerLabels(berthAs(installation), component));
-    for (const resource of resources) {
+  const asked = capabilities.filter(({ name }) => capability === undefined || name === capability);
+  for (const trace of asked.flatMap(({ admission = [] }) => admission)) {
+    // A merged review belongs to the component of its first rules.
+    const labelSelector = toLabelSelector(ownerLabels(berthAs(installation), trace.name));
+    for (const resource of resourcesOf(trace)) {
       const listing = { resource, labelSelector, metadataOnly: true };
       const objects = (await listObjects(listing, session)) ?? [];
       found.push(...objects.map((object) => ({ resource, object })));

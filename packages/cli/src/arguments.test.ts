@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { normalizeArguments } from "./arguments.ts";
 import { commandLineOf, createSilentProgram } from "./program.ts";
 
-const line = commandLineOf(createSilentProgram());
+const line = commandLineOf(createSilentProgram({ all: [], optional: [] }));
 const normal = (text: string): readonly [string, string] => {
   const { arguments: words, form } = normalizeArguments(text === "" ? [] : text.split(" "), line);
   return [words.join(" "), form];

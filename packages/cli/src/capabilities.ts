@@ -35,11 +35,8 @@ export const nodeCapabilities: readonly NodeCapability<CapabilityFlags, OnceFlag
 
 export const capabilities: readonly Pick<
   Capability<never>,
-  "name" | "kinds" | "foreignKinds" | "permissions"
+  "name" | "kinds" | "foreignKinds" | "admission" | "permissions"
 >[] = [...nodeCapabilities, fleet];
-
-/** The capabilities whose pods `clean --restart-pods` restarts. */
-export const RESTARTS_PODS: readonly string[] = [architecture.name];
 
 /** What is kept of each Node: the fields that any capability reads. @param more fields that only a command reads. */
 export function nodeProjection(more: FieldMask = []): Projection<Node> {

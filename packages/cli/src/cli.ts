@@ -3,7 +3,7 @@ import { normalizeArguments } from "./arguments.ts";
 import type { Outside } from "./command-deps.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 import { guardOutput } from "./output/guard.ts";
-import { commandLineOf, createProgram } from "./program.ts";
+import { asksForCapabilities, commandLineOf, createProgram } from "./program.ts";
 
 /**
  * Runs one command line (without the program's name) and resolves with its exit code. Never rejects: prints a failure
@@ -16,11 +16,14 @@ export async function runCli(given: readonly string[], process: Outside): Promis
   const onEnd = (ended: ExitCode): void => {
     code = ended;
   };
+  const names = asksForCapabilities(given)
+    ? (await import("./capability-names.ts")).capabilityNames
+    : { all: [], optional: [] };
   const { arguments: normal, form } = normalizeArguments(
     given,
-    commandLineOf(createProgram({ outside, originalForm: false, onEnd })),
+    commandLineOf(createProgram({ outside, originalForm: false, onEnd, names })),
   );
-  const program = createProgram({ outside, originalForm: form === "original", onEnd });
+  const program = createProgram({ outside, originalForm: form === "original", onEnd, names });
   // The arguments are an unfinished command line, so this process must not read options from it.
   const isCompletion = given[0] === "__complete";
   try {

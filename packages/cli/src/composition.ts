@@ -14,6 +14,7 @@ import {
   NodeWriter,
   nodeMarksChanged,
   product,
+  RemovalBreakers,
   tellAll,
   type Wired,
   type WiredFacts,
@@ -185,11 +186,15 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   declareProblems(metrics, runtime.readyChecks);
   const daemonSets = new DaemonSetWatch({ informers: host.informers, cluster: CLUSTER, clock, log, metrics });
   host.add([daemonSets], "caches");
+  const breakers = new RemovalBreakers((rule, frozen) => {
+    for (const { onFrozen } of wired) onFrozen?.(rule, frozen);
+  });
   const nodeHost = {
     ...options,
     ...host,
     nodes: informer,
     daemonSets,
+    frozen: () => breakers.frozen,
     facts: (): readonly WiredFacts[] => wired.flatMap(({ facts }) => facts ?? []),
     recheck: (name: string) =>
       controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" }),
@@ -200,9 +205,9 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   const wired: readonly Wired[] = nodeCapabilities.map(({ wire }) => wire(nodeHost));
   fleet.wire(nodeHost);
   const bound = wired.flatMap(({ capability }) => capability ?? []);
-  const nodeLog = new NodeLog({ clock, log });
+  const nouns = new Map(nodeCapabilities.flatMap(({ name, noun }) => (noun ? [[name, noun] as const] : [])));
+  const nodeLog = new NodeLog({ clock, log, nouns });
   const access = new NodeAccess(host.client);
-  const breakers = wired.find((it) => it.breakers)?.breakers;
   const writer = new NodeWriter({
     nodes: informer,
     api: access,
@@ -212,7 +217,7 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
     events,
     metrics,
     observer: tellAll([...wired.flatMap(({ observer }) => observer ?? []), nodeLog]),
-    ...(breakers && { breakers }),
+    breakers,
     places: new DeclaredPlaces(
       clock,
       namespace === undefined ? undefined : createPlaceStore(host.client, { namespace, installation }),

@@ -2,12 +2,8 @@
 import { type AskedPermissions, type Documents, mergeRules, type Permission, toDocuments } from "@berth/host";
 import type { PolicyRule } from "@berth/kube";
 import { capabilities } from "./capabilities.ts";
+import { capabilityNames } from "./capability-names.ts";
 import { documentKinds, servedKinds } from "./kinds.ts";
-
-/** Optional capabilities, by their names in `--capabilities`. */
-export const CAPABILITIES: readonly string[] = capabilities
-  .filter(({ foreignKinds }) => foreignKinds === undefined)
-  .map(({ name }) => name);
 
 /** Permissions beyond labelling nodes. Default: those that all capabilities need. */
 export interface ExtraRights {
@@ -31,7 +27,7 @@ export function permissionsOf(name: string, rights: ExtraRights): readonly Permi
   const { documents = toDocuments([], documentKinds).documents, flags = new Set() } = rights;
   const asked: AskedPermissions = { name, documents, flags };
   const isLeftOut = (one: string): boolean =>
-    CAPABILITIES.includes(one) && rights.capabilities?.includes(one) === false;
+    capabilityNames.optional.includes(one) && rights.capabilities?.includes(one) === false;
   return capabilities.flatMap((one) => (isLeftOut(one.name) ? [] : (one.permissions?.(asked) ?? [])));
 }
 

@@ -14,6 +14,7 @@ import {
   validatingAdmissionPolicies,
 } from "@berth/kube";
 import { describe, expect, it } from "vitest";
+import { capabilityNames } from "./capability-names.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { crds, foreignKinds, servedKinds } from "./kinds.ts";
 import { installManifests } from "./manifests.ts";
@@ -290,7 +291,7 @@ describe("berth manifests", () => {
     const { code, stderr } = await berthWith({}, `${INSTALL} --capabilities labels,all`);
     expect([code, stderr]).toEqual([
       exitCodes.usage,
-      expect.stringContaining("labels,gates,architecture,footprint"),
+      expect.stringContaining(capabilityNames.optional.join()),
     ]);
   });
 
@@ -430,10 +431,7 @@ describe("the rights of the manifests", () => {
     [["labels", "architecture"], architecture],
     [["footprint"], [webhook("footprint")]],
     [["deschedule"], ["pods/eviction"]],
-    [
-      ["labels", "gates", "architecture", "footprint", "deschedule"],
-      [...gates, ...architecture, webhook("footprint"), "pods/eviction"],
-    ],
+    [capabilityNames.optional, [...gates, ...architecture, webhook("footprint"), "pods/eviction"]],
   ])(
     "S-8 are narrowed to %j: only those that patch pods and DaemonSets, or evict, may",
     (capabilities, more) => {
@@ -445,8 +443,8 @@ describe("the rights of the manifests", () => {
   );
 
   it("are those of all capabilities by default", () => {
-    const capabilities = ["labels", "gates", "architecture", "footprint", "deschedule"] as const;
-    expect(permissions(installed())).toEqual(permissions(installed({ rights: { capabilities } })));
+    const rights = { capabilities: capabilityNames.optional };
+    expect(permissions(installed())).toEqual(permissions(installed({ rights })));
   });
 
   it("reach pull secrets only when that is asked for", () => {

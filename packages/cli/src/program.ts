@@ -11,7 +11,7 @@ import {
   declareRun,
   declareSnapshot,
 } from "./declarations/marks.ts";
-import type { Declare, ProgramOptions } from "./declarations/shared-options.ts";
+import type { CapabilityNames, Declare, ProgramOptions } from "./declarations/shared-options.ts";
 import { declareExplain, declareGate, declareImage } from "./declarations/single-objects.ts";
 import { exitCodeMeanings } from "./exit-codes.ts";
 
@@ -69,8 +69,13 @@ export function createProgram(options: ProgramOptions): Command {
   return root;
 }
 
+/** Does this command line show or check names of capabilities? */
+export function asksForCapabilities(words: readonly string[]): boolean {
+  return ["clean", "manifests"].some((command) => words.includes(command));
+}
+
 /** A program for inspection: it runs nothing and prints nothing. @param columns width of its help. */
-export function createSilentProgram(columns?: number): Command {
+export function createSilentProgram(names: CapabilityNames, columns?: number): Command {
   const nowhere = { write: () => undefined, isTerminal: false, columns };
   return createProgram({
     outside: {
@@ -84,6 +89,7 @@ export function createSilentProgram(columns?: number): Command {
     },
     originalForm: false,
     onEnd: () => undefined,
+    names,
   });
 }
 

@@ -1,12 +1,13 @@
 /** Generates docs/reference/cli.md from the declarations of the commands. A test compares the two. */
 import type { Command } from "commander";
+import { capabilityNames } from "./capability-names.ts";
 import { exitCodeMeanings } from "./exit-codes.ts";
 import { createSilentProgram, everyCommand } from "./program.ts";
 
 const WIDTH = 100;
 
 export function renderReference(): string {
-  const root = createSilentProgram(WIDTH);
+  const root = createSilentProgram(capabilityNames, WIDTH);
   // Commands that begin with two underscores are hidden.
   const commands = everyCommand(root).filter((it) => it !== root && !it.name().startsWith("__"));
   const sections = commands.map((command) => `## ${pathOf(command)}\n\n${block(command.helpInformation())}`);

@@ -53,6 +53,7 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { capabilityNames } from "./capability-names.ts";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
 import { crds, documentKinds } from "./kinds.ts";
 import type { ExtraRights } from "./manifests-rights.ts";
@@ -679,8 +680,9 @@ describe.skipIf(!hasPolicies)("what the manifests grant", () => {
     const denied = entries.filter(({ code, user }) => code === 403 && !user.endsWith("berth-refused"));
     expect(denied.map(({ verb, requestUri }) => `${verb} ${requestUri}`)).toEqual([]);
 
-    const shortened = (one: string): string =>
-      one.replace(/ berth-(?:rights|refused|architecture|footprint|deschedule)(?=-|$)/, " berth");
+    const installations = ["rights", "refused", ...capabilityNames.optional].join("|");
+    const installation = new RegExp(` berth-(?:${installations})(?=-|$)`);
+    const shortened = (one: string): string => one.replace(installation, " berth");
     const used = new Set(
       entries.flatMap(({ verb, resource, subresource, name }) => {
         const key = `${verb} ${resource}${subresource && `/${subresource}`}`;

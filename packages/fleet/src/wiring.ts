@@ -40,6 +40,7 @@ export interface FleetHost extends Host {
 export const fleet: Capability<FleetHost, void> = {
   name: "fleet",
   kinds: [fleetKind],
+  admission: [fleetAdmission],
   foreignKinds: fleetKinds,
   permissions: fleetPermissions,
   wire(host) {

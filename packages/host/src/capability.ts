@@ -1,5 +1,6 @@
 /** A capability as a value. The host knows no capability by name. */
 import type { PolicyRule } from "@berth/kube";
+import type { AdmissionRules } from "./admission/rules.ts";
 import type { Documents } from "./documents/config-files.ts";
 import type { CustomKind, DocumentKind, KindList } from "./documents/document-kind.ts";
 import type { Host } from "./host.ts";
@@ -14,6 +15,8 @@ export interface Capability<H = Host, W = unknown> {
   readonly kinds: readonly DocumentKind[];
   /** Kinds of other projects that it serves on request. Default none. */
   readonly foreignKinds?: readonly CustomKind[];
+  /** The admission rules that it may add to the host: `clean` removes their objects. Default none. */
+  readonly admission?: readonly AdmissionTrace[];
   /** Permissions beyond those for its kinds. Default none. */
   readonly permissions?: (asked: AskedPermissions) => readonly Permission[];
   /** Adds its components to the host. No request is sent and no component runs before the host runs. */
@@ -23,6 +26,9 @@ export interface Capability<H = Host, W = unknown> {
   /** What it says about one object. `undefined`: it is about no such object. See `explainOnce`. */
   readonly explain?: (look: Look, of: NamedObject) => Promise<Section | undefined>;
 }
+
+/** Names the objects of admission rules in the API server. With `policies` the rules also exist in CEL. */
+export type AdmissionTrace = Pick<AdmissionRules<never>, "name" | "effect" | "policies">;
 
 export interface NamedObject {
   readonly namespace?: string;

@@ -5,6 +5,8 @@ export interface Product {
   readonly name: string;
   /** Of its annotations, and of its webhooks: `berth.dev`. */
   readonly domain: string;
+  /** The component label of the Secret with the certificates of its webhook. Default `admission`. */
+  readonly certificates?: string;
   /** The command that prints its CRDs, for messages: `berth manifests crds`. */
   readonly printsCrds?: string;
 }

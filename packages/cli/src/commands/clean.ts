@@ -22,7 +22,7 @@ import {
   toPlanDiff,
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission, findState } from "../admission-cleanup.ts";
-import { RESTARTS_PODS } from "../capabilities.ts";
+import { nodeCapabilities } from "../capabilities.ts";
 import type { CommandDeps } from "../command-deps.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
@@ -62,8 +62,9 @@ const PARALLEL_WRITES = 16;
 export async function clean(options: CleanOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, stderr } = deps;
   const { yes = false, output, capability: only, restartPods = false } = options;
-  if (restartPods && only !== undefined && !RESTARTS_PODS.includes(only))
-    throw new CommandError(`--restart-pods is for --capability ${RESTARTS_PODS.join(", ")}`, exitCodes.usage);
+  const restarting = nodeCapabilities.flatMap((it) => (it.restartsPods ? [it.name] : []));
+  if (restartPods && only !== undefined && !restarting.includes(only))
+    throw new CommandError(`--restart-pods is for --capability ${restarting.join(", ")}`, exitCodes.usage);
   const files = await readRuleFiles(options, deps);
   await using session = await openSession(options, deps);
   if (yes && options.stop) await stopInstallation(session);

@@ -5,6 +5,7 @@ import { daemonSets, namespaces, nodes, pods, secrets } from "@berth/kube";
 import { workerPools } from "@berth/placement";
 import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
+import { capabilityNames } from "../capability-names.ts";
 import { startBerth } from "../composition.ts";
 import { aDaemonSet, among, becomes, clusterWithKinds, grant } from "../testing/cluster.ts";
 import { testFolder } from "../testing/harness.ts";
@@ -145,8 +146,7 @@ it("prints the same, to the byte", async () => {
     expect(settled(JSON.stringify(later))).toEqual(settled(JSON.stringify(live)));
   }
   expect(await readFile(`${folder.path}/taken`, "utf8")).not.toContain(PLANTED);
-  for (const name of ["labels", "gates", "architecture", "footprint", "worker-pools"])
-    await say(`clean --config config.yaml --capability ${name}`);
+  for (const name of capabilityNames.all) await say(`clean --config config.yaml --capability ${name}`);
   await say(`clean --config config.yaml --config pools.yaml --restart-pods --namespace ${NAMESPACE}`);
   await using _granted = await grant(client, "golden-reader", "get list nodes");
   await folder.write("reader", cluster.kubeconfig({ user: await cluster.user("golden-reader") }));

@@ -10,6 +10,7 @@ import {
 import type { KubeObject } from "@berth/kube";
 import { architectureRuntimeClasses, footprintRules, isRuleFile, labelKeyProblem } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
+import { capabilityNames } from "../capability-names.ts";
 import type { CommandDeps } from "../command-deps.ts";
 import { refuseFaults } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -17,7 +18,7 @@ import { crds, documentKinds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
 import { type FleetOfPodsOptions, readFleetOfPods } from "../manifests-fleet.ts";
 import { DOCUMENTS_PATH } from "../manifests-pod.ts";
-import { CAPABILITIES, type ExtraRights, permissionsOf } from "../manifests-rights.ts";
+import { type ExtraRights, permissionsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import { type PodPatch, readPodPatch } from "../pod-patch.ts";
 
@@ -136,10 +137,10 @@ async function installObjects(
 /** @throws CommandError for an unknown name. */
 function capabilitiesOf(text: string): readonly string[] {
   const given = new Set(text.split(","));
-  const found = CAPABILITIES.filter((it) => given.has(it));
+  const found = capabilityNames.optional.filter((it) => given.has(it));
   if (found.length === given.size) return found;
   throw new CommandError(
-    `--capabilities ${text}: expected some of ${CAPABILITIES.join(",")}`,
+    `--capabilities ${text}: expected some of ${capabilityNames.optional.join(",")}`,
     exitCodes.usage,
   );
 }

@@ -69,7 +69,7 @@ export function declareManifests(root: Command, program: ProgramOptions): void {
     .option("--replicas <number>", "more than one turns leader election on", "2")
     .option(
       "--capabilities <list>",
-      "print the rights of these alone: labels,gates,architecture,footprint; default all",
+      `print the rights of these alone: ${program.names.optional.join()}; default all`,
     )
     .option(
       "--no-confinement",

@@ -105,14 +105,7 @@ export function declareClean(root: Command, program: ProgramOptions): void {
     .option("--yes", "act")
     .option("--stop", "first stop the Deployment of the installation, and wait until its pods are gone")
     .addOption(
-      new Option("--capability <name>", "only what this part of Berth has set").choices([
-        "labels",
-        "gates",
-        "architecture",
-        "footprint",
-        "worker-pools",
-        "fleet",
-      ]),
+      new Option("--capability <name>", "only what this part of Berth has set").choices(program.names.all),
     )
     .option(
       "--restart-pods",

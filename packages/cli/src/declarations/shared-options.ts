@@ -10,6 +10,14 @@ export interface ProgramOptions {
   readonly originalForm: boolean;
   /** Called with the exit code of the command. */
   readonly onEnd: (code: ExitCode) => void;
+  readonly names: CapabilityNames;
+}
+
+/** Names of capabilities for the help of commands. To load the capabilities takes as long as all the rest of the help. */
+export interface CapabilityNames {
+  readonly all: readonly string[];
+  /** Those that an installation may leave out. */
+  readonly optional: readonly string[];
 }
 
 /** Adds a command to `parent`. The command loads its implementation when it runs. */

@@ -36,9 +36,6 @@ export interface WebhookServerOptions {
 /** Name of the component. */
 export const WEBHOOK = "webhook";
 
-/** The component label of the Secret with the certificates. */
-const CERTIFICATES = "startup-gate";
-
 /**
  * Every replica has one. It starts to listen at the first `demand` and listens until the process ends. Rules that no
  * longer need it remove their webhook configuration instead.
@@ -129,7 +126,8 @@ function hostsOf(settings: AdmissionSettings, installed: Installed): readonly st
 
 /** Labels of the Secret in which the certificates are kept. */
 export function certificateLabels(of: Installed): Readonly<Record<string, string>> {
-  return { ...ownerLabels(of, CERTIFICATES), "app.kubernetes.io/managed-by": of.product.name };
+  const { name, certificates = "admission" } = of.product;
+  return { ...ownerLabels(of, certificates), "app.kubernetes.io/managed-by": name };
 }
 
 /**

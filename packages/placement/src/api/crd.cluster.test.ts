@@ -1,21 +1,22 @@
 /** The CRDs on a real API server: it takes them, and accepts of each document exactly what our schema accepts. */
-import { toCustomResourceDefinition } from "@berth/host";
+import { type ServedKind, toCustomResourceDefinition } from "@berth/host";
 import { customResourceDefinitions, type KubeClient } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { tableOf, tryToCreate, type Verdict } from "../../../kube/src/testing/kubectl.ts";
-import { architecturePolicyKind } from "../architecture/resource.ts";
-import { nodeFootprintKind } from "../footprint/resource.ts";
+import * as exported from "../index.ts";
 import { labelRuleSpec } from "../labels/document.ts";
-import { labelRuleKind, labelRules } from "../labels/resource.ts";
-import { startupGateKind } from "../startup-gate/resource.ts";
+import { labelRules } from "../labels/resource.ts";
 import { product } from "./group.ts";
 import { invalidSpecs, validSpecs } from "./testing/label-rule-cases.ts";
 import { anySpec } from "./testing/label-rule-specs.ts";
 import { invalidFootprints, validFootprints } from "./testing/node-footprint-cases.ts";
 
-const kinds = [labelRuleKind, startupGateKind, architecturePolicyKind, nodeFootprintKind];
+/** All that the package exports. */
+const kinds = Object.values<unknown>(exported).filter(
+  (it): it is ServedKind => typeof it === "object" && it !== null && "resource" in it && "whenAway" in it,
+);
 const crds = kinds.map((kind) => toCustomResourceDefinition(kind, product));
 let cluster: TestCluster;
 let client: KubeClient;

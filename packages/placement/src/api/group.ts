@@ -10,6 +10,8 @@ export const API_GROUP_VERSION = "v1alpha1";
 export const product: Product = {
   name: "berth",
   domain: API_GROUP,
+  // Startup gates needed them first. The Secrets of earlier releases have this label.
+  certificates: "startup-gate",
   printsCrds: "berth manifests crds",
 };
 

@@ -5,6 +5,7 @@
 import {
   type AdmissionEnv,
   type AdmissionRules,
+  type AdmissionTrace,
   type AskedWhen,
   celText,
   daemonSetRule,
@@ -22,7 +23,7 @@ import { type ArchitectureAdmission, type ArchitectureAnswer, admitDaemonSet, ad
 import { taintKeys } from "./compile.ts";
 import { ARCHITECTURE_LABEL } from "./document.ts";
 import type { PodAdmission } from "./metrics.ts";
-import type { ArchitecturePolicies } from "./policy.ts";
+import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 
 /** What Berth needs for an answer, beside the policies. */
 export interface ArchitectureAnswers
@@ -43,6 +44,12 @@ const MAX_NAMESPACES = 100;
 
 type PolicyList = Pick<ArchitecturePolicies, "policies">;
 
+/** Its objects in the API server. */
+export const architectureReviews: Pick<AdmissionTrace, "name" | "effect"> = {
+  name: ARCHITECTURE,
+  effect: "mutate",
+};
+
 /**
  * `berth-architecture`. The API server asks about new pods, and about DaemonSets only while a policy relies on taints.
  * Answers come from memory and cause no request, because any client that reaches the port may ask. Without an answer, a
@@ -58,8 +65,7 @@ export function architectureAdmission(answers: ArchitectureAnswers): AdmissionRu
       return said;
     };
   return {
-    name: "architecture",
-    effect: "mutate",
+    ...architectureReviews,
     reviews: [
       {
         name: "pods",

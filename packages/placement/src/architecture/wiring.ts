@@ -6,7 +6,7 @@ import { FirstPass } from "../node/first-pass.ts";
 import { tellAll } from "../node/observer.ts";
 import { onceCapability } from "../node/once-capability.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
-import { architectureAdmission } from "./admission.ts";
+import { architectureAdmission, architectureReviews } from "./admission.ts";
 import { wantedFor } from "./admission-trace.ts";
 import { type ArchitectureAdmission } from "./admit.ts";
 import { createBootstraps } from "./bootstrap.ts";
@@ -41,6 +41,8 @@ export interface ImageFlags {
 export const architecture: NodeCapability<ImageFlags, ImagesOnce> = {
   name: ARCHITECTURE,
   kinds: [architecturePolicyKind, imageRegistriesKind],
+  admission: [architectureReviews],
+  restartsPods: true,
   fields: architectureFields,
   permissions: architecturePermissions,
   once: (images) => onceCapability(architectureRules, architectureOnce(images)),

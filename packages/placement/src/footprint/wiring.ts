@@ -17,11 +17,12 @@ import { footprintPermissions } from "./permissions.ts";
 import { type NodeFootprint, nodeFootprintKind } from "./resource.ts";
 import { describeFootprint } from "./status.ts";
 import { type FootprintCounts, FootprintTally } from "./tally.ts";
-import { waitAdmission } from "./wait/admission.ts";
+import { waitAdmission, waitReviews } from "./wait/admission.ts";
 
 export const footprint: NodeCapability = {
   name: FOOTPRINT,
   kinds: [nodeFootprintKind],
+  admission: [waitReviews],
   fields: footprintFields,
   permissions: footprintPermissions,
   once: () => onceCapability(footprintRules, footprintOnce),

@@ -1,7 +1,6 @@
 /** Connects the components for label rules in a running Berth. */
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
-import { RemovalBreakers } from "../node/breaker.ts";
 import { bindCapability, type NodeView } from "../node/capability.ts";
 import { FirstPass } from "../node/first-pass.ts";
 import { tellAll } from "../node/observer.ts";
@@ -48,13 +47,7 @@ function wire(host: NodeHost & LabelFlags): Wired {
   });
   const tally = new RuleTally({ onChange: (rule) => documents.askRule(rule) });
   const firstPass = new FirstPass({ nodes, onDone: () => documents.askAll() });
-  const breakers = new RemovalBreakers((rule, frozen) => {
-    documents.askRule(rule);
-    if (frozen)
-      log.error("removals are frozen: too many nodes would lose labels of the rule at once", { rule });
-    else log.info("removals go on", { rule });
-  });
-  labelMetrics.counts({ conflicts: () => tally.conflicts, frozen: () => breakers.frozen.length });
+  labelMetrics.counts({ conflicts: () => tally.conflicts, frozen: () => host.frozen().length });
   const documents = host.documents({
     rules: createLabelRules({
       options: ruleOptions,
@@ -84,7 +77,7 @@ function wire(host: NodeHost & LabelFlags): Wired {
         rule,
         result,
         counts: firstPass.done ? tally.counts(name) : undefined,
-        frozen: breakers.frozen.find((one) => one.rule === name),
+        frozen: host.frozen().find((one) => one.rule === name),
       }),
   });
   const folder = new LabelFolderFollower({
@@ -105,6 +98,11 @@ function wire(host: NodeHost & LabelFlags): Wired {
     // Without the CRD the cluster has no label rules. A gate that waits for labels then uses only rules of files.
     facts: { capability, known: () => documents.source.clusterRead || documents.objects.absent },
     observer: tellAll([tally, firstPass]),
-    breakers,
+    onFrozen(rule, frozen) {
+      documents.askRule(rule);
+      if (frozen)
+        log.error("removals are frozen: too many nodes would lose labels of the rule at once", { rule });
+      else log.info("removals go on", { rule });
+    },
   };
 }

@@ -13,7 +13,7 @@ function aLog(level: "info" | "debug" = "info") {
     lines.push(fields);
   };
   const log = createJsonLogger({ level, clock, destination: { write } });
-  return { lines, clock, told: new NodeLog({ clock, log }) };
+  return { lines, clock, told: new NodeLog({ clock, log, nouns: new Map([["gates", "gate"]]) }) };
 }
 
 const label = (

@@ -7,17 +7,24 @@ import { taintText } from "./daemonset-placement.ts";
 import { holdsPods, parseMarkId } from "./mark.ts";
 import { type NodeObserver } from "./observer.ts";
 
+export interface NodeLogOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** What the documents of a capability are called. Default: `rule`. */
+  readonly nouns?: ReadonlyMap<string, string>;
+}
+
 /**
  * Each taint or cordon gets its own line. Label changes are frequent: a line for each write would add a tenth to the
  * cost of a mass change. So one line covers all label writes of a second. Level debug shows each change.
  */
 export class NodeLog implements NodeObserver, Component {
   readonly name = "node-log";
-  readonly #options: { readonly clock: Clock; readonly log: Logger };
+  readonly #options: NodeLogOptions;
   #burst: Burst | undefined;
   #tell: Disposable | undefined;
 
-  constructor(options: { readonly clock: Clock; readonly log: Logger }) {
+  constructor(options: NodeLogOptions) {
     this.#options = options;
   }
 
@@ -45,7 +52,7 @@ export class NodeLog implements NodeObserver, Component {
       const isRemoved = action === "remove";
       log.info(`${parseMarkId(id)?.kind} ${isRemoved ? "removed" : "set"}`, {
         node,
-        [NOUNS[capability] ?? "rule"]: rule,
+        [this.#options.nouns?.get(capability) ?? "rule"]: rule,
         ...toMark(change),
         action,
         reason,
@@ -100,9 +107,6 @@ interface LabelChange {
   readonly reason: string;
   readonly nodes: number;
 }
-
-/** The name for a document of a capability. Default: `rule`. */
-const NOUNS: Readonly<Record<string, string>> = { gates: "gate" };
 
 function toMark({ id, before, after }: Change): object {
   const place = parseMarkId(id);

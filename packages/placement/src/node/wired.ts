@@ -2,7 +2,7 @@
 import type { Capability, FieldMask, Host } from "@berth/host";
 import type { Node } from "@berth/kube";
 import type { Informer, Predicate } from "@berth/runtime";
-import type { RemovalBreakers } from "./breaker.ts";
+import type { FrozenRule } from "./breaker.ts";
 import type { BoundCapability } from "./capability.ts";
 import type { DaemonSetWatch } from "./daemonset-watch.ts";
 import type { NodeObserver } from "./observer.ts";
@@ -16,6 +16,8 @@ export interface NodeHost extends Host {
   readonly namespace?: string;
   /** The facts of the capabilities wired earlier. */
   readonly facts: () => readonly WiredFacts[];
+  /** The rules of all capabilities whose removals are frozen. */
+  readonly frozen: () => readonly FrozenRule[];
   /** Queues this node for a new decision. */
   readonly recheck: (node: string) => void;
   readonly recheckAll: () => void;
@@ -35,8 +37,8 @@ export interface Wired {
   /** Receives the decisions of the node writer. */
   readonly observer?: NodeObserver;
   readonly facts?: WiredFacts;
-  /** Breakers for its removals. */
-  readonly breakers?: RemovalBreakers;
+  /** Called when removals of a rule freeze, and when they go on. */
+  readonly onFrozen?: (rule: string, frozen: boolean) => void;
 }
 
 /** @typeParam F settings from flags. @typeParam O input from commands that read once. */
@@ -47,6 +49,10 @@ export interface NodeCapability<F = unknown, O = unknown> extends Capability<Nod
   readonly indexes?: Readonly<Record<string, (node: Node) => readonly string[]>>;
   /** Changes of a Node, other than those of marks, after which Berth decides again. */
   readonly changed?: Predicate<Node>;
+  /** What the log calls one of its documents. Default: `rule`. */
+  readonly noun?: string;
+  /** `clean --restart-pods` restarts pods that carry a change of it. */
+  readonly restartsPods?: true;
   /** The implementation for `plan`, `explain`, `validate` and `clean`. */
   readonly once: (given: O) => OnceCapability;
 }

@@ -2,7 +2,14 @@
  * Refuses pods that name a held node without tolerating its taint. The scheduler skips pods with `spec.nodeName`, and
  * the API server checks no tolerations on `pods/binding`. Contains the answer and the webhook. Pure and total.
  */
-import { type AdmissionRules, newPods, notNamed, type ReviewRules, sparedNamespaces } from "@berth/host";
+import {
+  type AdmissionRules,
+  type AdmissionTrace,
+  newPods,
+  notNamed,
+  type ReviewRules,
+  sparedNamespaces,
+} from "@berth/host";
 import type { MatchCondition, Node, Pod } from "@berth/kube";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
 import { standingValue } from "../node/mark.ts";
@@ -78,6 +85,12 @@ function isExempt(pod: unknown): boolean {
 
 const MIRROR = "kubernetes.io/config.mirror";
 
+/** Its objects in the API server. */
+export const directBinding: Pick<AdmissionTrace, "name" | "effect"> = {
+  name: "direct-binding",
+  effect: "validate",
+};
+
 /**
  * A validating webhook, so that it sees the tolerations that other webhooks have added. The API server asks only about
  * pods that name a node at creation, and about bindings that the scheduler did not make.
@@ -100,8 +113,7 @@ export function directBindingAdmission(observations: DirectBindingObservations):
     answer: (gates, request) => admitDirectBinding(gates, request, observations),
   });
   return {
-    name: "direct-binding",
-    effect: "validate",
+    ...directBinding,
     reviews: [
       review(
         "pods",

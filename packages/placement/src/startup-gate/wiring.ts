@@ -10,7 +10,7 @@ import { gateAdmission } from "./admission.ts";
 import { bindGates, gateFields, marksSettled } from "./capability.ts";
 import { GateClocks } from "./clocks.ts";
 import { enforcedGates, gateRules } from "./compile.ts";
-import { directBindingAdmission } from "./direct-binding.ts";
+import { directBinding, directBindingAdmission } from "./direct-binding.ts";
 import { createDirectBindings } from "./direct-binding-watch.ts";
 import type { StartupGateSpec } from "./document.ts";
 import { GATES, type GateObservations, type Gates } from "./gate.ts";
@@ -36,7 +36,9 @@ const HELD_AGAIN = "held-again";
 
 export const startupGate: NodeCapability<GateFlags> = {
   name: GATES,
+  noun: "gate",
   kinds: [startupGateKind],
+  admission: [gateAdmission, directBinding],
   fields: gateFields,
   indexes: { [HELD_AGAIN]: heldAgainBy },
   permissions: gatePermissions,

@@ -2,6 +2,7 @@
 import {
   type AdmissionEnv,
   type AdmissionRules,
+  type AdmissionTrace,
   type AskedWhen,
   type InForce,
   newPods,
@@ -12,7 +13,7 @@ import {
 } from "@berth/host";
 import type { AdmissionAnswer, AdmissionRequest, Logger } from "@berth/runtime";
 import { selectedByAny } from "../../node/cel.ts";
-import type { Footprints } from "../footprint.ts";
+import { FOOTPRINT, type Footprints } from "../footprint.ts";
 import type { NeedObservations } from "../needs.ts";
 import { admitWait } from "./admit.ts";
 
@@ -25,6 +26,9 @@ type WaitingFor = Pick<Footprints, "footprints"> & InForce;
 
 /** How long the API server waits for an answer of Berth. Seconds. */
 const TIMEOUT_SECONDS = 5;
+
+/** Its objects in the API server. */
+export const waitReviews: Pick<AdmissionTrace, "name" | "effect"> = { name: FOOTPRINT, effect: "mutate" };
 
 /**
  * `berth-footprint`. The API server asks about new pods that a footprint with a wait selects, never about pods of Berth
@@ -54,8 +58,7 @@ export function waitAdmission({ observations, log }: WaitAnswers): AdmissionRule
     return { allowed: true, patch };
   };
   return {
-    name: "footprint",
-    effect: "mutate",
+    ...waitReviews,
     reviews: [{ name: "pods", path: "/mutate-pod-footprint", rule: newPods, when, answer }],
     texts: {
       asked: "the API server asks Berth about new pods",
