@@ -1,6 +1,6 @@
 /** A made-up capability in the list: everything else that lists capabilities takes it from there. */
 import { type CustomKind, conditions, type ServedKind } from "@berth/host";
-import { defineResource } from "@berth/kube";
+import { defineResource, type ValidatingAdmissionPolicy } from "@berth/kube";
 import type { NodeCapability } from "@berth/placement";
 import { expect, it, vi } from "vitest";
 import * as z from "zod";
@@ -24,10 +24,15 @@ vi.mock("../packages/cli/src/capabilities.ts", async (load) => {
     spec: z.strictObject({ shelves: z.int().max(9).describe("How many.") }),
     whenAway: "keep",
   };
+  const shelves = { group: "example.com", plural: "shelves", kind: "Shelf" };
   const tidy: NodeCapability = {
     name: "tidy",
     kinds: [kind],
     admission: [{ name: "tidy-pods", effect: "mutate" }],
+    changes: {
+      fields: [{ resource: shelves, paths: ["spec.books.order", "spec.dust", "spec.dust.colour"] }],
+      schedulingGates: ["a.test/tidy"],
+    },
     permissions: ({ documents }) => [
       {
         role: "tidy",
@@ -69,7 +74,23 @@ it("manifests print its CRD, its roles and the rights of its kind", async () => 
   expect(roles.map(({ metadata }) => metadata?.name)).toEqual(["berth", "berth-tidy"]);
   expect(JSON.stringify(roles[0])).toContain('"tidyrules/status"');
   const without = itemsOf(await berthWith({ "rule.yaml": RULE }, `${install} labels`));
-  expect(JSON.stringify(without)).not.toContain('"shelves"');
+  expect(without.map(({ metadata }) => metadata?.name)).not.toContain("berth-tidy");
+});
+
+it("the policy that confines the account lets it change the fields and take off the gate", async () => {
+  const objects = itemsOf(await berthWith({}, "manifests --image berth:1 -o json"));
+  const { spec } = objects.find(
+    ({ kind }) => kind === "ValidatingAdmissionPolicy",
+  ) as ValidatingAdmissionPolicy;
+  expect(spec?.matchConstraints?.resourceRules).toContainEqual(
+    expect.objectContaining({ apiGroups: ["example.com"], resources: ["shelves", "shelves/*"] }),
+  );
+  const allows = (message: string): string =>
+    spec?.validations?.find((it) => it.message?.endsWith(message))?.expression ?? "";
+  expect(allows("change this field of a shelf")).toContain('k in ["order"]');
+  expect(allows("change this field of a shelf")).toContain('k in ["books", "dust"]');
+  expect(allows("change this field of a shelf")).not.toContain("colour");
+  expect(allows("change this field of a pod")).toContain('g.name == "a.test/tidy" ||');
 });
 
 it.each(["clean", "manifests"])("berth %s --help names it, and so does the reference", async (command) => {

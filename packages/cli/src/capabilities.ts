@@ -35,7 +35,7 @@ export const nodeCapabilities: readonly NodeCapability<CapabilityFlags, OnceFlag
 
 export const capabilities: readonly Pick<
   Capability<never>,
-  "name" | "kinds" | "foreignKinds" | "admission" | "permissions"
+  "name" | "kinds" | "foreignKinds" | "admission" | "changes" | "permissions"
 >[] = [...nodeCapabilities, fleet];
 
 /** What is kept of each Node: the fields that any capability reads. @param more fields that only a command reads. */

@@ -2,14 +2,15 @@
  * Limits the fields of pods, DaemonSets, Deployments and Nodes that Berth's account may write. RBAC cannot limit
  * fields: an account that may patch a pod may also change its image.
  */
-import type { Container, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "@berth/kube";
+import type { Changes } from "@berth/host";
 import {
-  ARCHITECTURE_CONDITION,
-  ARCHITECTURE_GATE,
-  buildDeployment,
-  type OwnerHold,
-  type WorkerPoolConfig,
-} from "@berth/placement";
+  type Container,
+  nodes,
+  type ValidatingAdmissionPolicy,
+  type ValidatingAdmissionPolicyBinding,
+} from "@berth/kube";
+import { buildDeployment, type OwnerHold, type WorkerPoolConfig } from "@berth/placement";
+import { capabilities } from "./capabilities.ts";
 import { BEFORE, CONTAINER_DEFAULTS, field, list, literal, NOW } from "./cel.ts";
 import { type InstanceConfinement, IS_OF_INSTANCE, instanceConfinement } from "./instance-confinement.ts";
 
@@ -45,6 +46,42 @@ function same(path: string, free: string | readonly string[]): string {
 const only = (resource: string, ...all: readonly string[]): string =>
   `request.resource.resource != "${resource}" || ${all.join(" && ")}`;
 
+/** Of Nodes the writer of nodes changes these, for all capabilities. Text is printed in this order. */
+const changes: readonly Changes[] = [
+  { fields: [{ resource: nodes, paths: ["spec.taints", "spec.unschedulable"] }] },
+  ...capabilities.flatMap((it) => it.changes ?? []).toReversed(),
+];
+const LIFTED = changes
+  .flatMap(({ schedulingGates = [] }) => schedulingGates.map((name) => `g.name == ${literal(name)}`))
+  .join(" || ");
+const KEEPS_GATES = `${list(BEFORE, "spec.schedulingGates")}.all(g, ${LIFTED} || g in ${list(NOW, "spec.schedulingGates")})`;
+const NOT_OURS = changes
+  .flatMap(({ conditions = [] }) => conditions.map((type) => `c.type != ${literal(type)}`))
+  .join(" && ");
+
+/** The fields that all capabilities together change, by kind. */
+const changed = [
+  ...Map.groupBy(
+    changes.flatMap(({ fields }) => fields),
+    ({ resource }) => resource.plural,
+  ).values(),
+]
+  .flatMap(([first, ...more]) => (first === undefined ? [] : [{ first, all: [first, ...more] }]))
+  .map(({ first, all }) => ({ ...first, paths: all.flatMap(({ paths }) => paths) }))
+  .sort(({ resource: a }, { resource: b }) => a.group.localeCompare(b.group));
+
+/** CEL: of `spec` only these fields differ. */
+function sameBut(paths: readonly string[]): readonly string[] {
+  const children = new Map<string, Set<string>>();
+  // Within a field that may change as a whole everything may.
+  for (const path of paths.filter((it) => !paths.some((other) => it.startsWith(`${other}.`))))
+    for (let at = path.indexOf("."); at > 0; at = path.indexOf(".", at + 1)) {
+      const [parent, child = ""] = [path.slice(0, at), path.slice(at + 1).split(".", 1)[0]];
+      children.set(parent, (children.get(parent) ?? new Set()).add(child));
+    }
+  return [...children].map(([parent, names]) => same(parent, [...names]));
+}
+
 const TEMPLATE = "spec.template.spec";
 const METADATA =
   "resourceVersion generation managedFields labels annotations finalizers ownerReferences".split(" ");
@@ -68,7 +105,8 @@ export function confinement({
     operations: ["CREATE", "UPDATE", "DELETE"] as const,
     resources,
   });
-  const known = new Set(["pods.", "nodes.", "daemonsets.apps", "deployments.apps"]);
+  const known: ReadonlySet<string> = new Set(["pods.", "nodes.", "daemonsets.apps", "deployments.apps"]);
+  const listed = new Set(known);
   const finalizers = holds.map(({ finalizer }) => finalizer);
   const held = holds.map(({ resource }) => resource);
   const owned = holds.flatMap(({ onDelete, ownedResources }) =>
@@ -76,7 +114,7 @@ export function confinement({
   );
   const others = [...held, ...owned].filter(({ group, resource }) => {
     const key = `${resource}.${group}`;
-    return !known.has(key) && known.add(key);
+    return !listed.has(key) && listed.add(key);
   });
   const isOther = `request.resource.resource in ${literal(others.map(({ resource }) => resource))}`;
   const owners = held.map(({ group }) => (group === "" ? "v1" : `${group}/`));
@@ -86,8 +124,7 @@ export function confinement({
     expression,
     message: `Berth's account may not ${message}`,
   });
-  const foreign = (of: string): string =>
-    `${list(of, "status.conditions")}.filter(c, c.type != "${ARCHITECTURE_CONDITION}")`;
+  const foreign = (of: string): string => `${list(of, "status.conditions")}.filter(c, ${NOT_OURS})`;
   return [
     {
       apiVersion,
@@ -99,6 +136,9 @@ export function confinement({
           resourceRules: [
             rule("", ["pods", "pods/*", "nodes", "nodes/*"]),
             rule("apps", ["daemonsets", "daemonsets/*", "deployments", "deployments/*"]),
+            ...changed.flatMap(({ resource: { group, plural } }) =>
+              known.has(`${plural}.${group}`) ? [] : [rule(group, [plural, `${plural}/*`], "*")],
+            ),
             ...others.map(({ group, resource }) => rule(group, [resource, `${resource}/*`], "*")),
           ],
         },
@@ -118,8 +158,9 @@ export function confinement({
             "make this",
             'request.operation != "CREATE" || variables.isPool || variables.isInstance || request.?subResource.orValue("") == "eviction"',
           ),
-          ...(instances === undefined ? [] : instanceConfinement(instances)).map(({ message, expression }) =>
-            validate(message, `request.operation != "CREATE" || !variables.isInstance || ${expression}`),
+          ...(instances === undefined ? [] : instanceConfinement(instances, LIFTED)).map(
+            ({ message, expression }) =>
+              validate(message, `request.operation != "CREATE" || !variables.isInstance || ${expression}`),
           ),
           validate(
             "delete an object that belongs to no owner that it holds",
@@ -135,23 +176,10 @@ export function confinement({
             `request.resource.resource == "nodes" || ${same("metadata.labels", [])} && ${same("metadata.annotations", OUR_ANNOTATION)}`,
           ),
           validate("change this finalizer", `${kept(NOW, BEFORE)} && ${kept(BEFORE, NOW)}`),
-          validate("change this field of a node", only("nodes", same("spec", ["taints", "unschedulable"]))),
-          validate(
-            "change this field of a pod",
-            only(
-              "pods",
-              same("spec", ["schedulingGates", "tolerations", "affinity"]),
-              same("spec.affinity", ["nodeAffinity"]),
-              `${list(BEFORE, "spec.schedulingGates")}.all(g, g.name == "${ARCHITECTURE_GATE}" || g in ${list(NOW, "spec.schedulingGates")})`,
-            ),
-          ),
-          validate(
-            "change this field of a DaemonSet",
-            only(
-              "daemonsets",
-              same("spec", ["template"]),
-              same("spec.template", ["spec"]),
-              same(TEMPLATE, ["nodeSelector", "tolerations", "affinity"]),
+          ...changed.map(({ resource: { kind, plural }, paths }) =>
+            validate(
+              `change this field of a ${/[A-Z].*[A-Z]/.test(kind) ? kind : kind.toLowerCase()}`,
+              only(plural, ...sameBut(paths), ...(plural === "pods" ? [KEEPS_GATES] : [])),
             ),
           ),
           validate(

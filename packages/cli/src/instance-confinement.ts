@@ -4,7 +4,7 @@
  */
 import { BERTH_KEYS, buildPod, CONTRACT_KEYS, type FleetSpec, globPattern, instances } from "@berth/fleet";
 import type { PodSpec } from "@berth/kube";
-import { ARCHITECTURE_GATE, selectorCel } from "@berth/placement";
+import { selectorCel } from "@berth/placement";
 import { and, CONTAINER_DEFAULTS, each, field, isOneOf, list, literal, NOW, only, or } from "./cel.ts";
 
 export interface InstanceConfinement {
@@ -60,12 +60,14 @@ const SECURITY = words(
 const FILES = ["configMap", "secret"];
 const SOURCES = [...FILES, "downwardAPI"];
 
-/** @returns what holds for a Pod of an Instance that is created. `message`: what Berth's account may not do else. */
-export function instanceConfinement({
-  fleet,
-  namespace,
-  taintKeys,
-}: InstanceConfinement): readonly { readonly message: string; readonly expression: string }[] {
+/**
+ * @param isGate CEL: is `g` a scheduling gate of a capability?
+ * @returns what holds for a Pod of an Instance that is created. `message`: what Berth's account may not do else.
+ */
+export function instanceConfinement(
+  { fleet, namespace, taintKeys }: InstanceConfinement,
+  isGate: string,
+): readonly { readonly message: string; readonly expression: string }[] {
   const { template, pods, mode } = fleet;
   const { added } = pods;
   const made = sampleOf(fleet);
@@ -131,7 +133,7 @@ export function instanceConfinement({
           isOneOf(NOW, "spec.priorityClassName", added.priorityClasses),
           and(isOneOf(NOW, "spec.priorityClassName", [""]), ...defaults(PRIORITY)),
         ),
-        each(NOW, "spec.schedulingGates", `g, g.name == ${literal(ARCHITECTURE_GATE)}`),
+        each(NOW, "spec.schedulingGates", `g, ${isGate}`),
         each(NOW, "spec.tolerations", `t, ${isToleration(taintKeys)}`),
         ...affinity(),
       ),

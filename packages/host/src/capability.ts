@@ -1,5 +1,5 @@
 /** A capability as a value. The host knows no capability by name. */
-import type { PolicyRule } from "@berth/kube";
+import type { PolicyRule, Resource } from "@berth/kube";
 import type { AdmissionRules } from "./admission/rules.ts";
 import type { Documents } from "./documents/config-files.ts";
 import type { CustomKind, DocumentKind, KindList } from "./documents/document-kind.ts";
@@ -17,6 +17,8 @@ export interface Capability<H = Host, W = unknown> {
   readonly foreignKinds?: readonly CustomKind[];
   /** The admission rules that it may add to the host: `clean` removes their objects. Default none. */
   readonly admission?: readonly AdmissionTrace[];
+  /** What it changes of objects that others make. Default nothing. */
+  readonly changes?: Changes;
   /** Permissions beyond those for its kinds. Default none. */
   readonly permissions?: (asked: AskedPermissions) => readonly Permission[];
   /** Adds its components to the host. No request is sent and no component runs before the host runs. */
@@ -29,6 +31,19 @@ export interface Capability<H = Host, W = unknown> {
 
 /** Names the objects of admission rules in the API server. With `policies` the rules also exist in CEL. */
 export type AdmissionTrace = Pick<AdmissionRules<never>, "name" | "effect" | "policies">;
+
+/** RBAC cannot limit a right to patch to these. A policy does: see `berth manifests`. */
+export interface Changes {
+  readonly fields: readonly {
+    readonly resource: Pick<Resource, "group" | "plural" | "kind">;
+    /** `spec.affinity.nodeAffinity` */
+    readonly paths: readonly string[];
+  }[];
+  /** Scheduling gates that it takes off pods. Default none. */
+  readonly schedulingGates?: readonly string[];
+  /** Types of conditions that it sets in statuses. Default none. */
+  readonly conditions?: readonly string[];
+}
 
 export interface NamedObject {
   readonly namespace?: string;

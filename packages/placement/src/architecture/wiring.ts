@@ -1,6 +1,6 @@
 /** Wires the components of a running Berth that serve architecture policies. */
 import { bindAdmission, createKeySource, createObjectController } from "@berth/host";
-import type { Pod } from "@berth/kube";
+import { daemonSets, type Pod, pods } from "@berth/kube";
 import { type Controller, keyOf, type ObjectKey } from "@berth/runtime";
 import { FirstPass } from "../node/first-pass.ts";
 import { tellAll } from "../node/observer.ts";
@@ -14,6 +14,7 @@ import { architectureFields, bindArchitecture } from "./capability.ts";
 import { architectureRules, taintKeys } from "./compile.ts";
 import { daemonSetRules } from "./daemonset-reconciler.ts";
 import { isPlaced, podName } from "./decide-pod.ts";
+import { ARCHITECTURE_CONDITION, ARCHITECTURE_GATE } from "./document.ts";
 import { imageRegistriesKind } from "./image-registries.ts";
 import { createImageLibrary, type RegistrySettings } from "./images/image-library.ts";
 import type { ImagesOnce } from "./images/once.ts";
@@ -42,6 +43,14 @@ export const architecture: NodeCapability<ImageFlags, ImagesOnce> = {
   name: ARCHITECTURE,
   kinds: [architecturePolicyKind, imageRegistriesKind],
   admission: [architectureReviews],
+  changes: {
+    fields: [
+      { resource: pods, paths: ["spec.schedulingGates", "spec.tolerations", "spec.affinity.nodeAffinity"] },
+      { resource: daemonSets, paths: ["spec.template.spec.tolerations", "spec.template.spec.affinity"] },
+    ],
+    schedulingGates: [ARCHITECTURE_GATE],
+    conditions: [ARCHITECTURE_CONDITION],
+  },
   restartsPods: true,
   fields: architectureFields,
   permissions: architecturePermissions,

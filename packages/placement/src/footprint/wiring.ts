@@ -1,5 +1,6 @@
 /** Wires node footprints into a running Berth. */
 import { bindAdmission } from "@berth/host";
+import { daemonSets } from "@berth/kube";
 import { keyOf } from "@berth/runtime";
 import { FirstPass } from "../node/first-pass.ts";
 import { onceCapability } from "../node/once-capability.ts";
@@ -23,6 +24,7 @@ export const footprint: NodeCapability = {
   name: FOOTPRINT,
   kinds: [nodeFootprintKind],
   admission: [waitReviews],
+  changes: { fields: [{ resource: daemonSets, paths: ["spec.template.spec.nodeSelector"] }] },
   fields: footprintFields,
   permissions: footprintPermissions,
   once: () => onceCapability(footprintRules, footprintOnce),
