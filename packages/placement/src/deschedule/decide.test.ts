@@ -18,6 +18,7 @@ const begun =
 
 interface Row {
   readonly reason: string;
+  readonly message: string;
   readonly recheckAfterMs?: number;
   readonly spec?: object;
   readonly ledger?: Partial<LedgerView>;
@@ -27,14 +28,45 @@ interface Row {
 
 /** The decision table, in its order. */
 const TABLE: readonly Row[] = [
-  { reason: "DryRun", spec: { dryRun: true } },
-  { reason: "EvictionsFrozen", recheckAfterMs: 60_000, ledger: { frozenAt: () => HOUR - 240_000 } },
-  { reason: "EvictionDelayed", recheckAfterMs: 299_000, sinceMs: HOUR - 1_000 },
-  { reason: "PodTooYoung", recheckAfterMs: HOUR, spec: { minAge: "2h" } },
-  { reason: "OwnerGivenUp", ledger: { isGivenUp: () => true } },
-  { reason: "ReplacementAwaited", recheckAfterMs: 60_000, view: { pods: [gpuPod("b").notReady().build()] } },
+  { reason: "DryRun", message: "the policy is in dry run", spec: { dryRun: true } },
+  {
+    reason: "EvictionsFrozen",
+    message: "too many pods of the policy would go at once",
+    recheckAfterMs: 60_000,
+    ledger: { frozenAt: () => HOUR - 240_000 },
+  },
+  {
+    reason: "EvictionDelayed",
+    message: "the policy waits for 5m",
+    recheckAfterMs: 299_000,
+    sinceMs: HOUR - 1_000,
+  },
+  {
+    reason: "PodTooYoung",
+    message: "it is younger than 2h",
+    recheckAfterMs: HOUR,
+    spec: { minAge: "2h" },
+  },
+  {
+    reason: "OwnerGivenUp",
+    message: "pods of its owner came back to wrong nodes three times",
+    ledger: { isGivenUp: () => true },
+  },
+  {
+    reason: "ReplacementAwaited",
+    message: "Berth has just started, and other pods of its owner may have been evicted before",
+    recheckAfterMs: 1,
+    ledger: { quietUntilMs: HOUR + 1 },
+  },
+  {
+    reason: "ReplacementAwaited",
+    message: "pod default/b of its owner is not Ready",
+    recheckAfterMs: 60_000,
+    view: { pods: [gpuPod("b").notReady().build()] },
+  },
   {
     reason: "DisruptionBudget",
+    message: "no",
     recheckAfterMs: 7_000,
     ledger: {
       restOf: () => ({ untilMs: HOUR + 7_000, waitMs: 10_000, reason: "DisruptionBudget", message: "no" }),
@@ -42,16 +74,18 @@ const TABLE: readonly Row[] = [
   },
   {
     reason: "EvictionLimit",
+    message: "1 evictions of the cluster are in progress, which is the limit",
     recheckAfterMs: 60_000,
     spec: { limits: { cluster: 1 } },
     ledger: { inProgress: inProgress(anEviction(single("other"))).inProgress },
   },
   {
     reason: "NoOtherNode",
+    message: "none",
     recheckAfterMs: 10_000,
     view: { fit: () => ({ reason: "NoOtherNode", message: "none" }) },
   },
-  { reason: "PodDescheduled" },
+  { reason: "PodDescheduled", message: "it is lost; node n9 takes it" },
 ];
 
 it("evicts a pod of any age without minAge, also where it is not known since when it is lost", () => {
@@ -80,7 +114,7 @@ it.each([
 describe("the decision table", () => {
   it.each(
     TABLE.map((row, i) => [`D-B${i + 1} ${row.reason}, whatever holds of the rows below`, row, i] as const),
-  )("%s", (_, { reason, recheckAfterMs }, from) => {
+  )("%s", (_, { reason, message, recheckAfterMs }, from) => {
     const rows = TABLE.slice(from);
     const merged = (key: "spec" | "ledger" | "view"): object =>
       Object.assign({}, ...rows.map((row) => row[key]));
@@ -88,7 +122,8 @@ describe("the decision table", () => {
     const one = lostPod(gpuPod("a").build(), { policy: aPolicy(merged("spec")), sinceMs });
     const view = aView([one], { ...merged("view"), ledger: { ...emptyLedger, ...merged("ledger") } });
     const { standings, recheckAfterMs: next } = decideEvictions(view);
-    expect(standings.map((it) => [it.reason, it.recheckAfterMs])).toEqual([[reason, recheckAfterMs]]);
+    expect(standings).toMatchObject([{ reason, message }]);
+    expect(standings[0]?.recheckAfterMs).toBe(recheckAfterMs);
     expect(next).toBe(recheckAfterMs);
   });
 
@@ -105,6 +140,52 @@ describe("the decision table", () => {
       { reason: "PodDescheduled", message: "it is lost" },
     ]);
   });
+});
+
+it.each<[string, object, string]>([
+  ["a node", { node: 1 }, "1 evictions from node n1 are in progress, which is the limit"],
+  ["a namespace", { namespace: 1 }, "1 evictions in namespace default are in progress, which is the limit"],
+  ["a minute", { perMinute: 1 }, "1 evictions began within the last minute, which is the limit"],
+])("says which limit it waits for: of %s", (_, limits, message) => {
+  const policy = aPolicy({ limits, breaker: { percent: 100 } });
+  expect(decideEvictions(aView(singles(2, { policy }))).standings[1]).toMatchObject({
+    message,
+    recheckAfterMs: 60_000,
+  });
+});
+
+it.each([
+  [
+    "is frozen for five minutes from the moment",
+    HOUR - 300_000 + 1,
+    {
+      reason: "EvictionsFrozen",
+      message: "too many pods of namespace default would go at once",
+      recheckAfterMs: 1,
+    },
+  ],
+  ["goes on after them", HOUR - 300_000, { reason: "PodDescheduled" }],
+])("a namespace by itself %s", (_, atMs, standing) => {
+  const frozenAt: LedgerView["frozenAt"] = ({ namespace }) => (namespace === "default" ? atMs : undefined);
+  const view = aView([lostPod(single("a"))], { ledger: { ...emptyLedger, frozenAt } });
+  expect(decideEvictions(view).standings).toMatchObject([standing]);
+});
+
+it.each([
+  ["for is over", 0, "PodDescheduled"],
+  ["one ms of it is left", 1, "EvictionDelayed"],
+])("a pod goes as soon as %s", (_, leftMs, reason) => {
+  const policy = aPolicy({ for: "5m" });
+  expect(decided(aView([lostPod(single("a"), { policy, sinceMs: HOUR - 300_000 + leftMs })]))).toEqual([
+    `a ${reason}`,
+  ]);
+});
+
+it("a rest that is over holds no pod", () => {
+  const restOf = () => ({ untilMs: HOUR, waitMs: 1, reason: "DisruptionBudget", message: "no" }) as const;
+  expect(decided(aView([lostPod(single("a"))], { ledger: { ...emptyLedger, restOf } }))).toEqual([
+    "a PodDescheduled",
+  ]);
 });
 
 describe("one pod of an owner at a time", () => {
@@ -135,8 +216,14 @@ describe("one pod of an owner at a time", () => {
 
   it("D-B19 waits while an eviction of the owner is in progress, and says nothing of the pod that goes", () => {
     const [a, b] = [gpuPod("a").build(), gpuPod("b").build()];
-    expect(decided(aView([lostPod(a), lostPod(b)], { ledger: inProgress(anEviction(a)) }))).toEqual([
-      "b ReplacementAwaited",
+    const { standings } = decideEvictions(
+      aView([lostPod(a), lostPod(b)], { ledger: inProgress(anEviction(a)) }),
+    );
+    expect(standings).toMatchObject([
+      {
+        reason: "ReplacementAwaited",
+        message: "another pod of its owner was evicted, and its replacement is not Ready",
+      },
     ]);
   });
 

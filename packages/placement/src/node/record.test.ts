@@ -2,11 +2,13 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { MarkId } from "./mark.ts";
 import {
+  hasClusterMarks,
   MAX_RECORD_BYTES,
   type MarkRecord,
   ownedMarks,
   parseRecord,
   type RecordedMark,
+  recordOf,
   stringifyRecord,
   toTimestamp,
 } from "./record.ts";
@@ -58,20 +60,69 @@ describe("the ownership record", () => {
   });
 
   it.each([
-    ["no JSON", "{"],
-    ["no object", "[]"],
-    ["null", "null"],
-    ["a newer version", '{"v":2,"by":"berth","marks":{}}'],
-    ["no version", '{"by":"berth","marks":{}}'],
-    ["no installation", '{"v":1,"marks":{}}'],
-    ["an empty installation", '{"v":1,"by":"","marks":{}}'],
-    ["marks that are no object", '{"v":1,"by":"berth","marks":[]}'],
-    ["an entry that is no object", '{"v":1,"by":"berth","marks":{"label/a":1}}'],
-    ["an entry without rule", '{"v":1,"by":"berth","marks":{"label/a":{"c":"x","since":"s"}}}'],
-    ["a mark of no kind", '{"v":1,"by":"berth","marks":{"toleration/a":{"c":"x","r":"y","since":"s"}}}'],
-    ["more than the bound", `{"v":1,"by":"berth","marks":{}}${" ".repeat(MAX_RECORD_BYTES)}`],
-  ])("is unreadable with %s", (_what, given) => {
-    expect(parseRecord(given).state).toBe("unreadable");
+    ["{", "it is not JSON"],
+    ["[]", "it is not a JSON object"],
+    ["null", "it is not a JSON object"],
+    ['{"v":2,"by":"berth","marks":{}}', "its version 2 is newer than 1"],
+    ['{"v":0,"by":"berth","marks":{}}', "it has no known version"],
+    ['{"v":"2","by":"berth","marks":{}}', "it has no known version"],
+    ['{"by":"berth","marks":{}}', "it has no known version"],
+    ['{"v":1,"marks":{}}', "it names no installation"],
+    ['{"v":1,"by":"","marks":{}}', "it names no installation"],
+    ['{"v":1,"by":"berth","marks":[]}', "it holds no marks"],
+    ...[
+      "1",
+      '{"r":"y","since":"s"}',
+      '{"c":"","r":"y","since":"s"}',
+      '{"c":"x","since":"s"}',
+      '{"c":"x","r":"","since":"s"}',
+      '{"c":"x","r":"y"}',
+      '{"c":"x","r":"y","since":"s","by":""}',
+      '{"c":"x","r":"y","since":"s","by":1}',
+    ].map((it) => [
+      `{"v":1,"by":"berth","marks":{"label/a":${it}}}`,
+      'its entry "label/a" is not understood',
+    ]),
+    [
+      '{"v":1,"by":"berth","marks":{"toleration/a":{"c":"x","r":"y","since":"s"}}}',
+      'its entry "toleration/a" is not understood',
+    ],
+  ])("%s is unreadable, with the reason", (given, problem) => {
+    expect(parseRecord(given)).toEqual({ state: "unreadable", problem });
+  });
+
+  it("is read up to its bound, and no longer", () => {
+    const longest = '{"v":1,"by":"berth","marks":{}}'.padEnd(MAX_RECORD_BYTES);
+    expect(MAX_RECORD_BYTES).toBe(65_536);
+    expect(parseRecord(longest).state).toBe("read");
+    const problem = "it is longer than 65536 bytes";
+    expect(parseRecord(`${longest} `)).toEqual({ state: "unreadable", problem });
+  });
+
+  it("of a node is its annotation", () => {
+    const annotations = { "berth.dev/marks": '{"v":1,"by":"b","marks":{}}' };
+    expect(recordOf({ metadata: { annotations } })).toMatchObject({ state: "read", record: { by: "b" } });
+    expect(recordOf({ metadata: { annotations: { "example.com/marks": "{}" } } })).toEqual({
+      state: "absent",
+    });
+    expect(recordOf({})).toEqual({ state: "absent" });
+  });
+
+  it("tells of marks for documents of the cluster, by installation and capability", () => {
+    const has = (mark: Partial<RecordedMark>): boolean => {
+      const marks = new Map<MarkId, RecordedMark>([
+        ["label/other", { ...entry, by: "other" }],
+        ["label/a", { ...entry, ...mark }],
+      ]);
+      const text = stringifyRecord({ by: "berth", marks }) ?? "";
+      const nodes = [{}, { metadata: { annotations: { "berth.dev/marks": text } } }];
+      return hasClusterMarks(nodes, { installation: "berth", capability: "labels" });
+    };
+    expect(has({ rule: "cluster/x" })).toBe(true);
+    expect(has({ rule: "config/x" })).toBe(false);
+    expect(has({ rule: "cluster/x", capability: "gates" })).toBe(false);
+    expect(has({ rule: "cluster/x", by: "third" })).toBe(false);
+    expect(hasClusterMarks([{}], { installation: "berth", capability: "labels" })).toBe(false);
   });
 
   it("answers for any text", () => {
@@ -97,6 +148,12 @@ describe("the ownership record", () => {
     expect([...ownedMarks(read, "other").keys()]).toEqual(["label/b"]);
     expect(ownedMarks(read, "third").size).toBe(0);
     expect(ownedMarks({ state: "unreadable", problem: "" }, "berth").size).toBe(0);
+    const all = {
+      state: "read",
+      record: { by: "berth", marks: new Map([["label/a", entry]] as const) },
+    } as const;
+    expect(ownedMarks(all, "berth")).toBe(all.record.marks);
+    expect(ownedMarks(all, "other")).toBe(ownedMarks({ state: "absent" }, "other"));
   });
 
   it("writes times in whole seconds, as Kubernetes does", () => {
