@@ -1,10 +1,11 @@
 /** A whole capability from one decision: its process carries it out, and `plan` and `explain` ask the same one. */
-import type { KubeObject, Resource } from "@berth/kube";
+import { type KubeObject, pathOf, type Resource } from "@berth/kube";
 import { keyOf } from "@berth/runtime";
 import type { Capability, Look, NamedObject } from "../capability.ts";
 import type { DocumentObject, ServedKind } from "../documents/document-kind.ts";
 import type { DocumentRules } from "../documents/document-source.ts";
 import type { Document } from "../documents/read-documents.ts";
+import type { DocumentFault } from "../documents/sources.ts";
 import { readInForce } from "../once/documents.ts";
 import { eachObject } from "../once/listing.ts";
 import type { Section } from "../once/run.ts";
@@ -21,35 +22,38 @@ export interface ObjectCapability<S, T extends KubeObject> extends Pick<Capabili
   decide(object: T, documents: readonly Document<S>[]): ObjectDecision | undefined;
 }
 
-/** Every document without a fault is in force as it is. */
+/** Every document that fits its schema is in force as it is. */
 export function objectCapability<S, T extends KubeObject>(rules: ObjectCapability<S, T>): Capability {
   const { name, kind, resource, permissions } = rules;
-  const ofKind: DocumentRules<S, readonly Document<S>[]> = {
+  const ofKind: DocumentRules<S, InForce<S>> = {
     kind,
-    compile: ({ sources }) => sources.flatMap(({ documents }) => documents),
-    faultsOf: () => [],
+    compile: ({ sources, cluster }) => ({
+      documents: sources.flatMap(({ documents }) => documents),
+      faults: (cluster?.unreadable ?? []).map((it) => ({
+        ...it,
+        source: "cluster",
+        path: [],
+        reason: "SpecInvalid",
+      })),
+    }),
+    faultsOf: ({ faults }) => faults,
     resultOf: () => ({ ready: true, reason: "InForce", message: "in force" }),
   };
-  /** Each change that is due now, of one object or of all. */
-  const changesOnce = async ({ run, files }: Look, of?: NamedObject): Promise<ChangesOnce> => {
-    const { inForce = [] } = await readInForce(ofKind, files, run);
-    const found: ChangesOnce = { seen: 0, changes: [] };
-    const scope = of && {
-      fieldSelector: `metadata.name=${of.name}`,
-      ...(of.namespace && { namespace: of.namespace }),
+  /** What is due now: a line for each change of an object, none for an object that needs nothing. */
+  const lookAt = async ({ run, files }: Look, of?: NamedObject): Promise<readonly Due[]> => {
+    const { inForce } = await readInForce(ofKind, files, run);
+    const fieldSelector = of && `metadata.name=${of.name}`;
+    const scope = {
+      ...(fieldSelector && { fieldSelector }),
+      ...(of?.namespace && { namespace: of.namespace }),
     };
+    const due: Due[] = [];
     await eachObject({ resource, ...scope }, run, (object) => {
-      found.seen++;
-      const { namespace, name: of = "" } = object.metadata ?? {};
-      for (const { do: how, reason, message } of rules.decide(object, inForce)?.intents ?? [])
-        found.changes.push({
-          object: namespace === undefined ? of : `${namespace}/${of}`,
-          do: how,
-          reason,
-          message,
-        });
+      const { intents = [] } = rules.decide(object, inForce?.documents ?? []) ?? {};
+      const changes = intents.map(({ do: how, reason, message }) => ({ do: how, reason, message }));
+      due.push({ object: pathOf(object.metadata).replace(/^\//, ""), changes });
     });
-    return found;
+    return due;
   };
   return {
     name,
@@ -57,7 +61,7 @@ export function objectCapability<S, T extends KubeObject>(rules: ObjectCapabilit
     ...(permissions && { permissions }),
     wire(host) {
       const objects = host.runtime.informer(resource);
-      const documents = host.documents<S, readonly Document<S>[], DocumentObject, object>({
+      const documents = host.documents<S, InForce<S>, DocumentObject, object>({
         rules: ofKind,
         onChange() {
           for (const object of objects.list())
@@ -70,34 +74,36 @@ export function objectCapability<S, T extends KubeObject>(rules: ObjectCapabilit
         action: `Keep${resource.kind}`,
         resource,
         informer: objects,
-        decide: (object) => documents.inForce && rules.decide(object, documents.inForce),
+        decide: (object) => documents.inForce && rules.decide(object, documents.inForce.documents),
       });
       host.add([controller], "elected");
     },
-    plan: async (look) => sectionOf(name, (await changesOnce(look)).changes),
+    plan: async (look) =>
+      sectionOf(
+        name,
+        (await lookAt(look)).filter(({ changes }) => changes.length > 0),
+      ),
     async explain(look, of) {
-      const { seen, changes } = await changesOnce(look, of);
-      return seen === 0 ? undefined : sectionOf(name, changes, `${of.name}: nothing to change\n`);
+      const due = await lookAt(look, of);
+      return due.length === 0 ? undefined : sectionOf(name, due);
     },
   };
 }
 
-interface ChangesOnce {
-  seen: number;
-  readonly changes: {
-    readonly object: string;
-    readonly do: string;
-    readonly reason: string;
-    readonly message: string;
-  }[];
+interface InForce<S> {
+  readonly documents: readonly Document<S>[];
+  readonly faults: readonly DocumentFault[];
 }
 
-function sectionOf(name: string, changes: ChangesOnce["changes"], without = ""): Section {
-  const lines = changes.map(
-    ({ object, reason, message, do: how }) => `${object}: ${how}: ${reason}: ${message}\n`,
-  );
-  return {
-    data: { [name]: changes },
-    blocks: () => [lines.join("") || without].filter((block) => block !== ""),
-  };
+interface Due {
+  readonly object: string;
+  readonly changes: readonly { readonly do: string; readonly reason: string; readonly message: string }[];
+}
+
+function sectionOf(name: string, due: readonly Due[]): Section {
+  const linesOf = ({ object, changes }: Due): readonly string[] =>
+    changes.length === 0
+      ? [`${object}: nothing to change\n`]
+      : changes.map(({ reason, message, do: how }) => `${object}: ${how}: ${reason}: ${message}\n`);
+  return { data: { [name]: due }, blocks: () => due.flatMap(linesOf) };
 }
