@@ -67,7 +67,7 @@ const changed = [
   ).values(),
 ]
   .flatMap(([first, ...more]) => (first === undefined ? [] : [{ first, all: [first, ...more] }]))
-  .map(({ first, all }) => ({ ...first, paths: all.flatMap(({ paths }) => paths) }))
+  .map(({ first, all }) => Object.assign({}, first, { paths: all.flatMap(({ paths }) => paths) }))
   .sort(({ resource: a }, { resource: b }) => a.group.localeCompare(b.group));
 
 /** CEL: of `spec` only these fields differ. */

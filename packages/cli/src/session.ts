@@ -1,21 +1,18 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import {
-  askCluster,
-  createListedInformers,
+  clusterReads,
   type Documents,
   type Fault,
   hasErrors,
   LeftOut,
-  type ListedInformersOptions,
-  listFrom,
   type OneShotRun,
   Progress,
   parseSnapshot,
-  pluralOf,
   type Recorder,
   readObjects,
   recordReads,
+  refusalsTo,
   replayReads,
   type Snapshot,
 } from "@berth/host";
@@ -33,7 +30,6 @@ import {
   staticCredential,
 } from "@berth/kube";
 import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
-import { clusterName, createSilentLogger } from "@berth/runtime";
 import { nodeProjection } from "./capabilities.ts";
 import type { CommandDeps } from "./command-deps.ts";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions } from "./config/settings.ts";
@@ -64,11 +60,8 @@ export async function openSession(options: SessionOptions, deps: CommandDeps): P
   const choice = await chooseCluster(options, deps);
   const client = connect({ ...choice.connect, userAgent: `berth/${VERSION}` });
   const leftOut = new LeftOut();
-  const reading = {
-    informers: createListedInformers({ fill: listFrom(client), ...readingFor(leftOut, deps) }),
-    ask: askCluster,
-  };
-  return sessionOf({ client, choice, leftOut, ...reading }, options, deps);
+  const reads = clusterReads(client, { ...deps, leftOut });
+  return sessionOf({ client, choice, leftOut, ...reads }, options, deps);
 }
 
 /** As `openSession`, and records what is read. */
@@ -77,9 +70,8 @@ export async function openRecording(
   deps: CommandDeps,
 ): Promise<Session & Pick<Recorder, "taken">> {
   const session = await openSession(options, deps);
-  const recorder = recordReads(session.informers);
-  const { client, choice, leftOut } = session;
-  return { ...sessionOf({ client, choice, leftOut, ...recorder }, options, deps), taken: recorder.taken };
+  const { taken, ...recorded } = recordReads(session.informers);
+  return { ...sessionOf({ ...session, ...recorded }, options, deps), taken };
 }
 
 /** Reads a snapshot in place of a cluster, at the time of the snapshot. */
@@ -90,16 +82,13 @@ async function replaySession(file: string, options: SessionOptions, deps: Comman
   const clock = { ...deps.clock, now: () => now };
   const choice = { connect: { server: snapshot.server, credential: staticCredential() } };
   const place = { namespace: undefined, origin: file, inCluster: false };
-  return sessionOf(
-    {
-      client: noClient(snapshot.server),
-      choice: { ...choice, ...place },
-      leftOut,
-      ...replayReads(snapshot, readingFor(leftOut, deps)),
-    },
-    options,
-    { ...deps, clock },
-  );
+  const client = noClient(snapshot.server);
+  const at = { clock, leftOut };
+  const reads = { ...clusterReads(client, at), ...replayReads(snapshot, refusalsTo(at)) };
+  return sessionOf({ client, choice: { ...choice, ...place }, leftOut, ...reads }, options, {
+    ...deps,
+    clock,
+  });
 }
 
 async function readSnapshot(file: string, folder: string): Promise<Snapshot> {
@@ -120,39 +109,20 @@ function noClient(server: string): KubeClient {
   return new Proxy(of, { get: (target, key) => Reflect.get(target, key) ?? refuse }) as KubeClient;
 }
 
-const LOCAL = clusterName("local");
-
-function readingFor(
-  leftOut: LeftOut,
-  { clock }: Pick<CommandDeps, "clock">,
-): Omit<ListedInformersOptions, "fill"> {
-  return {
-    cluster: LOCAL,
-    clock,
-    onRefused: ({ resource, consequence }, error) => leftOut.note(pluralOf(resource), error, consequence),
-  };
-}
-
-type Means = Pick<Session, "client" | "choice" | "leftOut" | "informers" | "ask">;
+type Means = Pick<Session, "client" | "choice" | "leftOut" | "cluster" | "informers" | "ask" | "log">;
 
 function sessionOf(means: Means, options: SessionOptions, { clock, signal, stderr }: CommandDeps): Session {
-  const { client, choice, leftOut, informers, ask } = means;
+  const { client, choice, leftOut, ask } = means;
   let found: Promise<StateNamespace> | undefined;
   const stateNamespace = (): Promise<StateNamespace> =>
     (found ??= ask("namespace of Berth", () =>
       findStateNamespace(client, { wanted: options.namespace, cluster: choice, signal }),
     ));
   return {
-    client,
-    choice,
-    cluster: LOCAL,
-    informers,
-    ask,
-    log: createSilentLogger(),
+    ...means,
     clock,
     signal,
     stderr,
-    leftOut,
     installation: options.installation ?? "berth",
     stateNamespace,
     async ownNamespace() {

@@ -29,12 +29,9 @@ export function objectCapability<S, T extends KubeObject>(rules: ObjectCapabilit
     kind,
     compile: ({ sources, cluster }) => ({
       documents: sources.flatMap(({ documents }) => documents),
-      faults: (cluster?.unreadable ?? []).map((it) => ({
-        ...it,
-        source: "cluster",
-        path: [],
-        reason: "SpecInvalid",
-      })),
+      faults: (cluster?.unreadable ?? []).map((it) =>
+        Object.assign({ source: "cluster", path: [], reason: "SpecInvalid" }, it),
+      ),
     }),
     faultsOf: ({ faults }) => faults,
     resultOf: () => ({ ready: true, reason: "InForce", message: "in force" }),

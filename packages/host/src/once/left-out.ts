@@ -1,5 +1,5 @@
 /** Collects what a command could not read because permissions are missing. */
-import { type ApiError, describeRequest, type RequestInfo } from "@berth/kube";
+import { type ApiError, describeRequest, type RequestInfo, type Resource } from "@berth/kube";
 import type { Output } from "./output.ts";
 
 /** Reports each missing permission once. */
@@ -40,4 +40,9 @@ export class LeftOut {
 export function toRule({ verb, resource, subresource, namespace }: RequestInfo): string {
   const what = subresource === undefined ? resource : `${resource}/${subresource}`;
   return `verb "${verb}" on "${what}"${namespace ? ` in namespace "${namespace}"` : ""}`;
+}
+
+/** `NetworkPolicies`; the plural resource name, such as `workerpools`, when the kind is not known. */
+export function pluralOf({ kind, plural }: Resource): string {
+  return kind === "" ? plural : `${kind.replace(/y$/, "ie")}s`;
 }

@@ -1,6 +1,7 @@
 /** Lists objects for a command, as far as the permissions allow. */
 import { isApiError, type KubeObject, type ListOptions, type Resource } from "@berth/kube";
 import type { InformerRequest } from "@berth/runtime";
+import { pluralOf } from "./left-out.ts";
 import type { OneShotRun } from "./run.ts";
 
 export interface Listing<T extends KubeObject>
@@ -81,9 +82,4 @@ export async function unlessForbidden<T>(
     leftOut.note(what, error, consequence);
     return undefined;
   }
-}
-
-/** `NetworkPolicies`; the plural resource name, such as `workerpools`, when the kind is not known. */
-export function pluralOf({ kind, plural }: Resource): string {
-  return kind === "" ? plural : `${kind.replace(/y$/, "ie")}s`;
 }

@@ -7,7 +7,7 @@ import type { KindList } from "../documents/document-kind.ts";
 import { formatFault } from "../documents/fault.ts";
 import { LeftOut } from "./left-out.ts";
 import type { Output } from "./output.ts";
-import type { Section } from "./run.ts";
+import { clusterReads, type Section } from "./run.ts";
 import { styleFor } from "./style.ts";
 
 export interface LookOptions {
@@ -65,7 +65,8 @@ async function lookOnce(
   const leftOut = new LeftOut();
   const ownNamespace = (): Promise<undefined> => Promise.resolve(undefined);
   const remarks = plain(stderr);
-  const run = { client, clock, signal, stderr: remarks, leftOut, installation, ownNamespace };
+  const reads = clusterReads(client, { clock, leftOut });
+  const run = { client, ...reads, clock, signal, stderr: remarks, leftOut, installation, ownNamespace };
   const sections = await ask({ run, files: { settings, hasConfig: config.length > 0 } });
   if (options.format === "json")
     stdout.write(`${JSON.stringify(Object.assign({}, ...sections.map(({ data }) => data)))}\n`);

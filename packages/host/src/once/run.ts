@@ -1,10 +1,22 @@
 /** The input of capabilities in a one-shot run: a command that reads a cluster once and does not watch it. */
 import type { KubeClient } from "@berth/kube";
-import type { Clock, ClusterName, Component, Logger } from "@berth/runtime";
-import type { ListedInformers } from "../views/listed-informers.ts";
-import type { LeftOut } from "./left-out.ts";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  clusterName,
+  createSilentLogger,
+  type Logger,
+} from "@berth/runtime";
+import {
+  createListedInformers,
+  type ListedInformers,
+  type ListedInformersOptions,
+  listFrom,
+} from "../views/listed-informers.ts";
+import { type LeftOut, pluralOf } from "./left-out.ts";
 import type { Output } from "./output.ts";
-import type { Ask } from "./snapshot.ts";
+import { type Ask, askCluster } from "./snapshot.ts";
 import type { Style } from "./style.ts";
 
 /** One command on one cluster. */
@@ -36,6 +48,28 @@ export interface Section {
   /** Each block ends with a line feed. The command prints an empty line between two. */
   readonly blocks: (style: Style) => readonly string[];
 }
+
+/** How a command reads a cluster: by lists in place of watches. */
+export function clusterReads(
+  client: Pick<KubeClient, "pages">,
+  at: Pick<OneShotRun, "clock" | "leftOut">,
+): Pick<OneShotRun, "cluster" | "informers" | "ask" | "log"> {
+  const informers = createListedInformers({ fill: listFrom(client), ...refusalsTo(at) });
+  return { cluster: LOCAL, informers, ask: askCluster, log: createSilentLogger() };
+}
+
+/** Notes what the server refuses, for the end of the command. */
+export function refusalsTo({
+  clock,
+  leftOut,
+}: Pick<OneShotRun, "clock" | "leftOut">): Omit<ListedInformersOptions, "fill"> {
+  const onRefused: ListedInformersOptions["onRefused"] = ({ resource, consequence }, error) =>
+    leftOut.note(pluralOf(resource), error, consequence);
+  return { cluster: LOCAL, clock, onRefused };
+}
+
+/** The only cluster of a command. */
+const LOCAL = clusterName("local");
 
 /** Starts components that read from memory. The command stops them at its end. */
 export async function startOnce(

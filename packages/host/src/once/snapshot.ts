@@ -11,7 +11,7 @@ import {
 } from "../views/listed-informers.ts";
 
 /** The form of the file. Another one is refused: a newer program may keep other fields of an object. */
-export const SNAPSHOT_FORMAT = "berth.dev/snapshot/1";
+export const SNAPSHOT_FORMAT = "snapshot/1";
 
 /** What an informer held. */
 interface View {

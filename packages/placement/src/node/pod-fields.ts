@@ -25,7 +25,7 @@ const PLACEMENT = [
 ] as const;
 
 /** Keep only annotations that Berth reads. Other annotations can contain whole manifests. */
-const ANNOTATIONS = /^(?:berth\.dev\/|kubernetes\.io\/config\.|descheduler\.alpha\.kubernetes\.io\/)/;
+const ANNOTATIONS = /^(?:berth\.dev\/|kubernetes\.io\/config\.|\w+\.alpha\.kubernetes\.io\/)/;
 
 const EXPLAINED_CONTAINER = [
   "name",
