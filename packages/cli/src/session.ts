@@ -40,6 +40,8 @@ import { VERSION } from "./version.ts";
 
 /** A connection for one command. At its end it reports what it could not read. */
 export interface Session extends OneShotRun, AsyncDisposable {
+  /** It reads a snapshot in place of a cluster. Default false. */
+  readonly isSnapshot?: boolean;
   readonly choice: ClusterChoice;
   /** The namespace of Berth's own state, whether it exists or not. */
   stateNamespace(): Promise<StateNamespace>;
@@ -85,10 +87,8 @@ async function replaySession(file: string, options: SessionOptions, deps: Comman
   const client = noClient(snapshot.server);
   const at = { clock, leftOut };
   const reads = { ...clusterReads(client, at), ...replayReads(snapshot, refusalsTo(at)) };
-  return sessionOf({ client, choice: { ...choice, ...place }, leftOut, ...reads }, options, {
-    ...deps,
-    clock,
-  });
+  const means = { client, choice: { ...choice, ...place }, leftOut, ...reads, isSnapshot: true };
+  return sessionOf(means, options, { ...deps, clock });
 }
 
 async function readSnapshot(file: string, folder: string): Promise<Snapshot> {
@@ -109,7 +109,10 @@ function noClient(server: string): KubeClient {
   return new Proxy(of, { get: (target, key) => Reflect.get(target, key) ?? refuse }) as KubeClient;
 }
 
-type Means = Pick<Session, "client" | "choice" | "leftOut" | "cluster" | "informers" | "ask" | "log">;
+type Means = Pick<
+  Session,
+  "client" | "choice" | "leftOut" | "cluster" | "informers" | "ask" | "log" | "isSnapshot"
+>;
 
 function sessionOf(means: Means, options: SessionOptions, { clock, signal, stderr }: CommandDeps): Session {
   const { client, choice, leftOut, ask } = means;
@@ -259,6 +262,8 @@ export async function readExplained<T extends KubeObject>(
   of: { readonly namespace?: string; readonly name: string },
   session: Session,
 ): Promise<T> {
+  const { resource, project } = explained;
+  if (session.isSnapshot !== true) return project(await readOne(resource, of, session));
   const { namespace, name } = of;
   const scope = { fieldSelector: `metadata.name=${name}`, ...(namespace !== undefined && { namespace }) };
   const [found] = (await readAllExplained(explained, session, scope)) ?? [];
