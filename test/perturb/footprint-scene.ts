@@ -113,8 +113,9 @@ export function footprintStory(
 async function setUpFootprintScene(stage: Stage, plot: FootprintPlot): Promise<Scene> {
   const clock = createStoryClock();
   const hands = createFootprintHands(stage, plot, clock);
-  const fence = await createSentinel(stage, plot);
+  // Of two footprints that hold the same owners the older one counts, by the second, and then by name.
   await plot.prepare(hands);
+  const fence = await createSentinel(stage, plot);
   const steps = plot.steps(hands);
   const isLate = (pool: WorkerPool): boolean => isOverdue(pool, clock.now());
   const isSettled = (): boolean => unsettled(viewNow(stage, plot), isLate).length === 0;
