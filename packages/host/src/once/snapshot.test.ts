@@ -85,7 +85,7 @@ describe("a command that reads a snapshot", () => {
     await expect(ask("where?", never)).rejects.toThrow(SnapshotGap);
   });
 
-  it("is told of what the snapshot does not hold", async () => {
+  it("gets an error that names what the snapshot lacks", async () => {
     await expect(read("others", {})).rejects.toThrow("the snapshot does not hold configmaps/v1 for others");
   });
 });

@@ -9,7 +9,6 @@ import {
   type Feed,
   type InformerRequest,
   type InformerSink,
-  includes,
   type Scope,
   type SharedInformer,
   type SharedInformers,
@@ -125,31 +124,29 @@ async function readAll(readers: readonly Reader[], client: Pick<KubeClient, "pag
   );
   const byList = Map.groupBy(readers, ({ scope }) => served.get(scope.text)?.text ?? scope.text);
   await Promise.all(
-    byList.values().map(async (those) => {
-      const refused = await readOnce(those, client);
-      const narrower = those.filter(({ scope }) => scope.text !== served.get(scope.text)?.text);
-      if (refused === undefined) return;
+    byList.entries().map(async ([text, those]) => {
+      if (await readOnce(text, those, client)) return;
+      const narrower = those.filter(({ scope }) => scope.text !== text);
       const alone = Map.groupBy(narrower, ({ scope }) => scope.text);
-      await Promise.all(alone.values().map((group) => readOnce(group, client)));
+      await Promise.all(alone.entries().map(([own, group]) => readOnce(own, group, client)));
     }),
   );
 }
 
-/** One list for these readers, with the widest scope of theirs. @returns the refusal of the server. */
+/** One list for these readers. @param text of the scope among theirs to list. @returns false where the server refuses. */
 async function readOnce(
+  text: string,
   readers: readonly Reader[],
   client: Pick<KubeClient, "pages">,
-): Promise<ApiError | undefined> {
-  const [first] = readers;
-  if (first === undefined) return undefined;
-  const wide = readers.reduce((best, it) => (includes(it.scope, best.scope) ? it : best), first);
+): Promise<boolean> {
+  const wide = readers.find(({ scope }) => scope.text === text);
+  if (wide === undefined) return true;
   const { resource, metadataOnly = false } = wide.asked;
   const snapshots = readers.map(({ sink }) => sink.beginSnapshot());
   const signal = AbortSignal.any(readers.map((it) => it.signal));
   const take = (object: KubeObject): KubeObject => {
     for (const [index, { scope, sink }] of readers.entries())
-      if (scope.text === wide.scope.text || contains(scope, object))
-        snapshots[index]?.put(sink.project(object));
+      if (scope.text === text || contains(scope, object)) snapshots[index]?.put(sink.project(object));
     return TAKEN;
   };
   try {
@@ -163,14 +160,14 @@ async function readOnce(
   } catch (error) {
     if (!isApiError(error, "forbidden", "notFound")) throw error;
     for (const reader of readers) failReader(reader, error);
-    return isApiError(error, "forbidden") ? error : undefined;
+    return isApiError(error, "notFound");
   }
   for (const [index, reader] of readers.entries()) {
     delete reader.failure;
     const snapshot = snapshots[index];
     if (snapshot !== undefined) await reader.sink.replace(snapshot);
   }
-  return undefined;
+  return true;
 }
 
 /** What a page holds in place of an object that each reader has taken its part of. */

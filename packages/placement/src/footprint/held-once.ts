@@ -5,15 +5,13 @@ import { addFinalizer } from "@berth/runtime";
 import { type Footprint, type Footprints, type OwnerHold } from "./footprint.ts";
 import { guardName, heldName, resourceName, resourceOf } from "./hold/held-resource.ts";
 
-/** Calls `take` with the metadata and the resource of each owner. @param consequence see `Listing`. */
+/** Calls `take` with the metadata and the resource of each owner. */
 export async function eachOwner(
   { resource: named }: Pick<OwnerHold, "resource">,
   run: Pick<OneShotRun, "client" | "leftOut" | "signal">,
   take: (object: KubeObject, resource: Resource) => void,
-  consequence?: string,
 ): Promise<void> {
-  const listing = { resource: resourceOf(named), metadataOnly: true };
-  await eachObject({ ...listing, ...(consequence !== undefined && { consequence }) }, run, (object) =>
+  await eachObject({ resource: resourceOf(named), metadataOnly: true }, run, (object) =>
     take(object, resourceOf(named, object.metadata?.namespace !== undefined)),
   );
 }
@@ -38,23 +36,18 @@ export async function findFootprintEffects(
   const owners: { owner: string; finalizer: string }[] = [];
   for (const hold of distinctHolds(footprints)) {
     const { finalizer } = hold;
-    const consequence = `which of them would get the finalizer ${finalizer} is unknown`;
-    const add = (object: KubeObject): void => {
-      const { namespace = "", name = "" } = object.metadata ?? {};
-      const owner = `${resourceName(hold.resource)} ${heldName({ namespace, name })}`;
-      if (addFinalizer(object, finalizer) !== undefined) owners.push({ owner, finalizer });
-    };
     const read = {
       name: "held-owners",
       resource: resourceOf(hold.resource),
       metadataOnly: true,
-      consequence,
+      project: keepFields(["metadata.finalizers", "metadata.deletionTimestamp"]),
+      consequence: `which of them would get the finalizer ${finalizer} is unknown`,
     };
-    for (const object of (await readObjects(
-      { ...read, project: keepFields(["metadata.finalizers", "metadata.deletionTimestamp"]) },
-      run,
-    )) ?? [])
-      add(object);
+    for (const object of (await readObjects(read, run)) ?? []) {
+      const { namespace = "", name = "" } = object.metadata ?? {};
+      const owner = `${resourceName(hold.resource)} ${heldName({ namespace, name })}`;
+      if (addFinalizer(object, finalizer) !== undefined) owners.push({ owner, finalizer });
+    }
   }
   return { owners };
 }
