@@ -120,6 +120,12 @@ const deleteCrds = async ({ client }: ChartStage): Promise<void> => {
     await client.delete(customResourceDefinitions, { name: metadata?.name ?? "" });
 };
 
+async function install(stage: ChartStage, values?: object): Promise<void> {
+  const file = await writeValues(stage, await findFreePort(), values);
+  const words = ["install", "berth", CHART, ...IN_NAMESPACE, "--create-namespace", "--values", file];
+  await stage.call("helm", ...words);
+}
+
 describe("a mode of the chart", () => {
   it.each<[string, object]>([
     ["node side", {}],
@@ -128,17 +134,7 @@ describe("a mode of the chart", () => {
   ])("%s starts with what helm has installed, is ready, and is refused nothing", async (_mode, values) => {
     await using stage = await createChartStage();
     const mark = await stage.cluster.audit.mark();
-    const file = await writeValues(stage, await findFreePort(), values);
-    await stage.call(
-      "helm",
-      "install",
-      "berth",
-      CHART,
-      ...IN_NAMESPACE,
-      "--create-namespace",
-      "--values",
-      file,
-    );
+    await install(stage, values);
     const { berth } = await startReplica(stage, "berth-0");
     await using _running = berth;
     await useBerth(stage);
@@ -151,17 +147,7 @@ describe("a mode of the chart", () => {
 describe("an uninstall", () => {
   async function installed(): Promise<ChartStage> {
     const stage = await createChartStage();
-    const file = await writeValues(stage, await findFreePort());
-    await stage.call(
-      "helm",
-      "install",
-      "berth",
-      CHART,
-      ...IN_NAMESPACE,
-      "--create-namespace",
-      "--values",
-      file,
-    );
+    await install(stage);
     const { berth } = await startReplica(stage, "berth-0");
     await using _running = berth;
     await useBerth(stage);

@@ -26,7 +26,7 @@ beforeAll(async () => {
   cluster = await clusterWithKinds();
 });
 
-it("keeps each field of what 0.1.0 stored, and finds a node with a held gate as it should be", async () => {
+it("reads each field that 0.1.0 stored, and plans no change of a node that its gate holds", async () => {
   const { client } = cluster;
   for (const object of stored) {
     const { name = "", namespace } = object.metadata ?? {};
