@@ -1,11 +1,14 @@
 /** What `cluster.json` in the folder of a detached cluster says: enough to find and to end its processes. */
 import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import type { ComponentName } from "./assets.ts";
+import type { ComponentName, Program } from "./assets.ts";
 import { identify, isRunning, type ProcessIdentity } from "./process-identity.ts";
 
 export interface RecordedComponent extends ProcessIdentity {
   readonly name: ComponentName;
+  /** How it was started, so that it can be started in the same way again. */
+  readonly program: Program;
+  readonly flags: readonly string[];
 }
 
 export type ClusterRecord =

@@ -1,6 +1,8 @@
 /** Clusters that outlive the process that starts them: `berth cluster start`, `stop` and `status`. */
-import { access, chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { access, chmod, mkdir, mkdtempDisposable, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { promisify } from "node:util";
 import { bearerToken, connect } from "@berth/kube";
 import type { ComponentName } from "./assets.ts";
 import {
@@ -11,11 +13,12 @@ import {
   runningOf,
   writeRecord,
 } from "./cluster-record.ts";
-import { FILES, type OptionalComponent } from "./components.ts";
+import { FILES, logFileOf, type OptionalComponent } from "./components.ts";
 import { type ControlPlane, connectionTo, type StartProgress, startControlPlane } from "./control-plane.ts";
 import { eventually } from "./eventually.ts";
 import { renderKubeconfig } from "./kubeconfig.ts";
 import { createNodes } from "./nodes.ts";
+import { type Component, startComponent } from "./process.ts";
 import { identify, type ProcessIdentity } from "./process-identity.ts";
 import { callServer } from "./server-call.ts";
 
@@ -77,6 +80,7 @@ export class ClusterExistsError extends Error {
 }
 
 const STOP_GRACE_MS = 10_000;
+const runFile = promisify(execFile);
 
 /**
  * Starts a cluster that goes on running. Resolves when the API server is ready and all `nodes` are Ready; until then
@@ -122,7 +126,7 @@ export async function startDetachedCluster(options: DetachedClusterOptions): Pro
     ...(onProgress ? { onReady: (ready) => onProgress({ step: "nodes", ready, of: count }) } : {}),
   });
   const kubeconfig = await writeKubeconfig(plane);
-  await release(plane, dir);
+  await release(dir, plane.url, [...plane.components.values()]);
   undo.move();
   return { dir, url: plane.url, kubeconfig };
 }
@@ -155,13 +159,15 @@ const UNFINISHED = "unfinished";
  */
 async function dropUnfinishedData(dir: string): Promise<void> {
   const [data, mark] = [path.join(dir, FILES.data), path.join(dir, UNFINISHED)];
-  const isThere = (file: string): Promise<boolean> =>
-    access(file).then(
-      () => true,
-      () => false,
-    );
   if (await isThere(mark)) await rm(data, { recursive: true, force: true, maxRetries: 5 });
   else if (!(await isThere(data))) await writeFile(mark, "");
+}
+
+function isThere(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function writeKubeconfig({ layout, url, credentials }: ControlPlane): Promise<string> {
@@ -174,17 +180,85 @@ async function writeKubeconfig({ layout, url, credentials }: ControlPlane): Prom
 }
 
 /** The record is written before anything is let go: whatever runs without us can be found. */
-async function release(plane: ControlPlane, dir: string): Promise<void> {
+async function release(dir: string, url: string, running: readonly Component[]): Promise<void> {
   const components = await Promise.all(
-    [...plane.components.values()].map(async ({ name, pid }) => {
+    running.map(async ({ name, pid, program, flags }) => {
       const identity = await identify(pid);
       if (identity === undefined) throw new Error(`${name} ended before the cluster was complete`);
-      return { name, pid, startedAt: identity.startedAt };
+      return { name, pid, startedAt: identity.startedAt, program, flags };
     }),
   );
-  await writeRecord(dir, { version: 1, state: "started", url: plane.url, components });
+  await writeRecord(dir, { version: 1, state: "started", url, components });
   await rm(path.join(dir, UNFINISHED), { force: true });
-  await Promise.all([...plane.components.values()].map((component) => component.release()));
+  await Promise.all(running.map((component) => component.release()));
+}
+
+/** Where a copy of a cluster's data is, or is to be. */
+export interface CopyOptions {
+  /** Folder of the cluster, which runs. */
+  readonly dir: string;
+  readonly file: string;
+}
+
+/**
+ * Copies the data of a running cluster to a file, which it replaces. The cluster answers nothing for that moment, some
+ * tenths of a second.
+ *
+ * @throws Error when no cluster runs there.
+ */
+export async function saveDetachedCluster({ dir, file }: CopyOptions): Promise<void> {
+  const { components } = await runningIn(dir);
+  const etcd = components.find(({ name }) => name === "etcd");
+  if (etcd === undefined || (await runningOf([etcd])).length === 0)
+    throw new Error(`etcd has ended in ${dir}: stop the cluster, and start it again`);
+  // What a frozen process has written is what a killed one would leave, which etcd reads again.
+  process.kill(etcd.pid, "SIGSTOP");
+  try {
+    await runFile("tar", ["-czf", `${file}.new`, "-C", path.resolve(dir), FILES.data]);
+  } finally {
+    process.kill(etcd.pid, "SIGCONT");
+  }
+  await rename(`${file}.new`, file);
+}
+
+/**
+ * Puts the data of a running cluster back to a copy, as after a disaster: also resourceVersions go back. All components
+ * start again, with the same address and credentials. Resolves when the API server is ready.
+ *
+ * @throws Error when no cluster runs there, or the file is no copy; the cluster goes on as it was then.
+ */
+export async function restoreDetachedCluster({ dir, file }: CopyOptions): Promise<void> {
+  const folder = path.resolve(dir);
+  const { url, components } = await runningIn(folder);
+  await using copy = await mkdtempDisposable(path.join(folder, "restore-"));
+  await runFile("tar", ["-xzf", file, "-C", copy.path]);
+  const data = path.join(copy.path, FILES.data);
+  if (!(await isThere(path.join(data, "member")))) throw new Error(`${file} is no copy of a cluster`);
+  for (const component of (await runningOf(components)).toReversed()) await end(component);
+  await rm(path.join(folder, FILES.data), { recursive: true, force: true, maxRetries: 5 });
+  await rename(data, path.join(folder, FILES.data));
+  await using undo = new AsyncDisposableStack();
+  const started: Component[] = [];
+  for (const { name, program, flags } of components) {
+    const logFile = logFileOf(folder, name);
+    started.push(undo.use(await startComponent({ name, program, flags, logFile })));
+    // The others give up on a missing server.
+    if (name === "kube-apiserver")
+      await eventually(
+        async () => {
+          if (!(await isReady(folder, url))) throw new Error(`the API server in ${folder} is not ready`);
+        },
+        { timeoutMs: 60_000 },
+      );
+  }
+  await release(folder, url, started);
+  undo.move();
+}
+
+async function runningIn(dir: string): Promise<Extract<ClusterRecord, { state: "started" }>> {
+  const record = await readRecord(dir);
+  if (record?.state === "started") return record;
+  throw new Error(`no cluster runs in ${dir}`);
 }
 
 /**

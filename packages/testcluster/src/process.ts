@@ -17,10 +17,10 @@ export interface ComponentOptions<Name extends string = ComponentName> {
 }
 
 /** A running component. Disposing kills it at once and waits until it is gone. */
-export interface Component<Name extends string = ComponentName> extends AsyncDisposable {
-  readonly name: Name;
+export interface Component<Name extends string = ComponentName>
+  extends AsyncDisposable,
+    ComponentOptions<Name> {
   readonly pid: number;
-  readonly logFile: string;
   readonly running: boolean;
   /** Resolves when the process has ended, for whatever reason, with how it ended. Never rejects. */
   readonly ended: Promise<string>;
@@ -69,8 +69,9 @@ export async function startComponent<Name extends string>(
 
 function superviseChild<Name extends string>(
   child: ChildProcess,
-  { name, logFile }: ComponentOptions<Name>,
+  options: ComponentOptions<Name>,
 ): Component<Name> {
+  const { name } = options;
   const { pid, stdin } = child;
   if (pid === undefined || stdin === null) throw new ComponentFailedError(`${name} was not started`);
   let running = true;
@@ -98,9 +99,8 @@ function superviseChild<Name extends string>(
     await ended;
   };
   return {
-    name,
+    ...options,
     pid,
-    logFile,
     ended,
     get running() {
       return running;

@@ -12,18 +12,36 @@ export function declareCluster(root: Command, program: ProgramOptions): void {
     .description("Start one that outlives this command; the last line printed is the path of its kubeconfig")
     .option("--dir <folder>", `where its data, logs and kubeconfig are kept; ${DEFAULT}`)
     .option("--port <number>", "port of the API server on 127.0.0.1; default a free one")
-    .option("--nodes <number>", "nodes played by kwok", "0")
-    .option("--with <list>", "components beside the API server: scheduler,controller-manager,kwok");
+    .option("--nodes <number>", "nodes played by kwok; default 0")
+    .option("--with <list>", "components beside the API server: scheduler,controller-manager,kwok")
+    .option(
+      "--fleet <names>",
+      "several clusters in place of one, the hub first: hub,dfw-01,ord-01. Prints NAME KUBECONFIG for each. A cell has a scheduler and two nodes",
+    );
   does(start, program, async () => (await import("../commands/cluster.ts")).start);
   const stop = cluster
     .command("stop")
-    .description("Stop it; its data stays")
+    .description("Stop it, or all clusters of a fleet; the data stay")
     .option("--dir <folder>", `its folder; ${DEFAULT}`);
   does(stop, program, async () => (await import("../commands/cluster.ts")).stop);
   const status = prints(cluster.command("status"))
     .description("Show whether it runs")
     .option("--dir <folder>", `its folder; ${DEFAULT}`);
   does(status, program, async () => (await import("../commands/cluster.ts")).status);
+  const save = cluster
+    .command("save")
+    .description("Copy the data of one cluster of a fleet to a file")
+    .argument("<plane>", "its name")
+    .argument("<file>", "the file; replaced when it exists")
+    .option("--dir <folder>", `folder of the fleet; ${DEFAULT}`);
+  does(save, program, async () => (await import("../commands/cluster.ts")).save);
+  const restore = cluster
+    .command("restore")
+    .description("Put one cluster of a fleet back to such a copy, as after a disaster, and start it again")
+    .argument("<plane>", "its name")
+    .argument("<file>", "the copy")
+    .option("--dir <folder>", `folder of the fleet; ${DEFAULT}`);
+  does(restore, program, async () => (await import("../commands/cluster.ts")).restore);
 }
 
 export function declareDemo(root: Command, program: ProgramOptions): void {
