@@ -55,6 +55,7 @@ const deschedule: Scene = {
     await wait("deployment/viewer", "condition=Available");
     const after = (await podsOf(stage, "app=viewer")).map(nodeOf).join();
     await kubectl(["delete", "deployment/viewer", "deschedulepolicy/default"]);
+    await kubectl(["label", "node/node-2", "example.com/usb-camera-"]);
     expect(after === "node-2", `its replacement is on ${after}`);
     return `Berth evicted it from ${nodeOf(before)}; its process ended after ${took}; the next one runs on ${after}`;
   },
