@@ -147,21 +147,39 @@ describe("credentials of a pod", () => {
     expect(account.problems).toEqual([`the service account ${namespace}/nobody does not exist`]);
   });
 
-  it("may be forbidden to read; the right to get is enough", async () => {
+  it("may be forbidden to read, and are not asked for then; the right to get these objects is enough", async () => {
     await using world = await aWorld({ user: "berth-pull" });
-    const { namespace } = world;
+    const { clock, namespace } = world;
     await putDockerConfig(namespace, "one", { "registry.example": "pod" });
-    const forbidden = await world.credentialsWith().find(world.access(["one"]), IMAGE);
-    const problem = `the pull secret ${namespace}/one cannot be read: Berth lacks the permission to get secrets there`;
-    expect(forbidden).toMatchObject({ credentials: [], problems: [problem] });
+    const credentials = world.credentialsWith();
+    const mark = await cluster.audit.mark();
+    for (const [names, what] of [
+      [["one"], `the pull secret ${namespace}/one cannot be read: Berth lacks the permission to get secrets`],
+      [
+        [],
+        `the service account ${namespace}/default cannot be read: Berth lacks the permission to get serviceaccounts`,
+      ],
+    ] as const)
+      expect(await credentials.find(world.access(names), IMAGE)).toMatchObject({
+        credentials: [],
+        problems: [`${what} there`],
+      });
+    expect(await cluster.audit.entriesSince(mark, { code: 403 })).toEqual([]);
+    world.requests();
+    await credentials.find(world.access(["one"]), IMAGE);
+    expect(world.requests()).toBe(0);
     const metadata = { name: "puller", namespace };
-    const rules = [{ apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] }];
+    const resourceNames = ["one", "nobody"];
+    const rules = [
+      { apiGroups: [""], resources: ["secrets", "serviceaccounts"], resourceNames, verbs: ["get"] },
+    ];
     await cluster.client.create(roles, { metadata, rules }, { namespace });
     const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "puller" };
     const subjects = [{ kind: "User", name: "berth-pull", apiGroup: "rbac.authorization.k8s.io" }];
     await cluster.client.create(roleBindings, { metadata, roleRef, subjects }, { namespace });
     await eventually(async () => {
-      expect(await users(world.credentialsWith().find(world.access(["one"]), IMAGE))).toEqual(["pod"]);
+      await clock.advance(10_000);
+      expect(await users(credentials.find(world.access(["one"]), IMAGE))).toEqual(["pod"]);
     });
     const found = await world.credentialsWith().find(world.access([], "nobody"), IMAGE);
     expect(found.problems).toEqual([`the service account ${namespace}/nobody does not exist`]);
@@ -175,7 +193,8 @@ describe("credentials of a pod", () => {
     const find = (): ReturnType<typeof users> => users(credentials.find(world.access(["one"]), IMAGE));
     world.requests();
     await Promise.all(Array.from({ length: 50 }, find));
-    expect(world.requests()).toBe(1);
+    // One more asks whether it may.
+    expect(world.requests()).toBe(2);
     await cluster.client.delete(secrets, { namespace, name: "one" });
     await putDockerConfig(namespace, "one", { "registry.example": "second" });
     await clock.advance(59_999);
@@ -183,7 +202,7 @@ describe("credentials of a pod", () => {
     expect(world.requests()).toBe(0);
     await clock.advance(1);
     expect(await find()).toEqual(["second"]);
-    expect(world.requests()).toBe(1);
+    expect(world.requests()).toBe(2);
   });
 
   it("that cannot be read because the API server is away are asked for again at once", async () => {

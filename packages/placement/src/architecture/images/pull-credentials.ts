@@ -2,9 +2,9 @@
 import {
   isApiError,
   type KubeClient,
-  type ObjectName,
   type Secret,
   secrets,
+  selfSubjectAccessReviews,
   serviceAccounts,
 } from "@berth/kube";
 import {
@@ -21,7 +21,7 @@ import { ExpiringCache } from "./expiring-cache.ts";
 
 export interface PullCredentialsOptions {
   /** Absent: there is no cluster, and Berth reads no Secrets. */
-  readonly client?: Pick<KubeClient, "get">;
+  readonly client?: Pick<KubeClient, "get" | "create">;
   readonly clock: Pick<Clock, "monotonic">;
   /** Absolute path of a docker config with credentials for all pods. */
   readonly dockerConfig?: string;
@@ -38,6 +38,8 @@ export interface FoundCredentials {
 
 /** Berth sees a changed Secret after `ttlMs` at the latest. The weight is the text length: a Secret may have 1 MiB. */
 const KEPT = { ttlMs: 60_000, maxEntries: 1000, maxWeight: 8 * 1024 * 1024 };
+/** Shorter, as a server that has just started may not know a permission yet. */
+const RIGHTS = { ...KEPT, ttlMs: 10_000 };
 /** Kubernetes does not limit the list in a pod. */
 const MAX_SECRETS = 32;
 /** `NameIsDNSSubdomain`: the names in a pod are unchecked input. */
@@ -55,20 +57,24 @@ interface Reading {
 }
 
 /**
- * Reads each Secret by name with one GET, and keeps it for a minute. The permission to `get` is enough. A missing,
- * forbidden or wrong Secret is a problem, and the others count. The order is the kubelet's: pull secrets of the pod, or
- * of its service account if the pod names none. The docker config of the node comes last.
+ * Reads each Secret by name with one GET, and keeps it for a minute. The permission to `get` is enough, and without it
+ * Berth sends no GET: a refusal is a fault to those who watch the API server. A missing, forbidden or wrong Secret is a
+ * problem, and the others count. The order is the kubelet's: pull secrets of the pod, or of its service account if the
+ * pod names none. The docker config of the node comes last.
  */
 export class PullCredentials {
-  readonly #client: Pick<KubeClient, "get"> | undefined;
+  readonly #client: PullCredentialsOptions["client"];
   readonly #file: DockerConfigFile | undefined;
   readonly #kept: ExpiringCache<Reading>;
+  /** By question: may Berth get this? */
+  readonly #rights: ExpiringCache<Promise<boolean>>;
   readonly #running = new Map<string, Promise<Reading>>();
 
   constructor({ client, clock, dockerConfig }: PullCredentialsOptions) {
     this.#client = client;
     this.#file = dockerConfig === undefined ? undefined : new DockerConfigFile(dockerConfig);
     this.#kept = new ExpiringCache({ clock, ...KEPT });
+    this.#rights = new ExpiringCache({ clock, ...RIGHTS });
   }
 
   /** Never rejects. */
@@ -112,21 +118,23 @@ export class PullCredentials {
   /** Sends one request at a time for each object. */
   #once(
     called: keyof typeof RESOURCES,
-    { namespace, name }: ObjectName,
-    read: (client: Pick<KubeClient, "get">) => Promise<Reading>,
+    { namespace, name }: { readonly namespace: string; readonly name: string },
+    read: (client: Client) => Promise<Reading>,
   ): Promise<Reading> {
     const client = this.#client;
     if (client === undefined) return Promise.resolve({ problems: [], length: 0 });
     // A name with a slash would address another object.
-    if (!NAME.test(name) || !NAME.test(namespace ?? ""))
+    if (!NAME.test(name) || !NAME.test(namespace))
       return Promise.resolve({ problems: [`a name of a ${called} is not valid`], length: 0 });
     const key = `${called}/${namespace}/${name}`;
     const known = this.#kept.get(key);
     if (known !== undefined) return Promise.resolve(known);
     const running = this.#running.get(key);
     if (running !== undefined) return running;
-    const started = read(client)
-      .catch((error: unknown) => failed(error, `the ${called} ${namespace}/${name}`, RESOURCES[called]))
+    const [what, resource] = [`the ${called} ${namespace}/${name}`, RESOURCES[called]];
+    const started = this.#mayGet(client, { resource, namespace, name })
+      .then((isAllowed) => (isAllowed ? read(client) : refused(what, resource)))
+      .catch((error: unknown) => failed(error, what, resource))
       .then((reading) => {
         this.#running.delete(key);
         if (!reading.isPassing) this.#kept.set(key, reading, reading.length + key.length);
@@ -135,7 +143,34 @@ export class PullCredentials {
     this.#running.set(key, started);
     return started;
   }
+
+  /** Asks about all objects first, then about this one. Every account may ask, as `system:basic-user` grants. */
+  async #mayGet(client: Client, { resource, ...object }: Asked): Promise<boolean> {
+    return (await this.#isAllowed(client, { resource })) || this.#isAllowed(client, { resource, ...object });
+  }
+
+  #isAllowed(client: Client, asked: Asked): Promise<boolean> {
+    const key = JSON.stringify(asked);
+    const known = this.#rights.get(key);
+    if (known !== undefined) return known;
+    const review = { spec: { resourceAttributes: { verb: "get", ...asked } } };
+    const answer = client
+      .create(selfSubjectAccessReviews, review)
+      .then(({ status }) => status?.allowed === true);
+    this.#rights.set(key, answer, key.length);
+    answer.catch(() => this.#rights.delete(key));
+    return answer;
+  }
 }
+
+/** One object, or all of the resource. */
+interface Asked {
+  readonly resource: string;
+  readonly namespace?: string;
+  readonly name?: string;
+}
+
+type Client = NonNullable<PullCredentialsOptions["client"]>;
 
 /** The resource by its name in messages. */
 const RESOURCES = { "pull secret": "secrets", "service account": "serviceaccounts" } as const;
@@ -156,11 +191,12 @@ function readSecret({ type = "Opaque", data }: Secret, what: string): Reading {
 
 function failed(error: unknown, what: string, resource: string): Reading {
   if (isApiError(error, "notFound")) return { problems: [`${what} does not exist`], length: 0 };
-  const why = isApiError(error) ? error.failure.kind : "unknown";
-  const problem =
-    why === "forbidden"
-      ? `${what} cannot be read: Berth lacks the permission to get ${resource} there`
-      : `${what} could not be read (${why})`;
-  // Not cached: the refusal may be temporary, and the client limits its requests.
-  return { problems: [problem], length: 0, isPassing: true };
+  if (isApiError(error, "forbidden")) return refused(what, resource);
+  return passing(`${what} could not be read (${isApiError(error) ? error.failure.kind : "unknown"})`);
 }
+
+const refused = (what: string, resource: string): Reading =>
+  passing(`${what} cannot be read: Berth lacks the permission to get ${resource} there`);
+
+/** Not cached: the failure may be temporary, and the client limits its requests. */
+const passing = (problem: string): Reading => ({ problems: [problem], length: 0, isPassing: true });
