@@ -1,6 +1,6 @@
 /** Shared by the HTTP servers of the runtime: limits for clients, listening, and a bounded stop. */
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { Server as NetServer, type Socket } from "node:net";
 import { parseBindAddress } from "./bind-address.ts";
 import { type Clock, sleep } from "./clock.ts";
 import type { Logger } from "./log.ts";
@@ -37,6 +37,11 @@ export interface HttpListenerOptions<S extends Server> {
   readonly maxConnections: number;
   /** How long requests may take to end once the listener is disposed of, ms. */
   readonly drainMs: number;
+  /**
+   * Once disposed of, a connection is closed by its next answer, and without one when no request has come for so long,
+   * ms. A connection that is closed while its client sends a request costs that request. Default 0.
+   */
+  readonly quietMs?: number;
   readonly log: Logger;
   readonly clock: Clock;
 }
@@ -69,7 +74,12 @@ export async function startHttpListener<S extends Server>(
     connectionsCheckingInterval: Math.ceil(headersTimeoutMs / 5),
     keepAliveTimeout: options.keepAliveTimeoutMs,
   };
-  const server = options.create(limits, options.onRequest);
+  let usedMs = Number.NEGATIVE_INFINITY;
+  const { clock, quietMs = 0 } = options;
+  const server = options.create(limits, (request, response) => {
+    usedMs = clock.monotonic();
+    options.onRequest(request, response);
+  });
   server.maxConnections = options.maxConnections;
   server.unref();
   const sockets = trackSockets(server);
@@ -87,7 +97,11 @@ export async function startHttpListener<S extends Server>(
     get closing() {
       return closing !== undefined;
     },
-    [Symbol.asyncDispose]: () => (closing ??= close(server, sockets, options)),
+    [Symbol.asyncDispose]: () =>
+      (closing ??= close(server, sockets, {
+        ...options,
+        isQuiet: () => clock.monotonic() - usedMs >= quietMs,
+      })),
   };
 }
 
@@ -101,17 +115,24 @@ function trackSockets(server: Server): ReadonlySet<Socket> {
   return sockets;
 }
 
+/** How often a server that closes looks whether it is quiet, ms. */
+const LOOK_MS = 20;
+
 async function close(
   server: Server,
   sockets: ReadonlySet<Socket>,
-  { clock, drainMs }: { readonly clock: Clock; readonly drainMs: number },
+  options: { readonly clock: Clock; readonly drainMs: number; readonly isQuiet: () => boolean },
 ): Promise<void> {
+  const { clock, drainMs, isQuiet } = options;
   const drained = new AbortController();
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeIdleConnections();
+  const closed = new Promise<void>((resolve) => server.once("close", resolve));
   const cutOff = sleep(clock, drainMs, drained.signal).then(() =>
     sockets.forEach((socket) => void socket.destroy()),
   );
+  // It stops to accept. Node's own for HTTP also closes the connections that look idle.
+  NetServer.prototype.close.call(server);
+  while (sockets.size > 0 && !isQuiet()) await sleep(clock, LOOK_MS);
+  server.close();
   await closed;
   drained.abort();
   await cutOff;

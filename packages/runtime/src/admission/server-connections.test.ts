@@ -4,6 +4,7 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { eventually } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../clock.ts";
 import { type Answer, servingAuthority, startAdmissionPeer } from "../testing/admission-peer.ts";
 import { createRecordingMetrics } from "../testing/recording-metrics.ts";
 import type { CertificatePair } from "./certificate-authority.ts";
@@ -183,6 +184,21 @@ it("disposing accepts nothing new, and lets what is in flight end", async () => 
   await expect(peer.call("/healthz")).rejects.toThrow("ECONNREFUSED");
   gate.open();
   expect(await answer).toMatchObject({ status: 200, headers: { connection: "close" } });
+  await stopped;
+});
+
+it("disposing answers on a connection that was just used, until no request has come for 200 ms", async () => {
+  const clock = createVirtualClock();
+  const handlers = { "/h": () => ({ allowed: true }) };
+  await using peer = await startAdmissionPeer({ handlers, clock, drainMs: 20_000 });
+  const kept = [peer.keep(), peer.keep(), peer.keep()];
+  for (const one of kept) await one.call("/h", { body });
+  const stopped = peer.stop();
+  for (const one of kept.slice(1)) {
+    await clock.advance(199);
+    expect(await one.call("/h", { body })).toMatchObject({ status: 200, headers: { connection: "close" } });
+  }
+  await clock.advance(220);
   await stopped;
 });
 

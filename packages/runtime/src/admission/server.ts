@@ -54,6 +54,8 @@ const TLS: TlsOptions = { minVersion: "TLSv1.2", secureOptions: 0x4000_0000 /* S
 const DEFAULT_MAX_BODY_BYTES = 5 * 1024 * 1024;
 /** Longer than the API server's 90 s for idle connections, so that its next call never meets a closing one. */
 const KEEP_ALIVE_MS = 120_000;
+/** A busy API server uses each of its connections more often. */
+const QUIET_MS = 200;
 /** For log lines that any client can cause at any rate. */
 const LOG_EVERY_MS = 10_000;
 
@@ -135,6 +137,7 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
     // Twice the bound, for API servers that show their certificates.
     maxConnections: 2 * MAX_CONNECTIONS,
     drainMs: options.drainMs ?? 1000,
+    quietMs: QUIET_MS,
     log,
     clock,
   });
