@@ -20,6 +20,7 @@ const STORIES: Readonly<Record<string, readonly string[]>> = {
   descheduling: ["test/deschedule.cluster.test.ts"],
   fleet: ["test/fleet-single.cluster.test.ts", "test/fleet-cell.cluster.test.ts"],
   installation: ["test/install.cluster.test.ts", "packages/cli/src/rights.cluster.test.ts"],
+  chart: ["test/chart.cluster.test.ts"],
 };
 
 const ARGUMENTS = process.argv.slice(2);
