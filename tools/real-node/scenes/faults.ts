@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { nodes, pods } from "@berth/kube";
 import { leader, readyReplicas, TOLERATION_SECONDS, twoReady, writesOfBerth } from "../berth.ts";
 import type { RealNode } from "../node.ts";
-import { expect, nodeOf, type Scene, type Stage, until } from "../stage.ts";
+import { expect, isReady, nodeOf, type Scene, type Stage, until } from "../stage.ts";
 import { isHeld, prepared } from "./capabilities.ts";
 
 /** From the loss of the leader's node to the first write of another replica. */
@@ -96,7 +96,12 @@ const audit: Scene = {
 
 async function leading(stage: Stage): Promise<{ readonly pod: string; readonly node: RealNode }> {
   await twoReady(stage);
-  const pod = await leader(stage);
+  // One that ends in order gives the Lease up, and a moment later another takes it.
+  const pod = await until(stage, async () => {
+    const found = await leader(stage);
+    expect(isReady(found), `${found.metadata?.name} leads, and is not ready`);
+    return found;
+  });
   const node = stage.nodes.get(nodeOf(pod));
   expect(node, `the leader is on ${nodeOf(pod)}`);
   stage.say(`   ${pod.metadata?.name} leads, on ${node.name}`);
