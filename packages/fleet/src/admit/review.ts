@@ -90,7 +90,7 @@ async function answerWorkload(
 }
 
 const TOO_MANY_QUESTIONS = {
-  message: "too many questions about the use of networks are open for this user or namespace: try again",
+  message: "too many questions about the use of networks by this user or in this namespace: try again",
   retryAfterSeconds: 1,
 };
 

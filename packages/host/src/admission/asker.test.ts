@@ -48,6 +48,32 @@ describe("open questions", () => {
     expect(sent.filter((it) => it.startsWith("honest"))).toHaveLength(8);
   });
 
+  it("S-14 are 50 a second of a user in a namespace and 100 of the namespace, after twice as many at once", async () => {
+    const { clock, sent, ask, reply } = fixture();
+    let at = 0;
+    /** How many of `count` new questions are sent, one at a time. */
+    const send = async (count: number, user: string, namespace?: string): Promise<number> => {
+      const before = sent.length;
+      for (let one = 0; one < count; one++) {
+        const question = `${at++}`;
+        void ask(question, user, namespace);
+        await reply(question);
+      }
+      return sent.length - before;
+    };
+    expect(await send(101, "ann")).toBe(100);
+    expect(await send(101, "bob")).toBe(100);
+    expect(await send(1, "eve")).toBe(0);
+    expect(await send(1, "ann", "other")).toBe(1);
+    await clock.advance(1000);
+    expect(await send(60, "ann")).toBe(50);
+    // What ann was refused is left to others.
+    expect(await send(60, "eve")).toBe(50);
+    expect(await send(1, "bob")).toBe(0);
+    await clock.advance(60_000);
+    expect(await send(101, "ann")).toBe(100);
+  });
+
   it("free their places when they fail, and the failure is not kept", async () => {
     const { sent, pending, ask } = fixture();
     for (const round of [1, 2, 3]) {
@@ -81,7 +107,7 @@ describe("an answer", () => {
   it("is one of the last 1,000", async () => {
     const { sent, ask, reply } = fixture();
     for (let at = 0; at < 1001; at++) {
-      void ask(`${at}`);
+      void ask(`${at}`, "u", `n${at}`);
       await reply(`${at}`);
     }
     void ask("1");

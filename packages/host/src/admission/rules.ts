@@ -33,7 +33,7 @@ export interface AskedWhen {
 /** Whether a user may do something. */
 export interface Access {
   /**
-   * `failed`: the API server did not answer. `busy`: this user or namespace has too many questions open, and must ask
+   * `failed`: the API server did not answer. `busy`: this user or namespace has asked too much, and must ask
    * again. The authorizer's own words are for its operator alone.
    */
   readonly kind: "allowed" | "denied" | "failed" | "busy";
