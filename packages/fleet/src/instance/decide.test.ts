@@ -97,6 +97,17 @@ describe("the requests from creation to Available, after POST of the Instance", 
     expect(cell.settle()).toEqual(["status"]);
   });
 
+  it("are no more when another gate has opened while the claim is pending", () => {
+    const cell = new Cell(anInstance());
+    cell.settle();
+    cell.nowMs += 100;
+    expect(cell.settle()).toEqual(["status"]);
+    cell.instance = { ...cell.instance, metadata: { ...cell.instance?.metadata, generation: 2 } };
+    expect(cell.settle()).toEqual([]);
+    cell.answer("True/QuotaAvailable");
+    expect(cell.settle()).toEqual(["status", "gates", "create pod"]);
+  });
+
   it("open both gates with one", () => {
     const cell = new Cell(anInstance({ gates: ["Network", "Quota"] }));
     cell.quota = off;

@@ -13,8 +13,8 @@ const POD_START_MS = 2000;
 const FLIP_MS = 1000;
 
 /**
- * A newer generation alone is no news, since only gates may change in a spec. The exception is QuotaGranted while it
- * opens a gate: a grant of another generation does not count.
+ * A newer generation alone is no news, since only gates may change in a spec. The exception is a grant while it opens a
+ * gate: that of another generation does not count.
  */
 export function saysTheSame(next: InstanceStatus, instance: Instance): boolean {
   const stored = instance.status;
@@ -23,6 +23,7 @@ export function saysTheSame(next: InstanceStatus, instance: Instance): boolean {
     const present = findCondition(stored?.conditions, type);
     if (
       type === "QuotaGranted" &&
+      status === "True" &&
       awaitsQuota(instance) &&
       present?.observedGeneration !== observedGeneration
     )
