@@ -199,7 +199,7 @@ class RestClient implements KubeClient {
     options: WriteOptions = {},
   ): Promise<T> {
     const about = this.#about("patch", resource, of, options.subresource, this.#writeQuery(options));
-    const body = JSON.stringify(patch.body);
+    const body = Buffer.from(JSON.stringify(patch.body));
     return await this.#send<T>(
       { ...about, method: "PATCH", body, contentType: PATCH_CONTENT_TYPE[patch.type] },
       options,
@@ -241,15 +241,15 @@ class RestClient implements KubeClient {
   }
 
   async read(path: string, options: ReadPathOptions = {}): Promise<string> {
-    const body = await this.#transport.send({
+    const request: TransportRequest = {
       method: "GET",
       ...this.#at(path, { verb: "get", resource: path }),
       accept: options.accept,
       signal: options.signal,
       closing: this.#closing.signal,
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
-    });
-    return body.toString("utf8");
+    };
+    return await this.#transport.send(request, (body) => body.toString("utf8"));
   }
 
   async close(): Promise<void> {
@@ -273,7 +273,7 @@ class RestClient implements KubeClient {
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
       keepTooManyRequests: request.info.subresource === "eviction",
     };
-    const answer = parse(await this.#transport.send(about, reader));
+    const answer = await this.#transport.send(about, parse, reader);
     if (answer !== undefined) return answer as R;
     throw new ApiError({ kind: "undecodable" }, request.info, { message: "the answer is not JSON" });
   }
@@ -353,8 +353,8 @@ function parse(bytes: Buffer): unknown {
 }
 
 /** The object as it is sent: with the type of its resource, unless it names one itself. */
-function toBody(resource: Resource, object: KubeObject): string {
-  return JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
+function toBody(resource: Resource, object: KubeObject): Buffer {
+  return Buffer.from(JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object }));
 }
 
 /** The media type for metadata only. It has no fallback, so that a cache never mixes two kinds. */
@@ -391,5 +391,5 @@ function deleteBody(options: DeleteOptions): Pick<TransportRequest, "body" | "co
     ...(preconditions === undefined ? {} : { preconditions }),
     ...(dryRun ? { dryRun: ["All"] } : {}),
   };
-  return { body: JSON.stringify(body), contentType: "application/json" };
+  return { body: Buffer.from(JSON.stringify(body)), contentType: "application/json" };
 }

@@ -41,7 +41,7 @@ export interface TransportRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Path and query. */
   readonly path: string;
-  readonly body?: string;
+  readonly body?: Buffer;
   readonly contentType?: string;
   /** The media type wanted; default `application/json`. */
   readonly accept?: string | undefined;
@@ -97,16 +97,26 @@ export class Transport {
   }
 
   /**
-   * Sends the request and resolves with the result of `reader` for a success, by default the whole body. A 401 is
-   * retried with one fresh credential, a 429 or 503 with Retry-After after a wait, all within the deadline.
+   * Sends the request and resolves with what `decode` makes of a success. A 401 is retried with one fresh credential, a
+   * 429 or 503 with Retry-After after a wait, all within the deadline.
    *
+   * What waited for the answer is old by then, and V8 collects it late, with all that it refers to. So nothing of it
+   * refers to bytes: neither a promise nor the reader.
+   *
+   * @param decode does not throw.
+   * @param reader gives `decode` its bytes. Default: the whole body.
    * @throws ApiError for everything else.
    */
-  async send(request: TransportRequest, reader: BodyReader = wholeBody()): Promise<Buffer> {
+  async send<R>(
+    request: TransportRequest,
+    decode: (body: Buffer) => R,
+    reader: BodyReader = wholeBody(),
+  ): Promise<R> {
     using deadline = this.#deadlineOf(request);
     const body = await this.#accepted(request, deadline);
     try {
-      return await read(body, request, reader);
+      await read(body, request, reader);
+      return decode(reader.end());
     } catch (cause) {
       throw toConnectionError(cause, request, deadline);
     }
@@ -269,11 +279,15 @@ function wholeBody(): BodyReader {
   const chunks: Buffer[] = [];
   return {
     add: (chunk) => void chunks.push(chunk),
-    end: () => (chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)),
+    end() {
+      const all = chunks.splice(0);
+      const [only] = all;
+      return only !== undefined && all.length === 1 ? only : Buffer.concat(all);
+    },
   };
 }
 
-async function read(body: Body, request: TransportRequest, reader: BodyReader): Promise<Buffer> {
+async function read(body: Body, request: TransportRequest, reader: BodyReader): Promise<void> {
   let size = 0;
   for await (const chunk of body) {
     size += (chunk as Buffer).length;
@@ -283,7 +297,6 @@ async function read(body: Body, request: TransportRequest, reader: BodyReader): 
     }
     reader.add(chunk as Buffer);
   }
-  return reader.end();
 }
 
 /** No answer, or only part of it: because of the deadline, the caller, or the connection. */

@@ -170,6 +170,7 @@ export function createCaches({ runtime, clock }: Pick<Host, "runtime" | "clock">
       resource,
       informer: runtime.informer(resource, options),
       indexes: options.indexes,
+      project: options.project,
       clock,
     });
   return {

@@ -1,5 +1,11 @@
 /** A cache with what this process has written and its informer does not show yet. */
-import { compareResourceVersions, type KubeObject, pathOf, type Resource } from "@berth/kube";
+import {
+  compareResourceVersions,
+  type KubeObject,
+  type Projection,
+  pathOf,
+  type Resource,
+} from "@berth/kube";
 import {
   type Change,
   type Clock,
@@ -35,6 +41,8 @@ export interface OwnWritesOptions<T extends KubeObject> {
   readonly informer: Behind<T>;
   /** Those of the informer. */
   readonly indexes?: Readonly<Record<string, (object: T) => readonly string[]>> | undefined;
+  /** That of the informer: a write takes no more memory than what the informer will show. Default: all is kept. */
+  readonly project?: Projection<T> | undefined;
   readonly clock: Pick<Clock, "monotonic" | "now">;
 }
 
@@ -97,7 +105,8 @@ export class OwnWrites<T extends KubeObject>
     // Events, and answers to later writes, may come before this answer.
     const isLate = [shown, known?.object].some((it) => it !== undefined && !isOlder(it, stored));
     if (isLate || (ofSame !== undefined && ofSame.object === undefined)) return;
-    this.#put(id, { uid, object: stored as T, deletedAt: ofSame?.deletedAt });
+    const { project = (it) => it } = this.#options;
+    this.#put(id, { uid, object: project(stored as T), deletedAt: ofSame?.deletedAt });
   }
 
   /** @param object the version that was seen when Berth deleted it. */
