@@ -41,7 +41,7 @@ export interface OwnWritesOptions<T extends KubeObject> {
   readonly informer: Behind<T>;
   /** Those of the informer. */
   readonly indexes?: Readonly<Record<string, (object: T) => readonly string[]>> | undefined;
-  /** That of the informer: a write takes no more memory than what the informer will show. Default: all is kept. */
+  /** That of the informer: what was written takes no more memory than what will be shown. Default: all is kept. */
   readonly project?: Projection<T> | undefined;
   readonly clock: Pick<Clock, "monotonic" | "now">;
 }
@@ -98,6 +98,9 @@ export class OwnWrites<T extends KubeObject>
   note(stored: KubeObject | undefined): void {
     const { uid } = stored?.metadata ?? {};
     if (stored === undefined || uid === undefined) return;
+    const { project = (it) => it } = this.#options;
+    // Also of one that is late: whatever waited for it refers to it for a while.
+    const object = project(stored as T);
     const id = pathOf(stored.metadata);
     const known = this.#notes.get(id);
     const ofSame = known?.uid === uid ? known : undefined;
@@ -105,8 +108,7 @@ export class OwnWrites<T extends KubeObject>
     // Events, and answers to later writes, may come before this answer.
     const isLate = [shown, known?.object].some((it) => it !== undefined && !isOlder(it, stored));
     if (isLate || (ofSame !== undefined && ofSame.object === undefined)) return;
-    const { project = (it) => it } = this.#options;
-    this.#put(id, { uid, object: project(stored as T), deletedAt: ofSame?.deletedAt });
+    this.#put(id, { uid, object, deletedAt: ofSame?.deletedAt });
   }
 
   /** @param object the version that was seen when Berth deleted it. */
