@@ -1,5 +1,5 @@
 /** Random histories of two objects: what Berth, and others, write, and an informer that is behind. */
-import { configMaps, type KubeObject } from "@berth/kube";
+import { configMaps, type KubeObject, type Projection } from "@berth/kube";
 import { createVirtualClock } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -24,7 +24,7 @@ class World {
   readonly #known = new Map<string, number>();
   #hasPassed = false;
 
-  constructor() {
+  constructor(project?: Projection<KubeObject>) {
     const informer = new LaggingCache(this.server, configMaps, { indexes: INDEX });
     this.cache = informer;
     // The cache of the model has all that is used of an informer, for objects of any kind.
@@ -32,6 +32,7 @@ class World {
       resource: configMaps,
       informer: informer as never,
       indexes: INDEX,
+      project,
       clock: this.clock,
     });
   }
@@ -158,6 +159,14 @@ describe("any history of two objects", () => {
 
 describe("a write that the informer does not show", () => {
   const key = { cluster: clusterOfModel, namespace: "default", name: "a" };
+
+  it("is projected as the informer would", () => {
+    const world = new World(({ metadata }) => ({ metadata: { ...metadata, labels: { owner: "y" } } }));
+    world.create("a", [], true);
+    world.answer(0);
+    expect(world.own.get(key)?.metadata?.labels).toEqual({ owner: "y" });
+    expect(world.own.byIndex("owner", "y")).toHaveLength(1);
+  });
 
   it("is unseen, and forgotten after 30 s: it has been undone", async () => {
     const world = new World();
