@@ -22,10 +22,10 @@ import {
   isHeld,
   refusalOf,
   sharedArchitectureCluster,
-  taintsOf,
   tolerationsFor,
   tolerationsOf,
 } from "./architecture-world.ts";
+import { taintsOf } from "./fixture.ts";
 
 let cluster: TestCluster;
 let registry: TestRegistry;
@@ -107,7 +107,7 @@ describe("S-1 a review of a pod whose images are not known", () => {
     ]);
     const pod = (name: string): PodBuilder => stage.pod(name).image(amd).container("sidecar", arm);
     expect(isHeld(await stage.create(pod("first")))).toBe(true);
-    const { note = "" } = await stage.said("NoCommonArchitecture", "first");
+    const { note = "" } = await stage.event("NoCommonArchitecture", "first");
     for (const part of ["container main", amd, "container sidecar", arm]) expect(note).toContain(part);
     await eventually(async () => {
       const { status } = await stage.readPod("first");
@@ -135,8 +135,8 @@ describe("a pod whose images are known", () => {
     // One that needs a patch comes after all of them.
     await stage.create(stage.pod("last").image(await pushed("hit/last:1", "linux/arm64")));
     await stage.letGo("last");
-    expect(await stage.writes(mark, "pods")).toEqual(["patch 200"]);
-    expect(await stage.toldOfPods()).toEqual([]);
+    expect(await stage.podWrites(mark)).toEqual(["patch 200"]);
+    expect(await stage.podEvents()).toEqual([]);
   });
 });
 
@@ -152,8 +152,8 @@ describe("a pod whose images are not known", () => {
       names.push(`app-${at}`);
     }
     for (const name of names) expect(architecturesOf(await stage.letGo(name))).toEqual([["arm64"]]);
-    for (const name of names) expect(await stage.writes(mark, "pods", name)).toEqual(["patch 200"]);
-    expect(await stage.toldOfPods()).toEqual([]);
+    for (const name of names) expect(await stage.podWrites(mark, name)).toEqual(["patch 200"]);
+    expect(await stage.podEvents()).toEqual([]);
   });
 
   it("A-B9 keeps the gates of others, in their order, and all else that this release does not know of", async () => {
@@ -230,7 +230,7 @@ describe("I-11 a pod that states its own architecture", () => {
   it("is held with an Event and a condition where impossible is Hold, and counted", async () => {
     await using stage = await asked("own-hold", { mode: "Affinity", impossible: "Hold" });
     await stage.create(stage.pod("app").image(images.amd).selecting(onArm));
-    const { note = "" } = await stage.said("RequiredArchitectureConflict", "app");
+    const { note = "" } = await stage.event("RequiredArchitectureConflict", "app");
     expect(note).toContain("and the pod requires kubernetes.io/arch=arm64");
     const reason = "RequiredArchitectureConflict";
     await eventually(async () => {
@@ -254,7 +254,7 @@ describe("I-11 a pod that states its own architecture", () => {
     const bundle = await registry.push(anImage("own/bundle:1").labelled(labels));
     await stage.create(stage.pod("unpack").image(images.arm).initContainer("pull", bundle.reference));
     expect(architecturesOf(await stage.letGo("unpack"))).toEqual([["arm64"]]);
-    expect(await stage.toldOfPods()).toEqual([]);
+    expect(await stage.podEvents()).toEqual([]);
   });
 });
 
@@ -277,7 +277,7 @@ describe("pods that are left alone", () => {
     }
     await stage.create(stage.pod("last").image(await pushed("spared/last:1", "linux/arm64")));
     await stage.letGo("last");
-    expect(await stage.writes(mark, "pods", "app")).toEqual([]);
+    expect(await stage.podWrites(mark, "app")).toEqual([]);
   });
 });
 

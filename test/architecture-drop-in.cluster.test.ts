@@ -14,12 +14,12 @@ import {
   followed,
   KEY,
   sharedArchitectureCluster,
-  taintsOf,
   tolerationsFor,
   tolerationsOf,
 } from "./architecture-world.ts";
+import { createLeapingClock } from "./clocks.ts";
 import { runCommand } from "./command.ts";
-import { createLeapingClock } from "./leaping-clock.ts";
+import { taintsOf } from "./fixture.ts";
 
 let cluster: TestCluster;
 let registry: TestRegistry;
@@ -80,12 +80,12 @@ describe("nodes under the drop-in for archaware-controller", () => {
     });
     expect(taintsOf(recorded)).toEqual(taintsOf(before));
     await stage.settled();
-    expect(await stage.writes(mark, "nodes")).toEqual(["patch 200"]);
+    expect(await stage.nodeWrites(mark)).toEqual(["patch 200"]);
     await berth[Symbol.asyncDispose]();
     const again = await cluster.audit.mark();
     await stage.start(config);
     await stage.settled();
-    expect(await stage.writes(again, "nodes")).toEqual([]);
+    expect(await stage.nodeWrites(again)).toEqual([]);
   });
 
   it("A-P9 that come later are tainted, and a taint that was taken off by hand comes back", async () => {
@@ -130,7 +130,7 @@ describe("pods under the drop-in for archaware-controller", () => {
       { key: KEY, value: "amd64", effect: "NoSchedule" },
     ]);
     await stage.settled();
-    expect(await stage.writes(mark, "pods")).toEqual(["patch 200"]);
+    expect(await stage.podWrites(mark)).toEqual(["patch 200"]);
   });
 
   it("A-P5 get one for each architecture that all containers have, and for no other", async () => {
@@ -141,7 +141,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     await stage.create(stage.pod("wide").image(wide));
     await stage.tolerating("both", ["amd64"]);
     await stage.tolerating("wide", ["amd64", "arm", "ppc64le"]);
-    expect(await stage.toldOfPods()).toEqual([]);
+    expect(await stage.podEvents()).toEqual([]);
   });
 
   it("get them for 32-bit arm too, and its nodes their taint: only Berth itself cannot run there", async () => {
@@ -150,7 +150,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     await stage.create(stage.pod("old").image(await pushed("arm/old:1", "linux/arm/v7")));
     await stage.tainted("pi", ["arm"]);
     await stage.tolerating("old", ["arm"]);
-    expect(await stage.toldOfPods()).toEqual([]);
+    expect(await stage.podEvents()).toEqual([]);
   });
 
   it("A-P6 A-B6 get them for images of every format, by what of them can run", async () => {
@@ -175,7 +175,7 @@ describe("pods under the drop-in for archaware-controller", () => {
       await stage.tolerating(name, wanted);
       await stage.tolerating(`${name}-pinned`, wanted);
     }
-    expect(await stage.toldOfPods()).toEqual([]);
+    expect(await stage.podEvents()).toEqual([]);
   });
 
   it("A-B2 A-B4 get them for names as users write them: those of Docker Hub, here read from a mirror of it", async () => {
@@ -194,7 +194,7 @@ describe("pods under the drop-in for archaware-controller", () => {
       await stage.create(stage.pod(`app-${at}`).image(image));
       await stage.tolerating(`app-${at}`, [architecture]);
     }
-    expect(await stage.toldOfPods()).toEqual([]);
+    expect(await stage.podEvents()).toEqual([]);
   });
 
   it("A-P7 that tolerate it already are not written, in whatever words they do", async () => {
@@ -213,7 +213,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     await stage.create(stage.pod("last").image(image));
     await stage.tolerating("last", ["amd64"]);
     await stage.settled();
-    for (const name of Object.keys(tolerant)) expect(await stage.writes(mark, "pods", name)).toEqual([]);
+    for (const name of Object.keys(tolerant)) expect(await stage.podWrites(mark, name)).toEqual([]);
   });
 
   it("A-P8 whose registry was down get theirs when it is up, without being made anew", async () => {
@@ -248,7 +248,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     await stage.create(stage.pod("dns").in("kube-system").image(image));
     await stage.tolerating("dns", ["arm64"], "kube-system");
     await stage.settled();
-    expect(await stage.writes(mark, "pods", "dns")).toEqual(["patch 200"]);
+    expect(await stage.podWrites(mark, "dns")).toEqual(["patch 200"]);
   });
 
   it("A-P11 A-B1 get none when their images have nothing in common, and an Event that names both containers", async () => {
@@ -257,7 +257,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     const arm = await pushed("p11/arm:1", "linux/arm64");
     const both = await pushed("p11/both:1", "linux/amd64", "linux/arm64");
     await stage.create(stage.pod("none").image(both).container("a", amd).container("b", arm));
-    const { note } = await stage.said("NoCommonArchitecture", "none");
+    const { note } = await stage.event("NoCommonArchitecture", "none");
     for (const part of ["container a", "container b", amd, arm]) expect(note).toContain(part);
     await stage.settled();
     expect(tolerationsOf(await stage.readPod("none"))).toEqual([]);
@@ -275,7 +275,7 @@ describe("pods under the drop-in for archaware-controller", () => {
       plain.with((pod) => ({ ...pod, spec: { containers: [], ...pod.spec, volumes: [volume] } })),
     );
     for (const name of ["init", "volume"]) await stage.tolerating(name, ["arm64"]);
-    expect(await stage.toldOfPods()).toEqual([]);
+    expect(await stage.podEvents()).toEqual([]);
   });
 });
 
@@ -309,7 +309,7 @@ describe("the change from archaware-controller", () => {
     await stage.settled();
     await history.end();
     expect(new Set(bare)).toEqual(new Set([stage.nodeName("new")]));
-    for (const name of ["served", "running"]) expect(await stage.writes(mark, "pods", name)).toEqual([]);
+    for (const name of ["served", "running"]) expect(await stage.podWrites(mark, name)).toEqual([]);
     expect(tolerationsOf(await stage.readPod("served"))).toEqual(old);
   });
 
@@ -337,7 +337,7 @@ describe("the change from archaware-controller", () => {
       ]);
       expect(metadata?.annotations?.[MARKS_ANNOTATION]).toBeUndefined();
     }
-    expect(await stage.writes(mark, "pods")).toEqual([]);
+    expect(await stage.podWrites(mark)).toEqual([]);
     expect(tolerationsOf(await stage.readPod("app"))).toEqual(tolerationsFor(["amd64"]));
   });
 

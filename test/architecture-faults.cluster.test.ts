@@ -16,11 +16,11 @@ import {
   architecturesOf,
   createArchitectureStage,
   isHeld,
-  NAMESPACE,
   sharedArchitectureCluster,
 } from "./architecture-world.ts";
+import { createLeapingClock } from "./clocks.ts";
 import { each } from "./each.ts";
-import { createLeapingClock } from "./leaping-clock.ts";
+import { NAMESPACE } from "./fixture.ts";
 import { quickest, RECONNECTED } from "./patience.ts";
 
 const HOUR_MS = 3_600_000;
@@ -75,7 +75,7 @@ describe("maxHold", () => {
     expect(architecturesOf(await stage.letGo("release"))).toEqual([]);
     expect(architecturesOf(await stage.letGo("fallback"))).toEqual([["amd64", "arm64"]]);
     for (const name of names) {
-      const { note = "" } = await stage.said("RegistryFailed", name);
+      const { note = "" } = await stage.event("RegistryFailed", name);
       for (const part of ["container main", `${registry.host}/team/app:1`]) expect(note).toContain(part);
     }
     // However often it fails again.
@@ -237,7 +237,7 @@ describe("500 pods at once of 20 images", () => {
     expect(registry.served).toMatchObject({ manifest: 20, blob: 0 });
     expect(registry.requests.manifest).toBeLessThanOrEqual(40);
     expect(registry.requests.token).toBeLessThanOrEqual(20);
-    const writes = await stage.writes(mark, "pods");
+    const writes = await stage.podWrites(mark);
     expect(writes.filter((it) => it !== "patch 200")).toEqual([]);
     expect(writes.length).toBeLessThan(500);
     await berth[Symbol.asyncDispose]();
@@ -285,7 +285,7 @@ describe("the API server", () => {
     await stage.settled();
     const mark = await cluster.audit.mark();
     await stage.readPod("after-1");
-    expect((await stage.writes(mark, "pods")).length).toBe(0);
+    expect((await stage.podWrites(mark)).length).toBe(0);
   });
 });
 
@@ -338,8 +338,8 @@ describe("credentials", () => {
     for (const name of ["right", "account"])
       expect(architecturesOf(await stage.letGo(name))).toEqual([["arm64"]]);
     const told = [
-      await stage.said("RegistryUnauthorized", "without"),
-      await stage.said("RegistryUnauthorized", "wrong"),
+      await stage.event("RegistryUnauthorized", "without"),
+      await stage.event("RegistryUnauthorized", "wrong"),
     ];
     await eventually(async () => {
       await clock.leap(5_000);

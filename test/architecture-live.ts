@@ -4,7 +4,8 @@
  */
 import { daemonSets, type KubeObject, nodes, type Pod, pods, type Toleration } from "@berth/kube";
 import { eventually } from "@berth/testcluster";
-import { type ArchitectureStage, followed, KEY, taintsOf } from "./architecture-world.ts";
+import { type ArchitectureStage, followed, KEY } from "./architecture-world.ts";
+import { taintsOf } from "./fixture.ts";
 
 /**
  * A node that kwok runs; its name is that of the architecture unless it says otherwise. Resolves once the controllers let

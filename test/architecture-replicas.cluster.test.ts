@@ -7,12 +7,12 @@ import { aDaemonSet } from "../packages/cli/src/testing/cluster.ts";
 import {
   createArchitectureStage,
   isHeld,
-  NAMESPACE,
   type StartedBerth,
   sharedArchitectureCluster,
   tolerationsFor,
   tolerationsOf,
 } from "./architecture-world.ts";
+import { NAMESPACE } from "./fixture.ts";
 
 let cluster: TestCluster;
 let registry: TestRegistry;

@@ -38,9 +38,9 @@ import {
   tolerationsFor,
   tolerationsOf,
 } from "./architecture-world.ts";
+import { createLeapingClock } from "./clocks.ts";
 import { runCommand } from "./command.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
-import { createLeapingClock } from "./leaping-clock.ts";
 import { patiently } from "./patience.ts";
 
 type Mode = "Taint" | "Affinity" | "Both";
@@ -102,7 +102,7 @@ describe("pods run only where all their images do, and wait while there is no su
     await unschedulable(stage, "mainframe");
     await (hasTaints ? addTaintedNode(stage, "s390x") : addNode(stage, "s390x"));
     expect(await running(stage, "mainframe")).toBe("s390x");
-    await stage.said("NoCommonArchitecture", "none");
+    await stage.event("NoCommonArchitecture", "none");
     expect((await stage.readPod("none")).spec?.nodeName).toBeUndefined();
   });
 });
@@ -287,7 +287,7 @@ describe("the change of mode", () => {
       await settledIn(mode);
     }
     await users[Symbol.asyncDispose]();
-    const told = await stage.toldOfPods();
+    const told = await stage.podEvents();
     for (const failure of ["NoCommonArchitecture", "HoldExpired", "PodPatchRefused"])
       expect(told).not.toContain(failure);
   });
@@ -335,12 +335,12 @@ describe("berth clean", () => {
     const mark = await cluster.audit.mark();
     await runCommand(...clean);
     for (const node of ["amd64", "arm64"]) await stage.tainted(node, []);
-    expect(await stage.writes(mark, "pods")).toEqual([]);
+    expect(await stage.podWrites(mark)).toEqual([]);
     await runCommand(...clean, "--restart-pods");
     const after = await runningWith([]);
     expect(after.filter((uid) => before.includes(uid))).toEqual([]);
     expect(tolerationsOf(await stage.readPod("bare"))).toEqual(tolerationsFor(["amd64", "arm64"]));
-    const writes = await stage.writes(mark, "pods");
+    const writes = await stage.podWrites(mark);
     expect(writes.filter((it) => it === "create eviction 201")).toHaveLength(2);
     expect(writes.filter((it) => !it.startsWith("create eviction "))).toEqual([]);
   });

@@ -2,10 +2,6 @@
  * Descheduling where the whole of Kubernetes is at work: the Deployment controller makes pods, the scheduler binds them,
  * kwok runs them, and Berth moves them when a device leaves their node.
  */
-
-import { mkdtempDisposable, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import {
   type Deployment,
   deployments,
@@ -18,10 +14,11 @@ import {
 } from "@berth/kube";
 import { DESCHEDULE_KEY, deschedulePolicies } from "@berth/placement";
 import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
+import { Fixture } from "./fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
-import { type BerthProcess, startBerthProcess } from "./product.ts";
+import type { BerthProcess } from "./product.ts";
 
 const DEVICE = "example.com/usb";
 const LABEL = "example.com/camera";
@@ -44,45 +41,28 @@ beforeAll(async () => {
   cluster = await sharedFullCluster();
 });
 
-/** Nodes with the device of one test would take the pods of the next. */
-afterEach(async () => {
-  const { client } = cluster;
-  const namespace = "default";
-  await client.deleteCollection(deployments, { namespace });
-  await client.deleteCollection(podDisruptionBudgets, { namespace });
-  await client.deleteCollection(deschedulePolicies, {});
-  await client.deleteCollection(nodes, {});
-  await patiently(async () => {
-    await client.deleteCollection(pods, { namespace }, { gracePeriodSeconds: 0 });
-    if ((await client.list(pods, { namespace })).items.length > 0) throw new Error("there are pods");
-  });
-});
+class DescheduleFixture extends Fixture {
+  /** A Berth with the rule and a policy of this spec. */
+  async start(spec: string): Promise<BerthProcess> {
+    const files = [await this.file("rule.yaml", RULE), await this.file("policy.yaml", policy(spec))];
+    const berth = await this.spawn(files.flatMap((it) => ["--config", it.path]));
+    await berth.ready();
+    return berth;
+  }
 
-interface Stage extends AsyncDisposable {
-  readonly berth: BerthProcess;
-  /** Writes the spec of the only policy. */
-  readonly say: (spec: string) => Promise<void>;
-}
-
-async function started(spec: string): Promise<Stage> {
-  const folder = await mkdtempDisposable(path.join(tmpdir(), "berth-deschedule-"));
-  const file = (name: string, text: string): Promise<void> => writeFile(path.join(folder.path, name), text);
-  const say = (text: string): Promise<void> => file("policy.yaml", policy(text));
-  await file("rule.yaml", RULE);
-  await say(spec);
-  await writeFile(`${folder.path}.kubeconfig`, cluster.kubeconfig(), { mode: 0o600 });
-  const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
-  const files = ["--config", folder.path, "--kubeconfig", `${folder.path}.kubeconfig`];
-  const berth = startBerthProcess({ args: ["run", ...files, ...addresses] });
-  return {
-    berth,
-    say,
-    async [Symbol.asyncDispose]() {
-      await berth[Symbol.asyncDispose]();
-      await rm(`${folder.path}.kubeconfig`);
-      await folder.remove();
-    },
-  };
+  /** Nodes with the device of one test would take the pods of the next. */
+  protected override async clear(): Promise<void> {
+    const { client } = this.cluster;
+    const namespace = "default";
+    await client.deleteCollection(deployments, { namespace });
+    await client.deleteCollection(podDisruptionBudgets, { namespace });
+    await client.deleteCollection(deschedulePolicies, {});
+    await client.deleteCollection(nodes, {});
+    await patiently(async () => {
+      await client.deleteCollection(pods, { namespace }, { gracePeriodSeconds: 0 });
+      if ((await client.list(pods, { namespace })).items.length > 0) throw new Error("there are pods");
+    });
+  }
 }
 
 /** A node that kwok runs. */
@@ -161,8 +141,8 @@ async function evictions(app: string): Promise<readonly string[]> {
 it("D-C20 moves the pods of a Deployment to the node with the device, and leaves them where nothing else fits", async () => {
   for (const name of ["cam-1", "cam-2"]) await addNode(name);
   await device("cam-1", true);
-  await using stage = await started("{ for: 2s }");
-  await stage.berth.ready();
+  await using fixture = new DescheduleFixture(cluster, "deschedule");
+  await fixture.start("{ for: 2s }");
   await deploy("viewer", 3);
   await patiently(async () => expect(await placesOf("viewer")).toEqual(["cam-1", "cam-1", "cam-1"]));
   await device("cam-2", true);
@@ -183,8 +163,8 @@ describe("a pod that may not go", () => {
       await addNode(name);
       await device(name, true);
     }
-    await using stage = await started("{ for: 0s }");
-    await stage.berth.ready();
+    await using fixture = new DescheduleFixture(cluster, "deschedule");
+    const berth = await fixture.start("{ for: 0s }");
     const of = { namespace: "default", name: "guarded" };
     await client.create(podDisruptionBudgets, {
       metadata: of,
@@ -200,16 +180,16 @@ describe("a pod that may not go", () => {
     await client.patch(podDisruptionBudgets, of, { type: "merge", body: { spec: { maxUnavailable: 1 } } });
     const other = node === "pdb-1" ? "pdb-2" : "pdb-1";
     await patiently(async () => expect(await placesOf("guarded")).toEqual([other]));
-    const tries = await stage.berth.metric("berth_evictions_refused_total", { reason: "DisruptionBudget" });
+    const tries = await berth.metric("berth_evictions_refused_total", { reason: "DisruptionBudget" });
     expect(tries).toBeLessThanOrEqual(4);
   });
 
   it("D-G20 is evicted once under two policies, and stays with an annotation or in a namespace that says so", async () => {
     for (const name of ["two-1", "two-2"]) await addNode(name);
     await device("two-1", true);
-    await using stage = await started("{ for: 0s }");
+    await using fixture = new DescheduleFixture(cluster, "deschedule");
+    await fixture.start("{ for: 0s }");
     await cluster.client.create(deschedulePolicies, { metadata: { name: "second" }, spec: { for: "0s" } });
-    await stage.berth.ready();
     await deploy("both", 1);
     await deploy("kept", 1, { [DESCHEDULE_KEY]: "ignore" });
     for (const app of ["both", "kept"])
@@ -225,8 +205,8 @@ describe("a pod that may not go", () => {
   it("D-G21 is forgotten with its node, which goes during the eviction", async () => {
     for (const name of ["gone-1", "gone-2"]) await addNode(name);
     await device("gone-1", true);
-    await using stage = await started("{ for: 0s, requireFit: False }");
-    await stage.berth.ready();
+    await using fixture = new DescheduleFixture(cluster, "deschedule");
+    const berth = await fixture.start("{ for: 0s, requireFit: False }");
     await deploy("lost", 2);
     await patiently(async () => expect(await placesOf("lost")).toEqual(["gone-1", "gone-1"]));
     await device("gone-1", false);
@@ -237,8 +217,8 @@ describe("a pod that may not go", () => {
     await cluster.client.deleteCollection(pods, onIt, { gracePeriodSeconds: 0 });
     await device("gone-2", true);
     await patiently(async () => expect(await placesOf("lost")).toEqual(["gone-2", "gone-2"]));
-    await patiently(async () => expect(await stage.berth.metric("berth_evictions_in_progress")).toBe(0));
-    expect(await stage.berth.metric("berth_lost_pods")).toBe(0);
+    await patiently(async () => expect(await berth.metric("berth_evictions_in_progress")).toBe(0));
+    expect(await berth.metric("berth_lost_pods")).toBe(0);
   });
 });
 
@@ -248,9 +228,9 @@ describe("a label source that flaps", () => {
     const names = Array.from({ length: 12 }, (_, at) => `flap-${at}`);
     await Promise.all(names.map(addNode));
     await Promise.all(names.map((name) => device(name, true)));
-    await using stage = await started("{ for: 1s, podSelector: { matchLabels: { app: none } } }");
+    await using fixture = new DescheduleFixture(cluster, "deschedule");
+    const berth = await fixture.start("{ for: 1s, podSelector: { matchLabels: { app: none } } }");
     await client.create(deschedulePolicies, { metadata: { name: "flaps" }, spec: { for: "1s" } });
-    await stage.berth.ready();
     // The scheduler spreads the pods over the nodes that have the label by then.
     const labelSelector = `${LABEL}=true`;
     await patiently(async () => expect((await client.list(nodes, { labelSelector })).items).toHaveLength(12));
@@ -262,7 +242,7 @@ describe("a label source that flaps", () => {
       await patiently(async () => expect(await frozen("flaps")).toMatchObject({ status: "True" }));
       if (flap < 2) await Promise.all(half.map((name) => device(name, true)));
     }
-    await patiently(async () => expect(await stage.berth.metric("berth_lost_pods")).toBeGreaterThan(9));
+    await patiently(async () => expect(await berth.metric("berth_lost_pods")).toBeGreaterThan(9));
     expect(await evictions("many")).toHaveLength(0);
     const { items } = await client.list(events);
     const told = items.filter(

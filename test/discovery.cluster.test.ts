@@ -3,7 +3,7 @@ import { defineResource, type Resource } from "@berth/kube";
 import { clusterName, createInformer, createSilentLogger, guardClient } from "@berth/runtime";
 import { type AuditMark, eventually, sharedTestCluster } from "@berth/testcluster";
 import { expect, it } from "vitest";
-import { createLeapingClock } from "./leaping-clock.ts";
+import { createLeapingClock } from "./clocks.ts";
 
 const PLANES = 20;
 const MINUTE_MS = 60_000;

@@ -5,10 +5,10 @@
 import { nodes, type Pod } from "@berth/kube";
 import { type AuditMark, hold, startHttpProxy, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { createLeapingClock } from "./clocks.ts";
 import { CLAIM, LABEL, markedBy, type Pool, sharedFullCluster, UID_LABEL } from "./footprint-cluster.ts";
 import { createDropInStage, createFootprintStage, type FootprintStage } from "./footprint-world.ts";
 import { webhookAt } from "./gate-admission.ts";
-import { createLeapingClock } from "./leaping-clock.ts";
 import { patiently } from "./patience.ts";
 
 let cluster: TestCluster;
@@ -36,7 +36,11 @@ describe("marks of the footprint", () => {
     await stage.editNode("used", { metadata: { annotations: { [claim]: null } } });
     await stage.marked("used", a);
     expect(await stage.changes(mark, "used")).toEqual(["patch 200", "patch 200"]);
-    await stage.editNode("empty", { metadata: { labels: { [LABEL]: "true" } } }, "kubectl-label");
+    await stage.editNode(
+      "empty",
+      { metadata: { labels: { [LABEL]: "true" } } },
+      { fieldManager: "kubectl-label" },
+    );
     await stage.marked("empty");
     // Two own it: the field manager of the other keeps it where a server-side apply would take it off.
     const name = stage.nodeName("used");
@@ -52,7 +56,7 @@ describe("marks of the footprint", () => {
     await cluster.client.delete(nodes, { name: stage.nodeName("n") });
     race.release();
     await stage.settled();
-    expect(await stage.writes(race.mark, "n")).toEqual([expect.stringMatching(/^patch 4(?:04|09)$/)]);
+    expect(await stage.nodeWrites(race.mark, "n")).toEqual([expect.stringMatching(/^patch 4(?:04|09)$/)]);
     await stage.gone(() => stage.readNode("n"));
   });
 
@@ -64,7 +68,7 @@ describe("marks of the footprint", () => {
     race.release();
     const after = await stage.marked("n", race.pool);
     expect(after.metadata?.uid).toBe(metadata?.uid);
-    const [first] = await stage.writes(race.mark, "n");
+    const [first] = await stage.nodeWrites(race.mark, "n");
     expect(first).toMatch(/^patch 4(?:09|22)$/);
     const changes = await stage.changes(race.mark, "n");
     expect(changes.filter((it) => it === "patch 200")).toHaveLength(1);
@@ -96,9 +100,9 @@ describe("writes", () => {
     await clock.leap(IDLE_MS);
     await first[Symbol.asyncDispose]();
     await stage.start();
-    expect(await stage.allWrites(rest)).toEqual([]);
-    await stage.settled();
     expect(await stage.writes(rest)).toEqual([]);
+    await stage.settled();
+    expect(await stage.nodeWrites(rest)).toEqual([]);
 
     for (const pool of pools) await stage.editPool(pool, { spec: { replicas: 0 } });
     for (const node of used.keys()) await stage.marked(node);
@@ -135,7 +139,7 @@ describe("writes", () => {
     await stage.settled();
     await clock.leap(100_000);
     expect(await stage.marksOf("n")).toEqual(markedBy(a));
-    expect(await stage.writes(mark, "n")).toEqual([]);
+    expect(await stage.nodeWrites(mark, "n")).toEqual([]);
     await clock.leap(100_000);
     await stage.marked("n");
     expect(await stage.changes(mark, "n")).toEqual(["patch 200"]);
@@ -151,13 +155,13 @@ describe("pods", () => {
     const label = { [UID_LABEL]: a.uid };
     await stage.create(stage.stranger("nobodys").labelled(label).on(stage.nodeName("n")));
     await stage.create(stage.pod("of-another", b).labelled(label).on(stage.nodeName("n")));
-    const { note } = await stage.said("FootprintGroupRefused", stage.nodeName("n"));
+    const { note } = await stage.event("FootprintGroupRefused", stage.nodeName("n"));
     expect(note).toContain(stage.name);
     await stage.deletePool(a);
     await stage.gone(() => stage.readPool(a));
     await stage.settled();
     expect(await stage.marksOf("n")).toEqual(markedBy());
-    expect(await stage.writes(mark, "n")).toEqual([]);
+    expect(await stage.nodeWrites(mark, "n")).toEqual([]);
   });
 });
 
@@ -183,7 +187,7 @@ describe("a pool", () => {
     });
     await stage.settled();
     expect(await stage.marksOf("old")).toEqual(markedBy(before));
-    expect(await stage.writes(mark, "old")).toEqual([]);
+    expect(await stage.nodeWrites(mark, "old")).toEqual([]);
     await stage.deletePod(pod?.metadata?.name ?? "");
     await stage.marked("old");
   });

@@ -12,11 +12,8 @@ import {
 } from "@berth/kube";
 import { nodeFootprints, originalFootprint, workerPools } from "@berth/placement";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { NAMESPACE } from "./fixture.ts";
 
-/** No other user agent on these clusters begins so. */
-export const BERTH = "berth/";
-/** Berth's own. */
-export const NAMESPACE = "berth-system";
 /** The drop-in for pull request 134. */
 export const DROP_IN: string = path.join(
   import.meta.dirname,

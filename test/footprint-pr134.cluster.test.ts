@@ -16,16 +16,8 @@ import { MARKS_ANNOTATION, workerPools } from "@berth/placement";
 import { type TestCluster, type TestUser } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "./command.ts";
-import {
-  BERTH,
-  CLAIM,
-  FINALIZER,
-  LABEL,
-  markedBy,
-  marksOf,
-  NAMESPACE,
-  sharedFullCluster,
-} from "./footprint-cluster.ts";
+import { BERTH, NAMESPACE } from "./fixture.ts";
+import { CLAIM, FINALIZER, LABEL, markedBy, marksOf, sharedFullCluster } from "./footprint-cluster.ts";
 import { createDropInStage, createFootprintStage, type FootprintStage } from "./footprint-world.ts";
 import { patiently } from "./patience.ts";
 
@@ -51,7 +43,7 @@ describe("nodes under the drop-in for pull request 134", () => {
     await stage.deletePod("a-1");
     await stage.settled();
     expect(marksOf(await stage.marked("n", a))).toEqual({ label: "true", claims: [a.uid] });
-    expect(await stage.writes(mark)).toEqual([]);
+    expect(await stage.nodeWrites(mark)).toEqual([]);
     await stage.bound("b-1", b, "n");
     await stage.marked("n", a, b);
     await stage.deletePod("a-2");
@@ -147,7 +139,7 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
       },
     ]);
     await stage.settled();
-    const written = (await stage.allWrites(mark)).filter(({ name }) => name.startsWith("a"));
+    const written = (await stage.writes(mark)).filter(({ name }) => name.startsWith("a"));
     // One patch for the finalizer, one apply.
     expect(written.map(({ resource, verb, code }) => `${resource} ${verb} ${code}`).sort()).toEqual([
       "deployments.apps patch 201",

@@ -1,16 +1,12 @@
 /**
- * A stage for tests of node footprints on the whole product: nodes, WorkerPools and pods on a real control plane, and a
+ * Fixture for tests of node footprints on the whole product: nodes, WorkerPools and pods on a real control plane, and a
  * Berth in this process. Deployments, DaemonSets, garbage collector and scheduler are the real ones; kwok plays the kubelets
  * of nodes that are `fake()`, and the test those of all others.
  *
- * A stage has its cluster to itself while it lasts: the agent's DaemonSet and the footprints concern all nodes.
- *
- * Long because what every test of it asks of a cluster is asked here, once.
+ * Long because a test needs words for nodes, pools, pods and the agent.
  */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
+import { readFile } from "node:fs/promises";
+import type { BerthOptions, RunningBerth } from "@berth/cli";
 import {
   bindings,
   type Condition,
@@ -18,18 +14,14 @@ import {
   type Deployment,
   daemonSets,
   deployments,
-  events,
   isApiError,
-  type KubeEvent,
   type KubeObject,
   type Node,
-  namespaces,
   nodes,
   type ObjectName,
   type Pod,
   pods,
   type Resource,
-  serviceAccounts,
 } from "@berth/kube";
 import {
   type NodeFootprint,
@@ -42,43 +34,37 @@ import {
 import {
   type AuditEntry,
   type AuditMark,
-  aNode,
   aPod,
   eventually,
   type NodeBuilder,
   type PodBuilder,
   type TestCluster,
-  type TestUser,
 } from "@berth/testcluster";
 import {
+  CANARY,
+  createNamespace,
+  Fixture,
+  isWrite,
+  NAMESPACE,
+  orGone,
+  type StartOptions,
+} from "./fixture.ts";
+import {
   AGENT,
-  BERTH,
   DROP_IN,
   FINALIZER,
   type Marks,
   markedBy,
   marksOf,
-  NAMESPACE,
   type Pool,
   UID_LABEL,
 } from "./footprint-cluster.ts";
 import { PATIENT } from "./patience.ts";
 
-const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
 /** Its scheduler does not exist: pods with it are bound by the test. */
 const NO_SCHEDULER = "by-hand";
 /** Label of the nodes of a stage. */
 const STAGE = "test.berth.dev/stage";
-const CANARY = "canary";
-
-export interface StartOptions extends Partial<BerthOptions> {
-  /** Where it connects; default the API server itself. */
-  readonly server?: string;
-  /** As whom; default somebody who may do everything. */
-  readonly user?: TestUser;
-}
-
-/** @param name Of the namespace of its pools; begins the names of its nodes. */
 /** A stage with a Berth that has the drop-in. */
 export async function createDropInStage(cluster: TestCluster, name: string): Promise<FootprintStage> {
   await using owned = new AsyncDisposableStack();
@@ -88,53 +74,23 @@ export async function createDropInStage(cluster: TestCluster, name: string): Pro
   return stage;
 }
 
+/** @param name Of the namespace of its pools; begins the names of its nodes. */
 export async function createFootprintStage(cluster: TestCluster, name: string): Promise<FootprintStage> {
-  const { client } = cluster;
-  const folder = await mkdtemp(path.join(tmpdir(), "berth-footprint-"));
-  await client.create(namespaces, { metadata: { name } });
-  const account = { metadata: { name: "default" } };
-  await client.create(serviceAccounts, account, { namespace: name }).catch((error: unknown) => {
-    if (!isApiError(error, "alreadyExists")) throw error;
-  });
-  return new FootprintStage(cluster, name, folder);
+  await createNamespace(cluster, name);
+  return new FootprintStage(cluster, name);
 }
 
-export class FootprintStage implements AsyncDisposable {
-  readonly cluster: TestCluster;
-  readonly name: string;
-  readonly #folder: string;
-  readonly #owned = new AsyncDisposableStack();
-  #canaries: Promise<Pool> | undefined;
-  #count = 0;
+export class FootprintStage extends Fixture {
+  #canaryPool: Promise<Pool> | undefined;
 
-  /** Use `createFootprintStage`. */
-  constructor(cluster: TestCluster, name: string, folder: string) {
-    this.cluster = cluster;
-    this.name = name;
-    this.#folder = folder;
-  }
-
-  /** Starts a Berth, with the drop-in unless it is given another `config`, until it is ready. It ends with the stage. */
-  async start({ server, user, ...options }: StartOptions = {}): Promise<RunningBerth> {
-    const client = this.cluster.connect({
-      userAgent: `${BERTH}test`,
-      fieldManager: "berth",
-      ...(server !== undefined && { server }),
-      ...(user !== undefined && { user }),
-    });
-    this.#owned.use(client);
+  /** Starts a Berth, with the drop-in unless it is given another `config`. */
+  async start(options: StartOptions = {}): Promise<RunningBerth> {
     const dropIn = await readFile(DROP_IN, "utf8");
     const allowed = dropIn
       .replace("registry.example/", "registry.test/")
       .replace("namespaces: [agents]", `namespaces: ["${this.name}"]`);
     const config = [await this.file("agent-substrate-pr-134.yaml", allowed)];
-    const berth = await startBerth({ client, namespace: NAMESPACE, config, ...options });
-    this.#owned.use(berth);
-    await eventually(() => {
-      const problems = berth.problems();
-      if (problems.length > 0) throw new Error(problems.join("\n"));
-    }, PATIENT);
-    return berth;
+    return this.run(options, { namespace: NAMESPACE, config, ...options });
   }
 
   /**
@@ -145,13 +101,6 @@ export class FootprintStage implements AsyncDisposable {
     const allow = `{images: [registry.test/], namespaces: ["${this.name}"]}`;
     const text = `{apiVersion: berth.dev/v1alpha1, kind: WorkerPools, metadata: {name: pools}, spec: {allow: ${allow}, ${fields}}}`;
     return [await this.file("pools.yaml", text)];
-  }
-
-  /** For the option `config`. */
-  async file(name: string, text: string): Promise<{ readonly path: string; readonly shown: string }> {
-    const file = path.join(this.#folder, name);
-    await writeFile(file, text, { mode: 0o600 });
-    return { path: file, shown: name };
   }
 
   /** A footprint in the cluster: those of files have no status. */
@@ -178,24 +127,9 @@ export class FootprintStage implements AsyncDisposable {
     }, PATIENT);
   }
 
-  nodeName(node: string): string {
-    return `${this.name}-${node}`;
-  }
-
   /** Without a kubelet, unless it is made `fake()`. */
-  add(node: string, shape: (builder: NodeBuilder) => NodeBuilder = (it) => it): Promise<Node> {
-    const plain = aNode(this.nodeName(node)).labelled({ [STAGE]: this.name });
-    return this.cluster.client.create(nodes, shape(plain).build());
-  }
-
-  readNode(node: string): Promise<Node> {
-    return this.cluster.client.get(nodes, { name: this.nodeName(node) });
-  }
-
-  /** Others change the node: a merge patch by somebody with this field manager. */
-  editNode(node: string, body: object, fieldManager = "kubectl-edit"): Promise<Node> {
-    const name = this.nodeName(node);
-    return this.cluster.client.patch(nodes, { name }, { type: "merge", body }, { fieldManager });
+  override add(node: string, shape: (builder: NodeBuilder) => NodeBuilder = (it) => it): Promise<Node> {
+    return super.add(node, (it) => shape(it.labelled({ [STAGE]: this.name })));
   }
 
   async marksOf(node: string): Promise<Marks> {
@@ -289,11 +223,6 @@ export class FootprintStage implements AsyncDisposable {
       }));
   }
 
-  create(pod: PodBuilder): Promise<Pod> {
-    const built = pod.build();
-    return this.cluster.client.create(pods, built, { namespace: built.metadata?.namespace ?? this.name });
-  }
-
   /** Makes a pod that is bound from the beginning. */
   async bound(name: string, pool: Pool, node: string): Promise<Pod> {
     return this.create(this.pod(name, pool).on(this.nodeName(node)));
@@ -304,10 +233,6 @@ export class FootprintStage implements AsyncDisposable {
     const target = { apiVersion: "v1", kind: "Node", name: this.nodeName(node) };
     const { namespace } = this.in(name);
     await this.cluster.client.create(bindings, { metadata: { name, namespace }, target }, { namespace });
-  }
-
-  readPod(name: string): Promise<Pod> {
-    return this.cluster.client.get(pods, this.in(name));
   }
 
   editPod(name: string, body: object): Promise<Pod> {
@@ -323,11 +248,6 @@ export class FootprintStage implements AsyncDisposable {
   /** It is told to end, and stays until somebody ends it. */
   async terminate(name: string): Promise<void> {
     await this.cluster.client.delete(pods, this.in(name), { gracePeriodSeconds: 300 });
-  }
-
-  /** At once, as a kubelet does when it has ended. */
-  async deletePod(name: string): Promise<void> {
-    await this.cluster.client.delete(pods, this.in(name), { gracePeriodSeconds: 0 });
   }
 
   /** Those that a pool's Deployment has made. */
@@ -391,10 +311,9 @@ export class FootprintStage implements AsyncDisposable {
    * else, are marked. They are gone then.
    */
   async settled(): Promise<void> {
-    this.#canaries ??= this.#makeCanaries();
-    const pool = await this.#canaries;
-    this.#count += 1;
-    const name = `${CANARY}-${this.#count}`;
+    this.#canaryPool ??= this.#makeCanaryPool();
+    const pool = await this.#canaryPool;
+    const name = this.nextCanary();
     // No scheduler puts pods of others there.
     await this.add(name, (it) => it.unschedulable());
     await this.bound(name, pool, name);
@@ -403,7 +322,7 @@ export class FootprintStage implements AsyncDisposable {
     await this.cluster.client.delete(nodes, { name: this.nodeName(name) });
   }
 
-  async #makeCanaries(): Promise<Pool> {
+  async #makeCanaryPool(): Promise<Pool> {
     const pool = await this.guarded(await this.pool(CANARY));
     await eventually(() => this.deploymentOf(pool));
     return pool;
@@ -414,52 +333,15 @@ export class FootprintStage implements AsyncDisposable {
    * nodes as well, changes nothing and is made again; canaries do not count.
    */
   async changes(mark: AuditMark, node?: string): Promise<readonly string[]> {
-    return (await this.writes(mark, node)).filter((it) => it !== "patch 409");
+    return (await this.nodeWrites(mark, node)).filter((it) => it !== "patch 409");
   }
 
-  /** Berth's writes to nodes, or this one, answered how ever: `patch 200`. Those to canaries do not count. */
-  async writes(mark: AuditMark, node?: string): Promise<readonly string[]> {
-    const found = await this.allWrites(mark, "nodes");
-    return found
-      .filter(({ name }) => !name.startsWith(this.nodeName(CANARY)))
-      .filter(({ name }) => node === undefined || name === this.nodeName(node))
-      .map(({ verb, code }) => `${verb} ${code}`);
+  async writes(mark: AuditMark): Promise<readonly AuditEntry[]> {
+    return (await this.requests(mark)).filter(isWrite);
   }
 
-  async allWrites(mark: AuditMark, resource?: string): Promise<readonly AuditEntry[]> {
-    return (await this.requests(mark, resource)).filter(({ verb }) => WRITES.has(verb));
-  }
-
-  requests(mark: AuditMark, resource?: string): Promise<readonly AuditEntry[]> {
-    return this.cluster.audit.entriesSince(mark, { userAgent: BERTH, ...(resource && { resource }) });
-  }
-
-  /** Events with this reason about an object of this name. */
-  async events(reason: string, name: string): Promise<readonly KubeEvent[]> {
-    const { items } = await this.cluster.client.list(events, { fieldSelector: `reason=${reason}` });
-    return items.filter(({ regarding }) => regarding?.name === name);
-  }
-
-  /** Resolves once there is such an Event. */
-  async said(reason: string, name: string): Promise<KubeEvent> {
-    return eventually(async () => {
-      const [event] = await this.events(reason, name);
-      if (event === undefined) throw new Error(`no Event ${reason} about ${name}`);
-      return event;
-    });
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.#owned.disposeAsync();
-    } finally {
-      await this.#clear();
-      await rm(this.#folder, { recursive: true, force: true });
-    }
-  }
-
-  /** What the next stage sees: no node, no pool, no footprint, no agent. */
-  async #clear(): Promise<void> {
+  /** And no pool, no footprint, no Deployment. */
+  protected override async clear(): Promise<void> {
     const { client } = this.cluster;
     await client.deleteCollection(nodeFootprints, {});
     const { items } = await client.list(workerPools, { metadataOnly: true });
@@ -469,8 +351,7 @@ export class FootprintStage implements AsyncDisposable {
       await client.delete(workerPools, { namespace, name }).catch(orGone);
     }
     await client.deleteCollection(deployments, { namespace: this.name });
-    await client.deleteCollection(daemonSets, { namespace: AGENT.namespace });
-    await client.deleteCollection(nodes, {});
+    await super.clear();
     const resources: readonly Resource[] = [deployments, pods];
     await eventually(async () => {
       for (const namespace of [this.name, AGENT.namespace]) {
@@ -488,8 +369,4 @@ export class FootprintStage implements AsyncDisposable {
 function agentNode({ spec }: Pod): string {
   const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   return spec?.nodeName ?? required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
-}
-
-function orGone(error: unknown): void {
-  if (!isApiError(error, "notFound")) throw error;
 }

@@ -18,6 +18,7 @@ import {
   validatingWebhookConfigurations,
 } from "@berth/kube";
 import { aNode, eventually, findFreePort, type NodeBuilder, type TestCluster } from "@berth/testcluster";
+import { createNamespace } from "./fixture.ts";
 import { createGateStage, type GateStage, hasTaint } from "./gate-world.ts";
 
 export type Admission = NonNullable<BerthOptions["admission"]>;
@@ -34,7 +35,7 @@ export const CONFIGURATION: ObjectName = { name: "berth-startup-gate" };
 export async function createAdmissionStage(cluster: TestCluster, name: string): Promise<GateStage> {
   const stage = await createGateStage(cluster, name);
   stage.owns(() => clearAdmission(cluster.client));
-  await stage.namespace(NAMESPACE);
+  await createNamespace(cluster, NAMESPACE);
   return stage;
 }
 

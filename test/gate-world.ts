@@ -1,31 +1,21 @@
 /**
- * A stage for tests of startup gates on the whole product: nodes, pods and gates on a real API server, a Berth in this
- * process, and what users see of it. No kubelet runs: the tests say what one would.
- *
- * A stage has its cluster to itself while it lasts: gates act on all nodes.
+ * Fixture for tests of startup gates on the whole product: nodes, pods and gates on a real API server, a Berth in this
+ * process, and what users see of it. No kubelet runs: the tests write what one would.
  */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { type BerthOptions, crds, type RunningBerth, startBerth } from "@berth/cli";
+import { type BerthOptions, crds, type RunningBerth } from "@berth/cli";
 import {
   customResourceDefinitions,
   type DaemonSet,
   daemonSets,
-  events,
-  isApiError,
   type KubeEvent,
   type Node,
-  namespaces,
-  nodes,
   type Pod,
   pods,
 } from "@berth/kube";
 import { originalGate, type StartupGate, startupGates } from "@berth/placement";
 import {
-  type AuditEntry,
-  type AuditMark,
-  aNode,
   aPod,
   type EventuallyOptions,
   eventually,
@@ -35,16 +25,16 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { expect } from "vitest";
+import { Fixture, orGone, type StartOptions, taintsOf } from "./fixture.ts";
 import { sumOfSamples } from "./product.ts";
 
 export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
 /** The default signal, and no waiting that a test does not ask for. */
 export const atOnce: object = { stableFor: "0s", signals: { pods: [{}] } };
-/** No other user agent on these clusters begins so. */
-export const BERTH = "berth/";
-const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
 /** Owns pods in kube-system wherever a stage is; nothing makes them but tests. */
 const SETUP = "node-setup";
+/** Of a patch that a kubelet makes. */
+export const STATUS = { subresource: "status" } as const;
 
 /** The cluster of this process, with the CRDs. */
 export async function sharedGateCluster(): Promise<TestCluster> {
@@ -56,13 +46,6 @@ export async function sharedGateCluster(): Promise<TestCluster> {
 export async function installCrds({ client }: TestCluster): Promise<void> {
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(startupGates));
-}
-
-export interface StartOptions extends Partial<BerthOptions> {
-  /** Where it connects; default the API server itself. */
-  readonly server?: string;
-  /** Begins with `berth/`. */
-  readonly userAgent?: string;
 }
 
 /** What a pod of a real node says of itself. */
@@ -80,59 +63,26 @@ export interface Said {
 
 /** @param name Begins the names of its nodes. */
 export async function createGateStage(cluster: TestCluster, name: string): Promise<GateStage> {
-  const folder = await mkdtemp(path.join(tmpdir(), "berth-gates-"));
-  const set = await cluster.client.create(daemonSets, aDaemonSet(SETUP, originalGate.podLabels));
-  return new GateStage({ cluster, name, folder, setup: set });
+  return new GateStage(
+    cluster,
+    name,
+    await cluster.client.create(daemonSets, aDaemonSet(SETUP, originalGate.podLabels)),
+  );
 }
 
-interface Parts {
-  readonly cluster: TestCluster;
-  readonly name: string;
-  readonly folder: string;
-  readonly setup: DaemonSet;
-}
-
-export class GateStage implements AsyncDisposable {
-  readonly cluster: TestCluster;
-  readonly name: string;
+export class GateStage extends Fixture {
   /** A DaemonSet in kube-system whose pods have the labels of the contract. */
   readonly setup: DaemonSet;
-  readonly #folder: string;
-  readonly #berths = new AsyncDisposableStack();
-  #count = 0;
 
   /** Use `createGateStage`. */
-  constructor({ cluster, name, folder, setup }: Parts) {
-    this.cluster = cluster;
-    this.name = name;
+  constructor(cluster: TestCluster, name: string, setup: DaemonSet) {
+    super(cluster, name);
     this.setup = setup;
-    this.#folder = folder;
   }
 
-  /** Starts a Berth and resolves once it is ready. It ends with the stage, at the latest. */
-  async start({ server, userAgent = `${BERTH}test`, ...options }: StartOptions = {}): Promise<RunningBerth> {
-    const client = this.cluster.connect({ userAgent, fieldManager: "berth", ...(server && { server }) });
-    this.#berths.use(client);
+  start(options: StartOptions = {}): Promise<RunningBerth> {
     const self = { apiVersion: "v1", kind: "Namespace", name: "default" };
-    const namespace = "default";
-    const berth = this.#berths.use(await startBerth({ client, self, namespace, ...options }));
-    await eventually(() => {
-      const problems = berth.problems();
-      if (problems.length > 0) throw new Error(problems.join("\n"));
-    });
-    return berth;
-  }
-
-  /** Does this when the Berths of the stage have ended. */
-  owns(undo: () => Promise<void> | void): void {
-    this.#berths.defer(undo);
-  }
-
-  /** A configuration file, for the option `config`. */
-  async file(name: string, text: string): Promise<{ readonly path: string; readonly shown: string }> {
-    const file = path.join(this.#folder, name);
-    await writeFile(file, text);
-    return { path: file, shown: name };
+    return this.run(options, { self, namespace: "default", ...options });
   }
 
   /** The gate of the drop-in document; its webhook is another matter. */
@@ -151,28 +101,9 @@ export class GateStage implements AsyncDisposable {
     });
   }
 
-  /** The full name of a node. */
-  nodeName(node: string): string {
-    return `${this.name}-${node}`;
-  }
-
-  add(node: string, shape: (builder: NodeBuilder) => NodeBuilder = (it) => it): Promise<Node> {
-    return this.cluster.client.create(nodes, shape(aNode(this.nodeName(node))).build());
-  }
-
   /** One with the taint of the contract from its first moment, as admission or a kubelet gives it. */
   addHeld(node: string, shape: (builder: NodeBuilder) => NodeBuilder = (it) => it): Promise<Node> {
     return this.add(node, (it) => shape(it.tainted(ORIGINAL_TAINT)));
-  }
-
-  read(node: string): Promise<Node> {
-    return this.cluster.client.get(nodes, { name: this.nodeName(node) });
-  }
-
-  /** Others change the node. */
-  edit(node: string, body: object, subresource?: "status"): Promise<Node> {
-    const options = subresource === undefined ? {} : { subresource };
-    return this.cluster.client.patch(nodes, { name: this.nodeName(node) }, { type: "merge", body }, options);
   }
 
   /**
@@ -208,26 +139,14 @@ export class GateStage implements AsyncDisposable {
     );
   }
 
-  /** At once, as if its kubelet had ended it. */
-  async deletePod(pod: { readonly namespace: string; readonly name: string }): Promise<void> {
-    await this.cluster.client.delete(pods, pod, { gracePeriodSeconds: 0 });
-  }
-
   daemonSet(name: string, labels: Readonly<Record<string, string>>): Promise<DaemonSet> {
     return this.cluster.client.create(daemonSets, aDaemonSet(name, labels));
-  }
-
-  async namespace(name: string): Promise<string> {
-    await this.cluster.client.create(namespaces, { metadata: { name } }).catch((error: unknown) => {
-      if (!isApiError(error, "alreadyExists")) throw error;
-    });
-    return name;
   }
 
   /** Resolves once the node has a taint with this key, as kubectl writes it; by default that of the contract. */
   async held(node: string, taint: string = ORIGINAL_TAINT): Promise<Node> {
     return eventually(async () => {
-      const found = await this.read(node);
+      const found = await this.readNode(node);
       if (!taintsOf(found).includes(taint)) throw new Error(describe(found));
       return found;
     });
@@ -240,7 +159,7 @@ export class GateStage implements AsyncDisposable {
     options: EventuallyOptions = {},
   ): Promise<Node> {
     return eventually(async () => {
-      const found = await this.read(node);
+      const found = await this.readNode(node);
       if (hasTaint(found, key)) throw new Error(describe(found));
       return found;
     }, options);
@@ -249,7 +168,7 @@ export class GateStage implements AsyncDisposable {
   /** Resolves once Berth has written down that it holds, or has let go. */
   async state(node: string, state: "held" | "released", gate: string): Promise<Node> {
     return eventually(async () => {
-      const found = await this.read(node);
+      const found = await this.readNode(node);
       if (stateOf(found, gate)?.["state"] !== state) throw new Error(describe(found));
       return found;
     });
@@ -260,66 +179,20 @@ export class GateStage implements AsyncDisposable {
    * its pod, made after all else, is ready. For gates of the contract whose signal is the stage's DaemonSet.
    */
   async settled(options: EventuallyOptions = {}): Promise<void> {
-    this.#count += 1;
-    const canary = `canary-${this.#count}`;
+    const canary = this.nextCanary();
     await this.addHeld(canary);
     await this.pod(this.init(canary), { ready: true });
     await this.free(canary, originalGate.taint.key, options);
   }
 
-  /** What Berth has asked of nodes of this stage, canaries excepted. */
-  async requestsFor(mark: AuditMark, node?: string): Promise<readonly AuditEntry[]> {
-    const wanted = node === undefined ? undefined : this.nodeName(node);
-    const entries = await this.cluster.audit.entriesSince(mark, { userAgent: BERTH, resource: "nodes" });
-    return entries.filter(({ name }) =>
-      wanted === undefined
-        ? name.startsWith(`${this.name}-`) && !name.startsWith(`${this.name}-canary`)
-        : name === wanted,
-    );
-  }
-
-  /** Its writes to them, answered how ever: `patch 200`. */
-  async writesFor(mark: AuditMark, node?: string): Promise<readonly string[]> {
-    const found = await this.requestsFor(mark, node);
-    return found.filter(({ verb }) => WRITES.has(verb)).map(({ verb, code }) => `${verb} ${code}`);
-  }
-
   /** Events with this reason about a node. */
-  async events(reason: string, node: string): Promise<readonly KubeEvent[]> {
-    const { items } = await this.cluster.client.list(events, { fieldSelector: `reason=${reason}` });
-    return items.filter(({ regarding }) => regarding?.name === this.nodeName(node));
+  override events(reason: string, node: string): Promise<readonly KubeEvent[]> {
+    return super.events(reason, this.nodeName(node));
   }
 
-  /** Resolves once there is such an Event. */
-  async said(reason: string, node: string): Promise<KubeEvent> {
-    return eventually(async () => {
-      const [event] = await this.events(reason, node);
-      if (event === undefined) throw new Error(`no Event ${reason}: ${describe(await this.read(node))}`);
-      return event;
-    });
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.#berths.disposeAsync();
-    } finally {
-      await this.#clear();
-      await rm(this.#folder, { recursive: true, force: true });
-    }
-  }
-
-  async #clear(): Promise<void> {
-    const { client } = this.cluster;
-    const ignoreAbsent = (error: unknown): void => {
-      if (!isApiError(error, "notFound")) throw error;
-    };
-    await client.deleteCollection(startupGates, {}).catch(ignoreAbsent);
-    await client.deleteCollection(daemonSets, { namespace: "kube-system" });
-    await client.deleteCollection(nodes, {});
-    const { items } = await client.list(pods, { metadataOnly: true });
-    const spaces = new Set(items.map(({ metadata }) => metadata?.namespace ?? ""));
-    for (const namespace of spaces)
-      await client.deleteCollection(pods, { namespace }, { gracePeriodSeconds: 0 });
+  protected override async clear(): Promise<void> {
+    await this.cluster.client.deleteCollection(startupGates, {}).catch(orGone);
+    await super.clear();
   }
 }
 
@@ -372,15 +245,10 @@ export function booted(bootID: string): (builder: NodeBuilder) => NodeBuilder {
 
 /** The kubelet of the node reports after a reboot. */
 export async function boots(stage: GateStage, node: string, bootID: string): Promise<void> {
-  const { status } = await stage.read(node);
+  const { status } = await stage.readNode(node);
   const lastHeartbeatTime = new Date().toISOString();
   const conditions = (status?.conditions ?? []).map((one) => Object.assign({}, one, { lastHeartbeatTime }));
-  await stage.edit(node, { status: { nodeInfo: { bootID }, conditions } }, "status");
-}
-
-/** As kubectl writes them. */
-export function taintsOf({ spec }: Node): readonly string[] {
-  return (spec?.taints ?? []).map(({ key, value = "", effect }) => `${key}=${value}:${effect}`);
+  await stage.editNode(node, { status: { nodeInfo: { bootID }, conditions } }, STATUS);
 }
 
 export function hasTaint({ spec }: Node, key: string = originalGate.taint.key): boolean {

@@ -60,7 +60,7 @@ describe("a Berth that is killed", () => {
       await using proxy = await proxyOf(cluster);
       for (const [index, rule] of RULES.entries()) await world.rules.write(rule, INPUTS[index % 3] ?? "");
       for (let index = 0; index < NODES; index++)
-        await world.add(`n${index}`, { [INPUTS[index % 3] ?? ""]: "1" });
+        await world.add(`n${index}`, (it) => it.labelled({ [INPUTS[index % 3] ?? ""]: "1" }));
       const rounds = fc.array(round, { minLength: KILLS, maxLength: KILLS });
       const run = async (all: readonly Round[]): Promise<void> => {
         let trapped = 0;
@@ -116,7 +116,7 @@ async function changeAll(world: World, changes: Round["changes"]): Promise<void>
     else if (it.do === "remove") await world.rules.remove(RULES[it.rule] ?? "");
     else {
       await world.remove(`n${it.node}`);
-      await world.add(`n${it.node}`, { [it.input]: "1" });
+      await world.add(`n${it.node}`, (node) => node.labelled({ [it.input]: "1" }));
     }
   }
 }

@@ -22,9 +22,11 @@ const cluster = await sharedTestCluster();
 async function withDevices(name: string): Promise<World> {
   const world = await createWorld(cluster, name);
   await world.rules.write(RULE, ...EDGETPU);
-  await world.add("usb", { [USB]: "true" });
-  await world.add("both", { [USB]: "true", [PCI]: "false" });
-  await world.add("plain", { "example.com/pool": "blue" }, { "example.com/owner": "ops" });
+  await world.add("usb", (it) => it.labelled({ [USB]: "true" }));
+  await world.add("both", (it) => it.labelled({ [USB]: "true", [PCI]: "false" }));
+  await world.add("plain", (it) =>
+    it.labelled({ "example.com/pool": "blue" }).annotated({ "example.com/owner": "ops" }),
+  );
   return world;
 }
 
@@ -42,8 +44,11 @@ describe("nodes change", () => {
   it("L-P1 sets the label on a node with any one of the keys, L-P3 and writes to no other, whatever happens to it", async () => {
     await using world = await createWorld(cluster, "p1");
     await world.rules.write(RULE, ...EDGETPU);
-    for (const [index, key] of EDGETPU.entries()) await world.add(`with-${index}`, { [key]: "true" });
-    await world.add("without", { "example.com/pool": "blue" }, { "example.com/owner": "ops" });
+    for (const [index, key] of EDGETPU.entries())
+      await world.add(`with-${index}`, (it) => it.labelled({ [key]: "true" }));
+    await world.add("without", (it) =>
+      it.labelled({ "example.com/pool": "blue" }).annotated({ "example.com/owner": "ops" }),
+    );
     const mark = await cluster.audit.mark();
     await world.start();
     await world.right();
@@ -71,7 +76,7 @@ describe("nodes change", () => {
     // A node made again under its name is a new one.
     await world.remove("both");
     await world.add("both");
-    await world.add("off", { [USB]: "false" });
+    await world.add("off", (it) => it.labelled({ [USB]: "false" }));
     await world.right();
     expect(world.expected("off")).toHaveProperty([RULE], "true");
     await world.restful();
@@ -109,7 +114,7 @@ describe("the folder changes", () => {
       () => world.noteChange(),
     );
     world.followRules(() => volume.files);
-    await world.add("usb", { [USB]: "true", "example.com/pool": "1" });
+    await world.add("usb", (it) => it.labelled({ [USB]: "true", "example.com/pool": "1" }));
     const berth = await world.start({ labelFolder: volume.path });
     await world.right();
     expect(world.expected("usb")).toMatchObject({ blue: "true", [RULE]: "true" });

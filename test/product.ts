@@ -22,6 +22,10 @@ let isBuilt = false;
 /** One line of the log; the fields are part of what Berth promises, the texts are not. */
 export type LogEntry = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string };
 
+/** Options of `berth run`: metrics and probes are served at addresses that no other process has. */
+export const OWN_ADDRESSES: readonly string[] =
+  "--metrics-bind-address 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0".split(" ");
+
 export interface BerthProcessOptions {
   /** After `berth`, `run` included. */
   readonly args: readonly string[];

@@ -38,7 +38,7 @@ async function running(name: string, options = {}): Promise<{ world: World; bert
   const world = await createWorld(cluster, name, options);
   await world.rules.write("good/one", "example.com/in");
   await world.rules.write("good/two", "example.com/in");
-  await world.add("n", { "example.com/in": "true", "example.com/other": "true" });
+  await world.add("n", (it) => it.labelled({ "example.com/in": "true", "example.com/other": "true" }));
   const berth = await world.start();
   await world.right();
   expect(world.expected("n")).toMatchObject({ "good/one": "true", "good/two": "true" });
@@ -145,7 +145,7 @@ describe("the original's command line", () => {
       await writeFile(path.join(folder, "labels/accelerators/edgetpu"), "usb.present\n");
       await writeFile(path.join(folder, "kubeconfig"), cluster.kubeconfig(), { mode: 0o600 });
       world.followRules(() => new Map([["accelerators/edgetpu", "usb.present\n"]]));
-      await world.add("n", { "usb.present": "true" });
+      await world.add("n", (it) => it.labelled({ "usb.present": "true" }));
       await using berth = startBerthProcess({ args: ["-kubeconfig", "kubeconfig"], folder });
       await world.right();
       const metrics = await fetch("http://127.0.0.1:8080/metrics");

@@ -26,6 +26,7 @@ import {
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { hasPolicies } from "../packages/cli/src/testing/cluster.ts";
+import { taintsOf } from "./fixture.ts";
 import {
   type Admission,
   addGated,
@@ -49,7 +50,6 @@ import {
   ORIGINAL_TAINT,
   saysCondition,
   sharedGateCluster,
-  taintsOf,
 } from "./gate-world.ts";
 import { quickest } from "./patience.ts";
 import { startBerthProcess } from "./product.ts";
@@ -201,7 +201,7 @@ describe.skipIf(!hasPolicies)("policies", () => {
     expect(await cluster.client.get(mutatingAdmissionPolicyBindings, BINDING)).toBeDefined();
     expect(hasTaint(await tryNode(cluster.client))).toBe(true);
     const again = await stage.start({ admission: { ...POLICY, podName: "one" } });
-    await stage.deletePod({ namespace: NAMESPACE, name: "two" });
+    await stage.deletePod("two", NAMESPACE);
     await again[Symbol.asyncDispose]();
     await expect(cluster.client.get(mutatingAdmissionPolicyBindings, BINDING)).rejects.toThrow(/not found/);
     await letIn(cluster.client);

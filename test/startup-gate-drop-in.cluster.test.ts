@@ -6,6 +6,7 @@ import { originalGate } from "@berth/placement";
 import { systemClock } from "@berth/runtime";
 import { aPod, hold, startHttpProxy, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { createNamespace, taintsOf } from "./fixture.ts";
 import {
   completedAt,
   createGateStage,
@@ -14,7 +15,6 @@ import {
   ORIGINAL_TAINT,
   sharedGateCluster,
   stateOf,
-  taintsOf,
 } from "./gate-world.ts";
 
 const GATE = "nodetaintshandler";
@@ -51,7 +51,7 @@ describe("the drop-in for nodetaintshandler", () => {
     expect(Number(completedAt(after))).toBeLessThanOrEqual(Date.now() / 1000);
     expect(after.metadata?.annotations).toHaveProperty(["example.com/note"], "stays");
     await stage.settled();
-    expect(await stage.writesFor(mark)).toEqual(["patch 200"]);
+    expect(await stage.nodeWrites(mark)).toEqual(["patch 200"]);
   });
 
   it("N-P8 asks neither for a namespace nor for an owner nor for a container status", async () => {
@@ -81,14 +81,14 @@ describe("the drop-in for nodetaintshandler", () => {
     using _rule = proxy.on({ verb: "patch", resource: "nodes" }, held, { times: 1 });
     await stage.say({ name: "init-n" }, { ready: true });
     await held.until();
-    await stage.edit("n", { metadata: { labels: { raced: "yes" } } });
+    await stage.editNode("n", { metadata: { labels: { raced: "yes" } } });
     held.release();
     const after = await stage.free("n");
     await stage.settled();
-    expect(await stage.writesFor(mark)).toEqual(["patch 409", "patch 200"]);
+    expect(await stage.nodeWrites(mark)).toEqual(["patch 409", "patch 200"]);
     expect(after.metadata?.labels).toHaveProperty(["raced"], "yes");
     expect(completedAt(after)).toMatch(/^\d+$/);
-    expect(completedAt(await stage.read("n"))).toBe(completedAt(after));
+    expect(completedAt(await stage.readNode("n"))).toBe(completedAt(after));
   });
 
   it("N-P12 writes nothing on a node without the taint, and leaves its annotation as it is", async () => {
@@ -101,21 +101,21 @@ describe("the drop-in for nodetaintshandler", () => {
     await stage.say({ name: "init-old" }, { ready: false });
     await stage.say({ name: "init-old" }, { ready: true });
     await stage.settled();
-    expect(await stage.requestsFor(mark)).toEqual([]);
-    expect(completedAt(await stage.read("old"))).toBe("123");
-    expect(stateOf(await stage.read("plain"), GATE)).toBeUndefined();
+    expect(await stage.nodeRequests(mark)).toEqual([]);
+    expect(completedAt(await stage.readNode("old"))).toBe("123");
+    expect(stateOf(await stage.readNode("plain"), GATE)).toBeUndefined();
   });
 
   it("N-P12 takes a taint that was removed by hand for a release, and does not put it back", async () => {
     await using stage = await dropIn("p12-hand");
     await stage.addHeld("n");
     await stage.state("n", "held", GATE);
-    const { spec } = await stage.read("n");
+    const { spec } = await stage.readNode("n");
     const taints = (spec?.taints ?? []).filter(({ key }) => key !== originalGate.taint.key);
-    await stage.edit("n", { spec: { taints } });
+    await stage.editNode("n", { spec: { taints } });
     await stage.state("n", "released", GATE);
     await stage.settled();
-    expect(hasTaint(await stage.read("n"))).toBe(false);
+    expect(hasTaint(await stage.readNode("n"))).toBe(false);
   });
 
   it("N-P13 gates idle nodes at the start with STARTUP_BACKFILL=1, and none that runs pods or was done", async () => {
@@ -127,7 +127,7 @@ describe("the drop-in for nodetaintshandler", () => {
     await stage.addHeld("tainted");
     await stage.pod(busy);
     await stage.pod(aPod("agent").in("kube-system").on(stage.nodeName("system")));
-    await stage.namespace("kube-public");
+    await createNamespace(cluster, "kube-public");
     await stage.pod(aPod("agent").in("kube-public").on(stage.nodeName("system")));
     const mark = await cluster.audit.mark();
     await stage.start({ ...(await stage.dropIn()), backfillAtStart: true });
@@ -137,12 +137,14 @@ describe("the drop-in for nodetaintshandler", () => {
     // Those of the start only: what comes later without the taint has missed the webhook.
     await stage.add("later");
     await stage.settled();
-    for (const node of ["busy", "done", "later"]) expect(hasTaint(await stage.read(node))).toBe(false);
-    expect(completedAt(await stage.read("done"))).toBe("9");
-    expect(taintsOf(await stage.read("tainted")).filter((it) => it.startsWith("startup."))).toHaveLength(1);
-    for (const node of ["busy", "done", "later"]) expect(await stage.writesFor(mark, node)).toEqual([]);
+    for (const node of ["busy", "done", "later"]) expect(hasTaint(await stage.readNode(node))).toBe(false);
+    expect(completedAt(await stage.readNode("done"))).toBe("9");
+    expect(taintsOf(await stage.readNode("tainted")).filter((it) => it.startsWith("startup."))).toHaveLength(
+      1,
+    );
+    for (const node of ["busy", "done", "later"]) expect(await stage.nodeWrites(mark, node)).toEqual([]);
     for (const node of ["idle", "system", "tainted"])
-      expect(await stage.writesFor(mark, node)).toEqual(["patch 200"]);
+      expect(await stage.nodeWrites(mark, node)).toEqual(["patch 200"]);
   });
 
   it("I-21 gates no node that came after the start, though Berth's clock is ahead of the API server's", async () => {
@@ -154,6 +156,6 @@ describe("the drop-in for nodetaintshandler", () => {
     await stage.held("idle");
     await stage.add("later");
     await stage.settled();
-    expect(await stage.writesFor(mark, "later")).toEqual([]);
+    expect(await stage.nodeWrites(mark, "later")).toEqual([]);
   });
 });

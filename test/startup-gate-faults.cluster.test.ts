@@ -16,7 +16,9 @@ import {
 import { type Clock, systemClock } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { createLeapingClock } from "./clocks.ts";
 import { each } from "./each.ts";
+import { taintsOf } from "./fixture.ts";
 import {
   atOnce,
   completedAt,
@@ -29,9 +31,7 @@ import {
   saysCondition,
   sharedGateCluster,
   stateOf,
-  taintsOf,
 } from "./gate-world.ts";
-import { createLeapingClock } from "./leaping-clock.ts";
 import { RECONNECTED } from "./patience.ts";
 
 let cluster: TestCluster;
@@ -63,11 +63,11 @@ it.each(["SIGTERM", "SIGKILL"] as const)(
     await cluster.startComponent("kube-apiserver");
     const mark = await cluster.audit.mark();
     await stage.settled(RECONNECTED);
-    await each(names, async (node) => expect(hasTaint(await stage.read(node))).toBe(true));
-    expect(await stage.writesFor(mark)).toEqual([]);
+    await each(names, async (node) => expect(hasTaint(await stage.readNode(node))).toBe(true));
+    expect(await stage.nodeWrites(mark)).toEqual([]);
     await getReady(stage, names);
     await each(names, (node) => stage.free(node));
-    expect(await stage.writesFor(mark)).toEqual(names.map(() => "patch 200"));
+    expect(await stage.nodeWrites(mark)).toEqual(names.map(() => "patch 200"));
   },
 );
 
@@ -88,7 +88,7 @@ describe("Berth", () => {
     const after = await stage.free("n");
     expect(stateOf(after, "net")).toMatchObject({ why: "TimedOut" });
     expect(Date.now() - Date.parse(String(at))).toBeGreaterThanOrEqual(3000);
-    expect(await stage.writesFor(mark, "n")).toEqual(["patch 200"]);
+    expect(await stage.nodeWrites(mark, "n")).toEqual(["patch 200"]);
   });
 
   it.each(["without election", "with election"] as const)(
@@ -114,7 +114,7 @@ describe("Berth", () => {
       await stage.settled();
       let refused = 0;
       for (const node of names) {
-        const writes = await stage.writesFor(mark, node);
+        const writes = await stage.nodeWrites(mark, node);
         expect(writes.filter((it) => it === "patch 200")).toHaveLength(2);
         expect(writes.filter((it) => it !== "patch 200" && it !== "patch 409")).toEqual([]);
         refused += writes.length - 2;
@@ -123,7 +123,7 @@ describe("Berth", () => {
       expect(refused).toBeLessThanOrEqual(2 * names.length);
       for (const node of names) {
         expect(await stage.events("Contested", node)).toEqual([]);
-        expect(hasTaint(await stage.read(node))).toBe(false);
+        expect(hasTaint(await stage.readNode(node))).toBe(false);
       }
     },
   );
@@ -141,20 +141,20 @@ describe("the clock", () => {
     await hold(stage, ["n"]);
     for (const jump of [3_600_000, -3_600_000]) {
       offsetMs = jump;
-      await stage.edit("n", { metadata: { annotations: { "example.com/jump": `${jump}` } } });
-      await stage.edit("empty", { metadata: { annotations: { "example.com/jump": `${jump}` } } });
+      await stage.editNode("n", { metadata: { annotations: { "example.com/jump": `${jump}` } } });
+      await stage.editNode("empty", { metadata: { annotations: { "example.com/jump": `${jump}` } } });
       await stage.settled();
       for (const node of ["n", "empty"]) {
-        expect(hasTaint(await stage.read(node))).toBe(true);
+        expect(hasTaint(await stage.readNode(node))).toBe(true);
         expect(await stage.events("TimedOut", node)).toEqual([]);
       }
     }
     offsetMs = 0;
     const began = performance.now();
     await getReady(stage, ["n"]);
-    await stage.edit("n", { metadata: { annotations: { "example.com/jump": "0" } } });
+    await stage.editNode("n", { metadata: { annotations: { "example.com/jump": "0" } } });
     offsetMs = 3_600_000;
-    await stage.edit("n", { metadata: { annotations: { "example.com/jump": "1" } } });
+    await stage.editNode("n", { metadata: { annotations: { "example.com/jump": "1" } } });
     await stage.free("n");
     expect(performance.now() - began).toBeGreaterThanOrEqual(2000);
   });
@@ -169,7 +169,7 @@ describe("a gate that is taken away", () => {
     await hold(stage, names);
     await cluster.client.delete(startupGates, { name: "net" });
     await each(names, async (node) => expect(completedAt(await stage.free(node))).toBeUndefined());
-    for (const node of names) expect(stateOf(await stage.read(node), "net")).toBeUndefined();
+    for (const node of names) expect(stateOf(await stage.readNode(node), "net")).toBeUndefined();
   });
 
   it("while Berth was away lets its nodes go when Berth is back", async () => {
@@ -208,8 +208,8 @@ describe("a gate that is taken away", () => {
     await stage.held("m", "broken.test/wait=wait:NoSchedule");
     await stage.pod(stage.init("m"), { ready: true });
     await stage.free("m", "broken.test/wait");
-    expect(taintsOf(await stage.read("n"))).toContain(ORIGINAL_TAINT);
-    expect(stateOf(await stage.read("n"), "net")).toMatchObject({ state: "held" });
+    expect(taintsOf(await stage.readNode("n"))).toContain(ORIGINAL_TAINT);
+    expect(stateOf(await stage.readNode("n"), "net")).toMatchObject({ state: "held" });
     await edit({ "startup.k8s.io/component": "init" });
     await stage.free("n");
   });
@@ -247,7 +247,7 @@ describe("I-3 the CRDs", () => {
   };
 
   const marksOf = async (stage: GateStage, node: string): Promise<readonly string[]> => {
-    const found = await stage.read(node);
+    const found = await stage.readNode(node);
     const labels = [LABEL, AGENT].filter((key) => found.metadata?.labels?.[key] !== undefined);
     const keys = [originalGate.taint.key, ORIGINAL_ARCHITECTURE_KEY];
     return [...labels, ...keys.filter((key) => hasTaint(found, key))];
@@ -292,12 +292,12 @@ describe("I-3 the CRDs", () => {
     await eventually(async () => expect(await away(berth)).toEqual([0, 0, 0, 0]));
     await stage.settled();
     expect(await marksOf(stage, "a")).toEqual(all);
-    expect(await stage.writesFor(mark, "a")).toEqual([]);
+    expect(await stage.nodeWrites(mark, "a")).toEqual([]);
     await deleteCrds();
     await eventually(async () => expect(await away(berth)).toEqual([1, 1, 1, 1]));
     await clock.leap(pastGraceMs);
     await marked(stage, "a", [LABEL, AGENT]);
-    await stage.deletePod({ namespace: "kube-system", name: "init-b" });
+    await stage.deletePod("init-b", "kube-system");
     await marked(stage, "b", [LABEL, AGENT]);
   });
 

@@ -16,8 +16,9 @@ import {
 import { originalGate, startupGates } from "@berth/placement";
 import { aNode, aPod, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BERTH } from "./fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
-import { BERTH, hasTaint, stateOf } from "./gate-world.ts";
+import { hasTaint, stateOf } from "./gate-world.ts";
 import { patiently } from "./patience.ts";
 
 const GO = "example.com/go";

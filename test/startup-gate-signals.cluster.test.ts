@@ -3,7 +3,15 @@ import type { Node } from "@berth/kube";
 import { originalGate } from "@berth/placement";
 import { aPod, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { atOnce, createGateStage, type GateStage, hasTaint, says, sharedGateCluster } from "./gate-world.ts";
+import {
+  atOnce,
+  createGateStage,
+  type GateStage,
+  hasTaint,
+  STATUS,
+  says,
+  sharedGateCluster,
+} from "./gate-world.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -38,11 +46,11 @@ describe("signals", () => {
     await stage.held("n", "b8.test/wait=wait:NoSchedule");
     await stage.pod(stage.init("n"), { ready: true });
     await stage.settled();
-    expect(hasTaint(await stage.read("n"), "b8.test/wait")).toBe(true);
+    expect(hasTaint(await stage.readNode("n"), "b8.test/wait")).toBe(true);
     const onNode = (name: string) => aPod(name).in("kube-system").on(stage.nodeName("n"));
     await stage.pod(onNode("csi").labelled({ app: "csi" }), { ready: true });
     await stage.settled();
-    expect(hasTaint(await stage.read("n"), "b8.test/wait")).toBe(true);
+    expect(hasTaint(await stage.readNode("n"), "b8.test/wait")).toBe(true);
     const ofAgent = onNode("agent").labelled({ app: "agent" }).ofDaemonSet("agent", agent.metadata?.uid);
     await stage.pod(ofAgent, { ready: true });
     await stage.free("n", "b8.test/wait");
@@ -65,7 +73,7 @@ describe("signals", () => {
     for (const node of ["selected", "other", "control"])
       await stage.held(node, "b8.test/all=wait:NoSchedule");
     await stage.held("selected");
-    for (const node of ["other", "control"]) expect(hasTaint(await stage.read(node))).toBe(false);
+    for (const node of ["other", "control"]) expect(hasTaint(await stage.readNode(node))).toBe(false);
     await says(stage, "net", { selectedNodes: 1, heldNodes: 1, firstNodes: [stage.nodeName("selected")] });
     await says(stage, "all", { selectedNodes: 3, heldNodes: 3 });
   });
@@ -83,16 +91,16 @@ describe("signals", () => {
     await stage.addHeld("n", (it) => it.notReady());
     await stage.state("n", "held", "facts");
     const steps: (() => Promise<Node>)[] = [
-      () => stage.edit("n", { metadata: { annotations: { "example.com/warm": "true" } } }),
-      () => stage.edit("n", { status: { allocatable: { "example.com/gpu": "2" } } }, "status"),
-      () => stage.edit("n", { status: { conditions: [condition("Ready", "True")] } }, "status"),
+      () => stage.editNode("n", { metadata: { annotations: { "example.com/warm": "true" } } }),
+      () => stage.editNode("n", { status: { allocatable: { "example.com/gpu": "2" } } }, STATUS),
+      () => stage.editNode("n", { status: { conditions: [condition("Ready", "True")] } }, STATUS),
     ];
     for (const step of steps) {
       await step();
-      expect(hasTaint(await stage.read("n"))).toBe(true);
+      expect(hasTaint(await stage.readNode("n"))).toBe(true);
     }
     const conditions = [condition("Ready", "True"), condition("NetworkUnavailable", "False")];
-    await stage.edit("n", { status: { conditions } }, "status");
+    await stage.editNode("n", { status: { conditions } }, STATUS);
     await stage.free("n");
   });
 });

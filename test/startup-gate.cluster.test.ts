@@ -8,9 +8,9 @@ import { createJsonLogger } from "@berth/runtime";
 import { aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { each } from "./each.ts";
+import { BERTH, createNamespace } from "./fixture.ts";
 import {
   atOnce,
-  BERTH,
   booted,
   boots,
   completedAt,
@@ -66,11 +66,11 @@ describe("a node that missed admission", () => {
     await using stage = await gated("b1-busy");
     await stage.pod(aPod("user").on(stage.nodeName("busy")));
     await stage.add("busy");
-    const event = await stage.said("GateMissed", "busy");
+    const event = await stage.event("GateMissed", "busy");
     expect(event.type).toBe("Warning");
     expect(event.note).toContain("default/user");
     await stage.settled();
-    expect(hasTaint(await stage.read("busy"))).toBe(false);
+    expect(hasTaint(await stage.readNode("busy"))).toBe(false);
     expect(await stage.events("GateMissed", "busy")).toHaveLength(1);
   });
 });
@@ -80,7 +80,7 @@ describe("a gate in dry run", () => {
     const mark = await cluster.audit.mark();
     await using stage = await gated("i14-dry", { dryRun: true });
     await stage.add("n");
-    const held = await stage.said("WouldHold", "n");
+    const held = await stage.event("WouldHold", "n");
     expect(held.note).toContain("cluster/net: it would be held: pods kube-system");
     const counted = async (expected: object) =>
       eventually(async () => {
@@ -91,9 +91,9 @@ describe("a gate in dry run", () => {
       });
     await counted({ selectedNodes: 1, heldNodes: 0, wouldHoldNodes: 1, firstNodes: [stage.nodeName("n")] });
     await stage.pod(stage.init("n"), { ready: true });
-    expect((await stage.said("WouldRelease", "n")).note).toMatch(/would be off since \d{4}-/);
+    expect((await stage.event("WouldRelease", "n")).note).toMatch(/would be off since \d{4}-/);
     await counted({ wouldHoldNodes: 0, wouldReleaseNodes: 0 });
-    expect(await stage.writesFor(mark, "n")).toEqual([]);
+    expect(await stage.nodeWrites(mark, "n")).toEqual([]);
   });
 });
 
@@ -179,7 +179,7 @@ describe("a burst", () => {
 describe("a pod that should not open the gate", () => {
   it("N-B4 is one of another namespace, of no DaemonSet, of one that it only names, or one that terminates", async () => {
     await using stage = await gated("b4");
-    await stage.namespace("tenant");
+    await createNamespace(cluster, "tenant");
     await stage.addHeld("n");
     const ready = { ready: true };
     await stage.pod(stage.init("n", "spoof").in("tenant"), ready);
@@ -198,7 +198,7 @@ describe("a pod that should not open the gate", () => {
     await cluster.client.delete(pods, leaving, { gracePeriodSeconds: 60 });
     await stage.say({ name: "leaving" }, ready);
     await stage.settled();
-    expect(hasTaint(await stage.read("n"))).toBe(true);
+    expect(hasTaint(await stage.readNode("n"))).toBe(true);
     await stage.pod(stage.init("n", "real"), ready);
     expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
   });
@@ -216,11 +216,11 @@ describe("a timeout", () => {
     // The pod has been seen before the time is over.
     await stage.settled();
     await shorten({ notReady: "1s" });
-    const event = await stage.said("TimedOut", "n");
+    const event = await stage.event("TimedOut", "n");
     expect(event.type).toBe("Warning");
     expect(event.note).toMatch(/not ready within 1s.*kube-system\/init-n/);
     await says(stage, "net", { heldNodes: 1, timedOutNodes: 1 });
-    expect(hasTaint(await stage.read("n"))).toBe(true);
+    expect(hasTaint(await stage.readNode("n"))).toBe(true);
     await stage.say({ name: "init-n" }, { ready: true });
     const after = await stage.free("n");
     expect(after.spec?.unschedulable).toBeUndefined();
@@ -234,10 +234,10 @@ describe("a timeout", () => {
     await stage.pod(stage.init("n"), { ready: false });
     await stage.addHeld("theirs", (it) => it.unschedulable());
     await stage.pod(stage.init("theirs"), { ready: false });
-    await eventually(async () => expect((await stage.read("n")).spec?.unschedulable).toBe(true));
-    await stage.said("TimedOut", "n");
-    await stage.said("TimedOut", "theirs");
-    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await eventually(async () => expect((await stage.readNode("n")).spec?.unschedulable).toBe(true));
+    await stage.event("TimedOut", "n");
+    await stage.event("TimedOut", "theirs");
+    expect(hasTaint(await stage.readNode("n"))).toBe(true);
     await stage.say({ name: "init-n" }, { ready: true });
     await stage.say({ name: "init-theirs" }, { ready: true });
     expect((await stage.free("n")).spec?.unschedulable).toBeUndefined();
@@ -255,9 +255,9 @@ describe("a reboot", () => {
     await boots(stage, "n", "boot-2");
     const again = await stage.held("n");
     expect(stateOf(again, "net")).toMatchObject({ state: "held", why: "HeldAgain", boot: "boot-2" });
-    await stage.said("HeldAgain", "n");
+    await stage.event("HeldAgain", "n");
     await stage.settled();
-    expect(hasTaint(await stage.read("n"))).toBe(true);
+    expect(hasTaint(await stage.readNode("n"))).toBe(true);
     await stage.say({ name: "init-n" }, { ready: true });
     expect(stateOf(await stage.free("n"), "net")).toMatchObject({ state: "released", boot: "boot-2" });
   });
@@ -269,8 +269,8 @@ describe("what is told", () => {
     const { berth } = stage;
     await stage.add("n");
     await stage.held("n");
-    await stage.said("Gated", "n");
-    await stage.said("TimedOut", "n");
+    await stage.event("Gated", "n");
+    await stage.event("TimedOut", "n");
     expect(await metric(berth, "berth_startup_gates")).toBe(1);
     await eventually(async () => {
       expect(await metric(berth, "berth_gate_held_nodes")).toBe(1);
@@ -278,7 +278,7 @@ describe("what is told", () => {
     });
     await stage.pod(stage.init("n"), { ready: true });
     await stage.free("n");
-    const released = await stage.said("Released", "n");
+    const released = await stage.event("Released", "n");
     expect(released.note).toContain(originalGate.taint.key);
     await eventually(async () => {
       expect(await metric(berth, "berth_gate_held_nodes")).toBe(0);

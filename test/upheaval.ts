@@ -15,7 +15,8 @@ export async function populate(cluster: TestCluster, name: string): Promise<Worl
   const world = await createWorld(cluster, name);
   await world.rules.write("has/usb", "usb.present");
   await world.rules.write("has/any", "has/usb", "pci.present");
-  for (let n = 0; n < NODES; n++) await world.add(`n${n}`, n % 2 === 0 ? { "usb.present": "true" } : {});
+  for (let n = 0; n < NODES; n++)
+    await world.add(`n${n}`, (it) => it.labelled(n % 2 === 0 ? { "usb.present": "true" } : {}));
   return world;
 }
 
@@ -25,7 +26,7 @@ export async function changeNodes(world: World): Promise<void> {
   await world.label("n1", { "usb.present": "true" });
   await world.label("n2", { "usb.present": null, "pci.present": "1" });
   await world.remove("n4");
-  await world.add("new", { "pci.present": "1" });
+  await world.add("new", (it) => it.labelled({ "pci.present": "1" }));
 }
 
 /** And one rule is new. */

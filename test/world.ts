@@ -1,24 +1,19 @@
 /**
- * A stage for tests of the whole product: nodes on a real API server, rules, and running Berths, together with a note
- * of what others have set, from which the oracle tells what every node must look like.
- *
- * A world has the nodes of its cluster to itself while it lasts: Berth looks after all nodes there are.
+ * Fixture for tests of label rules on the whole product: nodes on a real API server, rules, and running Berths, together
+ * with a note of what others have set, from which the oracle derives what every node must look like.
  */
 import { deepStrictEqual } from "node:assert";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import { type RunningBerth, startBerth } from "@berth/cli";
-import { events, type KubeEvent, type Node, namespaces, nodes } from "@berth/kube";
-import { type Clock, systemClock } from "@berth/runtime";
+import { events, type KubeEvent, type Node, nodes } from "@berth/kube";
 import {
   type AuditEntry,
   type AuditMark,
-  aNode,
   eventually,
+  type NodeBuilder,
   type TestCluster,
-  type TestUser,
 } from "@berth/testcluster";
+import { hurriedClock } from "./clocks.ts";
+import { BERTH, type Connection, createNamespace, Fixture, isWrite } from "./fixture.ts";
 import { type NodeHistory, recordNodes } from "./node-history.ts";
 import {
   derivedKeys,
@@ -29,32 +24,17 @@ import {
   type RuleFiles,
   recordedLabels,
 } from "./oracle.ts";
-import { type BerthProcess, startBerthProcess } from "./product.ts";
+import type { BerthProcess } from "./product.ts";
 import { createRuleFolder, type EditedFolder } from "./rule-folder.ts";
 
 /** Values by key; `null` takes the key away. */
 export type Edits = Readonly<Record<string, string | null>>;
 
-export interface StartOptions {
-  /** Where it connects; default the API server itself. */
-  readonly server?: string;
-  /** Default the admin. */
-  readonly user?: TestUser;
+export interface ProcessOptions extends Connection {
   /** Text of the whole kubeconfig, instead of `server` and `user`. */
   readonly kubeconfig?: string;
-  /** Default the world's own rules. */
+  /** Default the fixture's own rules. */
   readonly labelFolder?: string;
-  /** Added to the command line. */
-  readonly args?: readonly string[];
-}
-
-export interface StartInProcessOptions {
-  /** Default the API server itself. */
-  readonly server?: string;
-  /** A connection silent for this long is dead. Milliseconds, default as for anybody. */
-  readonly silenceMs?: number;
-  /** How many times faster than real time its clock runs; the network is not hurried by that. Default 1. */
-  readonly pace?: number;
 }
 
 /** One node as it must be apart from Berth, and what Berth may have done to it. */
@@ -71,10 +51,6 @@ interface Actor {
 /** Shows that Berth is at work while everything else stays as it is. */
 const CANARY = { node: "canary", input: "canary/input", rule: "canary/output" };
 
-/** No other user agent on these clusters begins so. */
-const BERTH = "berth/";
-const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
-
 /** @param name Begins the names of its nodes; its namespace, which holds the Events about files. */
 export async function createWorld(
   cluster: TestCluster,
@@ -83,53 +59,35 @@ export async function createWorld(
 ): Promise<World> {
   await using owned = new AsyncDisposableStack();
   const history = owned.use(await recordNodes(cluster.client));
-  const folder = await mkdtemp(path.join(tmpdir(), "berth-world-"));
-  owned.defer(() => rm(folder, { recursive: true, force: true }));
   let noteChange = (): void => undefined;
   const rules = owned.use(await createRuleFolder(() => noteChange()));
-  await cluster.client.create(namespaces, { metadata: { name } });
+  await createNamespace(cluster, name);
   await rules.write(CANARY.rule, CANARY.input);
-  await using made = new AsyncDisposableStack();
-  const parts = { cluster, name, options, history, folder, rules, owned: owned.move() };
-  const world = made.use(new World(parts));
+  const world = new World(cluster, name, { options, history, rules });
+  world.own(owned.move());
   noteChange = () => world.noteChange();
   await world.add(CANARY.node);
-  made.move();
   return world;
 }
 
 interface Parts {
-  readonly cluster: TestCluster;
-  readonly name: string;
   readonly options: OracleOptions;
   readonly history: NodeHistory;
-  readonly folder: string;
   readonly rules: EditedFolder;
-  readonly owned: AsyncDisposableStack;
 }
 
-export class World implements AsyncDisposable {
-  readonly cluster: TestCluster;
-  readonly name: string;
+export class World extends Fixture {
   readonly rules: EditedFolder;
   readonly #parts: Parts;
-  readonly #berths = new AsyncDisposableStack();
   readonly #actors = new Map<string, Actor>();
   #files: () => RuleFiles;
-  #starts = 0;
 
   /** Use `createWorld`. */
-  constructor(parts: Parts) {
-    this.cluster = parts.cluster;
-    this.name = parts.name;
+  constructor(cluster: TestCluster, name: string, parts: Parts) {
+    super(cluster, name);
     this.rules = parts.rules;
     this.#parts = parts;
     this.#files = () => parts.rules.files;
-  }
-
-  /** The full name of a node. */
-  nodeName(node: string): string {
-    return `${this.name}-${node}`;
   }
 
   /** From now on the rules are those of another folder, for the oracle; a Berth is given it when it is started. */
@@ -138,9 +96,8 @@ export class World implements AsyncDisposable {
     this.noteChange();
   }
 
-  async add(node: string, labels: Labels = {}, annotations: Labels = {}): Promise<void> {
-    const built = aNode(this.nodeName(node)).labelled(labels).annotated(annotations).build();
-    const made = await this.cluster.client.create(nodes, built);
+  override async add(node: string, shape: (builder: NodeBuilder) => NodeBuilder = (it) => it): Promise<Node> {
+    const made = await super.add(node, shape);
     this.#actors.set(node, {
       spec: made.spec,
       labels: made.metadata?.labels ?? {},
@@ -149,6 +106,7 @@ export class World implements AsyncDisposable {
       losses: new Map(),
     });
     this.noteChange();
+    return made;
   }
 
   async remove(node: string): Promise<void> {
@@ -158,7 +116,7 @@ export class World implements AsyncDisposable {
 
   /** Others change labels of their own. */
   async label(node: string, edits: Edits): Promise<void> {
-    await this.#patch(node, { labels: edits });
+    await this.editNode(node, { metadata: { labels: edits } });
     const actor = this.#actor(node);
     actor.labels = edited(actor.labels, edits);
     this.noteChange();
@@ -166,7 +124,7 @@ export class World implements AsyncDisposable {
 
   /** Others change annotations of their own. */
   async annotate(node: string, edits: Edits): Promise<void> {
-    await this.#patch(node, { annotations: edits });
+    await this.editNode(node, { metadata: { annotations: edits } });
     const actor = this.#actor(node);
     actor.annotations = edited(actor.annotations, edits);
   }
@@ -176,53 +134,46 @@ export class World implements AsyncDisposable {
     node: string,
     meddling: { readonly labels?: Edits; readonly annotations?: Edits },
   ): Promise<void> {
-    await this.#patch(node, meddling);
+    await this.editNode(node, { metadata: meddling });
     const { losses } = this.#actor(node);
     // Once by them, and once more when a value of theirs gives way to ours.
     for (const key of Object.keys(meddling.labels ?? {})) losses.set(key, (losses.get(key) ?? 0) + 2);
   }
 
-  /** Does this when the world ends, after its Berths have. */
-  owns(undo: () => Promise<void>): void {
-    this.#parts.owned.defer(undo);
-  }
-
-  read(node: string): Promise<Node> {
-    return this.cluster.client.get(nodes, { name: this.nodeName(node) });
-  }
-
-  /** Starts a Berth that follows the rules of this world. It ends with the world, at the latest. */
-  async start(options: StartOptions = {}): Promise<BerthProcess> {
-    const { user, server, labelFolder = this.rules.path, args = [] } = options;
-    this.#starts += 1;
-    const kubeconfig = path.join(this.#parts.folder, `kubeconfig-${this.#starts}`);
-    const choice = { ...(user && { user }), ...(server && { server }) };
-    await writeFile(kubeconfig, options.kubeconfig ?? this.cluster.kubeconfig(choice), { mode: 0o600 });
-    const files = ["--kubeconfig", kubeconfig, "--label-dir", labelFolder, "--namespace", this.name];
-    const servers = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
+  /** Starts a Berth that follows the rules of this fixture. */
+  start({ labelFolder = this.rules.path, ...connection }: ProcessOptions = {}): Promise<BerthProcess> {
+    const files = ["--label-dir", labelFolder, "--namespace", this.name];
     const reserved = (this.#parts.options.allowReserved ?? []).flatMap((key) => ["--allow-reserved", key]);
-    return this.#berths.use(startBerthProcess({ args: ["run", ...files, ...servers, ...reserved, ...args] }));
+    return this.spawn([...files, ...reserved], connection);
   }
 
-  /** The same inside this process, where its time and its connection can be chosen. */
-  async startInProcess({ server, silenceMs, pace = 1 }: StartInProcessOptions = {}): Promise<RunningBerth> {
-    const client = this.cluster.connect({
-      userAgent: `${BERTH}in-process`,
-      fieldManager: "berth",
-      ...(server && { server }),
-      ...(silenceMs && { silenceMs }),
-    });
-    this.#berths.use(client);
+  /**
+   * The same inside this process, where its time and its connection can be chosen. Waits for nothing.
+   *
+   * @param pace How many times faster than real time its clock runs; the network is not hurried by that.
+   */
+  async startInProcess({
+    server,
+    silenceMs,
+    pace = 1,
+  }: Connection & { readonly pace?: number } = {}): Promise<RunningBerth> {
+    const client = this.own(
+      this.cluster.connect({
+        userAgent: `${BERTH}in-process`,
+        fieldManager: "berth",
+        ...(server && { server }),
+        ...(silenceMs && { silenceMs }),
+      }),
+    );
     const { path: folder } = this.rules;
     const { allowReserved = [] } = this.#parts.options;
     const labelFolder = { path: folder, shown: folder, options: { allowReserved } };
     const self = { apiVersion: "v1", kind: "Namespace", name: this.name, namespace: this.name };
-    const berth = await startBerth({ client, labelFolder, self, clock: hurriedClock(pace) });
-    return this.#berths.use(berth);
+    return this.own(await startBerth({ client, labelFolder, self, clock: hurriedClock(pace) }));
   }
 
   /** The Events with this reason: about the files of this world, and about its nodes. */
-  async events(reason: string): Promise<readonly KubeEvent[]> {
+  override async events(reason: string): Promise<readonly KubeEvent[]> {
     const { items } = await this.cluster.client.list(events, { fieldSelector: `reason=${reason}` });
     const isOurs = ({ regarding }: KubeEvent): boolean =>
       regarding?.namespace === this.name || regarding?.name?.startsWith(`${this.name}-`) === true;
@@ -267,7 +218,7 @@ export class World implements AsyncDisposable {
     await this.annotate(bystander, { "example.com/heartbeat": String(beats + 1) });
     await this.singCanary();
     await this.right();
-    const entries = await this.cluster.audit.entriesSince(mark, { userAgent: BERTH });
+    const entries = (await this.requests(mark)).filter(({ resource }) => resource !== "events.events.k8s.io");
     const writes = entries.filter(isWrite).map(({ verb, resource, name }) => `${verb} ${resource} ${name}`);
     deepStrictEqual(writes, [`patch nodes ${this.nodeName(CANARY.node)}`]);
   }
@@ -280,10 +231,8 @@ export class World implements AsyncDisposable {
 
   /** The patches of nodes of this world that Berth has sent since then, answered how ever. */
   async patchesSince(mark: AuditMark): Promise<readonly AuditEntry[]> {
-    const filter = { userAgent: BERTH, verb: "patch", resource: "nodes" };
-    return (await this.cluster.audit.entriesSince(mark, filter)).filter(({ name }) =>
-      name.startsWith(`${this.name}-`),
-    );
+    const found = await this.requests(mark, "nodes");
+    return found.filter(({ verb, name }) => verb === "patch" && name.startsWith(this.nodeName("")));
   }
 
   /** Rules or labels have changed: brings the expectation up to date. */
@@ -300,23 +249,6 @@ export class World implements AsyncDisposable {
       }
       actor.derived = derived;
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await using _last = this.#parts.owned;
-    try {
-      await this.#berths.disposeAsync();
-    } finally {
-      for (const node of this.#actors.keys()) await this.remove(node);
-    }
-  }
-
-  #patch(node: string, metadata: object): Promise<Node> {
-    return this.cluster.client.patch(
-      nodes,
-      { name: this.nodeName(node) },
-      { type: "merge", body: { metadata } },
-    );
   }
 
   #actor(node: string): Actor {
@@ -349,15 +281,6 @@ export class World implements AsyncDisposable {
   }
 }
 
-/** Time that passes `pace` times as fast. */
-function hurriedClock(pace: number): Clock {
-  return {
-    now: () => systemClock.now(),
-    monotonic: () => systemClock.monotonic() * pace,
-    schedule: (delayMs, callback) => systemClock.schedule(delayMs / pace, callback),
-  };
-}
-
 interface NodeState {
   readonly labels: Labels;
   readonly record: Labels;
@@ -386,8 +309,4 @@ function addLoss({ losses }: Actor, key: string, count: number): void {
 function takeOver(actor: Actor): void {
   const left = Object.entries(actor.labels).filter(([key]) => !actor.derived.has(key));
   actor.labels = Object.fromEntries(left);
-}
-
-function isWrite({ verb, resource }: AuditEntry): boolean {
-  return WRITES.has(verb) && resource !== "events.events.k8s.io";
 }

@@ -1,6 +1,6 @@
 /** The objects of stories about architecture policies, as the cluster has them. */
 import type { Affinity, DaemonSet, Pod, Toleration } from "@berth/kube";
-import { ARCHITECTURE_GATE, type ArchitecturePolicy } from "@berth/placement";
+import { ARCHITECTURE_GATE } from "@berth/placement";
 import type { Labels } from "../oracle.ts";
 
 /** What its images run on, by whole name: what a policy says itself is known without any registry. */
@@ -57,10 +57,6 @@ export function specOf({ mode, facts, key, podLabels, priority, leavesNodes, max
     // What no policy knows is asked for at a port where nobody listens: no answer is never a lack of images.
     images: Object.entries(facts).map(([image, architectures]) => ({ image, architectures })),
   };
-}
-
-export function policyObject(name: string, spec: object): ArchitecturePolicy {
-  return { apiVersion: "berth.dev/v1alpha1", kind: "ArchitecturePolicy", metadata: { name }, spec };
 }
 
 export function podObject(

@@ -11,7 +11,6 @@ import type {
   NodeSelectorTerm,
   Pod,
   PodSpec,
-  Resource,
   Toleration,
 } from "@berth/kube";
 import { daemonSets, nodes, pods } from "@berth/kube";
@@ -22,6 +21,7 @@ import {
   architecturePolicies,
 } from "@berth/placement";
 import type { HistoryEntry } from "@berth/testcluster";
+import { ofKind } from "./worlds.ts";
 
 /** What the API server had at one moment, the sentinel apart. */
 export interface ArchitectureView {
@@ -50,13 +50,11 @@ export interface Workload {
 }
 
 export function toArchitectureView(entries: readonly HistoryEntry[]): ArchitectureView {
-  const of = <T extends KubeObject>(resource: Resource<T>): readonly T[] =>
-    entries.filter((entry) => entry.resource === resource).map(({ object }) => object as T);
   return {
-    nodes: of(nodes),
-    pods: of(pods),
-    daemonSets: of(daemonSets),
-    policies: of(architecturePolicies),
+    nodes: ofKind(entries, nodes),
+    pods: ofKind(entries, pods),
+    daemonSets: ofKind(entries, daemonSets),
+    policies: ofKind(entries, architecturePolicies),
   };
 }
 

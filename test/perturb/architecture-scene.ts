@@ -1,9 +1,8 @@
 /** What all stories about architecture policies have in common: hands, a sentinel, and the state that counts. */
 import {
+  type DaemonSet,
   daemonSets,
   events,
-  isApiError,
-  type Node,
   namespaces,
   nodes,
   type Pod,
@@ -11,22 +10,36 @@ import {
   serviceAccounts,
   type Taint,
 } from "@berth/kube";
-import { type ArchitecturePolicy, architecturePolicies, type LabelRule, labelRules } from "@berth/placement";
-import { aNode, NUDGE, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
+import { type ArchitecturePolicy, architecturePolicies, labelRules } from "@berth/placement";
+import { aNode, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
 import {
   daemonSetObject,
   POOL,
   podObject,
-  policyObject,
   type StoryPod,
   type StoryPolicy,
   specOf,
 } from "./architecture-objects.ts";
 import { type ArchitectureView, conditionOf, isGated, taintsAt, unsettled } from "./architecture-oracle.ts";
 import { forbiddenOfArchitectures } from "./architecture-verdict.ts";
-import { startBerthInStory } from "./berth.ts";
-import { recordedOf } from "./gate-oracle.ts";
-import { MARKS } from "./node-scene.ts";
+import { startBerthWithState } from "./berth.ts";
+import {
+  createLabelSentinel,
+  document,
+  editTaints,
+  type Guides,
+  isObserved,
+  localized,
+  merge,
+  namesOf,
+  present,
+  SENTINEL,
+  stateOfNode,
+  statesOf,
+  statusOf,
+  stepsUntil,
+  without,
+} from "./scene.ts";
 
 /** What the steps of a story can do. */
 export interface ArchitectureHands {
@@ -86,14 +99,14 @@ async function setUpArchitectureScene(stage: Stage, plot: ArchitecturePlot): Pro
   const steps = plot.steps(hands);
   const isSettled = (): boolean => unsettled(viewNow(stage, plot)).length === 0;
   return {
-    start: (connection) => startBerthInStory(stage, connection),
+    start: (connection) => startBerthWithState(stage, connection),
     fence: sentinel,
-    steps: steps.map((step) => ({ ...step, over: () => isSettled() && (step.over?.() ?? true) })),
+    steps: stepsUntil(steps, isSettled),
     state: () => stateOf(stage, plot),
     forbidden(all) {
       const history = all.filter(({ name }) => name !== SENTINEL);
       const trial = {
-        steps: ["start", ...steps.map(({ name }) => name)],
+        steps: namesOf(steps),
         keys: plot.keys,
         sentinelKey: SENTINEL_KEY,
       };
@@ -105,43 +118,25 @@ async function setUpArchitectureScene(stage: Stage, plot: ArchitecturePlot): Pro
 
 function viewNow(stage: Stage, plot: ArchitecturePlot): ArchitectureView {
   return {
-    nodes: plot.nodes.flatMap((name) => stage.latest(nodes, name) ?? []),
-    pods: plot.pods.flatMap((name) => stage.latest(pods, name) ?? []),
-    daemonSets: (plot.daemonSets ?? []).flatMap((name) => stage.latest(daemonSets, name) ?? []),
-    policies: plot.policies.flatMap((name) => stage.latest(architecturePolicies, name) ?? []),
+    nodes: present(stage, nodes, plot.nodes),
+    pods: present(stage, pods, plot.pods),
+    daemonSets: present(stage, daemonSets, plot.daemonSets),
+    policies: present(stage, architecturePolicies, plot.policies),
   };
 }
 
 /** All that counts, without uids, times, and what makes names of this run unlike others. */
 function stateOf(stage: Stage, plot: ArchitecturePlot): unknown {
-  const state = {
-    nodes: plot.nodes.map((name) => [name, stateOfNode(stage.latest(nodes, name))]),
-    pods: plot.pods.map((name) => [name, stateOfPod(stage.latest(pods, name))]),
-    daemonSets: (plot.daemonSets ?? []).map((name) => [
-      name,
-      stateOfSpec(stage.latest(daemonSets, name)?.spec?.template.spec),
-    ]),
-    policies: plot.policies.map((name) => [name, stateOfPolicy(stage.latest(architecturePolicies, name))]),
-  };
-  return JSON.parse(JSON.stringify(state).replaceAll(stage.nameOf(""), ""));
-}
-
-function stateOfNode(node: Node | undefined): unknown {
-  if (node === undefined) return "absent";
-  const { labels, annotations: { [NUDGE]: _nudge, [MARKS]: _marks, ...annotations } = {} } =
-    node.metadata ?? {};
-  const { taints = [], ...spec } = node.spec ?? {};
-  return {
-    labels,
-    annotations,
-    record: recordedOf(node),
-    taints: taints.map(({ key, value, effect }) => `${key}=${value}:${effect}`).toSorted(),
-    spec,
-  };
-}
-
-function stateOfPod(pod: Pod | undefined): unknown {
-  return pod && { spec: stateOfSpec(pod.spec), condition: conditionOf(pod) };
+  const ofTemplate = ({ spec }: DaemonSet): unknown => stateOfSpec(spec?.template.spec);
+  return localized(stage, {
+    nodes: statesOf(stage, nodes, plot.nodes, stateOfNode),
+    pods: statesOf(stage, pods, plot.pods, (pod) => ({
+      spec: stateOfSpec(pod.spec),
+      condition: conditionOf(pod),
+    })),
+    daemonSets: statesOf(stage, daemonSets, plot.daemonSets ?? [], ofTemplate),
+    policies: statesOf(stage, architecturePolicies, plot.policies, stateOfPolicy),
+  });
 }
 
 /** The key of the sentinel is in force whether or not the controller knows a policy of the story yet. */
@@ -156,17 +151,12 @@ function stateOfSpec(spec: Pod["spec"]): unknown {
   };
 }
 
-/** Without messages: who waits for what is said anew with each round of the sentinel, which changes a policy. */
-function stateOfPolicy(policy: ArchitecturePolicy | undefined): unknown {
-  if (policy === undefined) return "absent";
-  const { conditions = [], ...counts } = policy.status ?? {};
-  return {
-    ...counts,
-    conditions: conditions.map(({ lastTransitionTime: _time, message: _message, ...rest }) => rest),
-  };
+/** Without messages: which pod waits for what is said anew with each round of the sentinel, which changes a policy. */
+function stateOfPolicy(policy: ArchitecturePolicy): unknown {
+  const { conditions, ...counts } = statusOf(policy);
+  return { ...counts, conditions: without(conditions, "message") };
 }
 
-const SENTINEL = "sentinel";
 const SENTINEL_KEY = "sentinel.example.com/arch";
 const SELECTED = { "example.com/sentinel": "true" };
 const IMAGE = "registry.test/sentinel:1";
@@ -179,7 +169,6 @@ const IMAGE = "registry.test/sentinel:1";
  */
 async function createSentinel(stage: Stage, keys: readonly string[]): Promise<Scene["fence"]> {
   let edits = 0;
-  let round = 0;
   const spec = (): object =>
     specOf({
       mode: "Taint",
@@ -193,30 +182,28 @@ async function createSentinel(stage: Stage, keys: readonly string[]): Promise<Sc
   const annotations = (): object => ({ "berth.dev/architectures": `round-${edits}` });
   // It keeps no bootstrap of the story back.
   const tolerations = keys.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
-  await stage.create(architecturePolicies, policyObject(SENTINEL, spec()));
-  await stage.create(labelRules, sentinelRule());
-  await stage.create(nodes, aNode(SENTINEL).build());
+  await stage.create(architecturePolicies, document(architecturePolicies, SENTINEL, spec()));
+  const label = await createLabelSentinel(stage);
   await stage.create(pods, podObject(SENTINEL, { images: [IMAGE], labels: SELECTED, tolerations }));
   await stage.create(daemonSets, daemonSetObject(SENTINEL, IMAGE, tolerations));
-  const guides: NonNullable<Scene["fence"]["guides"]> = {
+  const guides: Guides = {
     async change() {
       edits += 1;
       const metadata = { annotations: annotations() };
       const template = { metadata: { ...metadata, labels: SELECTED }, spec: { tolerations } };
       await Promise.all([
-        stage.patch(architecturePolicies, SENTINEL, { type: "merge", body: { spec: spec() } }),
-        stage.patch(pods, SENTINEL, { type: "merge", body: { metadata } }),
-        stage.patch(daemonSets, SENTINEL, { type: "merge", body: { spec: { template } } }),
+        stage.patch(architecturePolicies, SENTINEL, merge({ spec: spec() })),
+        stage.patch(pods, SENTINEL, merge({ metadata })),
+        stage.patch(daemonSets, SENTINEL, merge({ spec: { template } })),
       ]);
     },
     answered() {
-      const { metadata, status } = stage.latest(architecturePolicies, SENTINEL) ?? {};
       const { spec: template } = stage.latest(daemonSets, SENTINEL)?.spec?.template ?? {};
       const isGiven = (of: Pod["spec"]): boolean =>
         of?.tolerations?.some(({ key, value }) => key === SENTINEL_KEY && value === `round-${edits}`) ===
         true;
       return (
-        status?.observedGeneration === metadata?.generation &&
+        isObserved(stage, architecturePolicies) &&
         isGiven(stage.latest(pods, SENTINEL)?.spec) &&
         isGiven(template)
       );
@@ -226,29 +213,10 @@ async function createSentinel(stage: Stage, keys: readonly string[]): Promise<Sc
     resource: nodes,
     companions: [architecturePolicies, labelRules, daemonSets, pods],
     name: SENTINEL,
-    async change() {
-      round += 1;
-      const labels = { "sentinel/input": round % 2 === 0 ? null : "true" };
-      await Promise.all([
-        guides.change(),
-        stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { labels } } }),
-      ]);
-    },
-    answered() {
-      const labels = stage.latest(nodes, SENTINEL)?.metadata?.labels ?? {};
-      return (labels["sentinel/output"] !== undefined) === (round % 2 === 1) && guides.answered();
-    },
+    change: async () => void (await Promise.all([guides.change(), label.change()])),
+    answered: () => label.answered() && guides.answered(),
     guides,
   };
-}
-
-function sentinelRule(): LabelRule {
-  const spec = {
-    match: { all: [{ key: "sentinel/input" }] },
-    labels: [{ key: "sentinel/output" }],
-    removalDelay: "0s",
-  };
-  return { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: SENTINEL }, spec };
 }
 
 function createArchitectureHands(stage: Stage): ArchitectureHands {
@@ -272,35 +240,16 @@ function createArchitectureHands(stage: Stage): ArchitectureHands {
     },
     async stripDaemonSet(name) {
       const body = { spec: { template: { spec: { tolerations: null } } } };
-      await stage.patch(daemonSets, name, { type: "merge", body });
+      await stage.patch(daemonSets, name, merge(body));
     },
     async putPolicy(name, content) {
       const isNew = stage.latest(architecturePolicies, name) === undefined;
       const spec = specOf(content);
-      if (isNew) await stage.create(architecturePolicies, policyObject(name, spec));
-      else await stage.patch(architecturePolicies, name, { type: "merge", body: { spec } });
+      if (isNew) await stage.create(architecturePolicies, document(architecturePolicies, name, spec));
+      else await stage.patch(architecturePolicies, name, merge({ spec }));
     },
     dropPolicy: (policy) => stage.remove(architecturePolicies, policy),
     stands: (node, key) => taintsAt(stage.latest(nodes, node), key).length > 0,
     isHeld: (pod) => isGated(stage.latest(pods, pod) ?? {}),
   };
-}
-
-/** Guarded, for a list is written as a whole. */
-async function editTaints(
-  stage: Stage,
-  node: string,
-  edit: (taints: readonly Taint[]) => readonly Taint[],
-): Promise<void> {
-  for (;;) {
-    const { metadata, spec } = await stage.cluster.client.get(nodes, { name: stage.nameOf(node) });
-    const { resourceVersion } = metadata ?? {};
-    const body = { metadata: { resourceVersion }, spec: { taints: edit(spec?.taints ?? []) } };
-    try {
-      await stage.patch(nodes, node, { type: "merge", body });
-      return;
-    } catch (error) {
-      if (!isApiError(error, "conflict")) throw error;
-    }
-  }
 }

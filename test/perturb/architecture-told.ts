@@ -14,23 +14,27 @@ import { type Author, aNode } from "@berth/testcluster";
 import {
   daemonSetObject,
   podObject,
-  policyObject,
   type StoryPod,
   type StoryPolicy,
   specOf,
 } from "./architecture-objects.ts";
 import { forbiddenOfArchitectures } from "./architecture-verdict.ts";
+import { document } from "./scene.ts";
 import { ToldHistory } from "./told-history.ts";
 
 type PodSpec = NonNullable<Pod["spec"]>;
 
 export class ToldArchitectures extends ToldHistory {
   policy(content: StoryPolicy): this {
-    return this.#note(architecturePolicies, policyObject("policy", specOf(content)), "story");
+    return this.#note(
+      architecturePolicies,
+      document(architecturePolicies, "policy", specOf(content)),
+      "story",
+    );
   }
 
   policyGoes(): this {
-    return this.#note(architecturePolicies, policyObject("policy", {}), "story", "DELETED");
+    return this.#note(architecturePolicies, document(architecturePolicies, "policy", {}), "story", "DELETED");
   }
 
   /** @param recorded which of the taints the node says are Berth's. Default: all. */

@@ -1,13 +1,11 @@
 /** The product as stories start it: in this process, in a hurry, and ended at any moment; and the cluster it needs. */
-import { crds, foreignKinds, servedKinds, startBerth } from "@berth/cli";
+import { type BerthOptions, crds, foreignKinds, servedKinds, startBerth } from "@berth/cli";
 import { customResourceDefinitions, namespaces } from "@berth/kube";
-import { type Clock, systemClock } from "@berth/runtime";
+import type { Clock } from "@berth/runtime";
 import { type Connection, eventually, type Stage, type TestCluster } from "@berth/testcluster";
 import { installCrds, quotaCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
-
-export interface BerthInStory {
-  readonly labelFolder?: string;
-}
+import { hurriedClock } from "../clocks.ts";
+import { noteWrites } from "./deschedule-writes.ts";
 
 /**
  * How many times faster than real time its clock runs, so that what it puts off (coalescing, debouncing, reconnecting)
@@ -15,11 +13,23 @@ export interface BerthInStory {
  */
 export const PACE = 50;
 
-const hurriedClock: Clock = {
-  now: () => systemClock.now(),
-  monotonic: () => systemClock.monotonic() * PACE,
-  schedule: (delayMs, callback) => systemClock.schedule(delayMs / PACE, callback),
-};
+/** A hurried clock with a wall time that a story can put forward. */
+export interface StoryClock extends Clock {
+  /** What waits for a time of day looks at it again when its hurried timer ends. */
+  leap(ms: number): void;
+}
+
+export function createStoryClock(): StoryClock {
+  let aheadMs = 0;
+  const clock = hurriedClock(PACE);
+  return {
+    ...clock,
+    now: () => clock.now() + aheadMs,
+    leap(ms) {
+      aheadMs += ms;
+    },
+  };
+}
 
 /** Adds the CRDs of Berth; without them it would ask for them again and again. */
 export async function prepareStories(cluster: TestCluster): Promise<TestCluster> {
@@ -29,22 +39,34 @@ export async function prepareStories(cluster: TestCluster): Promise<TestCluster>
   return cluster;
 }
 
+export interface BerthInStory extends Partial<BerthOptions> {
+  /** How many times faster than real time its clock runs. Default `PACE`. */
+  readonly pace?: number;
+  /** Is called with each write that Berth asks for. */
+  readonly note?: Parameters<typeof noteWrites>[1];
+}
+
 /** Starts Berth behind the proxy of a telling. */
 export async function startBerthInStory(
-  stage: Stage,
+  { cluster }: Stage,
   { server }: Connection,
-  { labelFolder }: BerthInStory = {},
+  { pace = PACE, note, ...options }: BerthInStory = {},
 ): Promise<AsyncDisposable> {
-  const { cluster } = stage;
   await using owned = new AsyncDisposableStack();
-  // Of this telling alone: what it has declared outlives its processes, and no other telling has declared it.
-  const namespace = stage.nameOf("state");
-  await cluster.client.apply(namespaces, { metadata: { name: namespace } });
-  const client = owned.use(cluster.connect({ server, userAgent: "berth/perturbed", fieldManager: "berth" }));
-  const folder = labelFolder && { path: labelFolder, shown: labelFolder, options: { allowReserved: [] } };
-  // The CRD is as old as the test run: it counts as settled, so that a rule that goes while nobody looks is gone.
-  const settled = { crdGraceMs: 0 };
-  const options = { ...settled, ...(folder && { labelFolder: folder }), namespace };
-  owned.use(await startBerth({ client, clock: hurriedClock, ...options }));
+  const direct = owned.use(cluster.connect({ server, userAgent: "berth/perturbed", fieldManager: "berth" }));
+  const client = note === undefined ? direct : noteWrites(direct, note);
+  // The CRDs are as old as the test run: they count as settled, so that what goes while nobody looks is gone.
+  owned.use(await startBerth({ client, clock: hurriedClock(pace), crdGraceMs: 0, ...options }));
   return owned.move();
+}
+
+/** The same with a namespace of this telling alone: what it has declared outlives its processes. */
+export async function startBerthWithState(
+  stage: Stage,
+  connection: Connection,
+  options: BerthInStory = {},
+): Promise<AsyncDisposable> {
+  const namespace = stage.nameOf("state");
+  await stage.cluster.client.apply(namespaces, { metadata: { name: namespace } });
+  return startBerthInStory(stage, connection, { namespace, ...options });
 }

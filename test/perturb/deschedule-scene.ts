@@ -2,22 +2,30 @@
  * The scene of a `DeschedulePolicy`: hands, a sentinel, and the state that counts. The scene plays the controller of the
  * pods, the scheduler and the kubelet. What they do is a step of the story, at the same place in every telling.
  */
-import { startBerth } from "@berth/cli";
 import { events, namespaces, nodes, podDisruptionBudgets, pods, serviceAccounts } from "@berth/kube";
 import { deschedulePolicies, labelRules } from "@berth/placement";
-import { type Clock, systemClock } from "@berth/runtime";
 import {
   aNode,
   aPod,
-  type Connection,
   type PerturbationStory,
   type PodBuilder,
   type Scene,
   type Stage,
   type Step,
 } from "@berth/testcluster";
+import { startBerthInStory } from "./berth.ts";
 import { forbiddenOfDescheduling, isReady, ownerOf } from "./deschedule-verdict.ts";
-import { type AskedWrite, noteWrites, type StoryWrite } from "./deschedule-writes.ts";
+import type { AskedWrite, StoryWrite } from "./deschedule-writes.ts";
+import {
+  createLabelSentinel,
+  document,
+  type Guides,
+  merge,
+  namesOf,
+  noted,
+  SENTINEL,
+  STATUS,
+} from "./scene.ts";
 
 /** The label that the pods of the story ask for. */
 const CAMERA = "example.com/camera";
@@ -88,30 +96,24 @@ async function setUpDescheduleScene(stage: Stage, plot: DeschedulePlot): Promise
   const fence = await createSentinel(stage);
   await plot.prepare(hands);
   const steps = plot.steps(hands);
-  let step = "start";
+  const [noting, step] = noted(steps);
   const note = (life: number) => (asked: AskedWrite) => {
-    const write: StoryWrite = { ...asked, name: localOf(stage, asked.name), step, life };
+    const write: StoryWrite = { ...asked, name: localOf(stage, asked.name), step: step(), life };
     if (write.name !== "" && write.name !== SENTINEL) writes.push(write);
     return write;
   };
   const kept = owned.move();
   return {
     start: (connection) =>
-      startBerthNoted(stage, connection, { pace: plot.pace, note: note(connection.incarnation) }),
+      startBerthInStory(stage, connection, { pace: plot.pace, note: note(connection.incarnation) }),
     fence,
-    steps: steps.map((one) => ({
-      ...one,
-      run() {
-        step = one.name;
-        return one.run();
-      },
-    })),
+    steps: noting,
     state: () => stateOf(stage, plot),
     forbidden: (all) =>
       forbiddenOfDescheduling(
         all.filter(({ name }) => name !== SENTINEL),
         {
-          steps: ["start", ...steps.map(({ name }) => name)],
+          steps: namesOf(steps),
           label: CAMERA,
           writes,
           ...(plot.budgeted && { budgeted: { ...plot.budgeted, owner: stage.nameOf(plot.budgeted.owner) } }),
@@ -119,24 +121,6 @@ async function setUpDescheduleScene(stage: Stage, plot: DeschedulePlot): Promise
       ),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
-}
-
-async function startBerthNoted(
-  { cluster }: Stage,
-  { server }: Connection,
-  { pace, note }: { readonly pace: number; readonly note: Parameters<typeof noteWrites>[1] },
-): Promise<AsyncDisposable> {
-  await using owned = new AsyncDisposableStack();
-  const client = owned.use(cluster.connect({ server, userAgent: "berth/perturbed", fieldManager: "berth" }));
-  const clock: Clock = {
-    now: () => systemClock.now(),
-    monotonic: () => systemClock.monotonic() * pace,
-    schedule: (delayMs, callback) => systemClock.schedule(delayMs / pace, callback),
-  };
-  // The CRDs are as old as the test run: they count as settled.
-  const options = { client: noteWrites(client, note), clock, crdGraceMs: 0 };
-  owned.use(await startBerth(options));
-  return owned.move();
 }
 
 function localOf(stage: Stage, name: string): string {
@@ -168,8 +152,6 @@ interface Told {
 }
 
 const OWNER = "example.com/owner";
-const merge = (body: object) => ({ type: "merge", body }) as const;
-const ofStatus = { subresource: "status" };
 
 /** A pod of a ReplicaSet that there is not: nothing here asks for it. */
 function replica(stage: Stage, name: string, { owner, node }: StoryPod, label: string): PodBuilder {
@@ -194,7 +176,7 @@ function createDescheduleHands(stage: Stage, { plot, writes, owned }: Told): Des
   const allows = async (owner: string, disruptionsAllowed: number): Promise<void> => {
     const counts = { currentHealthy: 1, desiredHealthy: 1 - disruptionsAllowed, expectedPods: 1 };
     const status = { ...counts, disruptionsAllowed, observedGeneration: 1 };
-    await client.patch(podDisruptionBudgets, budgetOf(owner), merge({ status }), ofStatus);
+    await client.patch(podDisruptionBudgets, budgetOf(owner), merge({ status }), STATUS);
   };
   return {
     async addNode(name) {
@@ -210,7 +192,7 @@ function createDescheduleHands(stage: Stage, { plot, writes, owned }: Told): Des
     },
     async ready(pod) {
       const { status } = aPod(pod).ready().build();
-      await stage.patch(pods, pod, merge({ status }), ofStatus);
+      await stage.patch(pods, pod, merge({ status }), STATUS);
     },
     async endPod(pod) {
       await stage.patch(pods, pod, merge({ metadata: { finalizers: null } }));
@@ -224,7 +206,10 @@ function createDescheduleHands(stage: Stage, { plot, writes, owned }: Told): Des
     },
     allow: (owner) => allows(owner, 1),
     async addPolicy(spec) {
-      await createPolicy(stage, POLICY, { ...spec, keys: [CAMERA] });
+      await stage.create(
+        deschedulePolicies,
+        document(deschedulePolicies, POLICY, { ...spec, keys: [CAMERA] }),
+      );
     },
     standing: (owner) =>
       plot.pods.filter((name) => {
@@ -237,12 +222,6 @@ function createDescheduleHands(stage: Stage, { plot, writes, owned }: Told): Des
   };
 }
 
-async function createPolicy(stage: Stage, name: string, spec: object): Promise<void> {
-  const typed = { apiVersion: "berth.dev/v1alpha1", kind: "DeschedulePolicy" };
-  await stage.create(deschedulePolicies, { ...typed, metadata: { name }, spec });
-}
-
-const SENTINEL = "sentinel";
 const SENTINEL_KEY = "sentinel.example.com/camera";
 const IN_SCOPE = "sentinel.example.com/in-scope";
 
@@ -251,40 +230,17 @@ const IN_SCOPE = "sentinel.example.com/in-scope";
  * lost while it is in scope. Nothing happens to policies once Berth has started.
  */
 async function createSentinel(stage: Stage): Promise<Scene["fence"]> {
-  let round = 0;
-  const isOn = (): boolean => round % 2 === 1;
   const selected = { [IN_SCOPE]: "true" };
-  const rule = {
-    match: { all: [{ key: "sentinel/input" }] },
-    labels: [{ key: "sentinel/output" }],
-    removalDelay: "0s",
-  };
-  await stage.create(labelRules, {
-    apiVersion: "berth.dev/v1alpha1",
-    kind: "LabelRule",
-    metadata: { name: SENTINEL },
-    spec: rule,
-  });
-  await createPolicy(stage, SENTINEL, {
+  const policy = {
     for: "1h",
     keys: [SENTINEL_KEY],
     podSelector: { matchLabels: selected },
     dryRun: true,
-  });
-  await stage.create(nodes, aNode(SENTINEL).build());
+  };
+  await stage.create(deschedulePolicies, document(deschedulePolicies, SENTINEL, policy));
+  const guides: Guides = await createLabelSentinel(stage);
   const content = { owner: SENTINEL, node: SENTINEL };
   await stage.create(pods, replica(stage, SENTINEL, content, SENTINEL_KEY).build());
-  const guides: NonNullable<Scene["fence"]["guides"]> = {
-    async change() {
-      round += 1;
-      const labels = { "sentinel/input": isOn() ? "true" : null };
-      await stage.patch(nodes, SENTINEL, merge({ metadata: { labels } }));
-    },
-    answered() {
-      const { labels = {} } = stage.latest(nodes, SENTINEL)?.metadata ?? {};
-      return (labels["sentinel/output"] !== undefined) === isOn();
-    },
-  };
   let isIn = false;
   return {
     resource: nodes,

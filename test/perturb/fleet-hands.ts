@@ -2,6 +2,7 @@
 import { isApiError, type KubeClient, type Pod, pods } from "@berth/kube";
 import { type ResourceClaim, resourceClaims } from "../../packages/fleet/src/api/quota.ts";
 import { Actor } from "../../packages/fleet/src/testing/actor.ts";
+import { merge, STATUS } from "./scene.ts";
 
 export interface FleetHands extends AsyncDisposable {
   /** Uids of the pods that the kubelet has ended, after they were deleted. */
@@ -19,8 +20,6 @@ export interface HandsOptions {
   /** Of the sentinel, within the run. */
   readonly isSentinel: (name: string) => boolean;
 }
-
-const merge = (body: object) => ({ type: "merge", body }) as const;
 
 export async function createFleetHands({ client, run, isSentinel }: HandsOptions): Promise<FleetHands> {
   await using owned = new AsyncDisposableStack();
@@ -49,7 +48,7 @@ export async function createFleetHands({ client, run, isSentinel }: HandsOptions
         metadata: { uid },
         status: { phase: "Running", conditions: [{ type: "Ready", status }] },
       };
-      await client.patch(pods, of, merge(body), { subresource: "status" });
+      await client.patch(pods, of, merge(body), STATUS);
     }
   }
 

@@ -1,5 +1,4 @@
 /** The scene of a Workload: what surrounds Berth, the hands of a story, a sentinel, and the state that counts. */
-import { startBerth } from "@berth/cli";
 import {
   fleetKind,
   type Instance,
@@ -9,15 +8,16 @@ import {
   workloads,
 } from "@berth/fleet";
 import { events, namespaces, nodes, pods, serviceAccounts } from "@berth/kube";
-import { type Clock, findCondition, systemClock } from "@berth/runtime";
+import { findCondition } from "@berth/runtime";
 import type { Connection, PerturbationStory, Scene, Stage, Step } from "@berth/testcluster";
 import { resourceClaims } from "../../packages/fleet/src/api/quota.ts";
-import { type AskedWrite, noteWrites, type StoryWrite } from "./deschedule-writes.ts";
+import { type BerthInStory, startBerthInStory } from "./berth.ts";
+import type { AskedWrite, StoryWrite } from "./deschedule-writes.ts";
 import { createFleetHands, type FleetHands } from "./fleet-hands.ts";
 import { forbiddenOfFleet } from "./fleet-verdict.ts";
+import { type Guides, merge, namesOf, noted, SENTINEL } from "./scene.ts";
 
 const WORKLOAD = "w";
-const SENTINEL = "sentinel";
 const MOST_INSTANCES = 3;
 
 /** What the steps of a story can do. */
@@ -83,10 +83,10 @@ async function setUpFleetScene(stage: Stage, plot: FleetPlot): Promise<Scene> {
   const fence = await createSentinel(stage, plot, around);
   const writes: StoryWrite[] = [];
   const steps = plot.steps(createWorkloadHands(stage, around));
-  let step = "start";
+  const [noting, step] = noted(steps);
   const note = (life: number) => (asked: AskedWrite) => {
     const prefix = stage.nameOf("");
-    const write: StoryWrite = { ...asked, name: asked.name.replace(prefix, ""), step, life };
+    const write: StoryWrite = { ...asked, name: asked.name.replace(prefix, ""), step: step(), life };
     if (asked.name.includes(prefix) && !write.name.includes(SENTINEL)) writes.push(write);
     return write;
   };
@@ -94,19 +94,13 @@ async function setUpFleetScene(stage: Stage, plot: FleetPlot): Promise<Scene> {
   return {
     start: (connection) => startFleet(stage, connection, plot, note(connection.incarnation)),
     fence,
-    steps: steps.map((one) => ({
-      ...one,
-      run() {
-        step = one.name;
-        return one.run();
-      },
-    })),
+    steps: noting,
     state: () => stateOf(stage),
     forbidden: (all) =>
       forbiddenOfFleet(
         all.filter(({ name }) => !name.includes(SENTINEL)),
         {
-          steps: ["start", ...steps.map(({ name }) => name)],
+          steps: namesOf(steps),
           rest: REST,
           hasQuota: plot.budget !== undefined,
           writes,
@@ -117,30 +111,20 @@ async function setUpFleetScene(stage: Stage, plot: FleetPlot): Promise<Scene> {
   };
 }
 
-async function startFleet(
-  { cluster }: Stage,
-  { server }: Connection,
+function startFleet(
+  stage: Stage,
+  connection: Connection,
   { pace, budget }: FleetPlot,
-  note: Parameters<typeof noteWrites>[1],
+  note: BerthInStory["note"],
 ): Promise<AsyncDisposable> {
-  await using owned = new AsyncDisposableStack();
-  const client = owned.use(cluster.connect({ server, userAgent: "berth/perturbed", fieldManager: "berth" }));
-  const clock: Clock = {
-    now: () => systemClock.now(),
-    monotonic: () => systemClock.monotonic() * pace,
-    schedule: (delayMs, callback) => systemClock.schedule(delayMs / pace, callback),
-  };
   const spec = fleetKind.spec.parse({
     mode: "single",
     cities: ["DFW"],
     networking: "Off",
     ...(budget !== undefined && { project: { id: "web" }, quota: { from: "Cluster" } }),
   });
-  owned.use(await startBerth({ client: noteWrites(client, note), clock, crdGraceMs: 0, fleet: { spec } }));
-  return owned.move();
+  return startBerthInStory(stage, connection, { pace, ...(note && { note }), fleet: { spec } });
 }
-
-const merge = (body: object) => ({ type: "merge", body }) as const;
 
 function aWorkload(name: string, minReplicas: number): Workload {
   return {
@@ -286,7 +270,7 @@ async function createSentinel(
   const deployment = `${SENTINEL}-us-dfw`;
   const isLimited = (): boolean => asked % 2 === 1;
   await stage.create(workloads, aWorkload(SENTINEL, 1));
-  const guides: NonNullable<Scene["fence"]["guides"]> = {
+  const guides: Guides = {
     async change() {
       asked += 1;
       const scaleSettings = { minReplicas: 1, ...(isLimited() && { maxReplicas: 2 }) };

@@ -14,7 +14,7 @@ import {
 } from "@berth/testcluster";
 import { derivedKeys, type RuleFiles } from "../oracle.ts";
 import { createRuleFolder, type EditedFolder } from "../rule-folder.ts";
-import { startBerthInStory } from "./berth.ts";
+import { startBerthWithState } from "./berth.ts";
 import {
   claimsOf,
   createNodeHands,
@@ -44,6 +44,7 @@ export async function setUpFolderScene(stage: Stage, plot: FolderPlot): Promise<
   await using owned = new AsyncDisposableStack();
   const rules = owned.use(await createRuleFolder());
   const hands: FolderHands = { ...createNodeHands(stage), rules };
+  const labelFolder = { path: rules.path, shown: rules.path, options: { allowReserved: [] } };
   await rules.write(SENTINEL.rule, SENTINEL.input);
   await hands.add(SENTINEL.node);
   await plot.prepare(hands);
@@ -51,7 +52,7 @@ export async function setUpFolderScene(stage: Stage, plot: FolderPlot): Promise<
   let sings = false;
   const kept = owned.move();
   return {
-    start: (connection) => startBerthInStory(stage, connection, { labelFolder: rules.path }),
+    start: (connection) => startBerthWithState(stage, connection, { labelFolder }),
     fence: {
       resource: nodes,
       name: SENTINEL.node,

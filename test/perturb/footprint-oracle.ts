@@ -2,19 +2,11 @@
  * What a footprint of a story wants of nodes, worked out a second time from what the API server had, without a line of the
  * product's own code; and the objects of these stories.
  */
-import {
-  type KubeObject,
-  type Node,
-  nodes,
-  type Pod,
-  pods,
-  type ReplicaSet,
-  type Resource,
-  replicaSets,
-} from "@berth/kube";
+import { type KubeObject, type Node, nodes, type Pod, pods, type ReplicaSet, replicaSets } from "@berth/kube";
 import { type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
 import type { HistoryEntry } from "@berth/testcluster";
 import type { Labels } from "../oracle.ts";
+import { ofKind } from "./worlds.ts";
 
 /** What the API server had at one moment, the sentinel apart. */
 export interface FootprintView {
@@ -105,10 +97,6 @@ export const STORY_PLACES: FootprintPlaces = {
   leaves: SENTINEL_NODE,
 };
 
-export function footprintObject(name: string, spec: object): NodeFootprint {
-  return { apiVersion: "berth.dev/v1alpha1", kind: "NodeFootprint", metadata: { name }, spec };
-}
-
 export function groupLabels(group: string): Labels {
   return { ...NEEDS, [GROUP]: group };
 }
@@ -167,14 +155,12 @@ export function poolObject(name: string): WorkerPool {
 }
 
 export function toFootprintView(entries: readonly HistoryEntry[]): FootprintView {
-  const of = <T extends KubeObject>(resource: Resource<T>): readonly T[] =>
-    entries.filter((entry) => entry.resource === resource).map(({ object }) => object as T);
   return {
-    nodes: of(nodes),
-    pods: of(pods),
-    footprints: of(nodeFootprints),
-    pools: of(workerPools),
-    sets: of(replicaSets),
+    nodes: ofKind(entries, nodes),
+    pods: ofKind(entries, pods),
+    footprints: ofKind(entries, nodeFootprints),
+    pools: ofKind(entries, workerPools),
+    sets: ofKind(entries, replicaSets),
   };
 }
 

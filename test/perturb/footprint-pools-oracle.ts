@@ -12,7 +12,6 @@ import {
   type Pod,
   pods,
   type ReplicaSet,
-  type Resource,
   replicaSets,
 } from "@berth/kube";
 import { type WorkerPool, workerPools } from "@berth/placement";
@@ -26,6 +25,7 @@ import {
   ORPHAN,
   textOf,
 } from "./footprint-oracle.ts";
+import { ofKind } from "./worlds.ts";
 
 /** What the API server had at one moment. */
 export interface PoolsView {
@@ -43,14 +43,12 @@ export const UID_LABEL = "ate.dev/worker-pool-uid";
 const POOL_LABEL = "ate.dev/worker-pool";
 
 export function toPoolsView(entries: readonly HistoryEntry[]): PoolsView {
-  const of = <T extends KubeObject>(resource: Resource<T>): readonly T[] =>
-    entries.filter((entry) => entry.resource === resource).map(({ object }) => object as T);
   return {
-    nodes: of(nodes),
-    pods: of(pods),
-    pools: of(workerPools),
-    deployments: of(deployments),
-    sets: of(replicaSets),
+    nodes: ofKind(entries, nodes),
+    pods: ofKind(entries, pods),
+    pools: ofKind(entries, workerPools),
+    deployments: ofKind(entries, deployments),
+    sets: ofKind(entries, replicaSets),
   };
 }
 

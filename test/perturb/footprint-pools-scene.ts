@@ -5,14 +5,13 @@
  * play theirs: what they do is a step of the story, at the same place in every telling, and whatever else is written is
  * the doing of Berth. What the real ones do with it is in `test/footprint-pr134.cluster.test.ts`.
  */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import {
   type Deployment,
   deployments,
   events,
-  type Node,
   namespaces,
   nodes,
   pods,
@@ -20,8 +19,8 @@ import {
   serviceAccounts,
 } from "@berth/kube";
 import { labelRules, type WorkerPool, workerPools } from "@berth/placement";
-import { NUDGE, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
-import { createStoryClock, startBerthWithFiles } from "./footprint-berth.ts";
+import type { PerturbationStory, Scene, Stage, Step } from "@berth/testcluster";
+import { createStoryClock, startBerthInStory } from "./berth.ts";
 import {
   createPoolHands,
   deploymentName,
@@ -30,10 +29,9 @@ import {
   setName,
 } from "./footprint-pools-hands.ts";
 import { factsOf, isDeleted, type PoolsView, unsettledPools } from "./footprint-pools-oracle.ts";
-import { createPoolSentinel, SENTINEL } from "./footprint-pools-sentinel.ts";
+import { createPoolSentinel } from "./footprint-pools-sentinel.ts";
 import { forbiddenOfPools } from "./footprint-pools-verdict.ts";
-import { recordedOf } from "./gate-oracle.ts";
-import { MARKS } from "./node-scene.ts";
+import { localized, namesOf, present, SENTINEL, stateOfNode, statesOf, stepsUntil } from "./scene.ts";
 
 export interface PoolPlot {
   /** What counts, by local name. */
@@ -64,34 +62,33 @@ export function poolStory(
 
 async function setUpPoolScene(stage: Stage, plot: PoolPlot): Promise<Scene> {
   await using owned = new AsyncDisposableStack();
-  const folder = await mkdtemp(path.join(tmpdir(), "berth-pools-"));
-  owned.defer(() => rm(folder, { recursive: true }));
-  const config = path.join(folder, "pools.yaml");
-  await writeFile(config, await documents());
+  const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-pools-")));
+  const config = { path: path.join(folder.path, "pools.yaml"), shown: "pools.yaml" };
+  await writeFile(config.path, await documents());
   const clock = createStoryClock();
   const uids = new Map<string, string>();
   const hands = createPoolHands(stage, uids);
   const sentinel = await createPoolSentinel(stage);
   await plot.prepare(hands);
   const steps = plot.steps(hands);
+  const begun = steps.map((step) => ({
+    ...step,
+    run() {
+      sentinel.begin();
+      return step.run();
+    },
+  }));
   const isSettled = (): boolean => unsettledPools(viewNow(stage, plot)).length === 0;
   const kept = owned.move();
   return {
-    start: (connection) => startBerthWithFiles(stage, connection, { clock, config: [config] }),
+    start: (connection) => startBerthInStory(stage, connection, { clock, config: [config] }),
     fence: sentinel.fence,
-    steps: steps.map((step) => ({
-      ...step,
-      run() {
-        sentinel.begin();
-        return step.run();
-      },
-      over: () => isSettled() && (step.over?.() ?? true),
-    })),
+    steps: stepsUntil(begun, isSettled),
     state: () => stateOf(stage, plot, uids),
     forbidden: (all) =>
       forbiddenOfPools(
         all.filter(({ name }) => name !== SENTINEL && name !== deploymentName(SENTINEL)),
-        ["start", ...steps.map(({ name }) => name)],
+        namesOf(steps),
       ),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
@@ -115,50 +112,33 @@ async function documents(): Promise<string> {
 
 function viewNow(stage: Stage, plot: PoolPlot): PoolsView {
   return {
-    nodes: plot.nodes.flatMap((name) => stage.latest(nodes, name) ?? []),
-    pods: plot.pods.flatMap((name) => stage.latest(pods, name) ?? []),
-    pools: plot.pools.flatMap((name) => stage.latest(workerPools, name) ?? []),
-    deployments: plot.pools.flatMap((name) => stage.latest(deployments, deploymentName(name)) ?? []),
-    sets: plot.pools.flatMap((name) => stage.latest(replicaSets, setName(name)) ?? []),
+    nodes: present(stage, nodes, plot.nodes),
+    pods: present(stage, pods, plot.pods),
+    pools: present(stage, workerPools, plot.pools),
+    deployments: present(stage, deployments, plot.pools.map(deploymentName)),
+    sets: present(stage, replicaSets, plot.pools.map(setName)),
   };
 }
 
 /** All that counts, without times and what makes names of this run unlike others; uids as the names of their pools. */
 function stateOf(stage: Stage, plot: PoolPlot, uids: ReadonlyMap<string, string>): unknown {
-  const state = {
+  const state = localized(stage, {
     sentinel: stage.latest(deployments, deploymentName(SENTINEL)) !== undefined,
-    nodes: plot.nodes.map((name) => [name, stateOfNode(stage.latest(nodes, name))]),
-    pools: plot.pools.map((name) => [name, stateOfPool(stage.latest(workerPools, name))]),
-    deployments: plot.pools.map((name) => [
-      name,
-      stateOfDeployment(stage.latest(deployments, deploymentName(name))),
-    ]),
-  };
-  let text = JSON.stringify(state).replaceAll(stage.nameOf(""), "");
+    nodes: statesOf(stage, nodes, plot.nodes, stateOfNode),
+    pools: statesOf(stage, workerPools, plot.pools, stateOfPool),
+    deployments: statesOf(stage, deployments, plot.pools.map(deploymentName), stateOfDeployment),
+  });
+  let text = JSON.stringify(state);
   for (const [uid, pool] of uids) text = text.replaceAll(uid, `uid of ${pool}`);
   return JSON.parse(text);
 }
 
-function stateOfNode(node: Node | undefined): unknown {
-  if (node === undefined) return "absent";
-  const { labels, annotations: { [NUDGE]: _nudge, [MARKS]: _marks, ...annotations } = {} } =
-    node.metadata ?? {};
-  return { labels, annotations, record: recordedOf(node), spec: node.spec };
-}
-
-function stateOfPool(pool: WorkerPool | undefined): unknown {
-  if (pool === undefined) return "absent";
+function stateOfPool(pool: WorkerPool): unknown {
   const { metadata, spec, status } = pool;
-  const { finalizers = [] } = metadata ?? {};
-  return {
-    finalizers: finalizers.toSorted(),
-    isDeleted: isDeleted(pool),
-    spec,
-    replicas: status?.replicas ?? 0,
-  };
+  const finalizers = (metadata?.finalizers ?? []).toSorted();
+  return { finalizers, isDeleted: isDeleted(pool), spec, replicas: status?.replicas ?? 0 };
 }
 
-function stateOfDeployment(deployment: Deployment | undefined): unknown {
-  if (deployment === undefined) return "absent";
+function stateOfDeployment(deployment: Deployment): unknown {
   return { ...factsOf(deployment), isDeleted: isDeleted(deployment), pods: deployment.status?.replicas ?? 0 };
 }

@@ -1,12 +1,10 @@
 /** What tells how far Berth has come, in stories about WorkerPools. */
 import { deployments, nodes, type Pod, pods } from "@berth/kube";
 import { labelRules, workerPools } from "@berth/placement";
-import { aNode, type Scene, type Stage } from "@berth/testcluster";
+import type { Scene, Stage } from "@berth/testcluster";
 import { deploymentName, OF_STORY, poolObject, SELECTED } from "./footprint-pools-hands.ts";
 import { isKept, PLACES, UID_LABEL } from "./footprint-pools-oracle.ts";
-import { sentinelRule } from "./footprint-scene.ts";
-
-export const SENTINEL = "sentinel";
+import { createLabelSentinel, type Guides, isObserved, merge, SENTINEL, STATUS } from "./scene.ts";
 
 export interface Sentinel {
   readonly fence: Scene["fence"];
@@ -27,49 +25,37 @@ const WRONG_COUNT = 99;
  */
 export async function createPoolSentinel(stage: Stage): Promise<Sentinel> {
   let edits = 0;
-  let round = 0;
   let hasBegun = false;
   const rule = (): object => ({ removalDelay: edits % 2 === 0 ? "0s" : "0ms" });
-  await stage.create(nodes, aNode(SENTINEL).build());
-  await stage.create(labelRules, sentinelRule());
-  const pool = await stage.create(workerPools, poolObject(SENTINEL, 0));
-  const uid = pool.metadata?.uid ?? "";
+  const label = await createLabelSentinel(stage);
+  const { metadata } = await stage.create(workerPools, poolObject(SENTINEL, 0));
+  const uid = metadata?.uid ?? "";
   await stage.create(pods, sentinelPod(stage, uid));
-  const guides: NonNullable<Scene["fence"]["guides"]> = {
+  const guides: Guides = {
     async change() {
       edits += 1;
       const labels = { [SELECTED]: edits % 2 === 0 ? null : OF_STORY[SELECTED] };
-      await stage.patch(pods, SENTINEL, { type: "merge", body: { metadata: { labels } } });
-      await stage.patch(labelRules, SENTINEL, { type: "merge", body: { spec: rule() } });
+      await stage.patch(pods, SENTINEL, merge({ metadata: { labels } }));
+      await stage.patch(labelRules, SENTINEL, merge({ spec: rule() }));
     },
     // The pod answers on its node, and no node is written while the watch of nodes stands still.
-    answered() {
-      const { metadata, status } = stage.latest(labelRules, SENTINEL) ?? {};
-      return status?.observedGeneration === metadata?.generation;
-    },
+    answered: () => isObserved(stage, labelRules),
   };
   const fence: Scene["fence"] = {
     resource: nodes,
     companions: [labelRules, pods, workerPools],
     name: SENTINEL,
     async change() {
-      round += 1;
-      const labels = { "sentinel/input": round % 2 === 0 ? null : "true" };
-      await Promise.all([
-        guides.change(),
-        stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { labels } } }),
-        tear(stage, round),
-      ]);
+      await Promise.all([guides.change(), label.change(), tear(stage, label.round())]);
     },
     answered() {
-      const { labels = {}, annotations = {} } = stage.latest(nodes, SENTINEL)?.metadata ?? {};
-      const isDerived = (labels["sentinel/output"] !== undefined) === (round % 2 === 1);
+      const { annotations = {} } = stage.latest(nodes, SENTINEL)?.metadata ?? {};
       const isClaimed = annotations[`${PLACES.prefix}${uid}`] !== undefined;
-      const present = stage.latest(workerPools, SENTINEL) ?? {};
-      const isCounted = !hasBegun || present.status?.replicas === 0;
+      const pool = stage.latest(workerPools, SENTINEL) ?? {};
+      const isCounted = !hasBegun || pool.status?.replicas === 0;
       const isMade = stage.latest(deployments, deploymentName(SENTINEL)) !== undefined;
-      const isMarked = isDerived && isClaimed === (edits % 2 === 1);
-      return isMarked && isKept(present) && isMade && isCounted && guides.answered();
+      const isMarked = label.answered() && isClaimed === (edits % 2 === 1);
+      return isMarked && isKept(pool) && isMade && isCounted && guides.answered();
     },
     guides,
   };
@@ -85,8 +71,8 @@ export async function createPoolSentinel(stage: Stage): Promise<Sentinel> {
 async function tear(stage: Stage, round: number): Promise<void> {
   const status = { replicas: WRONG_COUNT };
   const metadata = { finalizers: null, annotations: { "sentinel/round": `${round}` } };
-  await stage.patch(workerPools, SENTINEL, { type: "merge", body: { status } }, { subresource: "status" });
-  await stage.patch(workerPools, SENTINEL, { type: "merge", body: { metadata } });
+  await stage.patch(workerPools, SENTINEL, merge({ status }), STATUS);
+  await stage.patch(workerPools, SENTINEL, merge({ metadata }));
 }
 
 /** Of the pool itself. It is selected from the first round on. */

@@ -1,20 +1,18 @@
 /** What all stories about footprints have in common: hands, a sentinel, and the state that counts. */
-import { events, type Node, namespaces, nodes, pods, replicaSets, serviceAccounts } from "@berth/kube";
+import { events, namespaces, nodes, pods, replicaSets, serviceAccounts } from "@berth/kube";
 import {
-  type LabelRule,
   labelRules,
   type NodeFootprint,
   nodeFootprints,
   type WorkerPool,
   workerPools,
 } from "@berth/placement";
-import { aNode, NUDGE, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
-import { createStoryClock, type StoryClock, startBerthWithFiles } from "./footprint-berth.ts";
+import { aNode, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
+import { createStoryClock, type StoryClock, startBerthInStory } from "./berth.ts";
 import {
   AGENT_LABEL,
   CLAIM_PREFIX,
   type FootprintView,
-  footprintObject,
   footprintSpec,
   groupLabels,
   HOLD_MS,
@@ -31,8 +29,24 @@ import {
   unsettled,
 } from "./footprint-oracle.ts";
 import { forbiddenOfFootprints } from "./footprint-verdict.ts";
-import { recordedOf } from "./gate-oracle.ts";
-import { createNodeHands, MARKS, type NodeHands } from "./node-scene.ts";
+import { createNodeHands, type NodeHands } from "./node-scene.ts";
+import {
+  createLabelSentinel,
+  document,
+  type Guides,
+  isObserved,
+  localized,
+  merge,
+  namesOf,
+  present,
+  SENTINEL,
+  STATUS,
+  stateOfNode,
+  statesOf,
+  statusOf,
+  stepsUntil,
+  without,
+} from "./scene.ts";
 
 /** What the steps of a story can do. */
 export interface FootprintHands extends Pick<NodeHands, "remove" | "label" | "annotate"> {
@@ -120,14 +134,14 @@ async function setUpFootprintScene(stage: Stage, plot: FootprintPlot): Promise<S
   const isLate = (pool: WorkerPool): boolean => isOverdue(pool, clock.now());
   const isSettled = (): boolean => unsettled(viewNow(stage, plot), isLate).length === 0;
   return {
-    start: (connection) => startBerthWithFiles(stage, connection, { clock }),
+    start: (connection) => startBerthInStory(stage, connection, { clock }),
     fence,
-    steps: steps.map((step) => ({ ...step, over: () => isSettled() && (step.over?.() ?? true) })),
+    steps: stepsUntil(steps, isSettled),
     state: () => stateOf(stage, plot),
     forbidden: (all) =>
       forbiddenOfFootprints(
         all.filter(({ name }) => name !== SENTINEL),
-        ["start", ...steps.map(({ name }) => name)],
+        namesOf(steps),
         plot.late,
       ),
     [Symbol.asyncDispose]: () => Promise.resolve(),
@@ -136,52 +150,40 @@ async function setUpFootprintScene(stage: Stage, plot: FootprintPlot): Promise<S
 
 function viewNow(stage: Stage, plot: FootprintPlot): FootprintView {
   return {
-    nodes: plot.nodes.flatMap((name) => stage.latest(nodes, name) ?? []),
-    pods: plot.pods.flatMap((name) => stage.latest(pods, name) ?? []),
-    footprints: plot.footprints.flatMap((name) => stage.latest(nodeFootprints, name) ?? []),
-    pools: (plot.pools ?? []).flatMap((name) => stage.latest(workerPools, name) ?? []),
-    sets: (plot.sets ?? []).flatMap((name) => stage.latest(replicaSets, name) ?? []),
+    nodes: present(stage, nodes, plot.nodes),
+    pods: present(stage, pods, plot.pods),
+    footprints: present(stage, nodeFootprints, plot.footprints),
+    pools: present(stage, workerPools, plot.pools),
+    sets: present(stage, replicaSets, plot.sets),
   };
 }
 
 /** All that counts, without uids, times, and what makes names of this run unlike others. */
 function stateOf(stage: Stage, plot: FootprintPlot): unknown {
   const state = {
-    nodes: plot.nodes.map((name) => [name, stateOfNode(stage.latest(nodes, name))]),
-    footprints: plot.footprints.map((name) => [name, stateOfFootprint(stage.latest(nodeFootprints, name))]),
-    pools: (plot.pools ?? []).map((name) => [name, stateOfPool(stage.latest(workerPools, name))]),
+    nodes: statesOf(stage, nodes, plot.nodes, stateOfNode),
+    footprints: statesOf(stage, nodeFootprints, plot.footprints, stateOfFootprint),
+    pools: statesOf(stage, workerPools, plot.pools ?? [], stateOfPool),
     sets: (plot.sets ?? []).filter((name) => stage.latest(replicaSets, name) !== undefined),
   };
-  const text = JSON.stringify(state).replaceAll(stage.nameOf(""), "");
-  return JSON.parse(text.replaceAll(UID, "uid"));
-}
-
-function stateOfNode(node: Node | undefined): unknown {
-  if (node === undefined) return "absent";
-  const { labels, annotations: { [NUDGE]: _nudge, [MARKS]: _marks, ...annotations } = {} } =
-    node.metadata ?? {};
-  return { labels, annotations, record: recordedOf(node), spec: node.spec };
+  return JSON.parse(JSON.stringify(localized(stage, state)).replaceAll(UID, "uid"));
 }
 
 const UID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
-function stateOfPool(pool: WorkerPool | undefined): unknown {
-  if (pool === undefined) return "absent";
-  const { finalizers = [], deletionTimestamp } = pool.metadata ?? {};
+function stateOfPool({ metadata }: WorkerPool): unknown {
+  const { finalizers = [], deletionTimestamp } = metadata ?? {};
   return { finalizers: finalizers.toSorted(), isDeleted: deletionTimestamp !== undefined };
 }
 
-function stateOfFootprint(footprint: NodeFootprint | undefined): unknown {
-  if (footprint === undefined) return "absent";
-  const { conditions = [], holds = [], ...counts } = footprint.status ?? {};
+function stateOfFootprint(footprint: NodeFootprint): unknown {
+  const { conditions, holds = [], ...counts } = statusOf(footprint);
   return {
     ...counts,
-    holds: holds.map(({ since: _since, ...rest }) => rest),
-    conditions: conditions.map(({ lastTransitionTime: _time, message: _message, ...rest }) => rest),
+    holds: without(holds, "since"),
+    conditions: without(conditions, "message"),
   };
 }
-
-const SENTINEL = "sentinel";
 
 /**
  * One object for each watch. The pods of its footprint come by the very watch that those of the story come by, and each
@@ -191,7 +193,6 @@ const SENTINEL = "sentinel";
  */
 async function createSentinel(stage: Stage, { owners, pools }: FootprintPlot): Promise<Scene["fence"]> {
   let edits = 0;
-  let round = 0;
   const prefix = "sentinel.example.com/claim.";
   const spec = (): object =>
     footprintSpec(owners, {
@@ -200,64 +201,49 @@ async function createSentinel(stage: Stage, { owners, pools }: FootprintPlot): P
       leaves: POOL,
       delay: edits % 2 === 0 ? "0s" : "0ms",
     });
-  await stage.create(nodes, aNode(SENTINEL).labelled(SENTINEL_NODE).build());
+  const label = await createLabelSentinel(stage, aNode(SENTINEL).labelled(SENTINEL_NODE));
   await stage.create(pods, needingPod(SENTINEL, { node: stage.nameOf(SENTINEL), group: `round-${edits}` }));
-  await stage.create(labelRules, sentinelRule());
-  await stage.create(nodeFootprints, footprintObject(SENTINEL, spec()));
+  await stage.create(nodeFootprints, document(nodeFootprints, SENTINEL, spec()));
   if (pools !== undefined) await stage.create(workerPools, poolObject(SENTINEL));
-  const guides: NonNullable<Scene["fence"]["guides"]> = {
+  const guides: Guides = {
     async change() {
       edits += 1;
       const labels = groupLabels(`round-${edits}`);
-      await stage.patch(pods, SENTINEL, { type: "merge", body: { metadata: { labels } } });
-      await stage.patch(nodeFootprints, SENTINEL, { type: "merge", body: { spec: spec() } });
+      await stage.patch(pods, SENTINEL, merge({ metadata: { labels } }));
+      await stage.patch(nodeFootprints, SENTINEL, merge({ spec: spec() }));
     },
     // The pod answers on its node, and no node is written while the watch of nodes stands still.
-    answered() {
-      const { metadata, status } = stage.latest(nodeFootprints, SENTINEL) ?? {};
-      return status?.observedGeneration === metadata?.generation;
-    },
+    answered: () => isObserved(stage, nodeFootprints),
   };
   // Its finalizer is put back each time.
-  const torn = (): object => ({ finalizers: null, annotations: { "sentinel/round": `${round}` } });
+  const torn = (): object => ({ finalizers: null, annotations: { "sentinel/round": `${label.round()}` } });
   return {
     resource: nodes,
     companions: [nodeFootprints, labelRules, pods, ...(pools ? [workerPools] : [])],
     name: SENTINEL,
     async change() {
-      round += 1;
-      const labels = { "sentinel/input": round % 2 === 0 ? null : "true" };
       await Promise.all([
         guides.change(),
-        stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { labels } } }),
-        pools && stage.patch(workerPools, SENTINEL, { type: "merge", body: { metadata: torn() } }),
+        label.change(),
+        pools && stage.patch(workerPools, SENTINEL, merge({ metadata: torn() })),
       ]);
     },
     answered() {
-      const { labels = {}, annotations = {} } = stage.latest(nodes, SENTINEL)?.metadata ?? {};
+      const { annotations = {} } = stage.latest(nodes, SENTINEL)?.metadata ?? {};
       const claims = Object.keys(annotations).filter((key) => key.startsWith(prefix));
-      const isDerived = (labels["sentinel/output"] !== undefined) === (round % 2 === 1);
       const isGuarded = pools === undefined || isHeld(stage.latest(workerPools, SENTINEL) ?? {});
-      return isDerived && isGuarded && claims.join() === `${prefix}round-${edits}` && guides.answered();
+      return (
+        label.answered() && isGuarded && claims.join() === `${prefix}round-${edits}` && guides.answered()
+      );
     },
     guides,
   };
 }
 
-/** Which nodes have a label, which another one. */
-export function sentinelRule(): LabelRule {
-  const spec = {
-    match: { all: [{ key: "sentinel/input" }] },
-    labels: [{ key: "sentinel/output" }],
-    removalDelay: "0s",
-  };
-  return { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: SENTINEL }, spec };
-}
-
 function createFootprintHands(stage: Stage, { owners }: FootprintPlot, clock: StoryClock): FootprintHands {
   const { remove, label, annotate } = createNodeHands(stage);
   const setFinalizers = async (pool: string, finalizers: readonly string[]): Promise<void> => {
-    await stage.patch(workerPools, pool, { type: "merge", body: { metadata: { finalizers } } });
+    await stage.patch(workerPools, pool, merge({ metadata: { finalizers } }));
   };
   return {
     remove,
@@ -279,14 +265,14 @@ function createFootprintHands(stage: Stage, { owners }: FootprintPlot, clock: St
     },
     removePod: (pod) => stage.remove(pods, pod),
     async endPod(pod) {
-      await stage.patch(pods, pod, { type: "merge", body: { metadata: { finalizers: null } } });
+      await stage.patch(pods, pod, merge({ metadata: { finalizers: null } }));
     },
     async finishPod(pod) {
       const body = { status: { phase: "Succeeded" } };
-      await stage.patch(pods, pod, { type: "merge", body }, { subresource: "status" });
+      await stage.patch(pods, pod, merge(body), STATUS);
     },
     async putFootprint(name) {
-      await stage.create(nodeFootprints, footprintObject(name, footprintSpec(owners)));
+      await stage.create(nodeFootprints, document(nodeFootprints, name, footprintSpec(owners)));
     },
     dropFootprint: (footprint) => stage.remove(nodeFootprints, footprint),
     async addPool(name) {
@@ -300,7 +286,7 @@ function createFootprintHands(stage: Stage, { owners }: FootprintPlot, clock: St
     orphanPool: (pool) => orphanPool(stage, pool),
     async orphanSet(set, pool) {
       const body = { metadata: { ownerReferences: null } };
-      await stage.patch(replicaSets, set, { type: "merge", body });
+      await stage.patch(replicaSets, set, merge(body));
       const { finalizers = [] } = stage.latest(workerPools, pool)?.metadata ?? {};
       await setFinalizers(
         pool,

@@ -5,18 +5,18 @@ import { type Author, aNode } from "@berth/testcluster";
 import {
   AGENT_LABEL,
   CLAIM_PREFIX,
-  footprintObject,
   footprintSpec,
   needingPod,
   poolObject,
   setObject,
 } from "./footprint-oracle.ts";
 import { forbiddenOfFootprints } from "./footprint-verdict.ts";
+import { document } from "./scene.ts";
 import { ToldHistory } from "./told-history.ts";
 
 export class ToldFootprints extends ToldHistory {
   footprint(gone?: "DELETED"): this {
-    const object = footprintObject("agent", footprintSpec(false));
+    const object = document(nodeFootprints, "agent", footprintSpec(false));
     return this.note(nodeFootprints, { name: "agent", object, by: "story", ...(gone && { gone }) });
   }
 

@@ -1,10 +1,10 @@
 /** The oracle of the footprint stories finds each thing that it is there for, and nothing in what is right. */
 import { nodes, type Pod, pods } from "@berth/kube";
+import { nodeFootprints } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import {
   FOREIGN_FINALIZER,
-  footprintObject,
   footprintSpec,
   HOLD,
   needingPod,
@@ -15,6 +15,7 @@ import {
   wantedOn,
 } from "./footprint-oracle.ts";
 import { ToldFootprints as Told } from "./footprint-told.ts";
+import { document } from "./scene.ts";
 
 /** A footprint, a node, and a pod of group a that is there before Berth starts. */
 const told = (): Told => new Told().footprint().pod("a1", "a").node(undefined, "story");
@@ -96,7 +97,7 @@ describe("what an owner owns", () => {
       ...poolObject("pool"),
       metadata: { uid: "pool-uid", finalizers: HELD, deletionTimestamp: NOW },
     };
-    const view = { nodes: [], pods: [], footprints: [footprintObject("agent", {})], pools: [pool] };
+    const view = { nodes: [], pods: [], footprints: [document(nodeFootprints, "agent", {})], pools: [pool] };
     expect(unsettled({ ...view, sets: [setObject("s1", pool)] }).join()).toContain("s1 is left");
     expect(unsettled({ ...view, sets: [] }, () => true).join()).toContain("is held");
   });
@@ -118,7 +119,7 @@ describe("what stands in the end", () => {
   const view = (...all: readonly Pod[]) => ({
     nodes: [node],
     pods: all,
-    footprints: [footprintObject("agent", footprintSpec(false))],
+    footprints: [document(nodeFootprints, "agent", footprintSpec(false))],
     pools: [],
     sets: [],
   });

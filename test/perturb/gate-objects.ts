@@ -1,6 +1,5 @@
 /** The objects of stories about startup gates, as the cluster has them. */
 import { type DaemonSet, daemonSets, type Pod, pods } from "@berth/kube";
-import type { StartupGate } from "@berth/placement";
 import { aPod, type Stage } from "@berth/testcluster";
 import type { Labels } from "../oracle.ts";
 import type { StoryGate } from "./gate-oracle.ts";
@@ -76,8 +75,4 @@ export function toSpec(gate: StoryGate, stage: Stage): object {
     stableFor: "0s",
     backfill: { within: "24h" },
   };
-}
-
-export function gateObject(name: string, spec: object): StartupGate {
-  return { apiVersion: "berth.dev/v1alpha1", kind: "StartupGate", metadata: { name }, spec };
 }

@@ -2,12 +2,12 @@
  * What startup gates may do to nodes, worked out a second time from what the API server had at each moment, without a
  * line of the product's own code.
  */
-import type { DaemonSet, KubeObject, Node, Pod, Resource } from "@berth/kube";
+import type { DaemonSet, Node, Pod } from "@berth/kube";
 import { daemonSets, pods } from "@berth/kube";
 import { startupGates } from "@berth/placement";
 import type { HistoryEntry } from "@berth/testcluster";
 import type { Labels } from "../oracle.ts";
-import { Worlds } from "./worlds.ts";
+import { ofKind, Worlds } from "./worlds.ts";
 
 /** A gate of a story. It is there or not; nobody edits it. */
 export interface StoryGate {
@@ -49,10 +49,8 @@ export function gateWorlds(history: readonly HistoryEntry[], steps: readonly str
 }
 
 function toView(entries: readonly HistoryEntry[]): GateView {
-  const of = <T extends KubeObject>(resource: Resource<T>): readonly T[] =>
-    entries.filter((entry) => entry.resource === resource).map(({ object }) => object as T);
   const gates = entries.filter(({ resource }) => resource === startupGates).map(({ name }) => name);
-  return { pods: of(pods), daemonSets: of(daemonSets), gates: new Set(gates) };
+  return { pods: ofKind(entries, pods), daemonSets: ofKind(entries, daemonSets), gates: new Set(gates) };
 }
 
 /** Each of the signals held at one of these moments. */

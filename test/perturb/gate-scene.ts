@@ -1,13 +1,27 @@
 /** What all stories about startup gates have in common: hands, a sentinel, and the state that counts. */
-import { daemonSets, isApiError, type Node, nodes, pods, type Taint } from "@berth/kube";
-import { type StartupGate, startupGates } from "@berth/placement";
-import { aNode, NUDGE, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
+import { daemonSets, type Node, nodes, pods, type Taint } from "@berth/kube";
+import { startupGates } from "@berth/placement";
+import { aNode, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
 import type { Labels } from "../oracle.ts";
-import { startBerthInStory } from "./berth.ts";
-import { aDaemonSet, boundPod, gateObject, initPod, patchStatus, toSpec } from "./gate-objects.ts";
-import { type GateView, recordedOf, type StoryGate, type StoryGates, unsettled } from "./gate-oracle.ts";
+import { startBerthWithState } from "./berth.ts";
+import { aDaemonSet, boundPod, initPod, patchStatus, toSpec } from "./gate-objects.ts";
+import { type GateView, type StoryGate, type StoryGates, unsettled } from "./gate-oracle.ts";
 import { forbiddenOfGates } from "./gate-verdict.ts";
-import { type Edits, MARKS } from "./node-scene.ts";
+import type { Edits } from "./node-scene.ts";
+import {
+  document,
+  editTaints,
+  isObserved,
+  localized,
+  merge,
+  namesOf,
+  present,
+  SENTINEL,
+  stateOfNode,
+  statesOf,
+  statusOf,
+  stepsUntil,
+} from "./scene.ts";
 
 /** What makes a node one of those that gates of stories select. */
 const POOL = { "example.com/pool": "story" };
@@ -75,21 +89,19 @@ async function setUpGateScene(stage: Stage, plot: GatePlot): Promise<Scene> {
   const nameOf = (local: string): string => stage.nameOf(local);
   const stillWrong = (): readonly string[] => {
     const view = viewNow(stage, plot, podNames);
-    const present = plot.nodes.flatMap((node) => stage.latest(nodes, node) ?? []);
-    return present.flatMap((node) => unsettled(node, view, { gates: plot.gates, nameOf }));
+    return present(stage, nodes, plot.nodes).flatMap((node) =>
+      unsettled(node, view, { gates: plot.gates, nameOf }),
+    );
   };
   return {
-    start: (connection) => startBerthInStory(stage, connection),
+    start: (connection) => startBerthWithState(stage, connection),
     fence: sentinel,
-    steps: steps.map((step) => ({
-      ...step,
-      over: () => stillWrong().length === 0 && (step.over?.() ?? true),
-    })),
+    steps: stepsUntil(steps, () => stillWrong().length === 0),
     state: () => stateOf(stage, plot),
     forbidden(all) {
       const history = all.filter(({ name, by }) => name !== SENTINEL || by === "controller");
       const ofNodes = history.filter(({ name }) => name !== SENTINEL);
-      const trial = { gates: plot.gates, nameOf, steps: ["start", ...steps.map(({ name }) => name)] };
+      const trial = { gates: plot.gates, nameOf, steps: namesOf(steps) };
       const ofSentinel = history.filter(({ resource, name }) => name === SENTINEL && isPodOrSet(resource));
       return [
         ...forbiddenOfGates(ofNodes, trial),
@@ -111,10 +123,9 @@ function queriesOf({ gates }: Pick<GatePlot, "gates">): readonly Labels[] {
 }
 
 function viewNow(stage: Stage, { gates }: GatePlot, podNames: Iterable<string>): GateView {
-  const daemonSet = stage.latest(daemonSets, INIT);
   return {
-    pods: [...podNames].flatMap((pod) => stage.latest(pods, pod) ?? []),
-    daemonSets: daemonSet === undefined ? [] : [daemonSet],
+    pods: present(stage, pods, [...podNames]),
+    daemonSets: present(stage, daemonSets, [INIT]),
     gates: new Set(Object.keys(gates).filter((gate) => stage.latest(startupGates, gate) !== undefined)),
   };
 }
@@ -122,43 +133,24 @@ function viewNow(stage: Stage, { gates }: GatePlot, podNames: Iterable<string>):
 /** Nodes and gates without uids, times, and what makes names of this run unlike others. */
 function stateOf(stage: Stage, plot: GatePlot): unknown {
   const state = {
-    nodes: plot.nodes.map((node) => [node, stateOfNode(stage.latest(nodes, node))]),
-    gates: Object.keys(plot.gates).map((gate) => [gate, stateOfGate(stage.latest(startupGates, gate))]),
+    nodes: statesOf(stage, nodes, plot.nodes, stateOfGatedNode),
+    gates: statesOf(stage, startupGates, Object.keys(plot.gates), statusOf),
   };
-  const text = JSON.stringify(state)
-    .replaceAll(stage.nameOf(""), "")
-    // What a gate says in an annotation is JSON in JSON.
-    .replaceAll(/(\\"at\\":\\")[^"\\]*/g, "$1…");
-  return JSON.parse(text);
+  // What a gate says in an annotation is JSON in JSON.
+  const text = JSON.stringify(state).replaceAll(/(\\"at\\":\\")[^"\\]*/g, "$1…");
+  return localized(stage, JSON.parse(text));
 }
 
-function stateOfNode(node: Node | undefined): unknown {
-  if (node === undefined) return "absent";
-  const { labels, annotations: { [NUDGE]: _nudge, [MARKS]: _marks, ...annotations } = {} } =
-    node.metadata ?? {};
-  const dated = Object.entries(annotations).map(([key, value]) => [
+function stateOfGatedNode(node: Node): unknown {
+  const { annotations, ...rest } = stateOfNode(node);
+  const dated = Object.entries(annotations as Labels).map(([key, value]) => [
     key,
     /^\d{10}$/.test(value) ? "…" : value,
   ]);
-  const { taints = [], ...spec } = node.spec ?? {};
   const conditions = (node.status?.conditions ?? []).map(({ type, status }) => `${type}=${status}`);
-  return {
-    labels,
-    annotations: Object.fromEntries(dated),
-    record: recordedOf(node),
-    taints: taints.map(({ key, value, effect }) => `${key}=${value}:${effect}`).toSorted(),
-    spec,
-    conditions,
-  };
+  return { ...rest, annotations: Object.fromEntries(dated), conditions };
 }
 
-function stateOfGate(gate: StartupGate | undefined): unknown {
-  if (gate === undefined) return "absent";
-  const { conditions = [], ...counts } = gate.status ?? {};
-  return { ...counts, conditions: conditions.map(({ lastTransitionTime: _time, ...rest }) => rest) };
-}
-
-const SENTINEL = "sentinel";
 const SIGNAL = "sentinel/ready";
 
 /**
@@ -195,9 +187,9 @@ async function createSentinel(stage: Stage, queries: readonly Labels[]): Promise
       }),
     );
   }
-  await stage.create(startupGates, gateObject(SENTINEL, spec()));
+  await stage.create(startupGates, document(startupGates, SENTINEL, spec()));
   const meddle = async (annotations: Edits): Promise<void> => {
-    await stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { annotations } } });
+    await stage.patch(nodes, SENTINEL, merge({ metadata: { annotations } }));
   };
   return {
     resource: nodes,
@@ -208,14 +200,12 @@ async function createSentinel(stage: Stage, queries: readonly Labels[]): Promise
       await meddle({ "sentinel/round": String(round) });
       const isReady = round % 2 === 1;
       await Promise.all([
-        stage.patch(startupGates, SENTINEL, { type: "merge", body: { spec: spec() } }),
+        stage.patch(startupGates, SENTINEL, merge({ spec: spec() })),
         seesPods ? patchStatus(stage, SENTINEL, isReady) : meddle({ [SIGNAL]: isReady ? "true" : null }),
       ]);
     },
     answered() {
-      const { metadata, status } = stage.latest(startupGates, SENTINEL) ?? {};
-      const stands = hasTaint(stage, SENTINEL, SENTINEL);
-      return stands === (round % 2 === 0) && status?.observedGeneration === metadata?.generation;
+      return hasTaint(stage, SENTINEL, SENTINEL) === (round % 2 === 0) && isObserved(stage, startupGates);
     },
   };
 }
@@ -225,8 +215,8 @@ function hasTaint(stage: Stage, node: string, taint: string): boolean {
 }
 
 function createGateHands(stage: Stage, { gates }: GatePlot, podNames: Set<string>): GateHands {
-  const merge = async (node: string, metadata: object): Promise<void> => {
-    await stage.patch(nodes, node, { type: "merge", body: { metadata } });
+  const edit = async (node: string, metadata: object): Promise<void> => {
+    await stage.patch(nodes, node, merge({ metadata }));
   };
   return {
     async addNode(node, taints = []) {
@@ -241,7 +231,7 @@ function createGateHands(stage: Stage, { gates }: GatePlot, podNames: Set<string
       );
     },
     removeNode: (node) => stage.remove(nodes, node),
-    annotate: (node, annotations) => merge(node, { annotations }),
+    annotate: (node, annotations) => edit(node, { annotations }),
     async condition(node, type, status) {
       const body = { status: { conditions: [{ type, status }] } };
       await stage.patch(nodes, node, { type: "strategic", body }, { subresource: "status" });
@@ -261,13 +251,13 @@ function createGateHands(stage: Stage, { gates }: GatePlot, podNames: Set<string
     ready: (pod, ready) => patchStatus(stage, pod, ready),
     stopPod: (pod) => stage.remove(pods, pod),
     async endPod(pod) {
-      await stage.patch(pods, pod, { type: "merge", body: { metadata: { finalizers: null } } });
+      await stage.patch(pods, pod, merge({ metadata: { finalizers: null } }));
     },
     async putGate(name) {
       const gate = gates[name];
       if (gate === undefined) throw new RangeError(`the story has no gate ${name}`);
       const spec = { ...toSpec(gate, stage), nodeSelector: { matchLabels: POOL } };
-      await stage.create(startupGates, gateObject(name, spec));
+      await stage.create(startupGates, document(startupGates, name, spec));
     },
     dropGate: (gate) => stage.remove(startupGates, gate),
     letGo(node, gate) {
@@ -279,27 +269,8 @@ function createGateHands(stage: Stage, { gates }: GatePlot, podNames: Set<string
         why: "ReleasedByHand",
         note: "by a person",
       });
-      return merge(node, { annotations: { [`gate.berth.dev/${stage.nameOf(gate)}`]: said } });
+      return edit(node, { annotations: { [`gate.berth.dev/${stage.nameOf(gate)}`]: said } });
     },
     stands: (node, taint) => hasTaint(stage, node, taint),
   };
-}
-
-/** Guarded, for a list is written as a whole. */
-async function editTaints(
-  stage: Stage,
-  node: string,
-  edit: (taints: readonly Taint[]) => readonly Taint[],
-): Promise<void> {
-  for (;;) {
-    const { metadata, spec } = await stage.cluster.client.get(nodes, { name: stage.nameOf(node) });
-    const { resourceVersion } = metadata ?? {};
-    const body = { metadata: { resourceVersion }, spec: { taints: edit(spec?.taints ?? []) } };
-    try {
-      await stage.patch(nodes, node, { type: "merge", body });
-      return;
-    } catch (error) {
-      if (!isApiError(error, "conflict")) throw error;
-    }
-  }
 }

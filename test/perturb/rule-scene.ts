@@ -1,14 +1,7 @@
 /** What all stories about `LabelRule` objects have in common: hands, a sentinel, and what must never happen. */
 import { nodes } from "@berth/kube";
+import { CONFIRMED_ANNOTATION, confirmation, labelRuleSpec, labelRules } from "@berth/placement";
 import {
-  CONFIRMED_ANNOTATION,
-  confirmation,
-  type LabelRule,
-  labelRuleSpec,
-  labelRules,
-} from "@berth/placement";
-import {
-  aNode,
   flaps,
   foreignTouched,
   type HistoryEntry,
@@ -18,10 +11,22 @@ import {
   type Step,
 } from "@berth/testcluster";
 import type { Labels } from "../oracle.ts";
-import { startBerthInStory } from "./berth.ts";
+import { startBerthWithState } from "./berth.ts";
 import { createNodeHands, type Edits, MARKS, stateOfNode, unrecorded } from "./node-scene.ts";
 import { type StoryRule, toSpec } from "./rule-oracle.ts";
 import { falseStatus, tooSoon, unjustified, WorldTimeline } from "./rule-timeline.ts";
+import {
+  createLabelSentinel,
+  document,
+  type Guides,
+  isObserved,
+  localized,
+  merge,
+  SENTINEL,
+  sentinelRule,
+  statesOf,
+  statusOf,
+} from "./scene.ts";
 
 /** What the steps of a story can do. */
 export interface RuleHands {
@@ -70,7 +75,7 @@ async function setUpRuleScene(stage: Stage, plot: RulePlot): Promise<Scene> {
   const sentinel = await createSentinel(stage);
   await plot.prepare(hands);
   return {
-    start: (connection) => startBerthInStory(stage, connection),
+    start: (connection) => startBerthWithState(stage, connection),
     fence: sentinel,
     steps: plot.steps(hands).map((step) => ({
       name: step.name,
@@ -81,10 +86,11 @@ async function setUpRuleScene(stage: Stage, plot: RulePlot): Promise<Scene> {
       },
       over: () => step.over?.() ?? true,
     })),
-    state: () => ({
-      nodes: plot.nodes.map((node) => [node, localized(stage, stateOfNode(stage.latest(nodes, node)))]),
-      rules: plot.rules.map((rule) => [rule, localized(stage, stateOfRule(stage.latest(labelRules, rule)))]),
-    }),
+    state: () =>
+      localized(stage, {
+        nodes: plot.nodes.map((node) => [node, stateOfNode(stage.latest(nodes, node))]),
+        rules: statesOf(stage, labelRules, plot.rules, statusOf),
+      }),
     forbidden(all) {
       const history = all.filter(({ name }) => name !== SENTINEL);
       return [...forbiddenIn(history, timeline), ...(plot.forbidden?.(history) ?? [])];
@@ -104,56 +110,30 @@ function forbiddenIn(history: readonly HistoryEntry[], timeline: WorldTimeline):
   ];
 }
 
-const SENTINEL = "sentinel";
-
 /**
  * A rule and a node, both changed at each round: the label says that the watch of nodes has come so far, and the status
  * that of rules, and that what was put off before has been written. The rule means the same at every round: a label
  * whose value is changed again and again is left alone for a while.
  */
 async function createSentinel(stage: Stage): Promise<Scene["fence"]> {
-  let round = 0;
   let edits = 0;
-  const spec = (): object => ({
-    match: { all: [{ key: "sentinel/input" }] },
-    labels: [{ key: "sentinel/output" }],
-    removalDelay: edits % 2 === 0 ? "0s" : "0ms",
-  });
-  const guides: NonNullable<Scene["fence"]["guides"]> = {
+  const labels = await createLabelSentinel(stage);
+  const guides: Guides = {
     async change() {
       edits += 1;
-      await stage.patch(labelRules, SENTINEL, { type: "merge", body: { spec: spec() } });
+      const { spec } = sentinelRule(edits % 2 === 0 ? "0s" : "0ms");
+      await stage.patch(labelRules, SENTINEL, merge({ spec }));
     },
-    answered() {
-      const { metadata, status } = stage.latest(labelRules, SENTINEL) ?? {};
-      return status?.observedGeneration === metadata?.generation;
-    },
+    answered: () => isObserved(stage, labelRules),
   };
-  await stage.create(nodes, aNode(SENTINEL).build());
-  await stage.create(labelRules, ruleObject(SENTINEL, spec()));
   return {
     resource: nodes,
     companions: [labelRules],
     name: SENTINEL,
-    async change() {
-      round += 1;
-      const labels = { "sentinel/input": round % 2 === 0 ? null : "true" };
-      await Promise.all([
-        guides.change(),
-        stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { labels } } }),
-      ]);
-    },
-    answered() {
-      const labels = stage.latest(nodes, SENTINEL)?.metadata?.labels ?? {};
-      const stands = labels["sentinel/output"] !== undefined;
-      return stands === (round % 2 === 1) && guides.answered();
-    },
+    change: async () => void (await Promise.all([guides.change(), labels.change()])),
+    answered: () => labels.answered() && guides.answered(),
     guides,
   };
-}
-
-function ruleObject(name: string, spec: object): LabelRule {
-  return { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name }, spec };
 }
 
 function createRuleHands(stage: Stage, timeline: WorldTimeline): RuleHands {
@@ -175,14 +155,13 @@ function createRuleHands(stage: Stage, timeline: WorldTimeline): RuleHands {
       const isNew = stage.latest(labelRules, name) === undefined;
       const landed = timeline.put(name, content);
       const spec = toSpec(content);
-      if (isNew) await stage.create(labelRules, ruleObject(name, stripped(spec)));
-      else await stage.patch(labelRules, name, { type: "merge", body: { spec } });
+      if (isNew) await stage.create(labelRules, document(labelRules, name, stripped(spec)));
+      else await stage.patch(labelRules, name, merge({ spec }));
       landed();
     },
     async confirm(name, content) {
       const landed = timeline.confirmed(name, content);
-      const body = { metadata: { annotations: confirmed(content) } };
-      await stage.patch(labelRules, name, { type: "merge", body });
+      await stage.patch(labelRules, name, merge({ metadata: { annotations: confirmed(content) } }));
       landed();
     },
     async drop(name) {
@@ -201,16 +180,4 @@ function createRuleHands(stage: Stage, timeline: WorldTimeline): RuleHands {
 /** Without the nulls of a merge patch. */
 function stripped(spec: object): object {
   return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== null));
-}
-
-/** What its status says, without times. */
-function stateOfRule(rule: LabelRule | undefined): unknown {
-  if (rule === undefined) return "absent";
-  const { conditions = [], ...counts } = rule.status ?? {};
-  return { ...counts, conditions: conditions.map(({ lastTransitionTime: _time, ...rest }) => rest) };
-}
-
-/** Without what makes names of this run unlike others. */
-function localized(stage: Stage, state: unknown): unknown {
-  return JSON.parse(JSON.stringify(state).replaceAll(stage.nameOf(""), ""));
 }

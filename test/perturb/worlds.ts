@@ -1,5 +1,14 @@
 /** Every moment of a history, as decisions may have seen it. */
+import type { KubeObject, Resource } from "@berth/kube";
 import type { HistoryEntry } from "@berth/testcluster";
+
+/** The objects of one kind in what stood at one moment. */
+export function ofKind<T extends KubeObject>(
+  entries: readonly HistoryEntry[],
+  resource: Resource<T>,
+): readonly T[] {
+  return entries.filter((entry) => entry.resource === resource).map(({ object }) => object as T);
+}
 
 /**
  * A write rests on the very version of its object, for it is bound to it. All else comes from watches, each of which may be

@@ -1,4 +1,4 @@
-/** A clock that runs as the machine's does, and can be moved ahead: an hour of a real Berth passes in seconds. */
+/** Clocks on which a long time of a real Berth passes in seconds. */
 import { type Clock, systemClock } from "@berth/runtime";
 
 export interface LeapingClock extends Clock {
@@ -20,6 +20,7 @@ interface Timer {
   real: Disposable;
 }
 
+/** A clock that runs as the machine's does, and can be moved ahead. */
 export function createLeapingClock(): LeapingClock {
   let aheadMs = 0;
   const timers = new Set<Timer>();
@@ -71,4 +72,13 @@ export function createLeapingClock(): LeapingClock {
 /** In the order of time. */
 function due(timers: ReadonlySet<Timer>, now: number): readonly Timer[] {
   return [...timers].filter(({ atMs }) => atMs <= now).sort((a, b) => a.atMs - b.atMs);
+}
+
+/** A clock whose monotonic time and timers run `pace` times as fast as the machine's, and whose wall time does not. */
+export function hurriedClock(pace: number): Clock {
+  return {
+    now: () => systemClock.now(),
+    monotonic: () => systemClock.monotonic() * pace,
+    schedule: (delayMs, callback) => systemClock.schedule(delayMs / pace, callback),
+  };
 }
