@@ -182,7 +182,7 @@ describe("a registry", () => {
         .image(`${host}/team/app-${at % 5}:1`);
     for (const name of ["release", "keep", "closed"])
       await each(numbered(20), (at) => stage.create(asks(name, at)));
-    await clock.leap(HOUR_MS);
+    await clock.leap(HOUR_MS, 500);
     await each(numbered(20), (at) => stage.letGo(`release-${at}`));
     for (const name of ["keep", "closed"])
       for (const at of numbered(20))

@@ -5,12 +5,12 @@ export interface LeapingClock extends Clock {
   /**
    * Moves time forward, from one timer that falls due to the next; after each there is a moment for what it has begun.
    * What talks to servers on this machine is rarely done with less.
+   *
+   * @param closeMs Timers that fall due within this time have one moment. Default 50.
    */
-  leap(ms: number): Promise<void>;
+  leap(ms: number, closeMs?: number): Promise<void>;
 }
 
-/** Timers that fall due within this time have one moment. Milliseconds. */
-const CLOSE_MS = 50;
 /** Of real time, milliseconds. */
 const MOMENT_MS = 3;
 
@@ -49,11 +49,11 @@ export function createLeapingClock(): LeapingClock {
         },
       };
     },
-    async leap(ms) {
+    async leap(ms, closeMs = 50) {
       const target = monotonic() + ms;
       for (let leftMs = ms; leftMs > 0; leftMs = target - monotonic()) {
         const next = Math.min(...[...timers].map(({ atMs }) => atMs - monotonic()));
-        aheadMs += Math.min(leftMs, Math.max(next, CLOSE_MS));
+        aheadMs += Math.min(leftMs, Math.max(next, closeMs));
         for (const timer of due(timers, monotonic())) {
           timer.real[Symbol.dispose]();
           timers.delete(timer);
@@ -72,13 +72,4 @@ export function createLeapingClock(): LeapingClock {
 /** In the order of time. */
 function due(timers: ReadonlySet<Timer>, now: number): readonly Timer[] {
   return [...timers].filter(({ atMs }) => atMs <= now).sort((a, b) => a.atMs - b.atMs);
-}
-
-/** A clock whose monotonic time and timers run `pace` times as fast as the machine's, and whose wall time does not. */
-export function hurriedClock(pace: number): Clock {
-  return {
-    now: () => systemClock.now(),
-    monotonic: () => systemClock.monotonic() * pace,
-    schedule: (delayMs, callback) => systemClock.schedule(delayMs / pace, callback),
-  };
 }

@@ -35,7 +35,7 @@ import {
   type TestUser,
 } from "@berth/testcluster";
 import { PATIENT } from "./patience.ts";
-import { type BerthProcess, OWN_ADDRESSES, startBerthProcess } from "./product.ts";
+import { type BerthProcess, OWN_ADDRESSES, startBerthProcess, sumOfSamples } from "./product.ts";
 
 /** No other user agent on these clusters begins so. */
 export const BERTH = "berth/";
@@ -233,6 +233,15 @@ async function deleteEverywhere(client: KubeClient, resource: Resource): Promise
 
 function toText({ verb, subresource, code }: AuditEntry): string {
   return [verb, subresource, code].filter((it) => it !== "").join(" ");
+}
+
+/** The sum of the samples of a metric that carry these labels. */
+export async function metric(
+  { metrics }: RunningBerth,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): Promise<number> {
+  return sumOfSamples((await metrics.expose()).body, name, labels);
 }
 
 /** As kubectl writes them. */

@@ -26,7 +26,6 @@ import {
 } from "@berth/testcluster";
 import { expect } from "vitest";
 import { Fixture, orGone, type StartOptions, taintsOf } from "./fixture.ts";
-import { sumOfSamples } from "./product.ts";
 
 export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
 /** The default signal, and no waiting that a test does not ask for. */
@@ -263,15 +262,6 @@ export function stateOf({ metadata }: Node, gate: string): Readonly<Record<strin
 
 export function completedAt({ metadata }: Node): string | undefined {
   return metadata?.annotations?.[originalGate.completed];
-}
-
-/** The sum of the samples of a metric that carry these labels. */
-export async function metric(
-  { metrics }: RunningBerth,
-  name: string,
-  labels: Readonly<Record<string, string>> = {},
-): Promise<number> {
-  return sumOfSamples((await metrics.expose()).body, name, labels);
 }
 
 function describe({ metadata, spec }: Node): string {

@@ -18,7 +18,7 @@ import { eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createLeapingClock } from "./clocks.ts";
 import { each } from "./each.ts";
-import { taintsOf } from "./fixture.ts";
+import { metric, taintsOf } from "./fixture.ts";
 import {
   atOnce,
   completedAt,
@@ -26,7 +26,6 @@ import {
   type GateStage,
   hasTaint,
   installCrds,
-  metric,
   ORIGINAL_TAINT,
   saysCondition,
   sharedGateCluster,

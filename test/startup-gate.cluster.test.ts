@@ -8,7 +8,7 @@ import { createJsonLogger } from "@berth/runtime";
 import { aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { each } from "./each.ts";
-import { BERTH, createNamespace } from "./fixture.ts";
+import { BERTH, createNamespace, metric } from "./fixture.ts";
 import {
   atOnce,
   booted,
@@ -17,7 +17,6 @@ import {
   createGateStage,
   type GateStage,
   hasTaint,
-  metric,
   ORIGINAL_TAINT,
   says,
   sharedGateCluster,

@@ -12,7 +12,7 @@ import {
   type NodeBuilder,
   type TestCluster,
 } from "@berth/testcluster";
-import { hurriedClock } from "./clocks.ts";
+import { hurriedClock } from "../packages/runtime/src/testing/hurried-clock.ts";
 import { BERTH, type Connection, createNamespace, Fixture, isWrite } from "./fixture.ts";
 import { type NodeHistory, recordNodes } from "./node-history.ts";
 import {

@@ -4,7 +4,7 @@ import { customResourceDefinitions, namespaces } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { type Connection, eventually, type Stage, type TestCluster } from "@berth/testcluster";
 import { installCrds, quotaCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
-import { hurriedClock } from "../clocks.ts";
+import { hurriedClock } from "../../packages/runtime/src/testing/hurried-clock.ts";
 import { noteWrites } from "./deschedule-writes.ts";
 
 /**

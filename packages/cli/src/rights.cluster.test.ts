@@ -53,6 +53,7 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { hurriedClock } from "../../runtime/src/testing/hurried-clock.ts";
 import { capabilityNames } from "./capability-names.ts";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
 import { crds, documentKinds } from "./kinds.ts";
@@ -354,7 +355,8 @@ describe("the manifests", () => {
     const pod = aPod("rights-lost").selecting({ "example.com/rights": "true" });
     const owner = ownerOf("apps/v1", "ReplicaSet", { metadata: { name: "gone", uid: "rights-lost" } });
     await client.create(pods, owned(pod, owner));
-    await using berth = await start(own, {});
+    // It evicts nothing in its first ten seconds.
+    await using berth = await start(own, { clock: hurriedClock(10) });
     await becomes(client, pods, "default/rights-lost", {
       metadata: { deletionTimestamp: expect.anything() },
     });
@@ -419,6 +421,7 @@ describe.skipIf(!hasPolicies)("while the API server refuses policies", () => {
       const bindAddress = `127.0.0.1:${await findFreePort()}`;
       return start(own, {
         ...admissionOf(own, { mode, bindAddress, url: `https://${bindAddress}` }),
+        clock: hurriedClock(4),
         healthProbeBindAddress: "127.0.0.1:0",
         metricsBindAddress: "127.0.0.1:0",
       });

@@ -100,6 +100,7 @@ function apiServerFlags({ folder, ports, with: wanted, audit }: Layout): readonl
   return [
     `--etcd-servers=http://127.0.0.1:${ports.etcdClient}`,
     "--etcd-compaction-interval=0", // history goes only when a test compacts
+    "--shutdown-watch-termination-grace-period=2s", // without it an open watch keeps it from an orderly end
     "--bind-address=127.0.0.1",
     `--secure-port=${ports.apiServer}`,
     "--advertise-address=127.0.0.1", // else it looks for a network, which a sandbox may not have,

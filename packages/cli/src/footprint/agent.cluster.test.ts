@@ -74,7 +74,7 @@ const text = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
 describe("an agent that Berth may not manage", () => {
   it("has it said by a condition with the right, written once however often it is tried, until a patch goes through", async () => {
-    await using _berth = await aBerth(cluster, { user: USER });
+    await using _berth = await aBerth(cluster, { user: USER, pace: 4 });
     await cluster.client.create(daemonSets, agentOf());
     await aUsedNode(cluster, "n1");
     await write(MANAGED);
@@ -143,7 +143,7 @@ describe("an agent that Berth may not manage", () => {
         "agents are managed elsewhere",
       ),
     );
-    await using _berth = await aBerth(cluster, { user: USER });
+    await using _berth = await aBerth(cluster, { user: USER, pace: 4 });
     await aUsedNode(cluster, "n1");
     await write(MANAGED);
     const denied = {

@@ -30,6 +30,9 @@ beforeAll(async () => {
   cluster = await sharedTestCluster({ with: ["controller-manager"] });
   await installPools(cluster);
   await eventually(() => cluster.client.list(workerPools));
+  // The garbage collector looks for new kinds when it starts, and then every 30 s.
+  await cluster.stopComponent("kube-controller-manager", "SIGKILL");
+  await cluster.startComponent("kube-controller-manager");
 });
 
 const templateOf = ({ spec }: Deployment) => spec?.template.spec;

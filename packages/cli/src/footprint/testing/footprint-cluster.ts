@@ -14,6 +14,7 @@ import {
 } from "@berth/kube";
 import { type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
 import { aNode, aPod, findFreePort, type PodBuilder, type TestCluster } from "@berth/testcluster";
+import { hurriedClock } from "../../../../runtime/src/testing/hurried-clock.ts";
 import { type RunningBerth, startBerth } from "../../composition.ts";
 import { clusterWithKinds, giveRole } from "../../testing/cluster.ts";
 import { testFolder } from "../../testing/harness.ts";
@@ -59,12 +60,14 @@ export interface BerthOptions {
   readonly config?: string;
   readonly mode?: AdmissionServerSpec["mode"];
   readonly user?: string;
+  /** How many times faster than real time its clock runs. Default 1. */
+  readonly pace?: number;
 }
 
 /** Runs until it is disposed of, by default without admission. */
 export async function aBerth(
   cluster: TestCluster,
-  { config = "", mode = "Off", user }: BerthOptions = {},
+  { config = "", mode = "Off", user, pace = 1 }: BerthOptions = {},
 ): Promise<Pick<RunningBerth, "problems"> & AsyncDisposable> {
   await using stack = new AsyncDisposableStack();
   const port = await findFreePort();
@@ -76,6 +79,7 @@ export async function aBerth(
     await startBerth({
       client: stack.use(cluster.connect(as)),
       namespace: NAMESPACE,
+      clock: hurriedClock(pace),
       // The CRDs are as young as the test: without it a footprint deleted while no Berth runs is not taken for deleted yet.
       crdGraceMs: 0,
       admission: { spec, namespace: NAMESPACE },
