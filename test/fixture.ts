@@ -35,7 +35,7 @@ import {
   type TestUser,
 } from "@berth/testcluster";
 import { PATIENT } from "./patience.ts";
-import { type BerthProcess, OWN_ADDRESSES, startBerthProcess, sumOfSamples } from "./product.ts";
+import { type BerthOnCluster, type BerthProcess, startBerthOn, sumOfSamples } from "./product.ts";
 
 /** No other user agent on these clusters begins so. */
 export const BERTH = "berth/";
@@ -77,7 +77,6 @@ export class Fixture implements AsyncDisposable {
   readonly #folder: Promise<AsyncDisposable & { readonly path: string }>;
   readonly #owned = new AsyncDisposableStack();
   #canaries = 0;
-  #processes = 0;
 
   constructor(cluster: TestCluster, name: string) {
     this.cluster = cluster;
@@ -98,15 +97,9 @@ export class Fixture implements AsyncDisposable {
     return berth;
   }
 
-  /** `berth run` with these options as a process of its own. Waits for nothing; it ends with the fixture, at the latest. */
-  async spawn(
-    args: readonly string[],
-    { kubeconfig, server, user }: Connection & { readonly kubeconfig?: string | undefined } = {},
-  ): Promise<BerthProcess> {
-    this.#processes += 1;
-    const text = kubeconfig ?? this.cluster.kubeconfig({ ...(user && { user }), ...(server && { server }) });
-    const { path: file } = await this.file(`kubeconfig-${this.#processes}`, text);
-    return this.own(startBerthProcess({ args: ["run", "--kubeconfig", file, ...OWN_ADDRESSES, ...args] }));
+  /** `berth run` as a process of its own. Waits for nothing; it ends with the fixture, at the latest. */
+  async spawn(options: BerthOnCluster): Promise<BerthProcess> {
+    return this.own(await startBerthOn(this.cluster, options));
   }
 
   /** Ends this with the fixture, before all that was there earlier. */

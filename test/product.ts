@@ -1,8 +1,10 @@
 /** `berth run` as a process of its own, as `make build` has bundled it, and what it says about itself. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { globSync, statSync } from "node:fs";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
-import { eventually } from "@berth/testcluster";
+import { eventually, type KubeconfigChoice, type TestCluster } from "@berth/testcluster";
 
 const root = path.join(import.meta.dirname, "..");
 const program = path.join(root, "packages/cli/dist/bin/berth.js");
@@ -22,10 +24,6 @@ let isBuilt = false;
 /** One line of the log; the fields are part of what Berth promises, the texts are not. */
 export type LogEntry = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string };
 
-/** Options of `berth run`: metrics and probes are served at addresses that no other process has. */
-export const OWN_ADDRESSES: readonly string[] =
-  "--metrics-bind-address 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0".split(" ");
-
 export interface BerthProcessOptions {
   /** After `berth`, `run` included. */
   readonly args: readonly string[];
@@ -35,6 +33,8 @@ export interface BerthProcessOptions {
   readonly command?: readonly [string, ...string[]];
   /** Added to an environment that names no cluster. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** Goes when the process has ended. */
+  readonly owned?: AsyncDisposable;
 }
 
 /** Disposing asks it to stop, and fails when it does not stop in order. */
@@ -131,6 +131,7 @@ export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
       return sumOfSamples(text, name, labels);
     },
     async [Symbol.asyncDispose]() {
+      await using _last = options.owned;
       if (exit !== undefined) return;
       child.kill("SIGTERM");
       const overdue = setTimeout(() => child.kill("SIGKILL"), 10_000);
@@ -139,6 +140,50 @@ export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
       if (how !== 0) throw new Error(`berth ended with ${how} when asked to stop:\n${output}`);
     },
   };
+}
+
+/** A document of Berth, as a file has it. */
+export interface FileDocument {
+  readonly kind: string;
+  /** Default one that no other document of the file has. */
+  readonly name?: string;
+  readonly spec: object;
+}
+
+export interface BerthOnCluster extends KubeconfigChoice {
+  /** Text of the whole kubeconfig, instead of `server` and `user`. */
+  readonly kubeconfig?: string | undefined;
+  readonly documents?: readonly FileDocument[];
+  /** Options of `berth run`. */
+  readonly args?: readonly string[];
+}
+
+/** `berth run` on a cluster. It waits for nothing, and serves metrics and probes at addresses that no other process has. */
+export async function startBerthOn(
+  cluster: TestCluster,
+  { kubeconfig, documents = [], args = [], ...choice }: BerthOnCluster = {},
+): Promise<BerthProcess> {
+  const owned = await mkdtempDisposable(path.join(tmpdir(), "berth-process-"));
+  const file = async (name: string, text: string): Promise<string> => {
+    await writeFile(path.join(owned.path, name), text, { mode: 0o600 });
+    return path.join(owned.path, name);
+  };
+  const connection = ["--kubeconfig", await file("kubeconfig", kubeconfig ?? cluster.kubeconfig(choice))];
+  const config = documents.length === 0 ? [] : ["--config", await file("berth.yaml", toText(documents))];
+  const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
+  return startBerthProcess({ args: ["run", ...connection, ...config, ...addresses, ...args], owned });
+}
+
+function toText(documents: readonly FileDocument[]): string {
+  const texts = documents.map(({ kind, name, spec }, at) =>
+    JSON.stringify({
+      apiVersion: "berth.dev/v1alpha1",
+      kind,
+      metadata: { name: name ?? `document-${at}` },
+      spec,
+    }),
+  );
+  return texts.join("\n---\n");
 }
 
 /** Of the Prometheus text format: every sample of the name whose labels include these. */

@@ -52,7 +52,7 @@ import {
   sharedGateCluster,
 } from "./gate-world.ts";
 import { quickest } from "./patience.ts";
-import { startBerthProcess } from "./product.ts";
+import { startBerthOn } from "./product.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -349,28 +349,10 @@ describe("a process", () => {
     await stage.gate("net", atOnce);
     const { path: certificates, rotate } = await certificateFolder(stage);
     const { admission, url } = await webhookAt({ certificates });
-    const document = {
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "AdmissionServer",
-      metadata: { name: "admission" },
-      spec: admission.spec,
-    };
-    const { path: config } = await stage.file("admission.yaml", JSON.stringify(document));
-    const { path: kubeconfig } = await stage.file("kubeconfig", cluster.kubeconfig());
-    const servers = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
-    const args = [
-      "run",
-      "--kubeconfig",
-      kubeconfig,
-      "--config",
-      config,
-      "--namespace",
-      NAMESPACE,
-      ...servers,
-    ];
+    const documents = [{ kind: "AdmissionServer", spec: admission.spec }];
     const ca = cluster.authority.certificate;
     const tookMs = await quickest(2000, async () => {
-      await using berth = startBerthProcess({ args });
+      await using berth = await startBerthOn(cluster, { documents, args: ["--namespace", NAMESPACE] });
       await berth.ready();
       await gatedAtCreation(cluster.client);
       const { serial } = await ask(`${url}/readyz`, { ca });

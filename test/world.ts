@@ -24,15 +24,13 @@ import {
   type RuleFiles,
   recordedLabels,
 } from "./oracle.ts";
-import type { BerthProcess } from "./product.ts";
+import type { BerthOnCluster, BerthProcess } from "./product.ts";
 import { createRuleFolder, type EditedFolder } from "./rule-folder.ts";
 
 /** Values by key; `null` takes the key away. */
 export type Edits = Readonly<Record<string, string | null>>;
 
-export interface ProcessOptions extends Connection {
-  /** Text of the whole kubeconfig, instead of `server` and `user`. */
-  readonly kubeconfig?: string;
+export interface ProcessOptions extends Omit<BerthOnCluster, "args" | "documents"> {
   /** Default the fixture's own rules. */
   readonly labelFolder?: string;
 }
@@ -144,7 +142,7 @@ export class World extends Fixture {
   start({ labelFolder = this.rules.path, ...connection }: ProcessOptions = {}): Promise<BerthProcess> {
     const files = ["--label-dir", labelFolder, "--namespace", this.name];
     const reserved = (this.#parts.options.allowReserved ?? []).flatMap((key) => ["--allow-reserved", key]);
-    return this.spawn([...files, ...reserved], connection);
+    return this.spawn({ args: [...files, ...reserved], ...connection });
   }
 
   /**

@@ -3,7 +3,7 @@
  * the Berth that runs there, and is explained by the commands of its runbook. Only the time that it must last is cut.
  */
 import { execFile } from "node:child_process";
-import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -17,7 +17,6 @@ import {
   eventually,
   findFreePort,
   hold,
-  type KubeconfigChoice,
   restoreSharedTestClusters,
   sharedTestCluster,
   startHttpProxy,
@@ -31,7 +30,7 @@ import { readGuides } from "../guides.ts";
 import { alertRules, commandsIn, ruleFile, runbookOf } from "../monitoring.ts";
 import { root } from "../pages.ts";
 import { patiently } from "../patience.ts";
-import { type BerthProcess, startBerthProcess } from "../product.ts";
+import { type BerthOnCluster, type BerthProcess, startBerthOn } from "../product.ts";
 import { buildPrometheus, operatorCrds, promtool, startPrometheus } from "./prometheus.ts";
 
 const run = promisify(execFile);
@@ -55,38 +54,8 @@ beforeAll(async () => {
 });
 afterEach(restoreSharedTestClusters);
 
-interface Start {
-  readonly on?: TestCluster;
-  /** In files: `kind` and `spec`. */
-  readonly documents?: readonly { readonly kind: string; readonly spec: object }[];
-  readonly args?: readonly string[];
-  readonly as?: KubeconfigChoice;
-}
-
-/** A Berth, with its files. */
-interface Started extends AsyncDisposable {
-  readonly berth: BerthProcess;
-}
-
-async function start({ on = cluster, documents = [], args = [], as = {} }: Start = {}): Promise<Started> {
-  await using owned = new AsyncDisposableStack();
-  const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-alerts-"))).path;
-  const kubeconfig = path.join(folder, "kubeconfig");
-  await writeFile(kubeconfig, on.kubeconfig(as), { mode: 0o600 });
-  const config = path.join(folder, "config");
-  await mkdir(config);
-  for (const [at, { kind, spec }] of documents.entries()) {
-    const document = { apiVersion: "berth.dev/v1alpha1", kind, metadata: { name: `alerts-${at}` }, spec };
-    await writeFile(path.join(config, `${at}.yaml`), JSON.stringify(document));
-  }
-  const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
-  const files = documents.length === 0 ? [] : ["--config", config];
-  const berth = owned.use(
-    startBerthProcess({ args: ["run", "--kubeconfig", kubeconfig, ...addresses, ...files, ...args], folder }),
-  );
-  const end = owned.move();
-  return { berth, [Symbol.asyncDispose]: () => end.disposeAsync() };
-}
+const start = ({ on = cluster, ...options }: BerthOnCluster & { readonly on?: TestCluster } = {}) =>
+  startBerthOn(on, options);
 
 /** Where Prometheus finds its metrics. */
 function targetOf({ log, output }: BerthProcess): Promise<string> {
@@ -113,9 +82,9 @@ type Check = (firing: Firing) => Promise<void>;
 /** Each brings its alert about. Prometheus runs while `check` does. */
 const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
   async BerthAbsent(check) {
-    await using stage = await start();
-    await stage.berth.ready();
-    await check({ berths: [stage.berth], act: () => stage.berth.kill() });
+    await using berth = await start();
+    await berth.ready();
+    await check({ berths: [berth], act: () => berth.kill() });
   },
 
   async BerthNoLeader(check) {
@@ -129,7 +98,7 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
     await using one = await start({ args });
     await using other = await start({ args });
     await check({
-      berths: [one.berth, other.berth],
+      berths: [one, other],
       labels: { lease: "berth" },
       tells: /a-pod-that-is-gone/,
     });
@@ -137,10 +106,10 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
 
   async BerthApiDenied(check) {
     const user = await cluster.user("without-rights");
-    await using stage = await start({ as: { user } });
+    await using berth = await start({ user });
     const words = { VERB: "list", RESOURCE: "nodes", "system:serviceaccount:berth-system:berth": user.name };
     await check({
-      berths: [stage.berth],
+      berths: [berth],
       labels: { verb: "list", resource: "nodes" },
       words,
       tells: /^no$/m,
@@ -148,18 +117,18 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
   },
 
   async BerthSourceUnread(check) {
-    await using stage = await start({ args: ["--label-dir", "missing"] });
+    await using berth = await start({ args: ["--label-dir", "missing"] });
     const labels = { source: "rules" };
-    await check({ berths: [stage.berth], labels, tells: /\[[!-]\]rules: .*missing/ });
+    await check({ berths: [berth], labels, tells: /\[[!-]\]rules: .*missing/ });
   },
 
   async BerthDocumentInvalid(check) {
     const labels = [{ key: "kubernetes.io/os", value: "mine" }];
     await cluster.client.create(labelRules, { metadata: { name: "reserved" }, spec: { match: {}, labels } });
-    await using stage = await start();
+    await using berth = await start();
     const words = { NAME: "reserved" };
     await check({
-      berths: [stage.berth],
+      berths: [berth],
       labels: { kind: "LabelRule" },
       words,
       tells: /reserved for Kubernetes/,
@@ -174,8 +143,8 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
     const spec = { match: {}, labels: [{ key: "example.com/slow", value: "yes" }] };
     await cluster.client.create(labelRules, { metadata: { name: "slow" }, spec });
     for (let at = 0; at < 200; at += 1) await cluster.client.create(nodes, aNode(`slow-${at}`).build());
-    await using stage = await start({ as: { server: proxy.url } });
-    await check({ berths: [stage.berth], labels: { controller: "nodes" } });
+    await using berth = await start({ server: proxy.url });
+    await check({ berths: [berth], labels: { controller: "nodes" } });
     silent.release();
   },
 
@@ -193,9 +162,9 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
       ...node.build(),
       metadata: { name: "held", annotations: { "gate.berth.dev/driver": JSON.stringify(state) } },
     });
-    await using stage = await start();
+    await using berth = await start();
     await check({
-      berths: [stage.berth],
+      berths: [berth],
       words: { NODE: "held" },
       tells: /condition DriverReady: the node has no/,
     });
@@ -212,12 +181,12 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
     const names = Array.from({ length: 6 }, (_, at) => `device-${at}`);
     for (const name of names)
       await cluster.client.create(nodes, aNode(name).labelled({ "example.com/device": "yes" }).build());
-    await using stage = await start();
+    await using berth = await start();
     const derived = async () =>
       (await cluster.client.list(nodes, { labelSelector: "example.com/derived" })).items.length;
     await patiently(async () => expect(await derived()).toBe(names.length));
     await Promise.all(names.map((name) => unlabel(name, "example.com/device")));
-    await check({ berths: [stage.berth], words: { RULE: "device" }, tells: /RemovalsFrozen/ });
+    await check({ berths: [berth], words: { RULE: "device" }, tells: /RemovalsFrozen/ });
     expect(await derived()).toBeGreaterThan(0);
   },
 
@@ -236,7 +205,7 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
       nodes,
       aNode("device").fake().labelled({ "example.com/device": "yes" }).build(),
     );
-    await using stage = await start();
+    await using berth = await start();
     const { spec: podSpec = { containers: [] } } = aPod("many")
       .selecting({ "example.com/derived": "true" })
       .build();
@@ -254,32 +223,32 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
       expect(items.filter(({ status }) => status?.phase === "Running")).toHaveLength(12);
     });
     await unlabel("device", "example.com/device");
-    await check({ berths: [stage.berth], words: { NAME: "moves" }, tells: /EvictionsFrozen/ });
+    await check({ berths: [berth], words: { NAME: "moves" }, tells: /EvictionsFrozen/ });
   },
 
   async BerthAdmissionFailing(check) {
     await cluster.client.create(startupGates, { metadata: { name: "driver" }, spec: SHORT });
     const documents = [webhookAt("https://127.0.0.1:1", "/nonexistent/tls")];
-    await using stage = await start({ documents });
+    await using berth = await start({ documents });
     const labels = { component: "startup-gate-admission" };
-    await check({ berths: [stage.berth], labels, tells: /\[!\]startup-gate-admission: .*nonexistent/ });
+    await check({ berths: [berth], labels, tells: /\[!\]startup-gate-admission: .*nonexistent/ });
   },
 
   async BerthAdmissionNotAsked(check) {
     await cluster.client.create(startupGates, { metadata: { name: "driver" }, spec: SHORT });
     // The API server cannot reach it there, as behind a NetworkPolicy.
     const documents = [webhookAt(`https://127.0.0.1:${await findFreePort()}`)];
-    await using stage = await start({ documents });
+    await using berth = await start({ documents });
     let count = 0;
     const act = () =>
       eventually(async () => {
         count += 1;
         await cluster.client.create(nodes, aNode(`missed-${count}`).build());
-        expect(await stage.berth.metric("berth_admission_missed")).toBe(1);
+        expect(await berth.metric("berth_admission_missed")).toBe(1);
       }, FIRES);
     const words = { NAME: "driver" };
     await check({
-      berths: [stage.berth],
+      berths: [berth],
       labels: { rules: "startup-gate" },
       words,
       tells: /AdmissionFailed/,
@@ -297,8 +266,8 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
     const files = { "ca.crt": authority.certificate, "tls.key": leaf.key, "tls.crt": leaf.certificate };
     for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder.path, name), text);
     const documents = [webhookAt("https://127.0.0.1:1", folder.path)];
-    await using stage = await start({ documents });
-    await check({ berths: [stage.berth] });
+    await using berth = await start({ documents });
+    await check({ berths: [berth] });
   },
 
   async BerthQuotaSilent(check) {
@@ -408,7 +377,7 @@ describe("monitoring/rules.yaml", () => {
     await using one = await start({ args });
     await using other = await start({ args });
     await using files = await start({ on: bare, args: ["--label-dir", path.join(root, "examples/labels")] });
-    const berths = [one.berth, other.berth, files.berth];
+    const berths = [one, other, files];
     await Promise.all(berths.map((berth) => berth.ready()));
     await using prometheus = await startPrometheus(await Promise.all(berths.map(targetOf)), atOnce);
     await cluster.client.create(nodes, aNode("well").build());

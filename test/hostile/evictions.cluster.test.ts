@@ -1,12 +1,9 @@
 /** A tenant against the evictions of the others: its pods fill the breaker, or ask for lookups that take long. */
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import { namespaces, nodes, type Pod, type PodSpec, podDisruptionBudgets, pods } from "@berth/kube";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { PATIENT } from "../patience.ts";
-import { type BerthProcess, startBerthProcess } from "../product.ts";
+import { type BerthProcess, type FileDocument, startBerthOn } from "../product.ts";
 
 const DEVICE = "hostile.test/device";
 /** Each has a node of its own, which loses the device. */
@@ -27,26 +24,16 @@ beforeAll(async () => {
     await cluster.client.patch(nodes, { name }, { type: "merge", body: { spec: { taints: null } } });
     if (name !== SPARE) await cluster.client.create(namespaces, { metadata: { name } });
   }
-  const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-hostile-")));
-  const [kubeconfig, config] = [path.join(folder.path, "kubeconfig"), path.join(folder.path, "berth.yaml")];
-  const policy = (name: string, spec: object): string =>
-    JSON.stringify({
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "DeschedulePolicy",
-      metadata: { name },
-      spec: { for: "0s", keys: [DEVICE], podSelector: { matchLabels: { test: name } }, ...spec },
-    });
-  await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
-  await writeFile(
-    config,
-    [policy("breaker", { requireFit: "False" }), policy("fit", { breaker: { percent: 100 } })].join(
-      "\n---\n",
-    ),
-  );
-  const ports = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
-  berth = owned.use(
-    startBerthProcess({ args: ["run", "--kubeconfig", kubeconfig, "--config", config, ...ports] }),
-  );
+  const policy = (name: string, spec: object): FileDocument => ({
+    kind: "DeschedulePolicy",
+    name,
+    spec: { for: "0s", keys: [DEVICE], podSelector: { matchLabels: { test: name } }, ...spec },
+  });
+  const documents = [
+    policy("breaker", { requireFit: "False" }),
+    policy("fit", { breaker: { percent: 100 } }),
+  ];
+  berth = owned.use(await startBerthOn(cluster, { documents }));
   await berth.ready();
 });
 afterAll(() => owned.disposeAsync());

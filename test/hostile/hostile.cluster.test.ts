@@ -27,7 +27,7 @@ import {
 } from "../../packages/registry/src/testing/fault-registry.ts";
 import { runCommand } from "../command.ts";
 import { ask } from "../gate-admission.ts";
-import { type BerthProcess, startBerthProcess } from "../product.ts";
+import { type BerthProcess, startBerthOn } from "../product.ts";
 
 const PASSWORD = "victims-password";
 const EVIL_PASSWORD = "attackers-password";
@@ -93,14 +93,9 @@ async function installed(): Promise<BerthProcess> {
       labels: [{ key: "hostile.test/seen", value: "true" }],
     }),
   ];
-  const kubeconfig = path.join(folder, "kubeconfig");
   config = path.join(folder, "berth.yaml");
   await writeFile(config, documents.join("\n---\n"));
-  await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
-  const ports = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
-  return startBerthProcess({
-    args: ["run", "--kubeconfig", kubeconfig, "--config", config, "--namespace", "berth-system", ...ports],
-  });
+  return startBerthOn(cluster, { args: ["--config", config, "--namespace", "berth-system"] });
 }
 
 async function pullSecret(namespace: string, user: string, password: string): Promise<void> {
