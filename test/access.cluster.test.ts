@@ -14,9 +14,9 @@ import {
 } from "@berth/kube";
 import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { changeAll, followed, populate } from "./label-faults.ts";
 import { RECONNECTED } from "./patience.ts";
 import { issueToken, tokenKubeconfig } from "./tokens.ts";
-import { changeAll, followed, populate } from "./upheaval.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -25,21 +25,21 @@ beforeAll(async () => {
 afterAll(() => cluster[Symbol.asyncDispose]());
 
 it("the credential is read again from the disk when the token was rotated, however late", async () => {
-  await using world = await populate(cluster, "token");
+  await using fixture = await populate(cluster, "token");
   const folder = await mkdtemp(path.join(tmpdir(), "berth-token-"));
-  world.owns(() => rm(folder, { recursive: true }));
+  fixture.owns(() => rm(folder, { recursive: true }));
   const file = path.join(folder, "token");
   const issued = [await issueToken(cluster, "token", "first"), await issueToken(cluster, "token", "second")];
   await writeFile(file, issued[0]?.token ?? "");
-  const berth = await world.start({ kubeconfig: tokenKubeconfig(cluster, file) });
-  await world.right();
+  const berth = await fixture.start({ kubeconfig: tokenKubeconfig(cluster, file) });
+  await fixture.right();
   await issued[0]?.revoke();
-  await changeAll(world);
+  await changeAll(fixture);
   await eventually(async () =>
     expect(await berth.metric("berth_node_writes_total", { result: "failed" })).toBeGreaterThan(1),
   );
   await writeFile(file, issued[1]?.token ?? "");
-  await followed(world, RECONNECTED);
+  await followed(fixture, RECONNECTED);
   await expect(berth.ready()).resolves.toBeUndefined();
 });
 
@@ -82,8 +82,8 @@ describe("a right that is missing", () => {
     "is named by verb and resource in readiness and log, and healed by granting it: %s",
     async (verb, others) => {
       await grant(...others);
-      await using world = await populate(cluster, `rbac-${verb}`);
-      const berth = await world.start({ user: await cluster.user("worker") });
+      await using fixture = await populate(cluster, `rbac-${verb}`);
+      const berth = await fixture.start({ user: await cluster.user("worker") });
       const named = new RegExp(`"${verb}" on "nodes"|${verb} nodes`);
       await eventually(async () => {
         const { ok, text } = await berth.readiness();
@@ -93,8 +93,8 @@ describe("a right that is missing", () => {
         expect(JSON.stringify(said)).toMatch(named);
       });
       await grant("get", "list", "watch", "patch");
-      await changeAll(world);
-      await followed(world, RECONNECTED);
+      await changeAll(fixture);
+      await followed(fixture, RECONNECTED);
       await berth.ready();
     },
   );

@@ -4,7 +4,7 @@
  */
 import { daemonSets, type KubeObject, nodes, type Pod, pods, type Toleration } from "@berth/kube";
 import { eventually } from "@berth/testcluster";
-import { type ArchitectureStage, followed, KEY } from "./architecture-world.ts";
+import { type ArchitectureFixture, followed, KEY } from "./architecture-fixture.ts";
 import { taintsOf } from "./fixture.ts";
 
 /**
@@ -12,14 +12,14 @@ import { taintsOf } from "./fixture.ts";
  * pods onto it: until then the scheduler takes another, whatever pods prefer.
  */
 export async function addNode(
-  stage: ArchitectureStage,
+  fixture: ArchitectureFixture,
   architecture: string,
   name: string = architecture,
 ): Promise<void> {
-  await stage.add(name, (it) => it.architecture(architecture).capacity({ pods: "500" }).fake());
+  await fixture.add(name, (it) => it.architecture(architecture).capacity({ pods: "500" }).fake());
   await eventually(
     async () => {
-      const taints = taintsOf(await stage.readNode(name));
+      const taints = taintsOf(await fixture.readNode(name));
       if (taints.some((it) => it.startsWith("node.kubernetes.io/"))) throw new Error(taints.join());
     },
     { timeoutMs: 60_000 },
@@ -30,47 +30,47 @@ export async function addNode(
  * One that takes pods only once it is tainted. Real ones take seconds to be ready, as the agents of their network have to
  * start; those of kwok are ready at once.
  */
-export async function addTaintedNode(stage: ArchitectureStage, architecture: string): Promise<void> {
+export async function addTaintedNode(fixture: ArchitectureFixture, architecture: string): Promise<void> {
   const booting = { key: "example.com/booting", effect: "NoSchedule" };
-  await stage.add(architecture, (it) => it.architecture(architecture).tainted(booting).fake());
-  await stage.tainted(architecture, [architecture]);
-  await eventually(() => untaint(stage, architecture, booting.key));
+  await fixture.add(architecture, (it) => it.architecture(architecture).tainted(booting).fake());
+  await fixture.tainted(architecture, [architecture]);
+  await eventually(() => untaint(fixture, architecture, booting.key));
 }
 
 /** Fails when somebody else writes the taints at the same time. */
-async function untaint(stage: ArchitectureStage, node: string, key: string): Promise<void> {
-  const { metadata, spec } = await stage.readNode(node);
+async function untaint(fixture: ArchitectureFixture, node: string, key: string): Promise<void> {
+  const { metadata, spec } = await fixture.readNode(node);
   const at = spec?.taints?.findIndex((taint) => taint.key === key) ?? -1;
   const test = { op: "test", path: "/metadata/resourceVersion", value: metadata?.resourceVersion } as const;
   const body = [test, { op: "remove", path: `/spec/taints/${at}` }] as const;
-  await stage.cluster.client.patch(nodes, { name: stage.nodeName(node) }, { type: "json", body });
+  await fixture.cluster.client.patch(nodes, { name: fixture.nodeName(node) }, { type: "json", body });
 }
 
 /** Of the node that the pod is bound to; none before. */
-async function whereIs(stage: ArchitectureStage, { spec }: Pod): Promise<string | undefined> {
+async function whereIs(fixture: ArchitectureFixture, { spec }: Pod): Promise<string | undefined> {
   if (spec?.nodeName === undefined) return undefined;
-  const { status } = await stage.cluster.client.get(nodes, { name: spec.nodeName });
+  const { status } = await fixture.cluster.client.get(nodes, { name: spec.nodeName });
   return status?.nodeInfo?.architecture;
 }
 
 /** Resolves with its architecture once the pod runs. */
-export async function running(stage: ArchitectureStage, name: string): Promise<string> {
+export async function running(fixture: ArchitectureFixture, name: string): Promise<string> {
   const pod = await eventually(
     async () => {
-      const found = await stage.readPod(name);
+      const found = await fixture.readPod(name);
       if (found.status?.phase !== "Running")
         throw new Error(`${name} does not run: ${JSON.stringify([found.spec, found.status])}`);
       return found;
     },
     { timeoutMs: 60_000 },
   );
-  return (await whereIs(stage, pod)) ?? "";
+  return (await whereIs(fixture, pod)) ?? "";
 }
 
 /** Resolves once the scheduler has found no node for the pod. */
-export async function unschedulable(stage: ArchitectureStage, name: string): Promise<void> {
+export async function unschedulable(fixture: ArchitectureFixture, name: string): Promise<void> {
   await eventually(async () => {
-    const { status } = await stage.readPod(name);
+    const { status } = await fixture.readPod(name);
     const condition = status?.conditions?.find(({ type }) => type === "PodScheduled");
     if (condition?.reason !== "Unschedulable") throw new Error(`${name}: ${JSON.stringify(condition)}`);
   });
@@ -84,7 +84,7 @@ export interface FirstVersions {
 
 /** From now on, until its end. Versions of all resources are of one order: they are etcd's revisions. */
 export async function firstVersions(
-  stage: ArchitectureStage,
+  fixture: ArchitectureFixture,
 ): Promise<AsyncDisposable & { end(): Promise<FirstVersions> }> {
   await using owned = new AsyncDisposableStack();
   const tolerating = new Map<string, bigint>();
@@ -93,7 +93,7 @@ export async function firstVersions(
     if (!to.has(what)) to.set(what, BigInt(metadata?.resourceVersion ?? "0"));
   };
   const tolerates = (list: readonly Toleration[] = []): boolean => list.some(({ key }) => key === KEY);
-  const { client } = stage.cluster;
+  const { client } = fixture.cluster;
   const watches = [
     await followed(client, nodes, (node) => {
       if (taintsOf(node).some((it) => it.startsWith(KEY))) note(tainted, node.metadata?.name ?? "", node);
@@ -139,7 +139,7 @@ export interface Users extends AsyncDisposable {
  * @param choose The image of each pod by its number, and where that runs.
  */
 export function createUsers(
-  stage: ArchitectureStage,
+  fixture: ArchitectureFixture,
   choose: (at: number) => Promise<{ readonly image: string; readonly allowed: readonly string[] }>,
 ): Users {
   const stop = new AbortController();
@@ -152,11 +152,11 @@ export function createUsers(
     const { image, allowed } = await choose(at);
     const madeAt = performance.now();
     waiting.set(name, madeAt);
-    await stage.create(stage.pod(name).image(image));
-    const where = await running(stage, name);
+    await fixture.create(fixture.pod(name).image(image));
+    const where = await running(fixture, name);
     if (!allowed.includes(where)) throw new Error(`${name} is for ${allowed.join()} and runs on ${where}`);
     waiting.delete(name);
-    placed.push({ pod: await stage.readPod(name), allowed, madeAt });
+    placed.push({ pod: await fixture.readPod(name), allowed, madeAt });
   };
   const user = async (): Promise<void> => {
     while (!stop.signal.aborted) await next();

@@ -11,7 +11,7 @@ import {
 } from "@berth/kube";
 import { ARCHITECTURE_GATE } from "@berth/placement";
 import { expect } from "vitest";
-import { type ArchitectureStage } from "./architecture-world.ts";
+import { type ArchitectureFixture } from "./architecture-fixture.ts";
 import { ask } from "./gate-admission.ts";
 
 /** Everything of it but what Berth may add. */
@@ -50,7 +50,7 @@ export async function reviewed(
 
 /** Adds a container to pods with the label `inject`, after Berth has been asked. */
 export async function injector(
-  { cluster }: ArchitectureStage,
+  { cluster }: ArchitectureFixture,
   value: string,
   image: string,
 ): Promise<AsyncDisposable> {

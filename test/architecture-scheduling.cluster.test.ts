@@ -23,6 +23,14 @@ import {
 } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
+  type ArchitectureFixture,
+  architecturesOf,
+  createArchitectureFixture,
+  DROP_IN,
+  tolerationsFor,
+  tolerationsOf,
+} from "./architecture-fixture.ts";
+import {
   addNode,
   addTaintedNode,
   createUsers,
@@ -30,14 +38,6 @@ import {
   running,
   unschedulable,
 } from "./architecture-live.ts";
-import {
-  type ArchitectureStage,
-  architecturesOf,
-  createArchitectureStage,
-  DROP_IN,
-  tolerationsFor,
-  tolerationsOf,
-} from "./architecture-world.ts";
 import { createLeapingClock } from "./clocks.ts";
 import { runCommand } from "./command.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
@@ -72,38 +72,38 @@ describe("pods run only where all their images do, and wait while there is no su
     ["Affinity", "Ignore"],
     ["Both", "Ignore"],
   ] as const)("in mode %s", async (mode, asked) => {
-    await using stage = await createArchitectureStage(cluster, `lands-${mode.toLowerCase()}`, [registry]);
-    await stage.policy("all", { mode, maxHold: "5m", afterMaxHold: "Keep", impossible: "Hold" });
-    for (const architecture of ["amd64", "arm64"]) await addNode(stage, architecture);
-    await stage.start(asked === undefined ? {} : { asked });
-    if (asked !== undefined) await stage.asking();
+    await using fixture = await createArchitectureFixture(cluster, `lands-${mode.toLowerCase()}`, [registry]);
+    await fixture.policy("all", { mode, maxHold: "5m", afterMaxHold: "Keep", impossible: "Hold" });
+    for (const architecture of ["amd64", "arm64"]) await addNode(fixture, architecture);
+    await fixture.start(asked === undefined ? {} : { asked });
+    if (asked !== undefined) await fixture.asking();
     const hasTaints = mode !== "Affinity";
-    if (hasTaints) for (const node of ["amd64", "arm64"]) await stage.tainted(node, [node]);
+    if (hasTaints) for (const node of ["amd64", "arm64"]) await fixture.tainted(node, [node]);
     const kinds: Readonly<Record<string, readonly [PodBuilder, readonly string[]]>> = {
-      amd: [stage.pod("amd").image(images.amd64), ["amd64"]],
-      arm: [stage.pod("arm").image(images.arm64), ["arm64"]],
-      mixed: [stage.pod("mixed").image(images.pair).container("b", images.arm64), ["arm64"]],
-      setup: [stage.pod("setup").image(images.pair).initContainer("a", images.amd64), ["amd64"]],
-      pair: [stage.pod("pair").image(images.pair), ["amd64", "arm64"]],
-      "all-amd": [stage.pod("all-amd").image(images.all).selecting(onlyOn("amd64")), ["amd64"]],
-      "all-arm": [stage.pod("all-arm").image(images.all).selecting(onlyOn("arm64")), ["arm64"]],
+      amd: [fixture.pod("amd").image(images.amd64), ["amd64"]],
+      arm: [fixture.pod("arm").image(images.arm64), ["arm64"]],
+      mixed: [fixture.pod("mixed").image(images.pair).container("b", images.arm64), ["arm64"]],
+      setup: [fixture.pod("setup").image(images.pair).initContainer("a", images.amd64), ["amd64"]],
+      pair: [fixture.pod("pair").image(images.pair), ["amd64", "arm64"]],
+      "all-amd": [fixture.pod("all-amd").image(images.all).selecting(onlyOn("amd64")), ["amd64"]],
+      "all-arm": [fixture.pod("all-arm").image(images.all).selecting(onlyOn("arm64")), ["arm64"]],
     };
-    const none = stage.pod("none").image(images.amd64).container("b", images.arm64);
-    await stage.create(none);
+    const none = fixture.pod("none").image(images.amd64).container("b", images.arm64);
+    await fixture.create(none);
     for (const at of [1, 2, 3])
-      for (const [name, [pod]] of Object.entries(kinds)) await stage.create(named(pod, `${name}-${at}`));
-    await stage.create(stage.pod("mainframe").image(images.s390x));
+      for (const [name, [pod]] of Object.entries(kinds)) await fixture.create(named(pod, `${name}-${at}`));
+    await fixture.create(fixture.pod("mainframe").image(images.s390x));
     for (const at of [1, 2, 3])
       for (const [name, [, allowed]] of Object.entries(kinds))
         expect([name, allowed]).toEqual([
           name,
-          expect.arrayContaining([await running(stage, `${name}-${at}`)]),
+          expect.arrayContaining([await running(fixture, `${name}-${at}`)]),
         ]);
-    await unschedulable(stage, "mainframe");
-    await (hasTaints ? addTaintedNode(stage, "s390x") : addNode(stage, "s390x"));
-    expect(await running(stage, "mainframe")).toBe("s390x");
-    await stage.event("NoCommonArchitecture", "none");
-    expect((await stage.readPod("none")).spec?.nodeName).toBeUndefined();
+    await unschedulable(fixture, "mainframe");
+    await (hasTaints ? addTaintedNode(fixture, "s390x") : addNode(fixture, "s390x"));
+    expect(await running(fixture, "mainframe")).toBe("s390x");
+    await fixture.event("NoCommonArchitecture", "none");
+    expect((await fixture.readPod("none")).spec?.nodeName).toBeUndefined();
   });
 });
 
@@ -115,7 +115,7 @@ function named(pod: PodBuilder, name: string): PodBuilder {
 
 describe("what says more than the images", () => {
   it("is honoured: the RuntimeClass of a pod keeps it to one architecture, and preferences choose between several", async () => {
-    await using stage = await createArchitectureStage(cluster, "classes", [registry]);
+    await using fixture = await createArchitectureFixture(cluster, "classes", [registry]);
     const printed = await runCommand(
       "manifests",
       "runtime-class",
@@ -129,31 +129,31 @@ describe("what says more than the images", () => {
     for (const object of classes.items) {
       const { name = "" } = object.metadata ?? {};
       await cluster.client.create(runtimeClasses, object);
-      stage.owns(() => cluster.client.delete(runtimeClasses, { name }).then(() => undefined));
+      fixture.owns(() => cluster.client.delete(runtimeClasses, { name }).then(() => undefined));
     }
-    for (const architecture of ARCHITECTURES) await addNode(stage, architecture);
+    for (const architecture of ARCHITECTURES) await addNode(fixture, architecture);
     const preferences = [{ architecture: "s390x", weight: 100 }];
-    await stage.policy("all", { mode: "Both", impossible: "Hold", preferences });
-    await stage.start({ asked: "Ignore" });
-    await stage.asking();
-    for (const architecture of ARCHITECTURES) await stage.tainted(architecture, [architecture]);
+    await fixture.policy("all", { mode: "Both", impossible: "Hold", preferences });
+    await fixture.start({ asked: "Ignore" });
+    await fixture.asking();
+    for (const architecture of ARCHITECTURES) await fixture.tainted(architecture, [architecture]);
     const inClass = (name: string, image: string): PodBuilder =>
-      stage
+      fixture
         .pod(name)
         .image(image)
         .with((pod) => ({
           ...pod,
           spec: { containers: [], ...pod.spec, runtimeClassName: "berth-arm64" },
         }));
-    await stage.create(inClass("class", images.all));
-    await stage.create(inClass("none", images.amd64));
-    await stage.create(stage.pod("preferring").image(images.all));
-    await stage.create(stage.pod("without-choice").image(images.pair));
-    expect(await running(stage, "class")).toBe("arm64");
-    expect(await running(stage, "preferring")).toBe("s390x");
-    expect(["amd64", "arm64"]).toContain(await running(stage, "without-choice"));
+    await fixture.create(inClass("class", images.all));
+    await fixture.create(inClass("none", images.amd64));
+    await fixture.create(fixture.pod("preferring").image(images.all));
+    await fixture.create(fixture.pod("without-choice").image(images.pair));
+    expect(await running(fixture, "class")).toBe("arm64");
+    expect(await running(fixture, "preferring")).toBe("s390x");
+    expect(["amd64", "arm64"]).toContain(await running(fixture, "without-choice"));
     await eventually(async () => {
-      const { status } = await stage.readPod("none");
+      const { status } = await fixture.readPod("none");
       expect(status?.conditions).toContainEqual(
         expect.objectContaining({
           type: ARCHITECTURE_CONDITION,
@@ -168,54 +168,54 @@ describe("what says more than the images", () => {
 describe("DaemonSets", () => {
   it("A-B7 tolerate first, then nodes are tainted; new nodes get their pods, where the images run", async () => {
     await using own = await startRegistry();
-    await using stage = await createArchitectureStage(cluster, "agents", [registry, own]);
+    await using fixture = await createArchitectureFixture(cluster, "agents", [registry, own]);
     const clock = createLeapingClock();
-    for (const architecture of ["amd64", "arm64"]) await addNode(stage, architecture);
+    for (const architecture of ["amd64", "arm64"]) await addNode(fixture, architecture);
     await cluster.client.create(
       daemonSets,
-      agent(stage, "agent", await pushed(own, "agent:1", "amd64", "arm64")),
+      agent(fixture, "agent", await pushed(own, "agent:1", "amd64", "arm64")),
     );
     // It waits for a node that is large enough, from before Berth on.
-    await stage.create(stage.pod("large").image(images.all).requesting({ cpu: "1000" }));
-    await agentsOn(stage, "agent", ["amd64", "arm64"]);
+    await fixture.create(fixture.pod("large").image(images.all).requesting({ cpu: "1000" }));
+    await agentsOn(fixture, "agent", ["amd64", "arm64"]);
     await own.stop();
-    await stage.policy("all", { mode: "Taint" });
-    await using order = await firstVersions(stage);
-    await stage.start({ clock });
+    await fixture.policy("all", { mode: "Taint" });
+    await using order = await firstVersions(fixture);
+    await fixture.start({ clock });
     await eventually(async () =>
-      expect(await stage.status("all")).toMatchObject({
+      expect(await fixture.status("all")).toMatchObject({
         phase: "Bootstrapping",
-        firstUncovered: [`DaemonSet ${stage.name}/agent`],
+        firstUncovered: [`DaemonSet ${fixture.name}/agent`],
       }),
     );
-    await stage.tolerating("large", ARCHITECTURES);
-    for (const node of ["amd64", "arm64"]) await stage.tainted(node, []);
+    await fixture.tolerating("large", ARCHITECTURES);
+    for (const node of ["amd64", "arm64"]) await fixture.tainted(node, []);
     await own.start();
     await eventually(async () => {
       await clock.leap(10_000);
-      expect((await stage.status("all")).phase).toBe("Tainting");
+      expect((await fixture.status("all")).phase).toBe("Tainting");
     });
-    for (const node of ["amd64", "arm64"]) await stage.tainted(node, [node]);
+    for (const node of ["amd64", "arm64"]) await fixture.tainted(node, [node]);
     const { tolerating, tainted } = await order.end();
     expect([...tolerating.keys()].toSorted()).toEqual(["DaemonSet agent", "Pod large"]);
     for (const [what, version] of tolerating)
       for (const [node, later] of tainted) expect([what, node, version < later]).toEqual([what, node, true]);
 
-    await addNode(stage, "arm64", "later-arm64");
-    await stage.tainted("later-arm64", ["arm64"]);
-    await agentsOn(stage, "agent", ["amd64", "arm64", "later-arm64"]);
-    const { spec } = await cluster.client.get(daemonSets, { namespace: stage.name, name: "agent" });
+    await addNode(fixture, "arm64", "later-arm64");
+    await fixture.tainted("later-arm64", ["arm64"]);
+    await agentsOn(fixture, "agent", ["amd64", "arm64", "later-arm64"]);
+    const { spec } = await cluster.client.get(daemonSets, { namespace: fixture.name, name: "agent" });
     expect(spec?.template.spec?.tolerations).toEqual(tolerationsFor(["amd64", "arm64"]));
 
     // The image of the first does not run there, but that of the second does.
-    await addTaintedNode(stage, "s390x");
-    await cluster.client.create(daemonSets, agent(stage, "everywhere", images.all));
-    await agentsOn(stage, "everywhere", ["amd64", "arm64", "later-arm64", "s390x"]);
-    await agentsOn(stage, "agent", ["amd64", "arm64", "later-arm64"]);
+    await addTaintedNode(fixture, "s390x");
+    await cluster.client.create(daemonSets, agent(fixture, "everywhere", images.all));
+    await agentsOn(fixture, "everywhere", ["amd64", "arm64", "later-arm64", "s390x"]);
+    await agentsOn(fixture, "agent", ["amd64", "arm64", "later-arm64"]);
   });
 });
 
-function agent({ name: namespace }: ArchitectureStage, name: string, image: string): DaemonSet {
+function agent({ name: namespace }: ArchitectureFixture, name: string, image: string): DaemonSet {
   const labels = { agent: name };
   return {
     apiVersion: "apps/v1",
@@ -229,15 +229,19 @@ function agent({ name: namespace }: ArchitectureStage, name: string, image: stri
 }
 
 /** Resolves once one pod of the DaemonSet runs on each of these nodes, and none elsewhere. */
-async function agentsOn(stage: ArchitectureStage, name: string, wanted: readonly string[]): Promise<void> {
+async function agentsOn(
+  fixture: ArchitectureFixture,
+  name: string,
+  wanted: readonly string[],
+): Promise<void> {
   await eventually(
     async () => {
       const { items } = await cluster.client.list(pods, {
-        namespace: stage.name,
+        namespace: fixture.name,
         labelSelector: `agent=${name}`,
       });
       const found = items.map(({ spec, status }) => `${spec?.nodeName} ${status?.phase}`);
-      expect(found.toSorted()).toEqual(wanted.map((node) => `${stage.nodeName(node)} Running`).toSorted());
+      expect(found.toSorted()).toEqual(wanted.map((node) => `${fixture.nodeName(node)} Running`).toSorted());
     },
     { timeoutMs: 60_000 },
   );
@@ -245,13 +249,13 @@ async function agentsOn(stage: ArchitectureStage, name: string, wanted: readonly
 
 describe("the change of mode", () => {
   it("from Taint by Both to Affinity, and back, leaves no pod where its images do not run, and none waiting", async () => {
-    await using stage = await createArchitectureStage(cluster, "changing", [registry]);
-    for (const architecture of ARCHITECTURES) await addNode(stage, architecture);
-    await stage.policy("all", { mode: "Taint", maxHold: "5m" });
-    await stage.start({ asked: "Ignore" });
-    await stage.asking();
-    for (const architecture of ARCHITECTURES) await stage.tainted(architecture, [architecture]);
-    await using users = createUsers(stage, async (at) => {
+    await using fixture = await createArchitectureFixture(cluster, "changing", [registry]);
+    for (const architecture of ARCHITECTURES) await addNode(fixture, architecture);
+    await fixture.policy("all", { mode: "Taint", maxHold: "5m" });
+    await fixture.start({ asked: "Ignore" });
+    await fixture.asking();
+    for (const architecture of ARCHITECTURES) await fixture.tainted(architecture, [architecture]);
+    await using users = createUsers(fixture, async (at) => {
       const kind = (["amd64", "arm64", "s390x", "pair"] as const)[at % 4] ?? "pair";
       const allowed = kind === "pair" ? ["amd64", "arm64"] : [kind];
       const image = at % 3 === 0 ? await pushed(registry, `new/app-${at}:1`, ...allowed) : images[kind];
@@ -276,9 +280,12 @@ describe("the change of mode", () => {
       );
       const phase = mode === "Affinity" ? "Narrowing" : "Tainting";
       await eventually(async () =>
-        expect(await stage.status("all")).toMatchObject({ observedGeneration: metadata?.generation, phase }),
+        expect(await fixture.status("all")).toMatchObject({
+          observedGeneration: metadata?.generation,
+          phase,
+        }),
       );
-      for (const node of ARCHITECTURES) await stage.tainted(node, mode === "Affinity" ? [] : [node]);
+      for (const node of ARCHITECTURES) await fixture.tainted(node, mode === "Affinity" ? [] : [node]);
       await users.settled();
     };
     await settledIn("Taint");
@@ -287,7 +294,7 @@ describe("the change of mode", () => {
       await settledIn(mode);
     }
     await users[Symbol.asyncDispose]();
-    const told = await stage.podEvents();
+    const told = await fixture.podEvents();
     for (const failure of ["NoCommonArchitecture", "HoldExpired", "PodPatchRefused"])
       expect(told).not.toContain(failure);
   });
@@ -295,11 +302,11 @@ describe("the change of mode", () => {
 
 describe("berth clean", () => {
   it("A-P12 A-B10 takes taints off, and restarts pods if asked to: by eviction, within their disruption budget", async () => {
-    await using stage = await createArchitectureStage(cluster, "cleaned", [registry]);
-    const { name: namespace } = stage;
-    for (const architecture of ["amd64", "arm64"]) await addNode(stage, architecture);
-    const { berth } = await stage.start({ config: [{ path: DROP_IN, shown: "drop-in" }] });
-    for (const node of ["amd64", "arm64"]) await stage.tainted(node, [node]);
+    await using fixture = await createArchitectureFixture(cluster, "cleaned", [registry]);
+    const { name: namespace } = fixture;
+    for (const architecture of ["amd64", "arm64"]) await addNode(fixture, architecture);
+    const { berth } = await fixture.start({ config: [{ path: DROP_IN, shown: "drop-in" }] });
+    for (const node of ["amd64", "arm64"]) await fixture.tainted(node, [node]);
     const labels = { app: "web" };
     const budget = { minAvailable: 1, selector: { matchLabels: labels } };
     await cluster.client.create(
@@ -313,7 +320,7 @@ describe("berth clean", () => {
       { metadata: { name: "web" }, spec: { replicas: 2, selector: { matchLabels: labels }, template } },
       { namespace },
     );
-    await stage.create(stage.pod("bare").image(images.pair));
+    await fixture.create(fixture.pod("bare").image(images.pair));
     const web = async (): Promise<readonly Pod[]> =>
       (await cluster.client.list(pods, { namespace, labelSelector: "app=web" })).items;
     const runningWith = (values: readonly string[]): Promise<readonly string[]> =>
@@ -324,23 +331,23 @@ describe("berth clean", () => {
         return found.map(({ metadata }) => metadata?.uid ?? "");
       });
     const before = await runningWith(["amd64", "arm64"]);
-    await running(stage, "bare");
+    await running(fixture, "bare");
     await patiently(async () => {
       const { status } = await cluster.client.get(podDisruptionBudgets, { namespace, name: "web" });
       expect(status?.disruptionsAllowed).toBe(1);
     });
     await berth[Symbol.asyncDispose]();
-    const kubeconfig = await stage.file("kubeconfig", cluster.kubeconfig());
+    const kubeconfig = await fixture.file("kubeconfig", cluster.kubeconfig());
     const clean = ["clean", "--capability", "architecture", "--yes", "-kubeconfig", kubeconfig.path];
     const mark = await cluster.audit.mark();
     await runCommand(...clean);
-    for (const node of ["amd64", "arm64"]) await stage.tainted(node, []);
-    expect(await stage.podWrites(mark)).toEqual([]);
+    for (const node of ["amd64", "arm64"]) await fixture.tainted(node, []);
+    expect(await fixture.podWrites(mark)).toEqual([]);
     await runCommand(...clean, "--restart-pods");
     const after = await runningWith([]);
     expect(after.filter((uid) => before.includes(uid))).toEqual([]);
-    expect(tolerationsOf(await stage.readPod("bare"))).toEqual(tolerationsFor(["amd64", "arm64"]));
-    const writes = await stage.podWrites(mark);
+    expect(tolerationsOf(await fixture.readPod("bare"))).toEqual(tolerationsFor(["amd64", "arm64"]));
+    const writes = await fixture.podWrites(mark);
     expect(writes.filter((it) => it === "create eviction 201")).toHaveLength(2);
     expect(writes.filter((it) => !it.startsWith("create eviction "))).toEqual([]);
   });

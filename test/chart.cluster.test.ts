@@ -19,7 +19,7 @@ import { aNode } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { hasPolicies } from "../packages/cli/src/testing/cluster.ts";
 import { helmFolder } from "../scripts/chart/helm.ts";
-import { CHART, createChartStage, IN_NAMESPACE, NAMESPACE } from "./chart-world.ts";
+import { CHART, createChartFixture, IN_NAMESPACE, NAMESPACE } from "./chart-fixture.ts";
 import { patiently } from "./patience.ts";
 import { startBerthProcess } from "./product.ts";
 
@@ -27,8 +27,8 @@ const run = promisify(execFile);
 const TAINT = "example.com/starting";
 
 it("is installed, labels a node, is upgraded, holds a node, and is uninstalled without a trace", async () => {
-  await using stage = await createChartStage();
-  const { cluster, client, call, settledObjects, environment, folder } = stage;
+  await using fixture = await createChartFixture();
+  const { cluster, client, call, settledObjects, environment, folder } = fixture;
   await client.create(namespaces, {
     metadata: { name: NAMESPACE, labels: { "pod-security.kubernetes.io/enforce": "restricted" } },
   });
@@ -44,7 +44,7 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
   {
     await using berth = startBerthProcess({
       args: argsOf(deployed, folder),
-      environment: await stage.podOf("berth"),
+      environment: await fixture.podOf("berth"),
     });
     await client.create(labelRules, {
       metadata: { name: "hello" },
@@ -75,7 +75,7 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
     expect(berth.output).not.toMatch(/forbidden|\b403\b/);
   }
 
-  const { stdout } = await stage.runHook();
+  const { stdout } = await fixture.runHook();
   expect(stdout).toContain("- label/example.com/berth=hello");
   expect(stdout).toContain(TAINT);
   expect(

@@ -33,12 +33,12 @@ describe("the decision of configmap-copier", () => {
     { selector: ({ metadata }) => idOf({ metadata }) },
   );
   const idOf = ({ metadata }: ConfigMap): string => `${metadata?.namespace}/${metadata?.name}`;
-  const look = (world: ReadonlyMap<string, ConfigMap>, source: string) =>
+  const look = (fixture: ReadonlyMap<string, ConfigMap>, source: string) =>
     decideCopies({
       source,
-      object: world.get(source),
+      object: fixture.get(source),
       namespaces: SPACES.map((name) => space(name)),
-      present: [...world.values()].filter(
+      present: [...fixture.values()].filter(
         (one) => one.metadata?.name === source.split("/")[1] || sourceOf(one) === source,
       ),
     });
@@ -46,16 +46,16 @@ describe("the decision of configmap-copier", () => {
   it("settles at one go, and touches nothing but copies of this source", () => {
     fc.assert(
       fc.property(aWorld, fc.constantFrom("a/x", "b/x", "a/y"), (objects, source) => {
-        const world = new Map<string, ConfigMap>(objects.map((object) => [idOf(object), object]));
-        const before = new Map(world);
-        const { create, replace, remove } = look(world, source);
-        for (const one of create) expect(world.has(idOf(one))).toBe(false);
-        for (const one of [...create, ...replace]) world.set(idOf(one), one);
-        for (const one of remove) world.delete(idOf(one));
-        expect(look(world, source)).toMatchObject({ create: [], replace: [], remove: [] });
+        const fixture = new Map<string, ConfigMap>(objects.map((object) => [idOf(object), object]));
+        const before = new Map(fixture);
+        const { create, replace, remove } = look(fixture, source);
+        for (const one of create) expect(fixture.has(idOf(one))).toBe(false);
+        for (const one of [...create, ...replace]) fixture.set(idOf(one), one);
+        for (const one of remove) fixture.delete(idOf(one));
+        expect(look(fixture, source)).toMatchObject({ create: [], replace: [], remove: [] });
         const strangers = [...before].filter(([, object]) => sourceOf(object) !== source);
-        for (const [id, object] of strangers) expect(world.get(id)).toBe(object);
-        const copies = [...world.values()].filter((one) => sourceOf(one) === source);
+        for (const [id, object] of strangers) expect(fixture.get(id)).toBe(object);
+        const copies = [...fixture.values()].filter((one) => sourceOf(one) === source);
         for (const copy of copies) expect(copy.data).toEqual(before.get(source)?.data);
       }),
     );

@@ -18,7 +18,7 @@ import {
   sharedTestCluster,
 } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { changeAll, followed, populate, stage, WRITES } from "./upheaval.ts";
+import { changeAll, followed, populate, populateBehindProxy, WRITES } from "./label-faults.ts";
 
 const cluster = await sharedTestCluster();
 
@@ -28,41 +28,41 @@ describe("a write", () => {
     ["lost", cutAfterForwarding(), 5],
     ["text", garbage(), 3],
   ])("that meets this fault is made up for: %s", async (name, action, times) => {
-    await using scene = await stage(cluster, `write-${name}`);
+    await using scene = await populateBehindProxy(cluster, `write-${name}`);
     using rule = scene.proxy.on(WRITES, action, { times });
-    await changeAll(scene.world);
+    await changeAll(scene.fixture);
     await rule.until(times);
-    await followed(scene.world);
+    await followed(scene.fixture);
     await expect(scene.berth.ready()).resolves.toBeUndefined();
   });
 
   it("L-B4 that clears a label and is answered 409, which nothing explains, clears it all the same", async () => {
-    await using scene = await stage(cluster, "b4");
+    await using scene = await populateBehindProxy(cluster, "b4");
     using rule = scene.proxy.on(WRITES, conflict(), { times: 1 });
-    await scene.world.label("n0", { "usb.present": null });
+    await scene.fixture.label("n0", { "usb.present": null });
     await rule.until();
-    await scene.world.right();
-    expect(scene.world.expected("n0")).not.toHaveProperty(["has/usb"]);
-    await scene.world.restful();
+    await scene.fixture.right();
+    expect(scene.fixture.expected("n0")).not.toHaveProperty(["has/usb"]);
+    await scene.fixture.restful();
   });
 
   it("that an admission policy refuses (422) costs only the label concerned, is told, and heals", async () => {
-    await using world = await populate(cluster, "policy");
+    await using fixture = await populate(cluster, "policy");
     await using _policy = await forbidLabel("has/usb");
-    await using berth = await world.startInProcess({ pace: 20 });
-    const others = new Map([...world.rules.files].filter(([file]) => file !== "has/usb"));
-    world.followRules(() => new Map([...others, ["has/any", "usb.present\npci.present\n"]]));
-    await world.right();
+    await using berth = await fixture.startInProcess({ pace: 20 });
+    const others = new Map([...fixture.rules.files].filter(([file]) => file !== "has/usb"));
+    fixture.followRules(() => new Map([...others, ["has/any", "usb.present\npci.present\n"]]));
+    await fixture.right();
     await eventually(async () => {
-      const refused = await world.events("WriteRefused");
+      const refused = await fixture.events("WriteRefused");
       expect(refused.map(({ regarding }) => regarding?.name)).toContain("policy-n0");
     });
-    expect((await world.events("WriteRefused"))[0]?.note).toContain("label/has/usb");
+    expect((await fixture.events("WriteRefused"))[0]?.note).toContain("label/has/usb");
     await eventually(() => expect(berth.problems()).toEqual([]));
     await _policy[Symbol.asyncDispose]();
-    world.followRules(() => world.rules.files);
-    await changeAll(world);
-    await followed(world);
+    fixture.followRules(() => fixture.rules.files);
+    await changeAll(fixture);
+    await followed(fixture);
   });
 });
 

@@ -14,15 +14,15 @@ import {
   aDeployment,
   conditionOf,
   createWorkload,
-  type FleetWorld,
-  fleetWorld,
+  type FleetFixture,
+  fleetFixture,
   followInstances,
   imageChange,
   lookAt,
   nameOf,
   verdict,
   WRITES,
-} from "./fleet-world.ts";
+} from "./fleet-fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
 import type { BerthProcess } from "./product.ts";
@@ -34,10 +34,10 @@ beforeAll(async () => {
   client = cluster.client;
 });
 
-let world: FleetWorld;
+let fixture: FleetFixture;
 afterEach(async () => {
-  deepStrictEqual(await world.refused(), []);
-  await world[Symbol.asyncDispose]();
+  deepStrictEqual(await fixture.refused(), []);
+  await fixture[Symbol.asyncDispose]();
 });
 
 const PROJECT = {
@@ -80,20 +80,20 @@ async function followVersions(
 }
 
 it("A24 F3 R10 R28 8.7 runs Instances with nothing but its own rights; when the leader is killed, the other replica finishes the roll", async () => {
-  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01", networking: "Off" } });
+  fixture = await fleetFixture(cluster, { spec: { mode: "cell", cell: "dfw-01", networking: "Off" } });
   const begin = await cluster.audit.mark();
-  const leader = await world.spawnPod();
+  const leader = await fixture.spawnPod();
   await leader.ready();
-  await using other = await world.spawnPod();
+  await using other = await fixture.spawnPod();
   await other.ready();
-  deepStrictEqual(world.probes, ["/healthz", "/readyz"]);
-  for (const probe of world.probes) expect([probe, await other.answers(probe)]).toEqual([probe, true]);
-  const namespace = await world.namespace("cell", PROJECT);
+  deepStrictEqual(fixture.probes, ["/healthz", "/readyz"]);
+  for (const probe of fixture.probes) expect([probe, await other.answers(probe)]).toEqual([probe, true]);
+  const namespace = await fixture.namespace("cell", PROJECT);
   const seen = lookAt(client, namespace);
   await using versions = await followVersions(namespace);
   await bring(aDeployment({ namespace, replicas: 2 }));
   // 8.7: it has no controller of Workloads.
-  await createWorkload(client, { namespace: await world.namespace("not-here") });
+  await createWorkload(client, { namespace: await fixture.namespace("not-here") });
   const [first = {}] = await seen.running("w-us-dfw-0", "w-us-dfw-1");
   expect(verdict(first, "QuotaGranted")).toBe("True/QuotaDisabled");
   expect(first.spec?.controller?.schedulingGates ?? []).toEqual([]);
@@ -129,7 +129,7 @@ it("A24 F3 R10 R28 8.7 runs Instances with nothing but its own rights; when the 
   await versions.check();
   expect(await lookAt(client, "not-here").deployments()).toEqual([]);
   // R28: it does not even ask whether networks are served.
-  const asked = await world.urisSince(begin);
+  const asked = await fixture.urisSince(begin);
   expect(asked.length).toBeGreaterThan(0);
   expect(asked.filter((it) => it.includes("networking.datumapis.com"))).toEqual([]);
   const { rules = [] } = await client.get(clusterRoles, { name: "berth-fleet" });
@@ -139,9 +139,11 @@ it("A24 F3 R10 R28 8.7 runs Instances with nothing but its own rights; when the 
 });
 
 it("A24 R10 H11 starts with a quota service that its cluster does not know yet, and asks it once it is there", async () => {
-  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01", quota: { from: "Cluster" } } });
-  await using _berth = await world.start();
-  const namespace = await world.namespace("waiting", {
+  fixture = await fleetFixture(cluster, {
+    spec: { mode: "cell", cell: "dfw-01", quota: { from: "Cluster" } },
+  });
+  await using _berth = await fixture.start();
+  const namespace = await fixture.namespace("waiting", {
     ...PROJECT,
     "meta.datumapis.com/upstream-namespace": "waiting",
   });
@@ -157,12 +159,12 @@ it("A24 R10 H11 starts with a quota service that its cluster does not know yet, 
   await client.delete(workloadDeployments, { namespace, name: "w-us-dfw" });
   await seen.empty();
   // There are no networks.
-  expect(await world.unused()).toEqual([
+  expect(await fixture.unused()).toEqual([
     "create networkbindings.networking.datumapis.com",
     "create subnetclaims.networking.datumapis.com",
   ]);
   // It does not say who pays.
-  const nobody = await world.namespace("nobody");
+  const nobody = await fixture.namespace("nobody");
   await bring(aDeployment({ namespace: nobody }));
   await patiently(async () =>
     expect(verdict(await lookAt(client, nobody).instance(), "QuotaGranted")).toBe(
@@ -182,15 +184,15 @@ it("A24 R10 H11 starts with a quota service that its cluster does not know yet, 
 });
 
 it("H2 3.3 its CRDs keep what no webhook guards: replicas below 0, specs, hashes, and gates that are added", async () => {
-  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
-  await using _berth = await world.start();
-  const namespace = await world.namespace("guarded", PROJECT);
+  fixture = await fleetFixture(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
+  await using _berth = await fixture.start();
+  const namespace = await fixture.namespace("guarded", PROJECT);
   const seen = lookAt(client, namespace);
   const invalid = { failure: { kind: "invalid" } };
   await expect(bring(aDeployment({ namespace, replicas: -1 }))).rejects.toMatchObject(invalid);
   await bring(aDeployment({ namespace }));
   // It is of no project: the policy that confines Berth's account refuses its Pod, and the Instance says so.
-  const outside = await world.namespace("outside");
+  const outside = await fixture.namespace("outside");
   await bring(aDeployment({ namespace: outside }));
   await patiently(async () =>
     expect(conditionOf(await lookAt(client, outside).instance(), "Ready")).toMatchObject({
@@ -219,9 +221,9 @@ it("H2 3.3 its CRDs keep what no webhook guards: replicas below 0, specs, hashes
 it("A18 R16 makes Instances without a Location, and they start when it comes", async () => {
   await installCrds(client, networkingCrds);
   await using _hands = await networkHands(client);
-  world = await fleetWorld(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
-  await using _berth = await world.start();
-  const namespace = await world.namespace("nowhere", PROJECT);
+  fixture = await fleetFixture(cluster, { spec: { mode: "cell", cell: "dfw-01" } });
+  await using _berth = await fixture.start();
+  const namespace = await fixture.namespace("nowhere", PROJECT);
   const seen = lookAt(client, namespace);
   await client.create(networks, {
     metadata: { namespace, name: "default" },

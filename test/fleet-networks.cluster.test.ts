@@ -21,20 +21,20 @@ import {
   aWorkload,
   conditionOf,
   createWorkload,
-  type FleetWorld,
-  fleetWorld,
+  type FleetFixture,
+  fleetFixture,
   lookAt,
   nameOf,
   uidOf,
   verdict,
-} from "./fleet-world.ts";
+} from "./fleet-fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
 import type { BerthProcess } from "./product.ts";
 
 let cluster: TestCluster;
 let client: KubeClient;
-let world: FleetWorld;
+let fixture: FleetFixture;
 let berth: BerthProcess;
 let hands: NetworkHands;
 /** Every reason of every condition that a deployment or an Instance ever had here. */
@@ -59,16 +59,16 @@ beforeAll(async () => {
   hands = await networkHands(client);
   history = await historian();
   const spec = { mode: "single", locations: { namespaces: ["default"] } } as const;
-  world = await fleetWorld(cluster, { spec });
+  fixture = await fleetFixture(cluster, { spec });
   await client.create(locations, aLocation("dfw", "DFW"));
-  berth = await world.start();
+  berth = await fixture.start();
 });
 afterAll(async () => {
   await berth[Symbol.asyncDispose]();
   await hands[Symbol.asyncDispose]();
   await history[Symbol.asyncDispose]();
-  deepStrictEqual(await world.refused(), []);
-  await world[Symbol.asyncDispose]();
+  deepStrictEqual(await fixture.refused(), []);
+  await fixture[Symbol.asyncDispose]();
 });
 
 const aLocation = (name: string, city: string) => ({
@@ -81,7 +81,7 @@ const aLocation = (name: string, city: string) => ({
 });
 
 async function aNamespace(name: string): Promise<string> {
-  await world.namespace(name);
+  await fixture.namespace(name);
   await addNetwork(name);
   return name;
 }
@@ -145,12 +145,12 @@ it("A7 asks whether the user may use the network, with what the user brings alon
     verbs: ["use"],
   });
   await patiently(create);
-  const asked = await world.requestsSince(mark, ["create"]);
+  const asked = await fixture.requestsSince(mark, ["create"]);
   expect(asked).toContain("create subjectaccessreviews.authorization.k8s.io/ /");
 });
 
 it("A17 waits for a Network that is missing, and goes on when it is there", async () => {
-  const namespace = await world.namespace("missing");
+  const namespace = await fixture.namespace("missing");
   const seen = lookAt(client, namespace);
   await createWorkload(client, { namespace });
   await patiently(async () => {
@@ -287,7 +287,7 @@ it("8.8 deletes a Workload while networks are not served, and places another one
 });
 
 it("A24 S-8 has asked for all that its role permits", async () => {
-  expect(await world.unused()).toEqual([]);
+  expect(await fixture.unused()).toEqual([]);
 });
 
 it("R29 with Locations, and networks on, no condition had a reason of the scheduler of old", () => {

@@ -24,8 +24,8 @@ import {
   changeWorkload,
   conditionOf,
   createWorkload,
-  type FleetWorld,
-  fleetWorld,
+  type FleetFixture,
+  fleetFixture,
   followCounts,
   followInstances,
   imageChange,
@@ -34,7 +34,7 @@ import {
   scaleChange,
   uidOf,
   verdict,
-} from "./fleet-world.ts";
+} from "./fleet-fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently, quickest } from "./patience.ts";
 
@@ -43,14 +43,14 @@ let client: KubeClient;
 /** Where the claims are. */
 let plane: TestCluster;
 let proxy: HttpProxy;
-let world: FleetWorld;
+let fixture: FleetFixture;
 beforeAll(async () => {
   [cluster, plane] = [await sharedFullCluster(), await sharedTestCluster()];
   client = cluster.client;
   await installCrds(plane.client, quotaCrds);
   const certificate = await plane.authority.issueServing(["127.0.0.1"]);
   proxy = await startHttpProxy({ target: plane.url, ca: plane.ca, certificate });
-  world = await fleetWorld(cluster, {
+  fixture = await fleetFixture(cluster, {
     spec: {
       mode: "single",
       cities: ["DFW"],
@@ -61,15 +61,15 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  deepStrictEqual(await world.refused(), []);
-  await world[Symbol.asyncDispose]();
+  deepStrictEqual(await fixture.refused(), []);
+  await fixture[Symbol.asyncDispose]();
   await proxy[Symbol.asyncDispose]();
 });
 
 /** In both clusters. */
 async function aNamespace(name: string): Promise<string> {
   await plane.client.create(namespaces, { metadata: { name } });
-  return await world.namespace(name);
+  return await fixture.namespace(name);
 }
 
 /** Who pays for what is no Instance. */
@@ -141,7 +141,7 @@ async function followClaims(
 }
 
 it("A13 A16 R5 R6 A10 R11 a budget of one lets the first Instance start, and a raised one the others, which roll within it", async () => {
-  await using _berth = await world.start();
+  await using _berth = await fixture.start();
   const namespace = await aNamespace("budget");
   const seen = lookAt(client, namespace);
   // Of another kind of resource, and named as the Instance.
@@ -237,7 +237,7 @@ it("A13 A16 R5 R6 A10 R11 a budget of one lets the first Instance start, and a r
 });
 
 it("A14 R8 each grant that the watch does not show opens its gate within two seconds", async () => {
-  await using _berth = await world.start();
+  await using _berth = await fixture.start();
   const namespace = await aNamespace("unseen");
   const seen = lookAt(client, namespace);
   using suppressed = proxy.onWatchEvent({ resource: "resourceclaims" }, dropEvent());
@@ -260,7 +260,7 @@ it("A14 R8 each grant that the watch does not show opens its gate within two sec
 });
 
 it("R4 a grant that the watch shows leads to its Instance, long before the next look", async () => {
-  await using _berth = await world.start();
+  await using _berth = await fixture.start();
   await using quota = await grantClaims(plane.client, { budget: 10 });
   const namespace = await aNamespace("seen");
   // Looks at one Instance are at least 0.9 s apart. The grant follows one whose question gets no answer.
@@ -285,7 +285,7 @@ it("R4 a grant that the watch shows leads to its Instance, long before the next 
 });
 
 it("A15 8.8 over a whole outage of the quota service the gate stays and no pod exists, and the Instance starts after it", async () => {
-  await using berth = await world.start();
+  await using berth = await fixture.start();
   await using _quota = await grantClaims(plane.client, { budget: 10 });
   const namespace = await aNamespace("outage");
   const seen = lookAt(client, namespace);
@@ -305,7 +305,7 @@ it("A15 8.8 over a whole outage of the quota service the gate stays and no pod e
   await seen.running("w-us-dfw-0");
   expect(started.steps).toEqual(["gate of w-us-dfw-0 is open", "pod w-us-dfw-0"]);
   // Its namespace is missing in the project.
-  const lonely = await world.namespace("lonely");
+  const lonely = await fixture.namespace("lonely");
   await createWorkload(client, { namespace: lonely });
   await patiently(async () =>
     expect(verdict(await lookAt(client, lonely).instance(), "QuotaGranted")).toBe(
@@ -315,7 +315,7 @@ it("A15 8.8 over a whole outage of the quota service the gate stays and no pod e
 });
 
 it("H24 a roll of Ready Instances waits for the quota service, and goes on within one tier", async () => {
-  await using _berth = await world.start();
+  await using _berth = await fixture.start();
   await using _quota = await grantClaims(plane.client, { budget: 10 });
   const namespace = await aNamespace("held");
   const seen = lookAt(client, namespace);
@@ -363,7 +363,7 @@ it("H24 a roll of Ready Instances waits for the quota service, and goes on withi
 
 describe("R27 a kubeconfig of the quota service", () => {
   it("that does not exist ends the process, and is named", async () => {
-    await using broken = await fleetWorld(cluster, {
+    await using broken = await fleetFixture(cluster, {
       spec: {
         mode: "single",
         project: { id: "web" },

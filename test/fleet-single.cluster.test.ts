@@ -15,8 +15,8 @@ import {
   changeWorkload,
   conditionOf,
   createWorkload,
-  type FleetWorld,
-  fleetWorld,
+  type FleetFixture,
+  fleetFixture,
   followInstances,
   imageChange,
   lookAt,
@@ -25,14 +25,14 @@ import {
   uidOf,
   verdict,
   WRITES,
-} from "./fleet-world.ts";
+} from "./fleet-fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
 import type { BerthProcess } from "./product.ts";
 
 let cluster: TestCluster;
 let client: KubeClient;
-let world: FleetWorld;
+let fixture: FleetFixture;
 let berth: BerthProcess;
 /** Since when nothing has happened to the Workload in the namespace `resting`. */
 let resting: AuditMark;
@@ -41,17 +41,17 @@ const REST_MS = 1000 * (seededRun(3, process.env).parameters.numRuns ?? 0);
 beforeAll(async () => {
   cluster = await sharedFullCluster();
   client = cluster.client;
-  world = await fleetWorld(cluster, { spec: { mode: "single", cities: ["DFW", "ORD"] } });
-  berth = await world.spawnPod();
+  fixture = await fleetFixture(cluster, { spec: { mode: "single", cities: ["DFW", "ORD"] } });
+  berth = await fixture.spawnPod();
   await berth.ready();
-  await world.namespace("first");
+  await fixture.namespace("first");
   // The API server calls a new webhook a moment after it was configured.
   await patiently(async () =>
     deepStrictEqual((await faultsOf(aWorkload({ namespace: "first", cities: ["XXX"] }))).length, 1),
   );
   // Berth replaces a pod that ended within 10 s of its creation only later.
-  await createWorkload(client, { namespace: await world.namespace("aged") });
-  await createWorkload(client, { namespace: await world.namespace("resting"), replicas: 2 });
+  await createWorkload(client, { namespace: await fixture.namespace("aged") });
+  await createWorkload(client, { namespace: await fixture.namespace("resting"), replicas: 2 });
   const seen = lookAt(client, "resting");
   await seen.running("w-us-dfw-0", "w-us-dfw-1");
   await patiently(async () => deepStrictEqual((await seen.workload()).status?.readyReplicas, 2));
@@ -59,8 +59,8 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await berth[Symbol.asyncDispose]();
-  deepStrictEqual(await world.refused(), []);
-  await world[Symbol.asyncDispose]();
+  deepStrictEqual(await fixture.refused(), []);
+  await fixture[Symbol.asyncDispose]();
 });
 
 /** `field: message` of each fault that the API server names; nothing is stored. */
@@ -77,8 +77,8 @@ async function faultsOf(workload: Workload): Promise<readonly string[]> {
 const UID_LABEL = "compute.datumapis.com/workload-deployment-uid";
 
 it("A24 boots as a pod of its Deployment, whose probes are answered", async () => {
-  expect(world.probes).toEqual(["/healthz", "/readyz"]);
-  for (const probe of world.probes) expect([probe, await berth.answers(probe)]).toEqual([probe, true]);
+  expect(fixture.probes).toEqual(["/healthz", "/readyz"]);
+  for (const probe of fixture.probes) expect([probe, await berth.answers(probe)]).toEqual([probe, true]);
 });
 
 describe("admission", () => {
@@ -100,7 +100,7 @@ describe("admission", () => {
   });
 
   it("H1 refuses on an update what it refuses on a creation", async () => {
-    const namespace = await world.namespace("updates");
+    const namespace = await fixture.namespace("updates");
     await createWorkload(client, { namespace });
     for (const spec of [scaleChange(-1), scaleChange(1, ["XXX"])])
       await expect(changeWorkload(client, namespace, spec)).rejects.toMatchObject({
@@ -110,7 +110,7 @@ describe("admission", () => {
   });
 
   it("A21 lets users change no Instance and no deployment, and says why", async () => {
-    const namespace = await world.namespace("users");
+    const namespace = await fixture.namespace("users");
     await createWorkload(client, { namespace });
     await lookAt(client, namespace).running("w-us-dfw-0");
     const managed = {
@@ -131,7 +131,7 @@ describe("admission", () => {
 
 describe("Instances of a Workload", () => {
   it("A2 A9 A11 are created, scaled and rolled one after the other", async () => {
-    const namespace = await world.namespace("orders");
+    const namespace = await fixture.namespace("orders");
     const seen = lookAt(client, namespace);
     {
       await using history = await followInstances(client, namespace);
@@ -178,12 +178,12 @@ describe("Instances of a Workload", () => {
     await changeWorkload(client, namespace, restarted);
     await createWorkload(client, { namespace, name: "later" });
     await seen.running("later-us-dfw-0", "w-us-dfw-0", "w-us-dfw-1", "w-us-dfw-2");
-    const writes = await world.requestsSince(mark);
+    const writes = await fixture.requestsSince(mark);
     expect(writes.filter((it) => it.includes("/w-us"))).toEqual([]);
   });
 
   it("A12 H4 of a bad image say so up to the Workload, and the corrected image heals them without help", async () => {
-    const namespace = await world.namespace("images");
+    const namespace = await fixture.namespace("images");
     const seen = lookAt(client, namespace);
     await createWorkload(client, { namespace, replicas: 2 });
     await seen.running("w-us-dfw-0", "w-us-dfw-1");
@@ -227,7 +227,7 @@ describe("Instances of a Workload", () => {
   });
 
   it("H5 are removed from above while the first one is not Ready", async () => {
-    const namespace = await world.namespace("removal");
+    const namespace = await fixture.namespace("removal");
     const seen = lookAt(client, namespace);
     await createWorkload(client, { namespace, replicas: 3 });
     await seen.running("w-us-dfw-0", "w-us-dfw-1", "w-us-dfw-2");
@@ -243,7 +243,7 @@ describe("Instances of a Workload", () => {
   });
 
   it("A8 H3 end with their city, and those of the other city are left alone", async () => {
-    const namespace = await world.namespace("cities");
+    const namespace = await fixture.namespace("cities");
     const seen = lookAt(client, namespace);
     const others = { "sidecar.istio.io/inject": "true", "k8s.v1.cni.cncf.io/networks": "host" };
     const metadata = { labels: { app: "web", team: "a", ...others }, annotations: { plain: "b", ...others } };
@@ -312,7 +312,7 @@ describe("the pod of an Instance", () => {
       client.patch(pods, of, { type: "merge", body: { metadata: { labels: { [UID_LABEL]: to } } } });
     await relabel(null);
     await patiently(async () =>
-      expect(await world.requestsSince(mark, ["list"])).toContain(`list pods/ ${of.namespace}/${of.name}`),
+      expect(await fixture.requestsSince(mark, ["list"])).toContain(`list pods/ ${of.namespace}/${of.name}`),
     );
     await replaced();
     expect((await seen().pod()).metadata?.uid).toBe(labelled?.uid);
@@ -338,7 +338,7 @@ describe("the pod of an Instance", () => {
     // The garbage collector of pods does this after 40 s.
     await lost(() => client.delete(pods, of, { gracePeriodSeconds: 0 }));
     await replaced();
-    const deletions = await world.requestsSince(mark, ["delete"]);
+    const deletions = await fixture.requestsSince(mark, ["delete"]);
     expect(deletions.filter((it) => it.includes("pods/"))).toEqual(["delete pods/ aged/w-us-dfw-0"]);
   });
 });
@@ -351,7 +351,7 @@ async function cordon(unschedulable: boolean): Promise<void> {
 
 describe("a process that ends at any point", () => {
   it("A23 is followed by one that finishes the roll, and makes nothing twice", async () => {
-    const namespace = await world.namespace("restarts");
+    const namespace = await fixture.namespace("restarts");
     const seen = lookAt(client, namespace);
     await createWorkload(client, { namespace, replicas: 3 });
     const names = ["w-us-dfw-0", "w-us-dfw-1", "w-us-dfw-2"];
@@ -362,7 +362,7 @@ describe("a process that ends at any point", () => {
     for (const step of ["delete w-us-dfw-2", "create w-us-dfw-1", "gone w-us-dfw-0"]) {
       await eventually(() => expect(history.steps.slice(begun)).toContain(step), { everyMs: 1 });
       await berth.kill();
-      berth = await world.start();
+      berth = await fixture.start();
     }
     await patiently(async () =>
       expect((await seen.workload()).status).toMatchObject({ updatedReplicas: 3, readyReplicas: 3 }),
@@ -377,7 +377,7 @@ describe("a process that ends at any point", () => {
   it("A23 at rest writes and asks nothing, and looks at no object twice in a minute", async () => {
     // A search for kinds that are not served goes on, every 5 minutes at the end.
     const requestsSince = async (since: AuditMark): Promise<readonly string[]> => {
-      const found = await world.requestsSince(since, [...WRITES, "get", "list"]);
+      const found = await fixture.requestsSince(since, [...WRITES, "get", "list"]);
       return found.filter(
         (it) => !/^(?:get \/|list customresourcedefinitions\.apiextensions\.k8s\.io\/) \/$/.test(it),
       );

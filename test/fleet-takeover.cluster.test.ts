@@ -27,12 +27,12 @@ import {
   conditionOf,
   createWorkload,
   type FleetOptions,
-  fleetWorld,
+  fleetFixture,
   imageChange,
   lookAt,
   uidOf,
   verdict,
-} from "./fleet-world.ts";
+} from "./fleet-fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
 
@@ -240,8 +240,8 @@ const claimsIn = async (namespace: string) =>
   (await project.client.list(resourceClaims, { namespace })).items;
 
 it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment, recreates nothing, and drops the leftovers of its scheduler", async () => {
-  await using world = await fleetWorld(cluster, { ...options(), operator: OPERATOR });
-  await using early = await world.spawnPod();
+  await using fixture = await fleetFixture(cluster, { ...options(), operator: OPERATOR });
+  await using early = await fixture.spawnPod();
   expect(await Promise.race([early.ended, early.ready()])).toBeGreaterThan(0);
   expect(early.output).toContain("/etc/quota-credentials/kubeconfig");
   const kubeconfig = project.kubeconfig({ server: proxy.url });
@@ -249,7 +249,7 @@ it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment
     metadata: { namespace: "berth-fleet", name: "compute-quota-credentials" },
     data: { kubeconfig: Buffer.from(kubeconfig).toString("base64") },
   });
-  const namespace = await world.namespace("taken", labelsOf("taken"));
+  const namespace = await fixture.namespace("taken", labelsOf("taken"));
   await project.client.create(namespaces, { metadata: { name: namespace } });
   await using _quota = await grantClaims(project.client, { budget: 10 });
   const seen = lookAt(client, namespace);
@@ -260,7 +260,7 @@ it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment
   await patiently(async () => expect(await granted()).toHaveLength(10));
   const claims = await granted();
   const mark = await cluster.audit.mark();
-  await using berth = await world.spawnPod();
+  await using berth = await fixture.spawnPod();
   await berth.ready();
   for (const unused of ["enableReferencedDataGate", "referencedData", "tls.secretRef", "clusterName"])
     expect(berth.log.filter(({ level, msg }) => level === "warn" && msg.includes(unused))).toHaveLength(1);
@@ -293,7 +293,7 @@ it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment
   await patiently(async () => expect((await seen.instances()).map(adopted)).toEqual(claims));
   expect((await seen.instances()).map(uidOf)).toEqual(before.map(uidOf));
   expect(await granted()).toEqual(claims);
-  const writes = await world.requestsSince(mark);
+  const writes = await fixture.requestsSince(mark);
   expect(writes.filter((it) => /^(?:create|delete) /.test(it))).toEqual([]);
   // A new template rolls them as any others, and their claims with them.
   await using _provider = await externalProvider(client);
@@ -316,19 +316,19 @@ it("A24 R27 T1 T2 takes over the cell of the original as a pod of its Deployment
   await client.delete(workloadDeployments, { namespace, name: "w-us-dfw" });
   await seen.empty();
   await patiently(async () => expect(await claimsIn(namespace)).toEqual([]));
-  expect(await world.refused()).toEqual([]);
+  expect(await fixture.refused()).toEqual([]);
 });
 
 const adopted = ({ metadata }: Instance): string | undefined => metadata?.annotations?.["berth.dev/claim"];
 
 it("H23 an outage of the quota service leaves ten Ready Instances as they are, and asks for none of their claims", async () => {
-  await using world = await fleetWorld(cluster, options());
-  const namespace = await world.namespace("steady", labelsOf("steady"));
+  await using fixture = await fleetFixture(cluster, options());
+  const namespace = await fixture.namespace("steady", labelsOf("steady"));
   await project.client.create(namespaces, { metadata: { name: namespace } });
   await using _quota = await grantClaims(project.client, { budget: 10 });
   const seen = lookAt(client, namespace);
   await using provider = await externalProvider(client);
-  await using berth = await world.start();
+  await using berth = await fixture.start();
   await client.create(workloadDeployments, aDeployment({ namespace, replicas: 10 }));
   const names = Array.from({ length: 10 }, (_, at) => `w-us-dfw-${at}`);
   await seen.running(...names);
@@ -355,22 +355,22 @@ it("H23 an outage of the quota service leaves ten Ready Instances as they are, a
   }
   await proxy.untilOpenStreams(1);
   await seen.running(...names);
-  expect(await world.requestsSince(mark)).toEqual([]);
+  expect(await fixture.requestsSince(mark)).toEqual([]);
   expect(proxy.count({ verb: "get", resource: "resourceclaims" })).toBe(asked);
-  expect(await world.refused()).toEqual([]);
+  expect(await fixture.refused()).toEqual([]);
 });
 
 describe("2.11 an external provider", () => {
   it("that the Fleet names may write status and finalizers where the webhook guards Instances, and Berth makes no pod; without cities any is taken", async () => {
-    await using world = await fleetWorld(cluster, {
+    await using fixture = await fleetFixture(cluster, {
       spec: { mode: "single", provider: "external", providers: { users: ["provider"] } },
     });
     const user = await cluster.user("provider", ["system:masters"]);
     await using as = cluster.connect({ user });
-    await using berth = await world.start();
+    await using berth = await fixture.start();
     expect(berth.log.map(({ msg }) => msg)).toContainEqual(expect.stringContaining("lists no cities"));
     await using _provider = await externalProvider(as);
-    const namespace = await world.namespace("external");
+    const namespace = await fixture.namespace("external");
     const seen = lookAt(client, namespace);
     await createWorkload(client, { namespace });
     const [instance] = await seen.running("w-us-dfw-0");
@@ -381,6 +381,6 @@ describe("2.11 an external provider", () => {
     await patiently(() => expect(as.delete(instances, of, { dryRun: true })).rejects.toMatchObject(managed));
     await client.delete(workloads, { namespace, name: "w" });
     await seen.empty();
-    expect(await world.refused()).toEqual([]);
+    expect(await fixture.refused()).toEqual([]);
   });
 });

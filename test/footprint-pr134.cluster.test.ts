@@ -18,7 +18,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "./command.ts";
 import { BERTH, NAMESPACE } from "./fixture.ts";
 import { CLAIM, FINALIZER, LABEL, markedBy, marksOf, sharedFullCluster } from "./footprint-cluster.ts";
-import { createDropInStage, createFootprintStage, type FootprintStage } from "./footprint-world.ts";
+import { createDropInFixture, createFootprintFixture, type FootprintFixture } from "./footprint-fixture.ts";
 import { patiently } from "./patience.ts";
 
 let cluster: TestCluster;
@@ -26,58 +26,58 @@ beforeAll(async () => {
   cluster = await sharedFullCluster();
 });
 
-const dropIn = (name: string): Promise<FootprintStage> => createDropInStage(cluster, name);
+const dropIn = (name: string): Promise<FootprintFixture> => createDropInFixture(cluster, name);
 
 const ASKING = { nodeSelector: { [LABEL]: "true" } };
 
 describe("nodes under the drop-in for pull request 134", () => {
   it("F-2 F-3 F-4 carry one claim for each pool, written once, until its last pod there is gone", async () => {
-    await using stage = await dropIn("f2");
-    await stage.add("n");
-    const [a, b] = [await stage.pool("a"), await stage.pool("b")];
-    await stage.bound("a-1", a, "n");
-    await stage.marked("n", a);
+    await using fixture = await dropIn("f2");
+    await fixture.add("n");
+    const [a, b] = [await fixture.pool("a"), await fixture.pool("b")];
+    await fixture.bound("a-1", a, "n");
+    await fixture.marked("n", a);
     const mark = await cluster.audit.mark();
-    await stage.bound("a-2", a, "n");
-    await stage.settled();
-    await stage.deletePod("a-1");
-    await stage.settled();
-    expect(marksOf(await stage.marked("n", a))).toEqual({ label: "true", claims: [a.uid] });
-    expect(await stage.nodeWrites(mark)).toEqual([]);
-    await stage.bound("b-1", b, "n");
-    await stage.marked("n", a, b);
-    await stage.deletePod("a-2");
-    await stage.marked("n", b);
-    expect(await stage.changes(mark)).toEqual(["patch 200", "patch 200"]);
+    await fixture.bound("a-2", a, "n");
+    await fixture.settled();
+    await fixture.deletePod("a-1");
+    await fixture.settled();
+    expect(marksOf(await fixture.marked("n", a))).toEqual({ label: "true", claims: [a.uid] });
+    expect(await fixture.nodeWrites(mark)).toEqual([]);
+    await fixture.bound("b-1", b, "n");
+    await fixture.marked("n", a, b);
+    await fixture.deletePod("a-2");
+    await fixture.marked("n", b);
+    expect(await fixture.changes(mark)).toEqual(["patch 200", "patch 200"]);
   });
 
   it("F-5 F-E18 lose all of it with the last pod, also what the original's field manager had set, and nothing else", async () => {
-    await using stage = await createFootprintStage(cluster, "f5");
-    const a = await stage.pool("a");
-    await stage.add("n", (it) =>
+    await using fixture = await createFootprintFixture(cluster, "f5");
+    const a = await fixture.pool("a");
+    await fixture.add("n", (it) =>
       it.fake().labelled({ "example.com/l": "stays" }).annotated({ "example.com/a": "stays" }),
     );
-    await stage.bound("a-1", a, "n");
+    await fixture.bound("a-1", a, "n");
     // What the controllers make of a new node.
     const before = await patiently(async () => {
-      const found = await stage.readNode("n");
+      const found = await fixture.readNode("n");
       expect(found.metadata?.labels).toHaveProperty(["beta.kubernetes.io/os"]);
       expect(found.metadata?.annotations).toHaveProperty(["node.alpha.kubernetes.io/ttl"]);
       expect(found.spec?.taints).toBeUndefined();
       return found;
     });
-    const name = stage.nodeName("n");
+    const name = fixture.nodeName("n");
     const ours = { labels: { [LABEL]: "true" }, annotations: { [`${CLAIM}${a.uid}`]: "" } };
     await cluster.client.apply(
       nodes,
       { metadata: { name, ...ours } },
       { fieldManager: "atelet-node-controller", force: true },
     );
-    await stage.start();
-    await stage.settled();
-    await stage.marked("n", a);
-    await stage.deletePod("a-1");
-    const after = await stage.marked("n");
+    await fixture.start();
+    await fixture.settled();
+    await fixture.marked("n", a);
+    await fixture.deletePod("a-1");
+    const after = await fixture.marked("n");
     expect(after.metadata?.labels).toEqual(before.metadata?.labels);
     const { [MARKS_ANNOTATION]: _record, ...annotations } = after.metadata?.annotations ?? {};
     expect(annotations).toEqual(before.metadata?.annotations);
@@ -87,27 +87,27 @@ describe("nodes under the drop-in for pull request 134", () => {
   });
 
   it("F-8 F-E7 are not made for a pod that names one that is not there, and nothing is tried over and over", async () => {
-    await using stage = await dropIn("f8");
-    const a = await stage.pool("a");
+    await using fixture = await dropIn("f8");
+    const a = await fixture.pool("a");
     const mark = await cluster.audit.mark();
-    await stage.bound("a-1", a, "nowhere");
-    await stage.settled();
+    await fixture.bound("a-1", a, "nowhere");
+    await fixture.settled();
     const { items } = await cluster.client.list(nodes);
-    expect(items.map(({ metadata }) => metadata?.name)).not.toContain(stage.nodeName("nowhere"));
-    const about = (await stage.requests(mark)).filter(({ name }) => name === stage.nodeName("nowhere"));
+    expect(items.map(({ metadata }) => metadata?.name)).not.toContain(fixture.nodeName("nowhere"));
+    const about = (await fixture.requests(mark)).filter(({ name }) => name === fixture.nodeName("nowhere"));
     expect(about).toEqual([]);
   });
 });
 
 describe("WorkerPools under the drop-in for pull request 134", () => {
   it("F-9 get the finalizer, and the Deployment of the original with the uid and the wait for the agent", async () => {
-    await using stage = await dropIn("f9");
+    await using fixture = await dropIn("f9");
     const mark = await cluster.audit.mark();
-    const a = await stage.guarded(
-      await stage.pool("a", { replicas: 0, ateomImage: "registry.test/ateom@sha256:1" }),
+    const a = await fixture.guarded(
+      await fixture.pool("a", { replicas: 0, ateomImage: "registry.test/ateom@sha256:1" }),
     );
-    const { metadata, spec } = await patiently(() => stage.deploymentOf(a));
-    expect((await stage.readPool(a)).metadata?.finalizers).toEqual([FINALIZER]);
+    const { metadata, spec } = await patiently(() => fixture.deploymentOf(a));
+    expect((await fixture.readPool(a)).metadata?.finalizers).toEqual([FINALIZER]);
     expect(metadata?.ownerReferences).toEqual([
       {
         apiVersion: "ate.dev/v1alpha1",
@@ -138,8 +138,8 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
         env: [{ name: "HOST_IP", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } }],
       },
     ]);
-    await stage.settled();
-    const written = (await stage.writes(mark)).filter(({ name }) => name.startsWith("a"));
+    await fixture.settled();
+    const written = (await fixture.writes(mark)).filter(({ name }) => name.startsWith("a"));
     // One patch for the finalizer, one apply.
     expect(written.map(({ resource, verb, code }) => `${resource} ${verb} ${code}`).sort()).toEqual([
       "deployments.apps patch 201",
@@ -148,40 +148,40 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
   });
 
   it("F-10 F-E3 wait for their pods when they are deleted, and are gone with the claims when these are", async () => {
-    await using stage = await dropIn("f10");
-    await stage.add("n");
-    const a = await stage.guarded(await stage.pool("a", { replicas: 2 }));
-    await stage.spread(a, 2);
-    await stage.marked("n", a);
-    await stage.deletePool(a);
+    await using fixture = await dropIn("f10");
+    await fixture.add("n");
+    const a = await fixture.guarded(await fixture.pool("a", { replicas: 2 }));
+    await fixture.spread(a, 2);
+    await fixture.marked("n", a);
+    await fixture.deletePool(a);
     const ending = await patiently(async () => {
-      const found = await stage.podsOf(a);
+      const found = await fixture.podsOf(a);
       for (const { metadata } of found) expect(metadata?.deletionTimestamp).toBeDefined();
       return found;
     });
-    await stage.settled();
+    await fixture.settled();
     expect(ending).toHaveLength(2);
     // Nobody can take its name meanwhile (F-E11).
-    await expect(stage.pool("a")).rejects.toMatchObject({ failure: { kind: "alreadyExists" } });
-    expect((await stage.readPool(a)).metadata?.finalizers).toContain(FINALIZER);
-    expect(await stage.marksOf("n")).toEqual(markedBy(a));
-    for (const { metadata } of ending) await stage.deletePod(metadata?.name ?? "");
-    await stage.gone(() => stage.readPool(a));
-    await stage.marked("n");
+    await expect(fixture.pool("a")).rejects.toMatchObject({ failure: { kind: "alreadyExists" } });
+    expect((await fixture.readPool(a)).metadata?.finalizers).toContain(FINALIZER);
+    expect(await fixture.marksOf("n")).toEqual(markedBy(a));
+    for (const { metadata } of ending) await fixture.deletePod(metadata?.name ?? "");
+    await fixture.gone(() => fixture.readPool(a));
+    await fixture.marked("n");
   });
 
   it("F-13 have their Deployment follow, put right and made again, and count its pods", async () => {
-    await using stage = await dropIn("f13");
-    await stage.add("n", (it) => it.fake());
+    await using fixture = await dropIn("f13");
+    await fixture.add("n", (it) => it.fake());
     const selecting = { pool: "x" };
-    const a = await stage.pool("a", { replicas: 2 });
-    await patiently(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
-    await stage.editPool(a, {
+    const a = await fixture.pool("a", { replicas: 2 });
+    await patiently(async () => expect((await fixture.readPool(a)).status).toEqual({ replicas: 2 }));
+    await fixture.editPool(a, {
       spec: { replicas: 1, ateomImage: "registry.test/ateom:2", template: { nodeSelector: selecting } },
     });
     const followed = async (): Promise<void> =>
       patiently(async () => {
-        const { spec } = await stage.deploymentOf(a);
+        const { spec } = await fixture.deploymentOf(a);
         const pod = spec?.template.spec;
         expect([spec?.replicas, pod?.containers[0]?.image]).toEqual([1, "registry.test/ateom:2"]);
         expect(pod?.nodeSelector).toMatchObject(selecting);
@@ -189,70 +189,75 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
       });
     await followed();
     const rogue = { spec: { replicas: 7, template: { spec: { nodeSelector: { pool: "y", rogue: "z" } } } } };
-    const at = stage.in("a-deployment");
+    const at = fixture.in("a-deployment");
     await cluster.client.patch(deployments, at, { type: "merge", body: rogue });
     await followed();
-    await stage.editPool(a, { spec: { template: null } });
+    await fixture.editPool(a, { spec: { template: null } });
     await patiently(async () => {
-      const { spec } = await stage.deploymentOf(a);
+      const { spec } = await fixture.deploymentOf(a);
       expect(spec?.template.spec?.nodeSelector).toBeUndefined();
     });
-    const { metadata, spec } = await stage.deploymentOf(a);
+    const { metadata, spec } = await fixture.deploymentOf(a);
     await cluster.client.delete(deployments, at);
-    await stage.gone(() => stage.deploymentOf(a), metadata?.uid);
-    await patiently(async () => expect((await stage.deploymentOf(a)).spec).toEqual(spec));
-    await patiently(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 1 }));
+    await fixture.gone(() => fixture.deploymentOf(a), metadata?.uid);
+    await patiently(async () => expect((await fixture.deploymentOf(a)).spec).toEqual(spec));
+    await patiently(async () => expect((await fixture.readPool(a)).status).toEqual({ replicas: 1 }));
     const body = { spec: { replicas: 2 } };
-    await cluster.client.patch(workerPools, stage.in("a"), { type: "merge", body }, { subresource: "scale" });
-    await patiently(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
+    await cluster.client.patch(
+      workerPools,
+      fixture.in("a"),
+      { type: "merge", body },
+      { subresource: "scale" },
+    );
+    await patiently(async () => expect((await fixture.readPool(a)).status).toEqual({ replicas: 2 }));
   });
 });
 
 describe("the agent under the drop-in for pull request 134", () => {
   it("F-14 runs nowhere on a fresh cluster, which is a finished rollout, and then exactly where ateoms are", async () => {
-    await using stage = await dropIn("f14");
-    for (const name of ["n0", "n1", "n2"]) await stage.add(name, (it) => it.fake());
-    await stage.agent(ASKING);
+    await using fixture = await dropIn("f14");
+    for (const name of ["n0", "n1", "n2"]) await fixture.add(name, (it) => it.fake());
+    await fixture.agent(ASKING);
     // What `kubectl rollout status` waits for.
     await patiently(async () => {
-      const { metadata, status } = await stage.readAgent();
+      const { metadata, status } = await fixture.readAgent();
       expect(status?.observedGeneration).toBe(metadata?.generation);
       expect(status?.desiredNumberScheduled).toBe(0);
     });
-    const a = await stage.pool("a", { replicas: 1 });
-    const [node = ""] = await stage.spread(a, 1);
-    await stage.marked(node, a);
-    await stage.agentsOn(node);
+    const a = await fixture.pool("a", { replicas: 1 });
+    const [node = ""] = await fixture.spread(a, 1);
+    await fixture.marked(node, a);
+    await fixture.agentsOn(node);
     await patiently(async () => {
-      const { status } = await stage.readAgent();
+      const { status } = await fixture.readAgent();
       expect([status?.desiredNumberScheduled, status?.numberReady]).toEqual([1, 1]);
     });
-    await stage.editPool(a, { spec: { replicas: 0 } });
-    await stage.agentsOn();
-    await stage.marked(node);
+    await fixture.editPool(a, { spec: { replicas: 0 } });
+    await fixture.agentsOn();
+    await fixture.marked(node);
   });
 
   it("F-15 leaves idle nodes in the second of two phases, and all of it needs no right but the manifests'", async () => {
-    await using stage = await createFootprintStage(cluster, "f15");
+    await using fixture = await createFootprintFixture(cluster, "f15");
     await using account = await asInstalled();
     const mark = await cluster.audit.mark();
-    for (const name of ["used", "idle"]) await stage.add(name, (it) => it.fake());
-    await stage.agent();
-    await stage.agentsOn("used", "idle");
-    await stage.start({ user: account.user });
-    const a = await stage.guarded(await stage.pool("a"));
+    for (const name of ["used", "idle"]) await fixture.add(name, (it) => it.fake());
+    await fixture.agent();
+    await fixture.agentsOn("used", "idle");
+    await fixture.start({ user: account.user });
+    const a = await fixture.guarded(await fixture.pool("a"));
     // Phase 1: nodes are marked, and the agent runs on everywhere.
-    await stage.create(stage.pod("a-1", a).on(stage.nodeName("used")));
-    await stage.marked("used", a);
-    await stage.agentsOn("used", "idle");
+    await fixture.create(fixture.pod("a-1", a).on(fixture.nodeName("used")));
+    await fixture.marked("used", a);
+    await fixture.agentsOn("used", "idle");
     // Phase 2.
-    await stage.editAgent({ spec: { template: { spec: ASKING } } });
-    await stage.agentsOn("used");
-    await stage.deletePool(a);
-    await stage.deletePod("a-1");
-    await stage.gone(() => stage.readPool(a));
-    await stage.marked("used");
-    await stage.agentsOn();
+    await fixture.editAgent({ spec: { template: { spec: ASKING } } });
+    await fixture.agentsOn("used");
+    await fixture.deletePool(a);
+    await fixture.deletePod("a-1");
+    await fixture.gone(() => fixture.readPool(a));
+    await fixture.marked("used");
+    await fixture.agentsOn();
     const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH });
     expect(new Set(asked.map(({ user }) => user))).toEqual(new Set([account.user.name]));
     expect(asked.filter(({ code }) => code === 401 || code === 403)).toEqual([]);

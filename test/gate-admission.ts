@@ -19,7 +19,7 @@ import {
 } from "@berth/kube";
 import { aNode, eventually, findFreePort, type NodeBuilder, type TestCluster } from "@berth/testcluster";
 import { createNamespace } from "./fixture.ts";
-import { createGateStage, type GateStage, hasTaint } from "./gate-world.ts";
+import { createGateFixture, type GateFixture, hasTaint } from "./gate-fixture.ts";
 
 export type Admission = NonNullable<BerthOptions["admission"]>;
 type Spec = Admission["spec"];
@@ -31,12 +31,12 @@ export const BINDING: ObjectName = { name: "berth-gate-net" };
 export const SECRET: ObjectName = { namespace: NAMESPACE, name: "berth-webhook-tls" };
 export const CONFIGURATION: ObjectName = { name: "berth-startup-gate" };
 
-/** A stage after which nothing of admission is left. */
-export async function createAdmissionStage(cluster: TestCluster, name: string): Promise<GateStage> {
-  const stage = await createGateStage(cluster, name);
-  stage.owns(() => clearAdmission(cluster.client));
+/** A fixture after which nothing of admission is left. */
+export async function createAdmissionFixture(cluster: TestCluster, name: string): Promise<GateFixture> {
+  const fixture = await createGateFixture(cluster, name);
+  fixture.owns(() => clearAdmission(cluster.client));
   await createNamespace(cluster, NAMESPACE);
-  return stage;
+  return fixture;
 }
 
 /** What the next test must not be helped, or hindered, by. */
@@ -74,12 +74,12 @@ export async function gatedAtCreation(client: KubeClient, key?: string): Promise
  *
  * @returns its name.
  */
-export async function addGated(stage: GateStage): Promise<string> {
+export async function addGated(fixture: GateFixture): Promise<string> {
   let made = 0;
   return eventually(async () => {
     made += 1;
     const node = `gated-${made}`;
-    if (!hasTaint(await stage.add(node))) throw new Error("new nodes are not gated");
+    if (!hasTaint(await fixture.add(node))) throw new Error("new nodes are not gated");
     return node;
   });
 }

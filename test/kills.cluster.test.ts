@@ -7,8 +7,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../packages/runtime/src/testing/property.ts";
 import { type Death, setTrap } from "./kill-trap.ts";
-import { proxyOf } from "./upheaval.ts";
-import { createWorld, type World } from "./world.ts";
+import { proxyOf } from "./label-faults.ts";
+import { createLabelFixture, type LabelFixture } from "./label-fixture.ts";
 
 const cluster = await sharedTestCluster();
 
@@ -56,22 +56,22 @@ describe("a Berth that is killed", () => {
   it(
     `L-B1 at random points leaves nothing that the next start does not mend (${KILLS} kills, ${name})`,
     async () => {
-      await using world = await createWorld(cluster, "kills");
+      await using fixture = await createLabelFixture(cluster, "kills");
       await using proxy = await proxyOf(cluster);
-      for (const [index, rule] of RULES.entries()) await world.rules.write(rule, INPUTS[index % 3] ?? "");
+      for (const [index, rule] of RULES.entries()) await fixture.rules.write(rule, INPUTS[index % 3] ?? "");
       for (let index = 0; index < NODES; index++)
-        await world.add(`n${index}`, (it) => it.labelled({ [INPUTS[index % 3] ?? ""]: "1" }));
+        await fixture.add(`n${index}`, (it) => it.labelled({ [INPUTS[index % 3] ?? ""]: "1" }));
       const rounds = fc.array(round, { minLength: KILLS, maxLength: KILLS });
       const run = async (all: readonly Round[]): Promise<void> => {
         let trapped = 0;
         for (const [index, each] of all.entries()) {
-          await world.rules.write(RESTLESS, INPUTS[index % 3] ?? "");
-          if (await liveAndDie(world, proxy, each)) trapped += 1;
+          await fixture.rules.write(RESTLESS, INPUTS[index % 3] ?? "");
+          if (await liveAndDie(fixture, proxy, each)) trapped += 1;
         }
-        const last = await world.start();
-        await world.right();
+        const last = await fixture.start();
+        await fixture.right();
         await last.ready();
-        await world.restful();
+        await fixture.restful();
         // Most of them really died at a request, and not merely some time after it.
         expect(trapped).toBeGreaterThan(KILLS / 3);
       };
@@ -90,14 +90,14 @@ describe("a Berth that is killed", () => {
 
 /** @returns whether it died at the request that was chosen. */
 async function liveAndDie(
-  world: World,
+  fixture: LabelFixture,
   proxy: HttpProxy,
   { changes, death: planned }: Round,
 ): Promise<boolean> {
   using trap = setTrap(proxy, planned);
-  const berth = await world.start({ server: proxy.url });
+  const berth = await fixture.start({ server: proxy.url });
   trap.arm(berth);
-  const changing = changeAll(world, changes);
+  const changing = changeAll(fixture, changes);
   const trapped = await Promise.race([
     trap.sprung.then(() => true),
     planned.do === "time" ? after(planned.ms) : trap.begun.then(() => after(PATIENCE_MS)),
@@ -109,14 +109,14 @@ async function liveAndDie(
   return trapped;
 }
 
-async function changeAll(world: World, changes: Round["changes"]): Promise<void> {
+async function changeAll(fixture: LabelFixture, changes: Round["changes"]): Promise<void> {
   for (const it of changes) {
-    if (it.do === "label") await world.label(`n${it.node}`, { [it.input]: it.on ? "1" : null });
-    else if (it.do === "write") await world.rules.write(RULES[it.rule] ?? "", ...it.lines);
-    else if (it.do === "remove") await world.rules.remove(RULES[it.rule] ?? "");
+    if (it.do === "label") await fixture.label(`n${it.node}`, { [it.input]: it.on ? "1" : null });
+    else if (it.do === "write") await fixture.rules.write(RULES[it.rule] ?? "", ...it.lines);
+    else if (it.do === "remove") await fixture.rules.remove(RULES[it.rule] ?? "");
     else {
-      await world.remove(`n${it.node}`);
-      await world.add(`n${it.node}`, (node) => node.labelled({ [it.input]: "1" }));
+      await fixture.remove(`n${it.node}`);
+      await fixture.add(`n${it.node}`, (node) => node.labelled({ [it.input]: "1" }));
     }
   }
 }

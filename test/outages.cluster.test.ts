@@ -5,37 +5,45 @@
 import type { RunningBerth } from "@berth/cli";
 import { cutBefore, eventually, sharedTestCluster, startTcpProxy, type TcpProxy } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import {
+  changeAll,
+  changeNodes,
+  changeRules,
+  followed,
+  populate,
+  populateBehindProxy,
+  READS,
+} from "./label-faults.ts";
 import { RECONNECTED } from "./patience.ts";
 import { sumOfSamples } from "./product.ts";
-import { changeAll, changeNodes, changeRules, followed, populate, READS, stage } from "./upheaval.ts";
 
 const cluster = await sharedTestCluster();
 describe("the API server", () => {
   it("that ends and comes back finds Berth at work", async () => {
-    await using world = await populate(cluster, "restart");
-    const berth = await world.start();
-    await world.right();
+    await using fixture = await populate(cluster, "restart");
+    const berth = await fixture.start();
+    await fixture.right();
     await cluster.stopComponent("kube-apiserver", "SIGTERM");
-    await world.rules.write("pool/blue", "pool", "usb.present");
+    await fixture.rules.write("pool/blue", "pool", "usb.present");
     await cluster.startComponent("kube-apiserver");
-    await changeAll(world);
-    await followed(world, RECONNECTED);
+    await changeAll(fixture);
+    await followed(fixture, RECONNECTED);
     await expect(berth.ready()).resolves.toBeUndefined();
   });
 
   it("whose history was compacted while Berth saw nothing has everything told again", async () => {
-    await using scene = await stage(cluster, "compacted");
-    const { world, proxy, berth } = scene;
+    await using scene = await populateBehindProxy(cluster, "compacted");
+    const { fixture, proxy, berth } = scene;
     {
       using gone = proxy.on(READS, cutBefore());
       proxy.cutStreams();
       await gone.until();
-      await changeAll(world);
+      await changeAll(fixture);
       await cluster.compact();
       await cluster.stopComponent("kube-apiserver", "SIGKILL");
       await cluster.startComponent("kube-apiserver");
     }
-    await followed(world, RECONNECTED);
+    await followed(fixture, RECONNECTED);
     expect(await berth.metric("berth_informer_failures_total", { failure: "expired" })).toBeGreaterThan(0);
   });
 });
@@ -46,31 +54,31 @@ describe("the network", () => {
     ["answers-dropped", (link) => link.serverToClient.drop()],
     ["stalled", (link) => link.stall()],
   ])("that fails like this is noticed and overcome: %s", async (name, fail) => {
-    await using world = await populate(cluster, `net-${name}`);
+    await using fixture = await populate(cluster, `net-${name}`);
     await using link = await startTcpProxy({ target: new URL(cluster.url) });
-    const berth = await world.startInProcess({ server: link.url, silenceMs: 1500 });
-    await world.right();
+    const berth = await fixture.startInProcess({ server: link.url, silenceMs: 1500 });
+    await fixture.right();
     fail(link);
-    await changeNodes(world);
+    await changeNodes(fixture);
     await eventually(async () => expect(await watchFailures(berth)).toBeGreaterThan(0));
     link.pass();
-    await changeRules(world);
-    await followed(world, RECONNECTED);
+    await changeRules(fixture);
+    await followed(fixture, RECONNECTED);
     await eventually(() => expect(berth.problems()).toEqual([]), RECONNECTED);
   });
 
   it("that swallows writes on their way is waited for no longer than a request may take", async () => {
-    await using world = await populate(cluster, "net-dropped");
+    await using fixture = await populate(cluster, "net-dropped");
     await using link = await startTcpProxy({ target: new URL(cluster.url) });
-    const berth = await world.startInProcess({ server: link.url, silenceMs: 1500 });
-    await world.right();
+    const berth = await fixture.startInProcess({ server: link.url, silenceMs: 1500 });
+    await fixture.right();
     link.drop();
-    await changeAll(world);
+    await changeAll(fixture);
     // More than the pings on the way to a dead connection: a patch.
     await link.until(({ clientToServer }) => clientToServer.dropped > 600);
     await eventually(async () => expect(await watchFailures(berth)).toBeGreaterThan(0));
     link.pass();
-    await followed(world, RECONNECTED);
+    await followed(fixture, RECONNECTED);
     await eventually(() => expect(berth.problems()).toEqual([]), RECONNECTED);
   });
 });

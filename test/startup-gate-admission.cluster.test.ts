@@ -33,7 +33,7 @@ import {
   ask,
   BINDING,
   CONFIGURATION,
-  createAdmissionStage,
+  createAdmissionFixture,
   gatedAtCreation,
   letIn,
   NAMESPACE,
@@ -44,13 +44,13 @@ import {
 } from "./gate-admission.ts";
 import {
   atOnce,
-  type GateStage,
+  type GateFixture,
   hasTaint,
   installCrds,
   ORIGINAL_TAINT,
   saysCondition,
   sharedGateCluster,
-} from "./gate-world.ts";
+} from "./gate-fixture.ts";
 import { quickest } from "./patience.ts";
 import { startBerthOn } from "./product.ts";
 
@@ -66,10 +66,10 @@ const POLICY: Admission = {
 
 /** A folder as a Secret is mounted, with a certificate of the cluster's authority. */
 async function certificateFolder(
-  stage: GateStage,
+  fixture: GateFixture,
 ): Promise<{ readonly path: string; readonly rotate: () => Promise<void> }> {
   const folder = await mkdtemp(path.join(tmpdir(), "berth-tls-"));
-  stage.owns(() => rm(folder, { recursive: true, force: true }));
+  fixture.owns(() => rm(folder, { recursive: true, force: true }));
   const rotate = async (): Promise<void> => {
     const { certificate, key } = await cluster.authority.issueServing(["127.0.0.1"]);
     await writeFile(path.join(folder, "tls.key"), key);
@@ -87,20 +87,20 @@ describe("the drop-in's webhook", () => {
   const wait = { key: taint.key, value: taint.value, effect: taint.effect };
 
   /** It runs with a folder of certificates and the configuration of the original, as the drop-in document says. */
-  async function dropIn(stage: GateStage): Promise<{ readonly url: string; readonly ca: string }> {
-    const { path: certificates } = await certificateFolder(stage);
+  async function dropIn(fixture: GateFixture): Promise<{ readonly url: string; readonly ca: string }> {
+    const { path: certificates } = await certificateFolder(fixture);
     const configuration = {
       name: "node-startup-taint",
       webhook: "nodestartup.taint.add.nodetaintshandler.io",
     };
     const { admission, url } = await webhookAt({ certificates, url: undefined, configuration });
-    await stage.start({ ...(await stage.dropIn()), admission });
+    await fixture.start({ ...(await fixture.dropIn()), admission });
     return { url, ca: cluster.authority.certificate };
   }
 
   it("N-P1 to N-P3 answers as the original did", async () => {
-    await using stage = await createAdmissionStage(cluster, "p1");
-    const { url, ca } = await dropIn(stage);
+    await using fixture = await createAdmissionFixture(cluster, "p1");
+    const { url, ca } = await dropIn(fixture);
     const answer = async (object: object): Promise<Readonly<Record<string, unknown>>> => {
       const { status, body } = await ask(`${url}/mutate-node`, { ca, body: JSON.stringify(object) });
       expect(status).toBe(200);
@@ -126,8 +126,8 @@ describe("the drop-in's webhook", () => {
   });
 
   it("N-P4 refuses what is no JSON, and allows what says nothing, and N-P14 is probed over TLS", async () => {
-    await using stage = await createAdmissionStage(cluster, "p4");
-    const { url, ca } = await dropIn(stage);
+    await using fixture = await createAdmissionFixture(cluster, "p4");
+    const { url, ca } = await dropIn(fixture);
     expect(await ask(`${url}/mutate-node`, { ca, body: "{not-json" })).toMatchObject({ status: 400 });
     const { status, body } = await ask(`${url}/mutate-node`, { ca, body: "{}" });
     expect([status, JSON.parse(body)]).toMatchObject([200, { response: { allowed: true } }]);
@@ -136,8 +136,8 @@ describe("the drop-in's webhook", () => {
   });
 
   it("gates nodes by the configuration of the original, whose caBundle it puts right", async () => {
-    await using stage = await createAdmissionStage(cluster, "adopted");
-    const { url } = await dropIn(stage);
+    await using fixture = await createAdmissionFixture(cluster, "adopted");
+    const { url } = await dropIn(fixture);
     const { certificate: foreign } = await cluster.authority.issueServing(["author.example"]);
     const made = await cluster.client.create(
       mutatingWebhookConfigurations,
@@ -149,34 +149,36 @@ describe("the drop-in's webhook", () => {
     const { clientConfig: __, ...before } = made.webhooks?.[0] ?? {};
     expect(rest).toEqual(before);
     expect(found.webhooks?.[0]?.clientConfig.url).toBe(`${url}/mutate-node`);
-    const node = await addGated(stage);
-    await stage.pod(stage.init(node), { ready: true });
-    expect(hasTaint(await stage.free(node))).toBe(false);
+    const node = await addGated(fixture);
+    await fixture.pod(fixture.init(node), { ready: true });
+    expect(hasTaint(await fixture.free(node))).toBe(false);
   });
 });
 
 describe.skipIf(!hasPolicies)("policies", () => {
   it("gate nodes from their first moment, and are taken for Auto where the API server has them", async () => {
-    await using stage = await createAdmissionStage(cluster, "policy");
-    await stage.gate("net", { ...atOnce, nodeSelector: { matchLabels: { pool: "a" } } });
-    await stage.start({ admission: { ...POLICY, spec: { ...POLICY.spec, mode: "Auto" } } });
-    await saysCondition(stage, "net", { type: "Admission", status: "True", reason: "AdmissionByPolicy" });
+    await using fixture = await createAdmissionFixture(cluster, "policy");
+    await fixture.gate("net", { ...atOnce, nodeSelector: { matchLabels: { pool: "a" } } });
+    await fixture.start({ admission: { ...POLICY, spec: { ...POLICY.spec, mode: "Auto" } } });
+    await saysCondition(fixture, "net", { type: "Admission", status: "True", reason: "AdmissionByPolicy" });
     await eventually(async () =>
       expect(hasTaint(await tryNode(cluster.client, (it) => it.labelled({ pool: "a" })))).toBe(true),
     );
-    expect(hasTaint(await stage.add("other", (it) => it.labelled({ pool: "b" })))).toBe(false);
+    expect(hasTaint(await fixture.add("other", (it) => it.labelled({ pool: "b" })))).toBe(false);
     const { key } = originalGate.taint;
-    const made = await stage.add("n", (it) => it.labelled({ pool: "a" }).tainted(`${key}=other:NoSchedule`));
+    const made = await fixture.add("n", (it) =>
+      it.labelled({ pool: "a" }).tainted(`${key}=other:NoSchedule`),
+    );
     expect(taintsOf(made).filter((it) => it.startsWith(key))).toEqual([ORIGINAL_TAINT]);
     expect((await cluster.client.list(mutatingWebhookConfigurations)).items).toEqual([]);
-    await stage.pod(stage.init("n"), { ready: true });
-    await stage.free("n");
+    await fixture.pod(fixture.init("n"), { ready: true });
+    await fixture.free("n");
   });
 
   it("follow the gates, and go with them", async () => {
-    await using stage = await createAdmissionStage(cluster, "follow");
-    await stage.gate("net", atOnce);
-    await stage.start({ admission: POLICY });
+    await using fixture = await createAdmissionFixture(cluster, "follow");
+    await fixture.gate("net", atOnce);
+    await fixture.start({ admission: POLICY });
     await gatedAtCreation(cluster.client);
     const body = { spec: { taint: { key: "follow.test/wait" } } };
     await cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body });
@@ -190,34 +192,34 @@ describe.skipIf(!hasPolicies)("policies", () => {
   });
 
   it("are switched off by the last replica that ends, and not while another one runs", async () => {
-    await using stage = await createAdmissionStage(cluster, "last");
-    await stage.gate("net", atOnce);
+    await using fixture = await createAdmissionFixture(cluster, "last");
+    await fixture.gate("net", atOnce);
     const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": "berth" };
     for (const name of ["one", "two"])
-      await stage.pod(aPod(name).in(NAMESPACE).labelled(labels).on("elsewhere"), { ready: true });
-    const one = await stage.start({ admission: { ...POLICY, podName: "one" } });
+      await fixture.pod(aPod(name).in(NAMESPACE).labelled(labels).on("elsewhere"), { ready: true });
+    const one = await fixture.start({ admission: { ...POLICY, podName: "one" } });
     await gatedAtCreation(cluster.client);
     await one[Symbol.asyncDispose]();
     expect(await cluster.client.get(mutatingAdmissionPolicyBindings, BINDING)).toBeDefined();
     expect(hasTaint(await tryNode(cluster.client))).toBe(true);
-    const again = await stage.start({ admission: { ...POLICY, podName: "one" } });
-    await stage.deletePod("two", NAMESPACE);
+    const again = await fixture.start({ admission: { ...POLICY, podName: "one" } });
+    await fixture.deletePod("two", NAMESPACE);
     await again[Symbol.asyncDispose]();
     await expect(cluster.client.get(mutatingAdmissionPolicyBindings, BINDING)).rejects.toThrow(/not found/);
     await letIn(cluster.client);
     // Whoever comes next switches them on again.
-    await stage.start({ admission: { ...POLICY, podName: "three" } });
+    await fixture.start({ admission: { ...POLICY, podName: "three" } });
     await gatedAtCreation(cluster.client);
   });
 });
 
 describe("a webhook of Berth", () => {
   it("gates nodes with certificates that it makes, and with its caBundle right again after somebody changed it", async () => {
-    await using stage = await createAdmissionStage(cluster, "own");
-    await stage.gate("net", atOnce);
+    await using fixture = await createAdmissionFixture(cluster, "own");
+    await fixture.gate("net", atOnce);
     const { admission } = await webhookAt();
-    await stage.start({ admission });
-    await saysCondition(stage, "net", { type: "Admission", status: "True", reason: "AdmissionByWebhook" });
+    await fixture.start({ admission });
+    await saysCondition(fixture, "net", { type: "Admission", status: "True", reason: "AdmissionByWebhook" });
     await gatedAtCreation(cluster.client);
     const caBundle = Buffer.from(cluster.authority.certificate).toString("base64");
     const { webhooks = [] } = await cluster.client.get(mutatingWebhookConfigurations, CONFIGURATION);
@@ -237,19 +239,19 @@ describe("a webhook of Berth", () => {
   });
 
   it("N-B1 that cannot be reached lets nodes in, and they are gated within two seconds", async () => {
-    await using stage = await createAdmissionStage(cluster, "down");
-    await stage.gate("net", atOnce);
+    await using fixture = await createAdmissionFixture(cluster, "down");
+    await fixture.gate("net", atOnce);
     const { admission, port } = await webhookAt();
     await using link = await startTcpProxy({ target: { host: "127.0.0.1", port } });
-    await stage.start({ admission: { ...admission, spec: { ...admission.spec, url: link.url } } });
+    await fixture.start({ admission: { ...admission, spec: { ...admission.spec, url: link.url } } });
     await gatedAtCreation(cluster.client);
     link.resetAll();
     link.refuse();
     const tookMs = await quickest(2000, async (attempt) => {
-      const made = await stage.add(`n${attempt}`);
+      const made = await fixture.add(`n${attempt}`);
       const began = performance.now();
       expect(hasTaint(made)).toBe(false);
-      await stage.held(`n${attempt}`);
+      await fixture.held(`n${attempt}`);
       return performance.now() - began;
     });
     expect(tookMs).toBeLessThan(2000);
@@ -258,25 +260,25 @@ describe("a webhook of Berth", () => {
   });
 
   it("that is away keeps nodes out with Fail", async () => {
-    await using stage = await createAdmissionStage(cluster, "away-fail");
-    await stage.gate("net", atOnce);
+    await using fixture = await createAdmissionFixture(cluster, "away-fail");
+    await fixture.gate("net", atOnce);
     const { admission } = await webhookAt({ failurePolicy: "Fail" });
-    const berth = await stage.start({ admission });
+    const berth = await fixture.start({ admission });
     await gatedAtCreation(cluster.client);
     await berth[Symbol.asyncDispose]();
-    await expect(stage.add("n")).rejects.toThrow(/failed calling webhook/);
-    await stage.start({ admission });
+    await expect(fixture.add("n")).rejects.toThrow(/failed calling webhook/);
+    await fixture.start({ admission });
     await gatedAtCreation(cluster.client);
   });
 
   it.skipIf(!hasPolicies)("gives way to policies, and takes what it had set up away", async () => {
-    await using stage = await createAdmissionStage(cluster, "change");
-    await stage.gate("net", atOnce);
+    await using fixture = await createAdmissionFixture(cluster, "change");
+    await fixture.gate("net", atOnce);
     const { admission } = await webhookAt();
-    const first = await stage.start({ admission });
+    const first = await fixture.start({ admission });
     await gatedAtCreation(cluster.client);
     await first[Symbol.asyncDispose]();
-    await stage.start({ admission: POLICY });
+    await fixture.start({ admission: POLICY });
     await eventually(async () =>
       expect((await cluster.client.list(mutatingWebhookConfigurations)).items).toEqual([]),
     );
@@ -288,15 +290,15 @@ describe("DaemonSets of a namespace that asks for it", () => {
   it.each(hasPolicies ? (["Policy", "Webhook"] as const) : (["Webhook"] as const))(
     "N-B10 tolerate the gates, each once, by %s, and others are left alone",
     async (mode) => {
-      await using stage = await createAdmissionStage(cluster, `b10-${mode.toLowerCase()}`);
+      await using fixture = await createAdmissionFixture(cluster, `b10-${mode.toLowerCase()}`);
       const { client } = cluster;
       const asking = `asking-${mode.toLowerCase()}`;
       const labels = { "berth.dev/tolerate-startup-gates": "true" };
       await client.create(namespaces, { metadata: { name: asking, labels } });
-      await stage.gate("net", atOnce);
-      await stage.gate("gpu", { ...atOnce, taint: { key: "b10.test/gpu" } });
+      await fixture.gate("net", atOnce);
+      await fixture.gate("gpu", { ...atOnce, taint: { key: "b10.test/gpu" } });
       const { admission } = await webhookAt();
-      await stage.start({ admission: mode === "Policy" ? POLICY : admission });
+      await fixture.start({ admission: mode === "Policy" ? POLICY : admission });
       await gatedAtCreation(client);
       await gatedAtCreation(client, "b10.test/gpu");
       const set = (namespace: string, name: string) => ({
@@ -345,9 +347,9 @@ describe("DaemonSets of a namespace that asks for it", () => {
 
 describe("a process", () => {
   it("N-B9 serves new certificates of a folder without a restart, and ends within two seconds", async () => {
-    await using stage = await createAdmissionStage(cluster, "b9");
-    await stage.gate("net", atOnce);
-    const { path: certificates, rotate } = await certificateFolder(stage);
+    await using fixture = await createAdmissionFixture(cluster, "b9");
+    await fixture.gate("net", atOnce);
+    const { path: certificates, rotate } = await certificateFolder(fixture);
     const { admission, url } = await webhookAt({ certificates });
     const documents = [{ kind: "AdmissionServer", spec: admission.spec }];
     const ca = cluster.authority.certificate;
@@ -378,29 +380,29 @@ it("an API server without policies makes Auto choose the webhook", async () => {
     },
   });
   await installCrds(older);
-  await using stage = await createAdmissionStage(older, "older");
-  await stage.gate("net", atOnce);
+  await using fixture = await createAdmissionFixture(older, "older");
+  await fixture.gate("net", atOnce);
   const { admission } = await webhookAt({ mode: "Auto" });
-  const berth = await stage.start({ admission });
+  const berth = await fixture.start({ admission });
   await gatedAtCreation(older.client);
   expect((await older.client.list(mutatingWebhookConfigurations)).items).toHaveLength(1);
   await eventually(() => expect(berth.problems()).toEqual([]));
-  const node = await addGated(stage);
-  await stage.pod(stage.init(node), { ready: true });
-  expect(hasTaint(await stage.free(node))).toBe(false);
+  const node = await addGated(fixture);
+  await fixture.pod(fixture.init(node), { ready: true });
+  expect(hasTaint(await fixture.free(node))).toBe(false);
 });
 
 describe("pods that name a held node", () => {
   it("I-14 are refused unless they tolerate the gate, and so are bindings, but for those of the scheduler", async () => {
-    await using stage = await createAdmissionStage(cluster, "i14");
+    await using fixture = await createAdmissionFixture(cluster, "i14");
     const { client } = cluster;
     const { admission } = await webhookAt();
-    await stage.gate("net", { ...atOnce, directBinding: "Refuse" });
-    await stage.start({ admission });
-    await stage.addHeld("held");
-    await stage.state("held", "held", "net");
-    await stage.add("open", (it) => it.labelled({ "node-role.kubernetes.io/control-plane": "" }));
-    const [held, open] = [stage.nodeName("held"), stage.nodeName("open")];
+    await fixture.gate("net", { ...atOnce, directBinding: "Refuse" });
+    await fixture.start({ admission });
+    await fixture.addHeld("held");
+    await fixture.state("held", "held", "net");
+    await fixture.add("open", (it) => it.labelled({ "node-role.kubernetes.io/control-plane": "" }));
+    const [held, open] = [fixture.nodeName("held"), fixture.nodeName("open")];
     const gate = { key: originalGate.taint.key, operator: "Exists" } as const;
     const make = (pod: ReturnType<typeof aPod>, dryRun = false) =>
       client.create(pods, pod.build(), { namespace: "default", dryRun });
@@ -424,7 +426,7 @@ describe("pods that name a held node", () => {
     await using scheduler = cluster.connect({ user });
     await bind("waiting", { by: scheduler });
     const reason = "AdmissionByWebhook";
-    await saysCondition(stage, "net", { type: "DirectBinding", status: "True", reason });
+    await saysCondition(fixture, "net", { type: "DirectBinding", status: "True", reason });
     await client.delete(startupGates, { name: "net" });
     await eventually(async () => {
       expect((await client.list(validatingWebhookConfigurations)).items).toEqual([]);

@@ -18,7 +18,7 @@ import { aNode, aPod, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BERTH } from "./fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
-import { hasTaint, stateOf } from "./gate-world.ts";
+import { hasTaint, stateOf } from "./gate-fixture.ts";
 import { patiently } from "./patience.ts";
 
 const GO = "example.com/go";

@@ -14,14 +14,14 @@ import {
   booted,
   boots,
   completedAt,
-  createGateStage,
-  type GateStage,
+  createGateFixture,
+  type GateFixture,
   hasTaint,
   ORIGINAL_TAINT,
   says,
   sharedGateCluster,
   stateOf,
-} from "./gate-world.ts";
+} from "./gate-fixture.ts";
 import { quickest } from "./patience.ts";
 
 let cluster: TestCluster;
@@ -29,15 +29,15 @@ beforeAll(async () => {
   cluster = await sharedGateCluster();
 });
 
-/** A stage with the gate `net`, and a Berth that knows it. */
+/** A fixture with the gate `net`, and a Berth that knows it. */
 async function gated(
   name: string,
   spec: object = {},
-  options: Parameters<GateStage["start"]>[0] = {},
-): Promise<GateStage & { readonly berth: Awaited<ReturnType<GateStage["start"]>> }> {
-  const stage = await createGateStage(cluster, name);
-  await stage.gate("net", { ...atOnce, ...spec });
-  return Object.assign(stage, { berth: await stage.start(options) });
+  options: Parameters<GateFixture["start"]>[0] = {},
+): Promise<GateFixture & { readonly berth: Awaited<ReturnType<GateFixture["start"]>> }> {
+  const fixture = await createGateFixture(cluster, name);
+  await fixture.gate("net", { ...atOnce, ...spec });
+  return Object.assign(fixture, { berth: await fixture.start(options) });
 }
 
 /** What a start looks at once, in all namespaces. */
@@ -45,41 +45,41 @@ const UNSCHEDULED = "spec.nodeName=,status.phase=Pending";
 
 describe("a node that missed admission", () => {
   it("N-B1 is gated within two seconds when it is young and idle, at any time", async () => {
-    await using stage = await gated("b1");
+    await using fixture = await gated("b1");
     for (const moment of ["first", "second", "third"]) {
       const tookMs = await quickest(2000, async (attempt) => {
         const node = `${moment}-${attempt}`;
-        await stage.add(node);
+        await fixture.add(node);
         const began = performance.now();
-        await stage.held(node);
+        await fixture.held(node);
         return performance.now() - began;
       });
       expect(tookMs).toBeLessThan(2000);
     }
-    await stage.add("system");
-    await stage.pod(aPod("agent").in("kube-system").on(stage.nodeName("system")));
-    await stage.held("system");
+    await fixture.add("system");
+    await fixture.pod(aPod("agent").in("kube-system").on(fixture.nodeName("system")));
+    await fixture.held("system");
   });
 
   it("N-B1 is left alone when pods run there, and an Event says so", async () => {
-    await using stage = await gated("b1-busy");
-    await stage.pod(aPod("user").on(stage.nodeName("busy")));
-    await stage.add("busy");
-    const event = await stage.event("GateMissed", "busy");
+    await using fixture = await gated("b1-busy");
+    await fixture.pod(aPod("user").on(fixture.nodeName("busy")));
+    await fixture.add("busy");
+    const event = await fixture.event("GateMissed", "busy");
     expect(event.type).toBe("Warning");
     expect(event.note).toContain("default/user");
-    await stage.settled();
-    expect(hasTaint(await stage.readNode("busy"))).toBe(false);
-    expect(await stage.events("GateMissed", "busy")).toHaveLength(1);
+    await fixture.settled();
+    expect(hasTaint(await fixture.readNode("busy"))).toBe(false);
+    expect(await fixture.events("GateMissed", "busy")).toHaveLength(1);
   });
 });
 
 describe("a gate in dry run", () => {
   it("I-14 tells in Events and status what it would do to a new node, and writes nothing on it", async () => {
     const mark = await cluster.audit.mark();
-    await using stage = await gated("i14-dry", { dryRun: true });
-    await stage.add("n");
-    const held = await stage.event("WouldHold", "n");
+    await using fixture = await gated("i14-dry", { dryRun: true });
+    await fixture.add("n");
+    const held = await fixture.event("WouldHold", "n");
     expect(held.note).toContain("cluster/net: it would be held: pods kube-system");
     const counted = async (expected: object) =>
       eventually(async () => {
@@ -88,11 +88,11 @@ describe("a gate in dry run", () => {
         const ready = { type: "Ready", status: "True", reason: "DryRun" };
         expect(status?.conditions).toEqual([expect.objectContaining(ready)]);
       });
-    await counted({ selectedNodes: 1, heldNodes: 0, wouldHoldNodes: 1, firstNodes: [stage.nodeName("n")] });
-    await stage.pod(stage.init("n"), { ready: true });
-    expect((await stage.event("WouldRelease", "n")).note).toMatch(/would be off since \d{4}-/);
+    await counted({ selectedNodes: 1, heldNodes: 0, wouldHoldNodes: 1, firstNodes: [fixture.nodeName("n")] });
+    await fixture.pod(fixture.init("n"), { ready: true });
+    expect((await fixture.event("WouldRelease", "n")).note).toMatch(/would be off since \d{4}-/);
     await counted({ wouldHoldNodes: 0, wouldReleaseNodes: 0 });
-    expect(await stage.nodeWrites(mark, "n")).toEqual([]);
+    expect(await fixture.nodeWrites(mark, "n")).toEqual([]);
   });
 });
 
@@ -100,13 +100,13 @@ describe("the log", () => {
   it("I-9 tells on one line each which gate holds a node, why and what for, and which lets it go", async () => {
     const lines: Record<string, unknown>[] = [];
     const log = createJsonLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } });
-    await using stage = await gated("i9", {}, { log });
-    await stage.add("n");
-    await stage.held("n");
-    await stage.pod(stage.init("n"), { ready: true });
-    await stage.free("n");
+    await using fixture = await gated("i9", {}, { log });
+    await fixture.add("n");
+    await fixture.held("n");
+    await fixture.pod(fixture.init("n"), { ready: true });
+    await fixture.free("n");
     await eventually(() => {
-      const told = lines.filter(({ node, taint }) => node === stage.nodeName("n") && taint !== undefined);
+      const told = lines.filter(({ node, taint }) => node === fixture.nodeName("n") && taint !== undefined);
       const gate = { gate: "cluster/net", taint: ORIGINAL_TAINT };
       expect(told).toEqual([
         expect.objectContaining({
@@ -118,33 +118,35 @@ describe("the log", () => {
         expect.objectContaining({ ...gate, action: "remove", reason: "Released" }),
       ]);
     });
-    await stage.settled();
+    await fixture.settled();
     // Nothing but the taint and the record of it has changed: no other line is about the node.
-    expect(lines.filter(({ node }) => node === stage.nodeName("n"))).toHaveLength(2);
+    expect(lines.filter(({ node }) => node === fixture.nodeName("n"))).toHaveLength(2);
   });
 });
 
 describe("a burst", () => {
   it("N-B2 of 100 nodes is let go with one write for each and no read, and only selected pods are kept", async () => {
-    await using stage = await gated("b2");
-    const { berth } = stage;
+    await using fixture = await gated("b2");
+    const { berth } = fixture;
     let bursts = 0;
     /** @returns how long it takes from the last pod that is ready until all nodes are let go. */
     const burst = async (): Promise<number> => {
       bursts += 1;
       const names = Array.from({ length: 100 }, (_, index) => `n${bursts}-${index}`);
-      await each(names, (node) => stage.addHeld(node));
-      await each(names, (node) => stage.pod(stage.init(node), { ready: false }));
-      await each(names, (node) => stage.pod(aPod(`user-${node}`).on(stage.nodeName(node)), { ready: true }));
-      await each(names, (node) => stage.state(node, "held", "net"));
+      await each(names, (node) => fixture.addHeld(node));
+      await each(names, (node) => fixture.pod(fixture.init(node), { ready: false }));
+      await each(names, (node) =>
+        fixture.pod(aPod(`user-${node}`).on(fixture.nodeName(node)), { ready: true }),
+      );
+      await each(names, (node) => fixture.state(node, "held", "net"));
       const mark = await cluster.audit.mark();
-      await each(names, (node) => stage.say({ name: `init-${node}` }, { ready: true }));
+      await each(names, (node) => fixture.say({ name: `init-${node}` }, { ready: true }));
       const began = performance.now();
-      await each(names, (node) => stage.free(node));
+      await each(names, (node) => fixture.free(node));
       const tookMs = performance.now() - began;
-      await stage.settled();
+      await fixture.settled();
       const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH });
-      const nodesOfStage = new Set(names.map((node) => stage.nodeName(node)));
+      const nodesOfStage = new Set(names.map((node) => fixture.nodeName(node)));
       const aboutNodes = asked.filter(({ resource, name }) => resource === "nodes" && nodesOfStage.has(name));
       expect(aboutNodes.filter(({ verb }) => verb !== "patch")).toEqual([]);
       expect(aboutNodes).toHaveLength(100);
@@ -161,8 +163,8 @@ describe("a burst", () => {
 
   it("N-B2 asks the API server for pods with the labels of the signals only", async () => {
     const mark = await cluster.audit.mark();
-    await using stage = await gated("b2-selectors");
-    await stage.settled();
+    await using fixture = await gated("b2-selectors");
+    await fixture.settled();
     const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH, resource: "pods" });
     expect(asked.length).toBeGreaterThan(0);
     for (const { requestUri } of asked) {
@@ -177,29 +179,29 @@ describe("a burst", () => {
 
 describe("a pod that should not open the gate", () => {
   it("N-B4 is one of another namespace, of no DaemonSet, of one that it only names, or one that terminates", async () => {
-    await using stage = await gated("b4");
+    await using fixture = await gated("b4");
     await createNamespace(cluster, "tenant");
-    await stage.addHeld("n");
+    await fixture.addHeld("n");
     const ready = { ready: true };
-    await stage.pod(stage.init("n", "spoof").in("tenant"), ready);
+    await fixture.pod(fixture.init("n", "spoof").in("tenant"), ready);
     const nobodys = aPod("nobodys")
       .in("kube-system")
       .labelled(originalGate.podLabels)
-      .on(stage.nodeName("n"));
-    await stage.pod(nobodys.annotated({ [originalGate.ready]: "true" }), ready);
+      .on(fixture.nodeName("n"));
+    await fixture.pod(nobodys.annotated({ [originalGate.ready]: "true" }), ready);
     const wrongUid = "00000000-0000-4000-8000-000000000000";
-    await stage.pod(stage.init("n", "forged").ofDaemonSet("node-setup", wrongUid), ready);
-    await stage.pod(stage.init("n", "invented").ofDaemonSet("no-such", wrongUid), ready);
-    const { uid } = stage.setup.metadata ?? {};
-    await stage.pod(stage.init("n", "other-kind").ownedBy("ReplicaSet", "node-setup", uid), ready);
+    await fixture.pod(fixture.init("n", "forged").ofDaemonSet("node-setup", wrongUid), ready);
+    await fixture.pod(fixture.init("n", "invented").ofDaemonSet("no-such", wrongUid), ready);
+    const { uid } = fixture.setup.metadata ?? {};
+    await fixture.pod(fixture.init("n", "other-kind").ownedBy("ReplicaSet", "node-setup", uid), ready);
     const leaving = { namespace: "kube-system", name: "leaving" };
-    await stage.pod(stage.init("n", "leaving"), { ready: false });
+    await fixture.pod(fixture.init("n", "leaving"), { ready: false });
     await cluster.client.delete(pods, leaving, { gracePeriodSeconds: 60 });
-    await stage.say({ name: "leaving" }, ready);
-    await stage.settled();
-    expect(hasTaint(await stage.readNode("n"))).toBe(true);
-    await stage.pod(stage.init("n", "real"), ready);
-    expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
+    await fixture.say({ name: "leaving" }, ready);
+    await fixture.settled();
+    expect(hasTaint(await fixture.readNode("n"))).toBe(true);
+    await fixture.pod(fixture.init("n", "real"), ready);
+    expect(completedAt(await fixture.free("n"))).toMatch(/^\d+$/);
   });
 });
 
@@ -209,75 +211,75 @@ describe("a timeout", () => {
     cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body: { spec: { timeouts } } });
 
   it("N-B5 Keep holds the node on, says so once, and lets it go when it is ready after all", async () => {
-    await using stage = await gated("b5-keep", { timeouts: { notReady: "1h" } });
-    await stage.addHeld("n");
-    await stage.pod(stage.init("n"), { ready: false });
+    await using fixture = await gated("b5-keep", { timeouts: { notReady: "1h" } });
+    await fixture.addHeld("n");
+    await fixture.pod(fixture.init("n"), { ready: false });
     // The pod has been seen before the time is over.
-    await stage.settled();
+    await fixture.settled();
     await shorten({ notReady: "1s" });
-    const event = await stage.event("TimedOut", "n");
+    const event = await fixture.event("TimedOut", "n");
     expect(event.type).toBe("Warning");
     expect(event.note).toMatch(/not ready within 1s.*kube-system\/init-n/);
-    await says(stage, "net", { heldNodes: 1, timedOutNodes: 1 });
-    expect(hasTaint(await stage.readNode("n"))).toBe(true);
-    await stage.say({ name: "init-n" }, { ready: true });
-    const after = await stage.free("n");
+    await says(fixture, "net", { heldNodes: 1, timedOutNodes: 1 });
+    expect(hasTaint(await fixture.readNode("n"))).toBe(true);
+    await fixture.say({ name: "init-n" }, { ready: true });
+    const after = await fixture.free("n");
     expect(after.spec?.unschedulable).toBeUndefined();
     expect(stateOf(after, "net")).toMatchObject({ why: "Released" });
-    expect(await stage.events("TimedOut", "n")).toHaveLength(1);
+    expect(await fixture.events("TimedOut", "n")).toHaveLength(1);
   });
 
   it("N-B5 Cordon makes the node unschedulable too, until it is ready", async () => {
-    await using stage = await gated("b5-cordon", { timeouts: { notReady: "1s", policy: "Cordon" } });
-    await stage.addHeld("n");
-    await stage.pod(stage.init("n"), { ready: false });
-    await stage.addHeld("theirs", (it) => it.unschedulable());
-    await stage.pod(stage.init("theirs"), { ready: false });
-    await eventually(async () => expect((await stage.readNode("n")).spec?.unschedulable).toBe(true));
-    await stage.event("TimedOut", "n");
-    await stage.event("TimedOut", "theirs");
-    expect(hasTaint(await stage.readNode("n"))).toBe(true);
-    await stage.say({ name: "init-n" }, { ready: true });
-    await stage.say({ name: "init-theirs" }, { ready: true });
-    expect((await stage.free("n")).spec?.unschedulable).toBeUndefined();
-    expect((await stage.free("theirs")).spec?.unschedulable).toBe(true);
+    await using fixture = await gated("b5-cordon", { timeouts: { notReady: "1s", policy: "Cordon" } });
+    await fixture.addHeld("n");
+    await fixture.pod(fixture.init("n"), { ready: false });
+    await fixture.addHeld("theirs", (it) => it.unschedulable());
+    await fixture.pod(fixture.init("theirs"), { ready: false });
+    await eventually(async () => expect((await fixture.readNode("n")).spec?.unschedulable).toBe(true));
+    await fixture.event("TimedOut", "n");
+    await fixture.event("TimedOut", "theirs");
+    expect(hasTaint(await fixture.readNode("n"))).toBe(true);
+    await fixture.say({ name: "init-n" }, { ready: true });
+    await fixture.say({ name: "init-theirs" }, { ready: true });
+    expect((await fixture.free("n")).spec?.unschedulable).toBeUndefined();
+    expect((await fixture.free("theirs")).spec?.unschedulable).toBe(true);
   });
 });
 
 describe("a reboot", () => {
   it("N-B7 holds the node again when the gate says so, until its containers run anew", async () => {
-    await using stage = await gated("b7", { regateOnReboot: true });
-    await stage.addHeld("n", booted("boot-1"));
+    await using fixture = await gated("b7", { regateOnReboot: true });
+    await fixture.addHeld("n", booted("boot-1"));
     const early = new Date(Date.now() - 60_000).toISOString();
-    await stage.pod(stage.init("n"), { ready: true, startedAt: early });
-    await stage.free("n");
-    await boots(stage, "n", "boot-2");
-    const again = await stage.held("n");
+    await fixture.pod(fixture.init("n"), { ready: true, startedAt: early });
+    await fixture.free("n");
+    await boots(fixture, "n", "boot-2");
+    const again = await fixture.held("n");
     expect(stateOf(again, "net")).toMatchObject({ state: "held", why: "HeldAgain", boot: "boot-2" });
-    await stage.event("HeldAgain", "n");
-    await stage.settled();
-    expect(hasTaint(await stage.readNode("n"))).toBe(true);
-    await stage.say({ name: "init-n" }, { ready: true });
-    expect(stateOf(await stage.free("n"), "net")).toMatchObject({ state: "released", boot: "boot-2" });
+    await fixture.event("HeldAgain", "n");
+    await fixture.settled();
+    expect(hasTaint(await fixture.readNode("n"))).toBe(true);
+    await fixture.say({ name: "init-n" }, { ready: true });
+    expect(stateOf(await fixture.free("n"), "net")).toMatchObject({ state: "released", boot: "boot-2" });
   });
 });
 
 describe("what is told", () => {
   it("N-B11 counts held nodes, seconds and releases by reason, and puts Events on the node", async () => {
-    await using stage = await gated("b11", { timeouts: { notReady: "1s" } });
-    const { berth } = stage;
-    await stage.add("n");
-    await stage.held("n");
-    await stage.event("Gated", "n");
-    await stage.event("TimedOut", "n");
+    await using fixture = await gated("b11", { timeouts: { notReady: "1s" } });
+    const { berth } = fixture;
+    await fixture.add("n");
+    await fixture.held("n");
+    await fixture.event("Gated", "n");
+    await fixture.event("TimedOut", "n");
     expect(await metric(berth, "berth_startup_gates")).toBe(1);
     await eventually(async () => {
       expect(await metric(berth, "berth_gate_held_nodes")).toBe(1);
       expect(await metric(berth, "berth_gate_timed_out_nodes")).toBe(1);
     });
-    await stage.pod(stage.init("n"), { ready: true });
-    await stage.free("n");
-    const released = await stage.event("Released", "n");
+    await fixture.pod(fixture.init("n"), { ready: true });
+    await fixture.free("n");
+    const released = await fixture.event("Released", "n");
     expect(released.note).toContain(originalGate.taint.key);
     await eventually(async () => {
       expect(await metric(berth, "berth_gate_held_nodes")).toBe(0);
@@ -289,22 +291,22 @@ describe("what is told", () => {
   });
 
   it("N-B11 says in the status of a gate how many nodes it selects and holds, and whether it is in force", async () => {
-    await using stage = await gated("b11-status");
-    await stage.addHeld("n");
-    await says(stage, "net", {
+    await using fixture = await gated("b11-status");
+    await fixture.addHeld("n");
+    await says(fixture, "net", {
       observedGeneration: 1,
       selectedNodes: 1,
       heldNodes: 1,
       timedOutNodes: 0,
-      firstNodes: [stage.nodeName("n")],
+      firstNodes: [fixture.nodeName("n")],
     });
-    await stage.gate("same-taint", atOnce);
+    await fixture.gate("same-taint", atOnce);
     await eventually(async () => {
       const { status } = await cluster.client.get(startupGates, { name: "same-taint" });
       const ready = { type: "Ready", status: "False", reason: "GateOverlap" };
       expect(status?.conditions).toContainEqual(expect.objectContaining(ready));
     });
-    await stage.pod(stage.init("n"), { ready: true });
-    await says(stage, "net", { selectedNodes: 1, heldNodes: 0, firstNodes: [] });
+    await fixture.pod(fixture.init("n"), { ready: true });
+    await says(fixture, "net", { selectedNodes: 1, heldNodes: 0, firstNodes: [] });
   });
 });

@@ -24,7 +24,7 @@ import {
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { installCrds, quotaCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
-import { createWorkload, fleetWorld } from "../fleet-world.ts";
+import { createWorkload, fleetFixture } from "../fleet-fixture.ts";
 import { sharedFullCluster } from "../footprint-cluster.ts";
 import { readGuides } from "../guides.ts";
 import { alertRules, commandsIn, ruleFile, runbookOf } from "../monitoring.ts";
@@ -275,7 +275,7 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
     await installCrds(plane.client, quotaCrds);
     const certificate = await plane.authority.issueServing(["127.0.0.1"]);
     await using proxy = await startHttpProxy({ target: plane.url, ca: plane.ca, certificate });
-    await using world = await fleetWorld(cluster, {
+    await using fixture = await fleetFixture(cluster, {
       spec: {
         mode: "single",
         cities: ["DFW"],
@@ -285,8 +285,8 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
       quota: plane.kubeconfig({ server: proxy.url }),
     });
     await plane.client.create(namespaces, { metadata: { name: "web" } });
-    const namespace = await world.namespace("web");
-    await using berth = await world.start();
+    const namespace = await fixture.namespace("web");
+    await using berth = await fixture.start();
     using _outage = proxy.on({ path: /quota\.miloapis\.com/ }, answer(503));
     await createWorkload(cluster.client, { namespace });
     const words = { "NAMESPACE/NAME": "web/w" };

@@ -22,7 +22,7 @@ import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { startService } from "../../packages/cli/src/testing/replica-service.ts";
 import { root } from "../../scripts/run-tool.ts";
-import { CHART, type ChartStage, createChartStage, IN_NAMESPACE, NAMESPACE } from "../chart-world.ts";
+import { CHART, type ChartFixture, createChartFixture, IN_NAMESPACE, NAMESPACE } from "../chart-fixture.ts";
 import { argumentsOfPod } from "../deployment-pod.ts";
 import { patiently } from "../patience.ts";
 import { type BerthProcess, startBerthProcess } from "../product.ts";
@@ -33,12 +33,12 @@ const TAINT = "example.com/starting";
 const BOUND_MS = 30_000;
 
 /** Values with which the API server reaches a Berth on this machine. */
-async function writeValues(stage: ChartStage, servicePort: number, values: object = {}): Promise<string> {
+async function writeValues(fixture: ChartFixture, servicePort: number, values: object = {}): Promise<string> {
   const url = `https://127.0.0.1:${servicePort}`;
   const spec = { bindAddress: "127.0.0.1:8443", url };
   const metadata = { name: "default" };
   const server = { apiVersion: "berth.dev/v1alpha1", kind: "AdmissionServer", metadata, spec };
-  const file = join(stage.folder, "values.yaml");
+  const file = join(fixture.folder, "values.yaml");
   await writeFile(file, stringify({ documents: [server], ...values }));
   return file;
 }
@@ -51,11 +51,11 @@ interface Replica {
 
 /** As the kubelet starts a pod of the Deployment as it is now. @param command another version. */
 async function startReplica(
-  stage: ChartStage,
+  fixture: ChartFixture,
   pod: string,
   command?: readonly [string, ...string[]],
 ): Promise<Replica> {
-  const { client, folder } = stage;
+  const { client, folder } = fixture;
   const deployed = await client.get(deployments, { namespace: NAMESPACE, name: "berth" });
   const place = join(folder, pod);
   const args = await argumentsOfPod(deployed, client, place);
@@ -68,7 +68,7 @@ async function startReplica(
   const free = "127.0.0.1:0";
   const berth = startBerthProcess({
     args: [...args, "--metrics-bind-address", free, "--health-probe-bind-address", free],
-    environment: await stage.podOf("berth", pod),
+    environment: await fixture.podOf("berth", pod),
     ...(command && { command }),
   });
   try {
@@ -81,16 +81,16 @@ async function startReplica(
 
 const isHeld = ({ spec }: Node): boolean => spec?.taints?.some(({ key }) => key === TAINT) === true;
 
-const create = (stage: ChartStage, resource: typeof nodes | object, name: string, spec: object) =>
-  stage.client.create(resource as typeof nodes, { metadata: { name }, spec } as KubeObject);
+const create = (fixture: ChartFixture, resource: typeof nodes | object, name: string, spec: object) =>
+  fixture.client.create(resource as typeof nodes, { metadata: { name }, spec } as KubeObject);
 
 /** n1 is labelled, and n2 is held by a gate. */
-async function useBerth(stage: ChartStage): Promise<void> {
-  const { client } = stage;
+async function useBerth(fixture: ChartFixture): Promise<void> {
+  const { client } = fixture;
   const label = { key: "example.com/berth", value: "hello" };
-  await create(stage, labelRules, "hello", { match: {}, labels: [label] });
+  await create(fixture, labelRules, "hello", { match: {}, labels: [label] });
   const signals = { conditions: [{ type: "example.com/Ready" }] };
-  await create(stage, startupGates, "starting", { taint: { key: TAINT }, signals });
+  await create(fixture, startupGates, "starting", { taint: { key: TAINT }, signals });
   await patiently(async () => {
     const made = await client.create(nodes, aNode("probe").fake().build(), { dryRun: true });
     expect(isHeld(made)).toBe(true);
@@ -105,7 +105,7 @@ async function useBerth(stage: ChartStage): Promise<void> {
 }
 
 /** No label, taint, record or admission object of Berth is left. */
-async function expectClean({ client }: ChartStage): Promise<void> {
+async function expectClean({ client }: ChartFixture): Promise<void> {
   for (const name of ["n1", "n2"]) {
     const node = await client.get(nodes, { name });
     expect(Object.keys(node.metadata?.labels ?? {})).not.toContain("example.com/berth");
@@ -115,15 +115,15 @@ async function expectClean({ client }: ChartStage): Promise<void> {
   expect((await client.list(mutatingAdmissionPolicyBindings)).items).toEqual([]);
 }
 
-const deleteCrds = async ({ client }: ChartStage): Promise<void> => {
+const deleteCrds = async ({ client }: ChartFixture): Promise<void> => {
   for (const { metadata } of (await client.list(customResourceDefinitions)).items)
     await client.delete(customResourceDefinitions, { name: metadata?.name ?? "" });
 };
 
-async function install(stage: ChartStage, values?: object): Promise<void> {
-  const file = await writeValues(stage, await findFreePort(), values);
+async function install(fixture: ChartFixture, values?: object): Promise<void> {
+  const file = await writeValues(fixture, await findFreePort(), values);
   const words = ["install", "berth", CHART, ...IN_NAMESPACE, "--create-namespace", "--values", file];
-  await stage.call("helm", ...words);
+  await fixture.call("helm", ...words);
 }
 
 describe("a mode of the chart", () => {
@@ -132,50 +132,50 @@ describe("a mode of the chart", () => {
     ["single", { fleet: { mode: "single", cities: ["DFW"] } }],
     ["cell", { fleet: { mode: "cell", cell: "dfw-1", provider: "external" } }],
   ])("%s starts with what helm has installed, is ready, and is refused nothing", async (_mode, values) => {
-    await using stage = await createChartStage();
-    const mark = await stage.cluster.audit.mark();
-    await install(stage, values);
-    const { berth } = await startReplica(stage, "berth-0");
+    await using fixture = await createChartFixture();
+    const mark = await fixture.cluster.audit.mark();
+    await install(fixture, values);
+    const { berth } = await startReplica(fixture, "berth-0");
     await using _running = berth;
-    await useBerth(stage);
-    const refused = await stage.cluster.audit.entriesSince(mark, { code: 403 });
+    await useBerth(fixture);
+    const refused = await fixture.cluster.audit.entriesSince(mark, { code: 403 });
     expect(refused.filter(({ user }) => user.startsWith(`system:serviceaccount:${NAMESPACE}:`))).toEqual([]);
     expect(berth.output).not.toMatch(/forbidden|\b403\b/);
   });
 });
 
 describe("an uninstall", () => {
-  async function installed(): Promise<ChartStage> {
-    const stage = await createChartStage();
-    await install(stage);
-    const { berth } = await startReplica(stage, "berth-0");
+  async function installed(): Promise<ChartFixture> {
+    const fixture = await createChartFixture();
+    await install(fixture);
+    const { berth } = await startReplica(fixture, "berth-0");
     await using _running = berth;
-    await useBerth(stage);
-    return stage;
+    await useBerth(fixture);
+    return fixture;
   }
 
   it("takes everything back when the CRDs were deleted first", async () => {
-    await using stage = await installed();
-    await deleteCrds(stage);
+    await using fixture = await installed();
+    await deleteCrds(fixture);
     const startedAt = performance.now();
-    const { stdout } = await stage.runHook();
+    const { stdout } = await fixture.runHook();
     expect(performance.now() - startedAt).toBeLessThan(BOUND_MS);
     expect(stdout).toContain(`taint/${TAINT}`);
-    await expectClean(stage);
-    await stage.call("helm", "uninstall", "berth", ...IN_NAMESPACE);
+    await expectClean(fixture);
+    await fixture.call("helm", "uninstall", "berth", ...IN_NAMESPACE);
   });
 
   it("takes everything back when the namespace was deleted first, by berth clean and an install of the same name", async () => {
-    await using stage = await installed();
-    const { client } = stage;
+    await using fixture = await installed();
+    const { client } = fixture;
     await client.delete(namespaces, { name: NAMESPACE });
     await patiently(() => expect(client.get(namespaces, { name: NAMESPACE })).rejects.toThrow("not found"));
-    await expect(stage.call("helm", "uninstall", "berth", ...IN_NAMESPACE)).rejects.toThrow("not found");
-    const clean = ["clean", "--yes", "--kubeconfig", join(stage.folder, "admin")];
-    await run(join(root, "bin/berth"), clean, { env: { ...process.env, HOME: stage.folder } });
-    await expectClean(stage);
-    await stage.call("helm", "install", "berth", CHART, ...IN_NAMESPACE, "--create-namespace");
-    await stage.call("helm", "uninstall", "berth", ...IN_NAMESPACE, "--no-hooks");
+    await expect(fixture.call("helm", "uninstall", "berth", ...IN_NAMESPACE)).rejects.toThrow("not found");
+    const clean = ["clean", "--yes", "--kubeconfig", join(fixture.folder, "admin")];
+    await run(join(root, "bin/berth"), clean, { env: { ...process.env, HOME: fixture.folder } });
+    await expectClean(fixture);
+    await fixture.call("helm", "install", "berth", CHART, ...IN_NAMESPACE, "--create-namespace");
+    await fixture.call("helm", "uninstall", "berth", ...IN_NAMESPACE, "--no-hooks");
     const { items } = await client.list(clusterRoles);
     expect(items.map(({ metadata }) => metadata?.name).filter((name) => name?.startsWith("berth"))).toEqual(
       [],
@@ -183,10 +183,10 @@ describe("an uninstall", () => {
   });
 
   it("fails and says why when it may not write nodes, and loses nothing for the next time", async () => {
-    await using stage = await installed();
-    const { client } = stage;
+    await using fixture = await installed();
+    const { client } = fixture;
     const startedAt = performance.now();
-    const refused = stage.runHook((role) =>
+    const refused = fixture.runHook((role) =>
       role.rules?.map((it) =>
         it.resources?.includes("nodes") ? { ...it, verbs: it.verbs.filter((verb) => verb !== "patch") } : it,
       ),
@@ -195,8 +195,8 @@ describe("an uninstall", () => {
     expect(performance.now() - startedAt).toBeLessThan(BOUND_MS);
     // It says which records of taints are valid.
     await client.get(configMaps, { namespace: NAMESPACE, name: "berth-declared-places" });
-    await stage.runHook();
-    await expectClean(stage);
+    await fixture.runHook();
+    await expectClean(fixture);
   });
 });
 
@@ -225,25 +225,25 @@ describe("an upgrade", () => {
     const { path } = owned.use(await mkdtempDisposable(join(tmpdir(), "berth-before-")));
     owned.defer(async () => void (await run("git", ["worktree", "remove", "--force", path], { cwd: root })));
     const old = await versionBefore(path);
-    const stage = owned.use(await createChartStage());
-    const { client, cluster } = stage;
+    const fixture = owned.use(await createChartFixture());
+    const { client, cluster } = fixture;
     const service = owned.use(await startService());
-    const file = await writeValues(stage, service.port);
+    const file = await writeValues(fixture, service.port);
     const change = (verb: "install" | "upgrade", chart: string, revision: number) => {
       const other = ["--values", file, "--set-string", `podAnnotations.at=${revision}`];
-      return stage.call("helm", verb, "berth", chart, ...IN_NAMESPACE, "--create-namespace", ...other);
+      return fixture.call("helm", verb, "berth", chart, ...IN_NAMESPACE, "--create-namespace", ...other);
     };
     await change("install", old.chart, 1);
     let running = [
-      await startReplica(stage, "old-0", old.command),
-      await startReplica(stage, "old-1", old.command),
+      await startReplica(fixture, "old-0", old.command),
+      await startReplica(fixture, "old-1", old.command),
     ];
     owned.defer(async () => {
       for (const { berth } of running) await berth.kill();
     });
     service.lead(running[0]?.port ?? 0);
-    await useBerth(stage);
-    await create(stage, architecturePolicies, "all", { mode: "Affinity", maxHold: "1h" });
+    await useBerth(fixture);
+    await create(fixture, architecturePolicies, "all", { mode: "Affinity", maxHold: "1h" });
     /** The API server does not store it, and asks admission all the same. */
     const probe = async (): Promise<readonly [boolean, boolean]> => {
       const node = await client.create(nodes, aNode("probe").fake().build(), { dryRun: true });
@@ -263,7 +263,7 @@ describe("an upgrade", () => {
     /** One after the other: the Service leads to a replica that is ready, then the old one ends. */
     const replace = async (name: string, command?: readonly [string, ...string[]]): Promise<void> => {
       for (const at of [0, 1]) {
-        const next = await startReplica(stage, `${name}-${at}`, command);
+        const next = await startReplica(fixture, `${name}-${at}`, command);
         service.lead(next.port);
         const [gone, ...rest] = running;
         running = [...rest, next];
@@ -272,7 +272,7 @@ describe("an upgrade", () => {
     };
     await change("upgrade", CHART, 2);
     await replace("new");
-    await stage.call("helm", "rollback", "berth", "1", ...IN_NAMESPACE);
+    await fixture.call("helm", "rollback", "berth", "1", ...IN_NAMESPACE);
     await replace("back", old.command);
     over.abort();
     await probing;

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
 import { setTimeout as delay } from "node:timers/promises";
-import { aWorkload } from "../fleet-world.ts";
+import { aWorkload } from "../fleet-fixture.ts";
 
 export interface FloodOptions {
   /** Of the webhook of Workloads. */

@@ -5,7 +5,7 @@ import { hold, sharedTestCluster, startHttpProxy } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { installCrds, quotaCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
 import { grantClaims } from "../../packages/fleet/src/testing/grant-claims.ts";
-import { aDeployment, fleetWorld, lookAt, verdict } from "../fleet-world.ts";
+import { aDeployment, fleetFixture, lookAt, verdict } from "../fleet-fixture.ts";
 import { sharedFullCluster } from "../footprint-cluster.ts";
 import { patiently } from "../patience.ts";
 
@@ -25,13 +25,13 @@ it("S-17 a silent project plane delays no other project, holds four requests and
   const certificate = await plane.authority.issueServing(["127.0.0.1"]);
   await using proxy = await startHttpProxy({ target: plane.url, ca: plane.ca, certificate, under: PLANE });
   const spec = { mode: "cell", cell: "dfw-01", quota: { from: "Projects", kubeconfig: "quota" } } as const;
-  await using world = await fleetWorld(cluster, { spec, quota: plane.kubeconfig({ server: proxy.url }) });
+  await using fixture = await fleetFixture(cluster, { spec, quota: plane.kubeconfig({ server: proxy.url }) });
   for (const project of ["silent", "web"]) {
     await plane.client.create(namespaces, { metadata: { name: `plane-${project}` } });
-    await world.namespace(`ns-${project}`, labelsOf(project));
+    await fixture.namespace(`ns-${project}`, labelsOf(project));
   }
   await using _quota = await grantClaims(plane.client, { budget: 100 });
-  await using _berth = await world.start();
+  await using _berth = await fixture.start();
   const silent = hold();
   const isOfClaim = ({ resource, verb }: { readonly resource?: string; readonly verb?: string }): boolean =>
     resource === "resourceclaims" && (verb === "get" || verb === "create");
@@ -68,7 +68,7 @@ it("S-17 a silent project plane delays no other project, holds four requests and
   rule[Symbol.dispose]();
   silent.release();
   await allSay("True/QuotaAvailable");
-  expect(await world.refused()).toEqual([]);
+  expect(await fixture.refused()).toEqual([]);
 });
 
 async function create(client: KubeClient, of: { readonly namespace: string; readonly name: string }) {

@@ -8,7 +8,7 @@ import { eventually, type HttpProxy, hold, startHttpProxy, type TestCluster } fr
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { locations } from "../../packages/fleet/src/api/networking.ts";
 import { installCrds, networkingCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
-import { type FleetWorld, fleetWorld } from "../fleet-world.ts";
+import { type FleetFixture, fleetFixture } from "../fleet-fixture.ts";
 import { sharedFullCluster } from "../footprint-cluster.ts";
 import { patiently } from "../patience.ts";
 import { floodReviews, withNetworks } from "./review-flood.ts";
@@ -19,7 +19,7 @@ const RENEWALS = { verb: "update", resource: "leases", name: "compute-single.ber
 const PER_SECOND = 200;
 
 let cluster: TestCluster;
-let world: FleetWorld;
+let fixture: FleetFixture;
 let proxy: HttpProxy;
 let webhook: { readonly url: string; readonly ca: string };
 const owned = new AsyncDisposableStack();
@@ -28,7 +28,7 @@ beforeAll(async () => {
   const { client } = cluster;
   await installCrds(client, networkingCrds);
   const spec = { mode: "single", provider: "external", locations: { namespaces: ["default"] } } as const;
-  world = owned.use(await fleetWorld(cluster, { spec }));
+  fixture = owned.use(await fleetFixture(cluster, { spec }));
   await client.create(locations, {
     metadata: { namespace: "default", name: "dfw" },
     spec: {
@@ -41,8 +41,8 @@ beforeAll(async () => {
   proxy = owned.use(await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate }));
   const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-flood-"))).path;
   const kubeconfig = path.join(folder, "kubeconfig");
-  await writeFile(kubeconfig, cluster.kubeconfig({ server: proxy.url, user: world.user }), { mode: 0o600 });
-  owned.use(await world.start("--leader-elect", "--kubeconfig", kubeconfig));
+  await writeFile(kubeconfig, cluster.kubeconfig({ server: proxy.url, user: fixture.user }), { mode: 0o600 });
+  owned.use(await fixture.start("--leader-elect", "--kubeconfig", kubeconfig));
   webhook = await eventually(async () => {
     const { items } = await client.list(validatingWebhookConfigurations);
     const found = items
@@ -52,7 +52,7 @@ beforeAll(async () => {
     if (url === "" || caBundle === "") throw new Error("the API server does not ask Berth yet");
     return { url, ca: Buffer.from(caBundle, "base64").toString() };
   });
-  await world.namespace("honest");
+  await fixture.namespace("honest");
   await patiently(() => create("first"));
 });
 afterAll(() => owned.disposeAsync());

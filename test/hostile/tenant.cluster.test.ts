@@ -15,13 +15,13 @@ import { networkHands } from "../../packages/fleet/src/testing/network-hands.ts"
 import {
   aDeployment,
   conditionOf,
-  type FleetWorld,
-  fleetWorld,
+  type FleetFixture,
+  fleetFixture,
   lookAt,
   nameOf,
   verdict,
   type WorkloadChoice,
-} from "../fleet-world.ts";
+} from "../fleet-fixture.ts";
 import { sharedFullCluster } from "../footprint-cluster.ts";
 import { patiently } from "../patience.ts";
 import type { BerthProcess } from "../product.ts";
@@ -35,7 +35,7 @@ const seen = () => lookAt(client, NAMESPACE);
 
 let cluster: TestCluster;
 let client: KubeClient;
-let world: FleetWorld;
+let fixture: FleetFixture;
 let berth: BerthProcess;
 let quota: ClaimGrants;
 const owned = new AsyncDisposableStack();
@@ -47,14 +47,14 @@ beforeAll(async () => {
   quota = owned.use(await grantClaims(client, { budget: 20 }));
   const counted = { locations: { namespaces: ["default"] } };
   const spec = { mode: "cell", cell: "dfw-01", quota: { from: "Cluster" }, ...counted } as const;
-  world = owned.use(await fleetWorld(cluster, { spec }));
-  await world.namespace(NAMESPACE, PROJECT);
+  fixture = owned.use(await fleetFixture(cluster, { spec }));
+  await fixture.namespace(NAMESPACE, PROJECT);
   await addNetwork("default");
   await addLocation("default", "DFW");
-  berth = owned.use(await world.start());
+  berth = owned.use(await fixture.start());
 });
 afterAll(async () => {
-  deepStrictEqual(await world.refused(), []);
+  deepStrictEqual(await fixture.refused(), []);
   await owned.disposeAsync();
 });
 

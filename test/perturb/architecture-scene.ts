@@ -1,4 +1,4 @@
-/** What all stories about architecture policies have in common: hands, a sentinel, and the state that counts. */
+/** What all stories about architecture policies have in common: actor, a sentinel, and the state that counts. */
 import {
   type DaemonSet,
   daemonSets,
@@ -42,7 +42,7 @@ import {
 } from "./scene.ts";
 
 /** What the steps of a story can do. */
-export interface ArchitectureHands {
+export interface ArchitectureActor {
   /** @param taints as kubelet registers them: `key=value:Effect`. */
   readonly addNode: (node: string, architecture: string, taints?: readonly string[]) => Promise<void>;
   /** Edits the list of taints as it stands, whoever writes at the same time. */
@@ -70,8 +70,8 @@ export interface ArchitecturePlot {
   /** Taint keys of these. */
   readonly keys: readonly string[];
   /** Before Berth starts. */
-  prepare(hands: ArchitectureHands): Promise<void>;
-  steps(hands: ArchitectureHands): readonly Step[];
+  prepare(actor: ArchitectureActor): Promise<void>;
+  steps(actor: ArchitectureActor): readonly Step[];
 }
 
 export function architectureStory(
@@ -93,10 +93,10 @@ export function architectureStory(
 }
 
 async function setUpArchitectureScene(stage: Stage, plot: ArchitecturePlot): Promise<Scene> {
-  const hands = createArchitectureHands(stage);
+  const actor = createArchitectureActor(stage);
   const sentinel = await createSentinel(stage, plot.keys);
-  await plot.prepare(hands);
-  const steps = plot.steps(hands);
+  await plot.prepare(actor);
+  const steps = plot.steps(actor);
   const isSettled = (): boolean => unsettled(viewNow(stage, plot)).length === 0;
   return {
     start: (connection) => startBerthWithState(stage, connection),
@@ -219,7 +219,7 @@ async function createSentinel(stage: Stage, keys: readonly string[]): Promise<Sc
   };
 }
 
-function createArchitectureHands(stage: Stage): ArchitectureHands {
+function createArchitectureActor(stage: Stage): ArchitectureActor {
   return {
     async addNode(name, architecture, taints = []) {
       const node = aNode(name)

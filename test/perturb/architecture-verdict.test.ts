@@ -2,9 +2,9 @@
 import { type DaemonSet, daemonSets, type Pod, pods, type Toleration } from "@berth/kube";
 import { architecturePolicies, ORIGINAL_ARCHITECTURE_KEY as KEY } from "@berth/placement";
 import { describe, expect, it } from "vitest";
+import { ArchitectureHistory as Told } from "./architecture-history.ts";
 import { FOREIGN_GATE, type StoryPolicy, specOf } from "./architecture-objects.ts";
 import { narrowed } from "./architecture-oracle.ts";
-import { ToldArchitectures as Told } from "./architecture-told.ts";
 
 const FACTS = { amd: ["amd64"], arm: ["arm64"], both: ["amd64", "arm64"] };
 const taint: StoryPolicy = { mode: "Taint", facts: FACTS };

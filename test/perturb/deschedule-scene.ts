@@ -1,5 +1,5 @@
 /**
- * The scene of a `DeschedulePolicy`: hands, a sentinel, and the state that counts. The scene plays the controller of the
+ * The scene of a `DeschedulePolicy`: actor, a sentinel, and the state that counts. The scene plays the controller of the
  * pods, the scheduler and the kubelet. What they do is a step of the story, at the same place in every telling.
  */
 import { events, namespaces, nodes, podDisruptionBudgets, pods, serviceAccounts } from "@berth/kube";
@@ -39,7 +39,7 @@ export interface StoryPod {
 }
 
 /** What the steps of a story can do. All names are local. */
-export interface DescheduleHands {
+export interface DescheduleActor {
   /** With the label. */
   readonly addNode: (node: string) => Promise<void>;
   readonly label: (node: string, isThere: boolean) => Promise<void>;
@@ -67,9 +67,9 @@ export interface DeschedulePlot {
   /** How many times faster than real time Berth's clock runs: it decides how long it waits for what the story does. */
   readonly pace: number;
   /** Before Berth starts. */
-  prepare(hands: DescheduleHands): Promise<void>;
+  prepare(actor: DescheduleActor): Promise<void>;
   /** The last one is about nothing, and Berth writes nothing. */
-  steps(hands: DescheduleHands): readonly Step[];
+  steps(actor: DescheduleActor): readonly Step[];
 }
 
 export function descheduleStory(
@@ -92,10 +92,10 @@ export function descheduleStory(
 async function setUpDescheduleScene(stage: Stage, plot: DeschedulePlot): Promise<Scene> {
   const writes: StoryWrite[] = [];
   await using owned = new AsyncDisposableStack();
-  const hands = createDescheduleHands(stage, { plot, writes, owned });
+  const actor = createDescheduleActor(stage, { plot, writes, owned });
   const fence = await createSentinel(stage);
-  await plot.prepare(hands);
-  const steps = plot.steps(hands);
+  await plot.prepare(actor);
+  const steps = plot.steps(actor);
   const [noting, step] = noted(steps);
   const note = (life: number) => (asked: AskedWrite) => {
     const write: StoryWrite = { ...asked, name: localOf(stage, asked.name), step: step(), life };
@@ -167,7 +167,7 @@ function replica(stage: Stage, name: string, { owner, node }: StoryPod, label: s
     }));
 }
 
-function createDescheduleHands(stage: Stage, { plot, writes, owned }: Told): DescheduleHands {
+function createDescheduleActor(stage: Stage, { plot, writes, owned }: Told): DescheduleActor {
   const { client } = stage.cluster;
   const budgetOf = (owner: string) => ({ namespace: "default", name: stage.nameOf(owner) });
   const editNode = async (node: string, metadata: object): Promise<void> => {

@@ -4,12 +4,12 @@ import { aNode, aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { forbiddenOfDescheduling } from "./deschedule-verdict.ts";
 import type { StoryWrite } from "./deschedule-writes.ts";
-import { ToldHistory } from "./told-history.ts";
+import { WrittenHistory } from "./written-history.ts";
 
 const LABEL = "example.com/camera";
 const LAST = "rest";
 
-class Told extends ToldHistory {
+class Told extends WrittenHistory {
   readonly #writes: StoryWrite[] = [];
 
   node(name: string, isRight: boolean): this {

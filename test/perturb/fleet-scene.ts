@@ -1,4 +1,4 @@
-/** The scene of a Workload: what surrounds Berth, the hands of a story, a sentinel, and the state that counts. */
+/** The scene of a Workload: what surrounds Berth, the actor of a story, a sentinel, and the state that counts. */
 import {
   fleetKind,
   type Instance,
@@ -13,7 +13,7 @@ import type { Connection, PerturbationStory, Scene, Stage, Step } from "@berth/t
 import { resourceClaims } from "../../packages/fleet/src/api/quota.ts";
 import { type BerthInStory, startBerthInStory } from "./berth.ts";
 import type { AskedWrite, StoryWrite } from "./deschedule-writes.ts";
-import { createFleetHands, type FleetHands } from "./fleet-hands.ts";
+import { type FleetControllers, startFleetControllers } from "./fleet-controllers.ts";
 import { forbiddenOfFleet } from "./fleet-verdict.ts";
 import { type Guides, merge, namesOf, noted, SENTINEL } from "./scene.ts";
 
@@ -21,7 +21,7 @@ const WORKLOAD = "w";
 const MOST_INSTANCES = 3;
 
 /** What the steps of a story can do. */
-export interface WorkloadHands {
+export interface WorkloadActor {
   readonly addWorkload: (instances: number) => Promise<void>;
   readonly image: (image: string) => Promise<void>;
   readonly restartedAt: (time: string) => Promise<void>;
@@ -48,7 +48,7 @@ export interface FleetPlot {
   readonly budget?: number;
   /** How many times faster than real time Berth's clock runs. */
   readonly pace: number;
-  steps(hands: WorkloadHands): readonly Step[];
+  steps(actor: WorkloadActor): readonly Step[];
 }
 
 /** The step of a story that is about nothing: Berth writes nothing. */
@@ -72,17 +72,17 @@ export function fleetStory(
 
 async function setUpFleetScene(stage: Stage, plot: FleetPlot): Promise<Scene> {
   await using owned = new AsyncDisposableStack();
-  const around = owned.use(
-    await createFleetHands({
+  const controllers = owned.use(
+    await startFleetControllers({
       client: stage.cluster.client,
       run: stage.nameOf(""),
       isSentinel: (name) => name.includes(stage.nameOf(SENTINEL)),
     }),
   );
-  around.setBudget(plot.budget ?? 0);
-  const fence = await createSentinel(stage, plot, around);
+  controllers.setBudget(plot.budget ?? 0);
+  const fence = await createSentinel(stage, plot, controllers);
   const writes: StoryWrite[] = [];
-  const steps = plot.steps(createWorkloadHands(stage, around));
+  const steps = plot.steps(createWorkloadActor(stage, controllers));
   const [noting, step] = noted(steps);
   const note = (life: number) => (asked: AskedWrite) => {
     const prefix = stage.nameOf("");
@@ -104,7 +104,7 @@ async function setUpFleetScene(stage: Stage, plot: FleetPlot): Promise<Scene> {
           rest: REST,
           hasQuota: plot.budget !== undefined,
           writes,
-          ended: around.ended,
+          ended: controllers.ended,
         },
       ),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
@@ -154,7 +154,7 @@ const DEPLOYMENT = `${WORKLOAD}-us-dfw`;
 const instanceOf = (ordinal: number): string => `${DEPLOYMENT}-${ordinal}`;
 const claimOf = (ordinal: number): string => `instance-${instanceOf(ordinal)}`;
 
-function createWorkloadHands(stage: Stage, around: FleetHands): WorkloadHands {
+function createWorkloadActor(stage: Stage, controllers: FleetControllers): WorkloadActor {
   const editTemplate = async (template: object): Promise<void> => {
     await stage.patch(workloads, WORKLOAD, merge({ spec: { template } }));
   };
@@ -176,7 +176,7 @@ function createWorkloadHands(stage: Stage, around: FleetHands): WorkloadHands {
       await stage.patch(workloads, WORKLOAD, merge({ metadata: { annotations } }));
     },
     removeWorkload: () => stage.remove(workloads, WORKLOAD),
-    setBudget: (count) => around.setBudget(count),
+    setBudget: (count) => controllers.setBudget(count),
     removeInstance: (ordinal) => stage.remove(instances, instanceOf(ordinal)),
     async stripInstance(ordinal) {
       await stage.patch(instances, instanceOf(ordinal), merge({ metadata: { finalizers: null } }));
@@ -263,7 +263,7 @@ function imageOf({ spec }: Instance): string | undefined {
 async function createSentinel(
   stage: Stage,
   { budget }: FleetPlot,
-  around: FleetHands,
+  controllers: FleetControllers,
 ): Promise<Scene["fence"]> {
   let asked = 0;
   let round = 0;
@@ -291,7 +291,7 @@ async function createSentinel(
     name: SENTINEL,
     async change() {
       round += 1;
-      around.setRound(round);
+      controllers.setRound(round);
       await guides.change();
     },
     answered() {

@@ -19,11 +19,11 @@ import {
 } from "../../packages/fleet/src/deployment/testing/fixtures.ts";
 import type { StoryWrite } from "./deschedule-writes.ts";
 import { forbiddenOfFleet } from "./fleet-verdict.ts";
-import { ToldHistory } from "./told-history.ts";
+import { WrittenHistory } from "./written-history.ts";
 
 const GOING = "2026-01-01T00:00:00Z";
 
-class Told extends ToldHistory {
+class Told extends WrittenHistory {
   readonly #writes: StoryWrite[] = [];
   readonly #ended = new Set<string>();
   #deployment: WorkloadDeployment = aDeployment();

@@ -29,15 +29,15 @@ export const fleetQuota: PerturbationStory = fleetStory(
     budget: 1,
     // Berth looks at a claim once a second while something waits for it. Each look is a request.
     pace: 4,
-    steps: (hands) => {
-      const { addWorkload, annotate, holdClaim, isClaimEnding, isDenied, isGone, isSettled } = hands;
+    steps: (actor) => {
+      const { addWorkload, annotate, holdClaim, isClaimEnding, isDenied, isGone, isSettled } = actor;
       let old: string | undefined;
       return [
         { name: "workload-comes", run: () => addWorkload(2), over: () => isDenied(1) },
         {
           name: "budget-rises",
           needsSettled: true,
-          run: () => Promise.resolve(hands.setBudget(2)),
+          run: () => Promise.resolve(actor.setBudget(2)),
           over: () => isSettled(2),
         },
         { name: "service-holds-claim", needsSettled: true, run: () => holdClaim(1, true) },
@@ -45,20 +45,20 @@ export const fleetQuota: PerturbationStory = fleetStory(
           name: "instance-is-deleted",
           needsSettled: true,
           run() {
-            old = hands.uidOf(1);
-            return hands.removeInstance(1);
+            old = actor.uidOf(1);
+            return actor.removeInstance(1);
           },
           over: () => isClaimEnding(1),
         },
         {
           name: "instance-is-stripped",
           needsSettled: true,
-          run: () => hands.stripInstance(1),
-          over: () => ![undefined, old].includes(hands.uidOf(1)),
+          run: () => actor.stripInstance(1),
+          over: () => ![undefined, old].includes(actor.uidOf(1)),
         },
         { name: "service-lets-go", run: () => holdClaim(1, false), over: () => isSettled(2) },
         { name: REST, needsSettled: true, run: annotate },
-        { name: "workload-is-deleted", run: hands.removeWorkload, over: isGone },
+        { name: "workload-is-deleted", run: actor.removeWorkload, over: isGone },
       ];
     },
   },

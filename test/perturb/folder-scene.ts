@@ -17,10 +17,10 @@ import { createRuleFolder, type EditedFolder } from "../rule-folder.ts";
 import { startBerthWithState } from "./berth.ts";
 import {
   claimsOf,
-  createNodeHands,
+  createNodeActor,
   foreignLabelsOf,
   MARKS,
-  type NodeHands,
+  type NodeActor,
   stateOfNode,
   unrecorded,
 } from "./node-scene.ts";
@@ -28,7 +28,7 @@ import {
 const SENTINEL = { node: "sentinel", input: "sentinel/input", rule: "sentinel/output" };
 
 /** What the steps of a story can do. */
-export interface FolderHands extends NodeHands {
+export interface FolderActor extends NodeActor {
   readonly rules: EditedFolder;
 }
 
@@ -36,20 +36,20 @@ export interface FolderPlot {
   /** The nodes whose state counts. */
   readonly nodes: readonly string[];
   /** Before Berth starts. */
-  prepare(hands: FolderHands): Promise<void>;
-  steps(hands: FolderHands): readonly Step[];
+  prepare(actor: FolderActor): Promise<void>;
+  steps(actor: FolderActor): readonly Step[];
 }
 
 export async function setUpFolderScene(stage: Stage, plot: FolderPlot): Promise<Scene> {
   await using owned = new AsyncDisposableStack();
   const rules = owned.use(await createRuleFolder());
-  const hands: FolderHands = { ...createNodeHands(stage), rules };
+  const actor: FolderActor = { ...createNodeActor(stage), rules };
   const labelFolder = { path: rules.path, shown: rules.path, options: { allowReserved: [] } };
   await rules.write(SENTINEL.rule, SENTINEL.input);
-  await hands.add(SENTINEL.node);
-  await plot.prepare(hands);
+  await actor.add(SENTINEL.node);
+  await plot.prepare(actor);
   const timeline = new RuleTimeline(rules.files);
-  let sings = false;
+  let isSet = false;
   const kept = owned.move();
   return {
     start: (connection) => startBerthWithState(stage, connection, { labelFolder }),
@@ -57,15 +57,15 @@ export async function setUpFolderScene(stage: Stage, plot: FolderPlot): Promise<
       resource: nodes,
       name: SENTINEL.node,
       change() {
-        sings = !sings;
-        return hands.label(SENTINEL.node, { [SENTINEL.input]: sings ? "true" : null });
+        isSet = !isSet;
+        return actor.label(SENTINEL.node, { [SENTINEL.input]: isSet ? "true" : null });
       },
       answered: () => {
         const labels = stage.latest(nodes, SENTINEL.node)?.metadata?.labels ?? {};
-        return (labels[SENTINEL.rule] !== undefined) === sings;
+        return (labels[SENTINEL.rule] !== undefined) === isSet;
       },
     },
-    steps: plot.steps(hands).map((step) => ({
+    steps: plot.steps(actor).map((step) => ({
       needsSettled: step.needsSettled ?? false,
       name: step.name,
       async run() {

@@ -22,12 +22,12 @@ import { labelRules, type WorkerPool, workerPools } from "@berth/placement";
 import type { PerturbationStory, Scene, Stage, Step } from "@berth/testcluster";
 import { createStoryClock, startBerthInStory } from "./berth.ts";
 import {
-  createPoolHands,
+  createPoolActor,
   deploymentName,
   OF_STORY,
-  type PoolHands,
+  type PoolActor,
   setName,
-} from "./footprint-pools-hands.ts";
+} from "./footprint-pools-actor.ts";
 import { factsOf, isDeleted, type PoolsView, unsettledPools } from "./footprint-pools-oracle.ts";
 import { createPoolSentinel } from "./footprint-pools-sentinel.ts";
 import { forbiddenOfPools } from "./footprint-pools-verdict.ts";
@@ -39,8 +39,8 @@ export interface PoolPlot {
   readonly pools: readonly string[];
   readonly pods: readonly string[];
   /** Before Berth starts. */
-  prepare(hands: PoolHands): Promise<void>;
-  steps(hands: PoolHands): readonly Step[];
+  prepare(actor: PoolActor): Promise<void>;
+  steps(actor: PoolActor): readonly Step[];
 }
 
 export function poolStory(
@@ -67,10 +67,10 @@ async function setUpPoolScene(stage: Stage, plot: PoolPlot): Promise<Scene> {
   await writeFile(config.path, await documents());
   const clock = createStoryClock();
   const uids = new Map<string, string>();
-  const hands = createPoolHands(stage, uids);
+  const actor = createPoolActor(stage, uids);
   const sentinel = await createPoolSentinel(stage);
-  await plot.prepare(hands);
-  const steps = plot.steps(hands);
+  await plot.prepare(actor);
+  const steps = plot.steps(actor);
   const begun = steps.map((step) => ({
     ...step,
     run() {

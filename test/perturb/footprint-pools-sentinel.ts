@@ -2,7 +2,7 @@
 import { deployments, nodes, type Pod, pods } from "@berth/kube";
 import { labelRules, workerPools } from "@berth/placement";
 import type { Scene, Stage } from "@berth/testcluster";
-import { deploymentName, OF_STORY, poolObject, SELECTED } from "./footprint-pools-hands.ts";
+import { deploymentName, OF_STORY, poolObject, SELECTED } from "./footprint-pools-actor.ts";
 import { isKept, PLACES, UID_LABEL } from "./footprint-pools-oracle.ts";
 import { createLabelSentinel, type Guides, isObserved, merge, SENTINEL, STATUS } from "./scene.ts";
 

@@ -2,14 +2,14 @@
 import { pods } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { ORPHAN } from "./footprint-oracle.ts";
-import { POOL_FINALIZER, unsettledPools } from "./footprint-pools-oracle.ts";
 import {
   type DeploymentState,
   deploymentOf,
   type PoolState,
   poolOf,
-  ToldPools as Told,
-} from "./footprint-pools-told.ts";
+  PoolHistory as Told,
+} from "./footprint-pools-history.ts";
+import { POOL_FINALIZER, unsettledPools } from "./footprint-pools-oracle.ts";
 
 /** A pool with its Deployment, a pod, and a node with its claim. */
 function told(): Told {

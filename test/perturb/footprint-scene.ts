@@ -1,4 +1,4 @@
-/** What all stories about footprints have in common: hands, a sentinel, and the state that counts. */
+/** What all stories about footprints have in common: actor, a sentinel, and the state that counts. */
 import { events, namespaces, nodes, pods, replicaSets, serviceAccounts } from "@berth/kube";
 import {
   labelRules,
@@ -29,7 +29,7 @@ import {
   unsettled,
 } from "./footprint-oracle.ts";
 import { forbiddenOfFootprints } from "./footprint-verdict.ts";
-import { createNodeHands, type NodeHands } from "./node-scene.ts";
+import { createNodeActor, type NodeActor } from "./node-scene.ts";
 import {
   createLabelSentinel,
   document,
@@ -49,7 +49,7 @@ import {
 } from "./scene.ts";
 
 /** What the steps of a story can do. */
-export interface FootprintHands extends Pick<NodeHands, "remove" | "label" | "annotate"> {
+export interface FootprintActor extends Pick<NodeActor, "remove" | "label" | "annotate"> {
   /** With a label, an annotation and a taint of somebody else. */
   readonly addNode: (node: string) => Promise<void>;
   /** @param content its node by local name. */
@@ -103,8 +103,8 @@ export interface FootprintPlot {
   readonly late?: string;
   readonly owners: Owners;
   /** Before Berth starts. */
-  prepare(hands: FootprintHands): Promise<void>;
-  steps(hands: FootprintHands): readonly Step[];
+  prepare(actor: FootprintActor): Promise<void>;
+  steps(actor: FootprintActor): readonly Step[];
 }
 
 export function footprintStory(
@@ -126,11 +126,11 @@ export function footprintStory(
 
 async function setUpFootprintScene(stage: Stage, plot: FootprintPlot): Promise<Scene> {
   const clock = createStoryClock();
-  const hands = createFootprintHands(stage, plot, clock);
+  const actor = createFootprintActor(stage, plot, clock);
   // Of two footprints that hold the same owners the older one counts, by the second, and then by name.
-  await plot.prepare(hands);
+  await plot.prepare(actor);
   const fence = await createSentinel(stage, plot);
-  const steps = plot.steps(hands);
+  const steps = plot.steps(actor);
   const isLate = (pool: WorkerPool): boolean => isOverdue(pool, clock.now());
   const isSettled = (): boolean => unsettled(viewNow(stage, plot), isLate).length === 0;
   return {
@@ -240,8 +240,8 @@ async function createSentinel(stage: Stage, { owners, pools }: FootprintPlot): P
   };
 }
 
-function createFootprintHands(stage: Stage, { owners }: FootprintPlot, clock: StoryClock): FootprintHands {
-  const { remove, label, annotate } = createNodeHands(stage);
+function createFootprintActor(stage: Stage, { owners }: FootprintPlot, clock: StoryClock): FootprintActor {
+  const { remove, label, annotate } = createNodeActor(stage);
   const setFinalizers = async (pool: string, finalizers: readonly string[]): Promise<void> => {
     await stage.patch(workerPools, pool, merge({ metadata: { finalizers } }));
   };

@@ -3,6 +3,7 @@ import { nodes, type Pod, pods } from "@berth/kube";
 import { nodeFootprints } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { FootprintHistory as Told } from "./footprint-history.ts";
 import {
   FOREIGN_FINALIZER,
   footprintSpec,
@@ -14,7 +15,6 @@ import {
   unsettled,
   wantedOn,
 } from "./footprint-oracle.ts";
-import { ToldFootprints as Told } from "./footprint-told.ts";
 import { document } from "./scene.ts";
 
 /** A footprint, a node, and a pod of group a that is there before Berth starts. */

@@ -1,4 +1,4 @@
-/** What all stories about startup gates have in common: hands, a sentinel, and the state that counts. */
+/** What all stories about startup gates have in common: actor, a sentinel, and the state that counts. */
 import { daemonSets, type Node, nodes, pods, type Taint } from "@berth/kube";
 import { startupGates } from "@berth/placement";
 import { aNode, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
@@ -28,7 +28,7 @@ const POOL = { "example.com/pool": "story" };
 const INIT = "init";
 
 /** What the steps of a story can do. */
-export interface GateHands {
+export interface GateActor {
   /** @param taints as kubelet registers them: `key=value:Effect`. */
   readonly addNode: (node: string, taints?: readonly string[]) => Promise<void>;
   readonly removeNode: (node: string) => Promise<void>;
@@ -57,8 +57,8 @@ export interface GatePlot {
   /** The nodes whose state counts. */
   readonly nodes: readonly string[];
   /** Before Berth starts. */
-  prepare(hands: GateHands): Promise<void>;
-  steps(hands: GateHands): readonly Step[];
+  prepare(actor: GateActor): Promise<void>;
+  steps(actor: GateActor): readonly Step[];
 }
 
 export function gateStory(
@@ -81,11 +81,11 @@ export function gateStory(
 async function setUpGateScene(stage: Stage, plot: GatePlot): Promise<Scene> {
   const queries = queriesOf(plot);
   const podNames = new Set<string>();
-  const hands = createGateHands(stage, plot, podNames);
+  const actor = createGateActor(stage, plot, podNames);
   if (queries.length > 0) await stage.create(daemonSets, aDaemonSet(INIT));
   const sentinel = await createSentinel(stage, queries);
-  await plot.prepare(hands);
-  const steps = plot.steps(hands);
+  await plot.prepare(actor);
+  const steps = plot.steps(actor);
   const nameOf = (local: string): string => stage.nameOf(local);
   const stillWrong = (): readonly string[] => {
     const view = viewNow(stage, plot, podNames);
@@ -214,7 +214,7 @@ function hasTaint(stage: Stage, node: string, taint: string): boolean {
   return stage.latest(nodes, node)?.spec?.taints?.some(({ key }) => key === taint) === true;
 }
 
-function createGateHands(stage: Stage, { gates }: GatePlot, podNames: Set<string>): GateHands {
+function createGateActor(stage: Stage, { gates }: GatePlot, podNames: Set<string>): GateActor {
   const edit = async (node: string, metadata: object): Promise<void> => {
     await stage.patch(nodes, node, merge({ metadata }));
   };

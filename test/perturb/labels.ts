@@ -1,7 +1,7 @@
 /** The stories of the capability `labels`: rules in a folder. */
 import { nodes } from "@berth/kube";
 import type { PerturbationStory, Step } from "@berth/testcluster";
-import { type FolderHands, type FolderPlot, setUpFolderScene } from "./folder-scene.ts";
+import { type FolderActor, type FolderPlot, setUpFolderScene } from "./folder-scene.ts";
 
 const USB = "usb.present";
 const PCI = "pci.present";
@@ -67,7 +67,7 @@ export const labelsFolderLong: PerturbationStory = folderStory("labels/folder-lo
   steps: longSteps,
 });
 
-function longSteps({ add, annotate, label, remove, rules }: FolderHands): readonly Step[] {
+function longSteps({ add, annotate, label, remove, rules }: FolderActor): readonly Step[] {
   return [
     { name: "both-devices-come", run: () => label("n1", { [USB]: "true", [PCI]: "1" }) },
     { name: "one-goes", run: () => label("n1", { [USB]: null }) },

@@ -1,4 +1,4 @@
-/** What all stories about labels of nodes have in common: hands, the state of a node, and what it may not claim. */
+/** What all stories about labels of nodes have in common: actor, the state of a node, and what it may not claim. */
 import { type Node, nodes } from "@berth/kube";
 import { aNode, type HistoryEntry, keyChanges, NUDGE, type Stage } from "@berth/testcluster";
 import { foreignAnnotations, type Labels, recordedLabels } from "../oracle.ts";
@@ -10,14 +10,14 @@ export const MARKS = "berth.dev/marks";
 export type Edits = Readonly<Record<string, string | null>>;
 
 /** What the steps of a story can do to nodes. */
-export interface NodeHands {
+export interface NodeActor {
   readonly add: (node: string, labels?: Labels, annotations?: Labels) => Promise<void>;
   readonly remove: (node: string) => Promise<void>;
   readonly label: (node: string, edits: Edits) => Promise<void>;
   readonly annotate: (node: string, edits: Edits) => Promise<void>;
 }
 
-export function createNodeHands(stage: Stage): NodeHands {
+export function createNodeActor(stage: Stage): NodeActor {
   const patch = async (node: string, metadata: object): Promise<void> => {
     await stage.patch(nodes, node, { type: "merge", body: { metadata } });
   };

@@ -1,4 +1,4 @@
-/** What all stories about `LabelRule` objects have in common: hands, a sentinel, and what must never happen. */
+/** What all stories about `LabelRule` objects have in common: actor, a sentinel, and what must never happen. */
 import { nodes } from "@berth/kube";
 import { CONFIRMED_ANNOTATION, confirmation, labelRuleSpec, labelRules } from "@berth/placement";
 import {
@@ -12,7 +12,7 @@ import {
 } from "@berth/testcluster";
 import type { Labels } from "../oracle.ts";
 import { startBerthWithState } from "./berth.ts";
-import { createNodeHands, type Edits, MARKS, stateOfNode, unrecorded } from "./node-scene.ts";
+import { createNodeActor, type Edits, MARKS, stateOfNode, unrecorded } from "./node-scene.ts";
 import { type StoryRule, toSpec } from "./rule-oracle.ts";
 import { falseStatus, tooSoon, unjustified, WorldTimeline } from "./rule-timeline.ts";
 import {
@@ -29,7 +29,7 @@ import {
 } from "./scene.ts";
 
 /** What the steps of a story can do. */
-export interface RuleHands {
+export interface RuleActor {
   readonly add: (node: string, labels?: Labels) => Promise<void>;
   readonly label: (node: string, edits: Edits) => Promise<void>;
   /** Makes the rule, or edits it to be this one. */
@@ -48,8 +48,8 @@ export interface RulePlot {
   readonly nodes: readonly string[];
   readonly rules: readonly string[];
   /** Before Berth starts. */
-  prepare(hands: RuleHands): Promise<void>;
-  steps(hands: RuleHands): readonly Step[];
+  prepare(actor: RuleActor): Promise<void>;
+  steps(actor: RuleActor): readonly Step[];
   /** What this story forbids besides. Default nothing. */
   forbidden?(history: readonly HistoryEntry[]): readonly string[];
 }
@@ -71,13 +71,13 @@ export function ruleStory(
 
 async function setUpRuleScene(stage: Stage, plot: RulePlot): Promise<Scene> {
   const timeline = new WorldTimeline();
-  const hands = createRuleHands(stage, timeline);
+  const actor = createRuleActor(stage, timeline);
   const sentinel = await createSentinel(stage);
-  await plot.prepare(hands);
+  await plot.prepare(actor);
   return {
     start: (connection) => startBerthWithState(stage, connection),
     fence: sentinel,
-    steps: plot.steps(hands).map((step) => ({
+    steps: plot.steps(actor).map((step) => ({
       name: step.name,
       needsSettled: step.needsSettled ?? false,
       run() {
@@ -136,8 +136,8 @@ async function createSentinel(stage: Stage): Promise<Scene["fence"]> {
   };
 }
 
-function createRuleHands(stage: Stage, timeline: WorldTimeline): RuleHands {
-  const { add, label } = createNodeHands(stage);
+function createRuleActor(stage: Stage, timeline: WorldTimeline): RuleActor {
+  const { add, label } = createNodeActor(stage);
   const confirmed = (content: StoryRule): Edits => ({
     [CONFIRMED_ANNOTATION]: confirmation(labelRuleSpec.parse(stripped(toSpec(content))), Date.now()),
   });

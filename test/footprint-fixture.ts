@@ -63,24 +63,24 @@ import { PATIENT } from "./patience.ts";
 
 /** Its scheduler does not exist: pods with it are bound by the test. */
 const NO_SCHEDULER = "by-hand";
-/** Label of the nodes of a stage. */
-const STAGE = "test.berth.dev/stage";
-/** A stage with a Berth that has the drop-in. */
-export async function createDropInStage(cluster: TestCluster, name: string): Promise<FootprintStage> {
+/** Label of the nodes of a fixture. */
+const STAGE = "test.berth.dev/fixture";
+/** A fixture with a Berth that has the drop-in. */
+export async function createDropInFixture(cluster: TestCluster, name: string): Promise<FootprintFixture> {
   await using owned = new AsyncDisposableStack();
-  const stage = owned.use(await createFootprintStage(cluster, name));
-  await stage.start();
+  const fixture = owned.use(await createFootprintFixture(cluster, name));
+  await fixture.start();
   owned.move();
-  return stage;
+  return fixture;
 }
 
 /** @param name Of the namespace of its pools; begins the names of its nodes. */
-export async function createFootprintStage(cluster: TestCluster, name: string): Promise<FootprintStage> {
+export async function createFootprintFixture(cluster: TestCluster, name: string): Promise<FootprintFixture> {
   await createNamespace(cluster, name);
-  return new FootprintStage(cluster, name);
+  return new FootprintFixture(cluster, name);
 }
 
-export class FootprintStage extends Fixture {
+export class FootprintFixture extends Fixture {
   #canaryPool: Promise<Pool> | undefined;
 
   /** Starts a Berth, with the drop-in unless it is given another `config`. */
@@ -148,7 +148,7 @@ export class FootprintStage extends Fixture {
     }, PATIENT);
   }
 
-  /** Its pods run on nodes of this stage. By default none: those of `pod` are made by the test. */
+  /** Its pods run on nodes of this fixture. By default none: those of `pod` are made by the test. */
   async pool(name: string, spec: Partial<WorkerPoolSpec> = {}): Promise<Pool> {
     const template = { nodeSelector: { [STAGE]: this.name }, ...spec.template };
     const full = { replicas: 0, ateomImage: "registry.test/ateom:1", ...spec, template };
@@ -158,7 +158,7 @@ export class FootprintStage extends Fixture {
     return { name, uid: made.metadata?.uid ?? "" };
   }
 
-  /** The name of an object in the namespace of the stage. */
+  /** The name of an object in the namespace of the fixture. */
   in(name: string): Required<ObjectName> {
     return { namespace: this.name, name };
   }

@@ -9,7 +9,7 @@ export interface Noted {
   readonly gone?: "DELETED";
 }
 
-export class ToldHistory {
+export class WrittenHistory {
   readonly entries: HistoryEntry[] = [];
   step = "start";
 

@@ -12,9 +12,9 @@ import {
 } from "./footprint-oracle.ts";
 import { forbiddenOfFootprints } from "./footprint-verdict.ts";
 import { document } from "./scene.ts";
-import { ToldHistory } from "./told-history.ts";
+import { WrittenHistory } from "./written-history.ts";
 
-export class ToldFootprints extends ToldHistory {
+export class FootprintHistory extends WrittenHistory {
   footprint(gone?: "DELETED"): this {
     const object = document(nodeFootprints, "agent", footprintSpec(false));
     return this.note(nodeFootprints, { name: "agent", object, by: "story", ...(gone && { gone }) });

@@ -1,4 +1,4 @@
-/** The hands of stories about WorkerPools: users, and the controllers that the scene plays. */
+/** The actor of stories about WorkerPools: users, and the controllers that the scene plays. */
 import { deployments, type KubeObject, nodes, type Pod, pods, replicaSets } from "@berth/kube";
 import { type WorkerPool, workerPools } from "@berth/placement";
 import { aNode, type Stage } from "@berth/testcluster";
@@ -6,7 +6,7 @@ import { ORPHAN } from "./footprint-oracle.ts";
 import { orphanPool } from "./footprint-scene.ts";
 
 /** What the steps of a story can do. All names are local. */
-export interface PoolHands {
+export interface PoolActor {
   readonly addNode: (node: string) => Promise<void>;
   readonly addPool: (pool: string, replicas: number) => Promise<void>;
   readonly scalePool: (pool: string, replicas: number) => Promise<void>;
@@ -55,7 +55,7 @@ export function poolObject(name: string, replicas: number): WorkerPool {
 }
 
 /** @param uids gets the names of pools by their uids. */
-export function createPoolHands(stage: Stage, uids: Map<string, string>): PoolHands {
+export function createPoolActor(stage: Stage, uids: Map<string, string>): PoolActor {
   const edit = async (pool: string, body: object): Promise<void> => {
     await stage.patch(workerPools, pool, { type: "merge", body });
   };

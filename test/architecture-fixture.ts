@@ -70,19 +70,19 @@ export interface StartedBerth {
  * @param name Of the namespace of its pods; begins the names of its nodes.
  * @param registries Of this machine. Its Berths list them, as users do.
  */
-export async function createArchitectureStage(
+export async function createArchitectureFixture(
   cluster: TestCluster,
   name: string,
   registries: readonly { readonly host: string }[] = [],
-): Promise<ArchitectureStage> {
+): Promise<ArchitectureFixture> {
   await createNamespace(cluster, name);
-  return new ArchitectureStage(cluster, name, registries);
+  return new ArchitectureFixture(cluster, name, registries);
 }
 
-export class ArchitectureStage extends Fixture {
+export class ArchitectureFixture extends Fixture {
   readonly #registries: readonly { readonly host: string }[];
 
-  /** Use `createArchitectureStage`. */
+  /** Use `createArchitectureFixture`. */
   constructor(cluster: TestCluster, name: string, registries: readonly { readonly host: string }[]) {
     super(cluster, name);
     this.#registries = registries;
@@ -121,7 +121,7 @@ export class ArchitectureStage extends Fixture {
     });
   }
 
-  /** In the namespace of the stage unless it names another. */
+  /** In the namespace of the fixture unless it names another. */
   pod(name: string): PodBuilder {
     return aPod(name).in(this.name);
   }
@@ -146,7 +146,7 @@ export class ArchitectureStage extends Fixture {
     }, options);
   }
 
-  /** Resolves once the API server asks Berth about pods of this stage, with these labels. */
+  /** Resolves once the API server asks Berth about pods of this fixture, with these labels. */
   async asking(labels: Readonly<Record<string, string>> = {}): Promise<void> {
     await eventually(async () => {
       const tried = this.pod("tried")

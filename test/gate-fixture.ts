@@ -30,7 +30,7 @@ import { Fixture, orGone, type StartOptions, taintsOf } from "./fixture.ts";
 export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
 /** The default signal, and no waiting that a test does not ask for. */
 export const atOnce: object = { stableFor: "0s", signals: { pods: [{}] } };
-/** Owns pods in kube-system wherever a stage is; nothing makes them but tests. */
+/** Owns pods in kube-system wherever a fixture is; nothing makes them but tests. */
 const SETUP = "node-setup";
 /** Of a patch that a kubelet makes. */
 export const STATUS = { subresource: "status" } as const;
@@ -61,19 +61,19 @@ export interface Said {
 }
 
 /** @param name Begins the names of its nodes. */
-export async function createGateStage(cluster: TestCluster, name: string): Promise<GateStage> {
-  return new GateStage(
+export async function createGateFixture(cluster: TestCluster, name: string): Promise<GateFixture> {
+  return new GateFixture(
     cluster,
     name,
     await cluster.client.create(daemonSets, aDaemonSet(SETUP, originalGate.podLabels)),
   );
 }
 
-export class GateStage extends Fixture {
+export class GateFixture extends Fixture {
   /** A DaemonSet in kube-system whose pods have the labels of the contract. */
   readonly setup: DaemonSet;
 
-  /** Use `createGateStage`. */
+  /** Use `createGateFixture`. */
   constructor(cluster: TestCluster, name: string, setup: DaemonSet) {
     super(cluster, name);
     this.setup = setup;
@@ -106,7 +106,7 @@ export class GateStage extends Fixture {
   }
 
   /**
-   * A pod that a signal of the contract is about: in kube-system, of the DaemonSet of the stage. To be made after its
+   * A pod that a signal of the contract is about: in kube-system, of the DaemonSet of the fixture. To be made after its
    * node: one that is older does not count, and the API server's whole seconds tell it in some runs only.
    */
   init(node: string, name = `init-${node}`): PodBuilder {
@@ -175,7 +175,7 @@ export class GateStage extends Fixture {
 
   /**
    * Resolves once everything that was done before has been seen and answered: a node that is held is let go, because
-   * its pod, made after all else, is ready. For gates of the contract whose signal is the stage's DaemonSet.
+   * its pod, made after all else, is ready. For gates of the contract whose signal is the fixture's DaemonSet.
    */
   async settled(options: EventuallyOptions = {}): Promise<void> {
     const canary = this.nextCanary();
@@ -243,11 +243,11 @@ export function booted(bootID: string): (builder: NodeBuilder) => NodeBuilder {
 }
 
 /** The kubelet of the node reports after a reboot. */
-export async function boots(stage: GateStage, node: string, bootID: string): Promise<void> {
-  const { status } = await stage.readNode(node);
+export async function boots(fixture: GateFixture, node: string, bootID: string): Promise<void> {
+  const { status } = await fixture.readNode(node);
   const lastHeartbeatTime = new Date().toISOString();
   const conditions = (status?.conditions ?? []).map((one) => Object.assign({}, one, { lastHeartbeatTime }));
-  await stage.editNode(node, { status: { nodeInfo: { bootID }, conditions } }, STATUS);
+  await fixture.editNode(node, { status: { nodeInfo: { bootID }, conditions } }, STATUS);
 }
 
 export function hasTaint({ spec }: Node, key: string = originalGate.taint.key): boolean {
@@ -269,7 +269,7 @@ function describe({ metadata, spec }: Node): string {
 }
 
 /** Resolves once the status of a gate has these fields. */
-export async function says({ cluster }: GateStage, gate: string, fields: object): Promise<void> {
+export async function says({ cluster }: GateFixture, gate: string, fields: object): Promise<void> {
   await eventually(async () => {
     const { status } = await cluster.client.get(startupGates, { name: gate });
     expect(status).toMatchObject(fields);
@@ -277,6 +277,6 @@ export async function says({ cluster }: GateStage, gate: string, fields: object)
 }
 
 /** As `says`, of one condition. */
-export function saysCondition(stage: GateStage, gate: string, condition: object): Promise<void> {
-  return says(stage, gate, { conditions: expect.arrayContaining([expect.objectContaining(condition)]) });
+export function saysCondition(fixture: GateFixture, gate: string, condition: object): Promise<void> {
+  return says(fixture, gate, { conditions: expect.arrayContaining([expect.objectContaining(condition)]) });
 }

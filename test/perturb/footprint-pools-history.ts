@@ -4,7 +4,7 @@ import { type WorkerPool, workerPools } from "@berth/placement";
 import { type Author, aNode } from "@berth/testcluster";
 import { PLACES, POOL_FINALIZER, UID_LABEL } from "./footprint-pools-oracle.ts";
 import { forbiddenOfPools } from "./footprint-pools-verdict.ts";
-import { ToldHistory } from "./told-history.ts";
+import { WrittenHistory } from "./written-history.ts";
 
 const UID = "pool-uid";
 const GONE = "2026-01-01T00:00:00Z";
@@ -81,7 +81,7 @@ export function deploymentOf({
   };
 }
 
-export class ToldPools extends ToldHistory {
+export class PoolHistory extends WrittenHistory {
   pool(state: PoolState, by: Author = "controller", gone?: "DELETED"): this {
     return this.note(workerPools, { name: "pool", object: poolOf(state), by, ...(gone && { gone }) });
   }

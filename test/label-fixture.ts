@@ -50,22 +50,22 @@ interface Actor {
 const CANARY = { node: "canary", input: "canary/input", rule: "canary/output" };
 
 /** @param name Begins the names of its nodes; its namespace, which holds the Events about files. */
-export async function createWorld(
+export async function createLabelFixture(
   cluster: TestCluster,
   name: string,
   options: OracleOptions = {},
-): Promise<World> {
+): Promise<LabelFixture> {
   await using owned = new AsyncDisposableStack();
   const history = owned.use(await recordNodes(cluster.client));
   let noteChange = (): void => undefined;
   const rules = owned.use(await createRuleFolder(() => noteChange()));
   await createNamespace(cluster, name);
   await rules.write(CANARY.rule, CANARY.input);
-  const world = new World(cluster, name, { options, history, rules });
-  world.own(owned.move());
-  noteChange = () => world.noteChange();
-  await world.add(CANARY.node);
-  return world;
+  const fixture = new LabelFixture(cluster, name, { options, history, rules });
+  fixture.own(owned.move());
+  noteChange = () => fixture.noteChange();
+  await fixture.add(CANARY.node);
+  return fixture;
 }
 
 interface Parts {
@@ -74,13 +74,13 @@ interface Parts {
   readonly rules: EditedFolder;
 }
 
-export class World extends Fixture {
+export class LabelFixture extends Fixture {
   readonly rules: EditedFolder;
   readonly #parts: Parts;
   readonly #actors = new Map<string, Actor>();
   #files: () => RuleFiles;
 
-  /** Use `createWorld`. */
+  /** Use `createLabelFixture`. */
   constructor(cluster: TestCluster, name: string, parts: Parts) {
     super(cluster, name);
     this.rules = parts.rules;
@@ -170,7 +170,7 @@ export class World extends Fixture {
     return this.own(await startBerth({ client, labelFolder, self, clock: hurriedClock(pace) }));
   }
 
-  /** The Events with this reason: about the files of this world, and about its nodes. */
+  /** The Events with this reason: about the files of this fixture, and about its nodes. */
   override async events(reason: string): Promise<readonly KubeEvent[]> {
     const { items } = await this.cluster.client.list(events, { fieldSelector: `reason=${reason}` });
     const isOurs = ({ regarding }: KubeEvent): boolean =>
@@ -214,7 +214,7 @@ export class World extends Fixture {
     const bystander = [...this.#actors.keys()].find((node) => node !== CANARY.node) ?? CANARY.node;
     const beats = Number(this.#actor(bystander).annotations["example.com/heartbeat"] ?? 0);
     await this.annotate(bystander, { "example.com/heartbeat": String(beats + 1) });
-    await this.singCanary();
+    await this.changeCanary();
     await this.right();
     const entries = (await this.requests(mark)).filter(({ resource }) => resource !== "events.events.k8s.io");
     const writes = entries.filter(isWrite).map(({ verb, resource, name }) => `${verb} ${resource} ${name}`);
@@ -222,12 +222,12 @@ export class World extends Fixture {
   }
 
   /** Changes the canary, so that an answer to it shows that everything before it was seen as well. */
-  async singCanary(): Promise<void> {
-    const sings = this.#actor(CANARY.node).labels[CANARY.input] !== undefined;
-    await this.label(CANARY.node, { [CANARY.input]: sings ? null : "true" });
+  async changeCanary(): Promise<void> {
+    const isSet = this.#actor(CANARY.node).labels[CANARY.input] !== undefined;
+    await this.label(CANARY.node, { [CANARY.input]: isSet ? null : "true" });
   }
 
-  /** The patches of nodes of this world that Berth has sent since then, answered how ever. */
+  /** The patches of nodes of this fixture that Berth has sent since then, answered how ever. */
   async patchesSince(mark: AuditMark): Promise<readonly AuditEntry[]> {
     const found = await this.requests(mark, "nodes");
     return found.filter(({ verb, name }) => verb === "patch" && name.startsWith(this.nodeName("")));
@@ -251,7 +251,7 @@ export class World extends Fixture {
 
   #actor(node: string): Actor {
     const actor = this.#actors.get(node);
-    if (actor === undefined) throw new Error(`there is no node ${node} in this world`);
+    if (actor === undefined) throw new Error(`there is no node ${node} in this fixture`);
     return actor;
   }
 

@@ -83,7 +83,7 @@ export interface FleetOptions {
   readonly operator?: string;
 }
 
-export class FleetWorld implements AsyncDisposable {
+export class FleetFixture implements AsyncDisposable {
   readonly cluster: TestCluster;
   readonly client: KubeClient;
   /** Berth's account. */
@@ -200,10 +200,10 @@ export class FleetWorld implements AsyncDisposable {
 export const WRITES: readonly string[] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /** Three nodes, and Berth's account with the rights and the policy that `berth manifests` prints for this Fleet. */
-export async function fleetWorld(
+export async function fleetFixture(
   cluster: TestCluster,
   { spec, quota, operator }: FleetOptions,
-): Promise<FleetWorld> {
+): Promise<FleetFixture> {
   await using owned = new AsyncDisposableStack();
   const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-fleet-"))).path;
   const file = (name: string, text: string): Promise<void> =>
@@ -240,7 +240,7 @@ export async function fleetWorld(
       [],
     );
   });
-  return new FleetWorld(cluster, user, { folder, deployment }, await cluster.audit.mark(), owned.move());
+  return new FleetFixture(cluster, user, { folder, deployment }, await cluster.audit.mark(), owned.move());
 }
 
 async function install(client: KubeClient, how: readonly string[]): Promise<Deployment> {

@@ -20,11 +20,11 @@ import {
 } from "./architecture-objects.ts";
 import { forbiddenOfArchitectures } from "./architecture-verdict.ts";
 import { document } from "./scene.ts";
-import { ToldHistory } from "./told-history.ts";
+import { WrittenHistory } from "./written-history.ts";
 
 type PodSpec = NonNullable<Pod["spec"]>;
 
-export class ToldArchitectures extends ToldHistory {
+export class ArchitectureHistory extends WrittenHistory {
   policy(content: StoryPolicy): this {
     return this.#note(
       architecturePolicies,

@@ -30,7 +30,7 @@ export const CHART: string = join(import.meta.dirname, "../charts/berth");
 export const NAMESPACE = "berth-system";
 export const IN_NAMESPACE: readonly string[] = ["--namespace", NAMESPACE];
 
-export interface ChartStage extends AsyncDisposable {
+export interface ChartFixture extends AsyncDisposable {
   readonly cluster: TestCluster;
   readonly client: KubeClient;
   /** Of its own, with the kubeconfig of an administrator in `admin`. */
@@ -49,7 +49,7 @@ export interface ChartStage extends AsyncDisposable {
 }
 
 /** With one node, n1. */
-export async function createChartStage(): Promise<ChartStage> {
+export async function createChartFixture(): Promise<ChartFixture> {
   await using owned = new AsyncDisposableStack();
   const cluster = owned.use(
     await startTestCluster({ with: ["controller-manager", "scheduler", "kwok"], audit: true }),
@@ -62,9 +62,9 @@ export async function createChartStage(): Promise<ChartStage> {
     return file;
   };
   const environment = { ...process.env, KUBECONFIG: await kubeconfigOf("admin"), HOME: folder };
-  const call: ChartStage["call"] = async (tool, ...args) =>
+  const call: ChartFixture["call"] = async (tool, ...args) =>
     (await run(join(helmFolder(), tool), args, { env: environment, cwd: folder })).stdout;
-  const podOf: ChartStage["podOf"] = async (account, pod = "berth-0") => {
+  const podOf: ChartFixture["podOf"] = async (account, pod = "berth-0") => {
     const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
     const of = { subresource: "token", name: account, namespace: NAMESPACE };
     const { status } = (await client.create(serviceAccounts, request, of)) as {

@@ -4,7 +4,7 @@ import { type ResourceClaim, resourceClaims } from "../../packages/fleet/src/api
 import { Actor } from "../../packages/fleet/src/testing/actor.ts";
 import { merge, STATUS } from "./scene.ts";
 
-export interface FleetHands extends AsyncDisposable {
+export interface FleetControllers extends AsyncDisposable {
   /** Uids of the pods that the kubelet has ended, after they were deleted. */
   readonly ended: ReadonlySet<string>;
   /** A claim that was denied is decided again. */
@@ -13,7 +13,7 @@ export interface FleetHands extends AsyncDisposable {
   setRound(round: number): void;
 }
 
-export interface HandsOptions {
+export interface ControllerOptions {
   readonly client: KubeClient;
   /** Only objects whose name contains this. */
   readonly run: string;
@@ -21,7 +21,11 @@ export interface HandsOptions {
   readonly isSentinel: (name: string) => boolean;
 }
 
-export async function createFleetHands({ client, run, isSentinel }: HandsOptions): Promise<FleetHands> {
+export async function startFleetControllers({
+  client,
+  run,
+  isSentinel,
+}: ControllerOptions): Promise<FleetControllers> {
   await using owned = new AsyncDisposableStack();
   const actor = owned.use(new Actor(client));
   const ended = new Set<string>();
