@@ -3,7 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { Pod } from "@berth/kube";
 import { aPod } from "@berth/testcluster";
-import { podIndexes } from "../packages/placement/src/deschedule/watches.ts";
+import { podIndexes } from "../packages/placement/src/deschedule/reads.ts";
 import { ObjectStore } from "../packages/runtime/src/object-store.ts";
 import { startSynced } from "./deschedule-stage.ts";
 import type { FootprintStage } from "./footprint-stage.ts";

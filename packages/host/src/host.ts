@@ -85,7 +85,7 @@ export interface HeldKind<S, C, T extends DocumentObject, St extends BaseStatus>
 
 /** The documents of one kind. The host follows and compiles them, and writes their statuses. */
 export interface HeldDocuments<S, C, T extends DocumentObject>
-  extends Pick<StatusController, "askRule" | "askAll"> {
+  extends Pick<StatusController, "askRule" | "askAll" | "askChanged"> {
   readonly source: DocumentSource<S, C>;
   /** `undefined` until some source has been read. */
   readonly inForce: C | undefined;

@@ -14,6 +14,7 @@ import {
   type ListedInformersOptions,
   listFrom,
 } from "../views/listed-informers.ts";
+import { createViews, type Reads, type Views } from "../views/reads.ts";
 import { type LeftOut, pluralOf } from "./left-out.ts";
 import type { Output } from "./output.ts";
 import { type Ask, askCluster } from "./snapshot.ts";
@@ -84,4 +85,17 @@ export async function startOnce(
     stop.abort();
     await Promise.all(running.map(({ ended }) => ended));
   });
+}
+
+/** The views of a process, each filled by one list. @param inForce decides about the scopes. */
+export async function readViews<M, C>(
+  reads: Reads<M, C>,
+  inForce: C,
+  { run, owned }: { readonly run: OneShotRun; readonly owned: AsyncDisposableStack },
+): Promise<Views<M, C>> {
+  const views = createViews(reads, run);
+  views.want(inForce);
+  await startOnce(views.components, run, owned);
+  await run.informers.settled();
+  return views;
 }

@@ -56,6 +56,8 @@ export interface StatusController {
   /** Checks the document of this rule, `cluster/<name>`. */
   readonly askRule: (rule: string) => void;
   readonly askAll: () => void;
+  /** Checks the documents of the rules whose text differs from the one at the last call. */
+  readonly askChanged: (texts: ReadonlyMap<string, string>) => void;
 }
 
 /** Interval between two status updates, ms: counts change with every node or pod. */
@@ -134,12 +136,18 @@ export function createStatusController<T extends KubeObject & { readonly status?
     log,
     metrics,
   });
+  const askRule = (rule: string): void => {
+    const name = documentName(rule, "cluster");
+    if (name !== undefined) asked.ask([keyNamed(name)]);
+    else if (files().includes(rule)) asked.ask([keyNamed(rule)]);
+  };
+  let known: ReadonlyMap<string, string> = new Map();
   return {
     controller,
-    askRule(rule) {
-      const name = documentName(rule, "cluster");
-      if (name !== undefined) asked.ask([keyNamed(name)]);
-      else if (files().includes(rule)) asked.ask([keyNamed(rule)]);
+    askRule,
+    askChanged(texts) {
+      for (const [rule, text] of texts) if (known.get(rule) !== text) askRule(rule);
+      known = texts;
     },
     askAll() {
       asked.ask(Array.from(objects.list(), (object) => keyOf(cluster, object)));

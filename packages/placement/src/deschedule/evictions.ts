@@ -1,17 +1,31 @@
 /** Carries out evictions: a pass over all lost pods chooses, and a controller of pods judges and evicts each. */
 import { createKeySource, createObjectController, type ObjectDecision } from "@berth/host";
-import { type Pod, pods } from "@berth/kube";
-import { type Component, createController, keyOf, type ObjectKey, referenceTo } from "@berth/runtime";
+import { type Node, type Pod, pods } from "@berth/kube";
+import {
+  type Change,
+  type Component,
+  createController,
+  keyOf,
+  type ObjectKey,
+  referenceTo,
+} from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
+import { firstOf } from "../node/first-names.ts";
 import { nodeOf } from "../node/pod-nodes.ts";
 import type { NodeHost } from "../node/wired.ts";
 import { decideEvictions, type EvictionDecision, type Placed, type Standing } from "./decide.ts";
+import { changedKeys } from "./derived-keys.ts";
+import { EVERY } from "./document.ts";
 import { FitLookups } from "./fit-lookups.ts";
+import { asksForAny } from "./judge.ts";
 import { type Eviction, EvictionLedger, ownerOf } from "./ledger.ts";
 import type { LostPods } from "./lost-pods.ts";
-import type { DescheduleMetrics } from "./metrics.ts";
-import type { DeschedulePolicyInForce } from "./policy.ts";
-import type { DescheduleWatches } from "./watches.ts";
+import { createDescheduleMetrics, type DescheduleMetrics } from "./metrics.ts";
+import type { DeschedulePolicies, DeschedulePolicyInForce } from "./policy.ts";
+import { type DescheduleViews, groundOf } from "./reads.ts";
+import { MAX_FIRST_PODS } from "./resource.ts";
+import { FRESH_MS, ScopeCount } from "./scope-count.ts";
+import type { DescheduleCounts } from "./status.ts";
 
 const ACTION = "EvictPod";
 /** Changes of pods within this time are one pass, ms. */
@@ -29,10 +43,8 @@ const TOLD: ReadonlySet<Reason> = new Set([reasons.NoOtherNode, reasons.FitUnkno
 
 export interface EvictionsOptions
   extends Pick<NodeHost, "client" | "cluster" | "clock" | "log" | "metrics" | "events" | "nodes"> {
-  readonly watches: DescheduleWatches;
+  readonly views: DescheduleViews;
   readonly lost: LostPods;
-  readonly counted: DescheduleMetrics;
-  readonly inScope: (policy: DeschedulePolicyInForce) => number;
   /** Called after each pass. */
   readonly onPass: () => void;
 }
@@ -42,20 +54,28 @@ export class Evictions {
   /** For the leader. */
   readonly controllers: readonly Component[];
   readonly #options: EvictionsOptions;
-  readonly #pods = createKeySource(() => this.#keys(this.#options.watches.list()));
+  readonly #pods = createKeySource(() => this.#keys(this.#options.views.pods.list()));
   readonly #passes = createKeySource(() => [this.#passKey]);
   readonly #passKey: ObjectKey;
   readonly #lookups: FitLookups;
+  readonly #scope: ScopeCount;
+  readonly #counted: DescheduleMetrics;
   #standings: ReadonlyMap<string, readonly Standing[]> = new Map();
   #sweptMs: number;
   #pausedUntilMs = 0;
 
   constructor(options: EvictionsOptions) {
-    const { cluster, clock, watches, nodes } = options;
+    const { cluster, clock, views, nodes, lost, metrics } = options;
     this.#options = options;
+    this.#counted = createDescheduleMetrics(metrics);
+    this.#scope = new ScopeCount({
+      pods: () => views.pods.list(),
+      isIn: (pod, policy) => lost.isAbout(pod, policy),
+      monotonic: () => clock.monotonic(),
+    });
     this.#passKey = keyOf(cluster, { metadata: { name: "pass" } });
     this.#sweptMs = clock.monotonic();
-    this.#lookups = new FitLookups(watches.ground({ [Symbol.iterator]: () => nodes.list() }));
+    this.#lookups = new FitLookups(groundOf(views, { [Symbol.iterator]: () => nodes.list() }));
     const passController = createController({
       ...options,
       name: "evictions",
@@ -66,22 +86,58 @@ export class Evictions {
     this.controllers = [this.#podController(), passController];
   }
 
-  /** Judges these pods again. Ignored on a replica that does not lead. */
-  judge(of: Iterable<Pod>, priority: "high" | "low" = "high"): void {
-    this.#pods.ask(this.#keys(of), priority);
+  /** Policies have come into force, or ceased to be. */
+  take({ policies }: DeschedulePolicies): void {
+    this.ledger.forgetPolicies(new Set(policies.map(({ rule }) => rule)));
+    if (policies.length === 0) this.#options.lost.clear();
+    this.judgeAll();
+    this.#decide();
+  }
+
+  /** These pods have changed, or their namespace. `ofPod`: another pod of its owner, or that needs its room, may wait. */
+  changed(found: Iterable<Pod>, ofPod: boolean): void {
+    this.#scope.changed();
+    this.#judge(found);
+    if (ofPod && this.#options.lost.size > 0) this.#decide();
   }
 
   judgeAll(): void {
-    this.judge(this.#options.watches.list(), "low");
+    this.#scope.clear();
+    this.#judge(this.#options.views.pods.list(), "low");
+  }
+
+  /** For the status. `undefined`: not known yet. */
+  counts(policy: DeschedulePolicyInForce, isAboutNothing: boolean): DescheduleCounts | undefined {
+    const { views, lost } = this.#options;
+    const { rule } = policy;
+    const problem = views.problem();
+    if (!views.pods.synced && problem === undefined) return undefined;
+    const names = lost.all().flatMap((it) => (it.policy.rule === rule ? [it.name] : []));
+    return {
+      inScope: this.#scope.of(policy),
+      lost: names.length,
+      inProgress: [...this.ledger.inProgress.values()].filter((it) => it.rule === rule).length,
+      givenUp: this.ledger.givenUp.length,
+      waiting: this.#waiting(rule),
+      first: firstOf(new Set(names), MAX_FIRST_PODS),
+      frozen: this.ledger.frozen(rule),
+      problem,
+      isAboutNothing,
+    };
+  }
+
+  /** Judges these pods again. Ignored on a replica that does not lead. */
+  #judge(of: Iterable<Pod>, priority: "high" | "low" = "high"): void {
+    this.#pods.ask(this.#keys(of), priority);
   }
 
   /** Decides again about all lost pods. */
-  decide(): void {
+  #decide(): void {
     this.#passes.ask([this.#passKey], "high");
   }
 
   /** How many lost pods of the policy stay for each reason: `2 NoOtherNode`. Sorted. */
-  waiting(rule: string): readonly string[] {
+  #waiting(rule: string): readonly string[] {
     const staying = [...this.#standings.values()]
       .flat()
       .filter(({ lost, reason }) => lost.policy.rule === rule && reason !== reasons.PodDescheduled);
@@ -89,10 +145,20 @@ export class Evictions {
     return Array.from(byReason, ([reason, { length }]) => `${length} ${reason}`).sort();
   }
 
-  /** A node has changed, so it may take a pod now. */
-  nodeChanged(): void {
+  /** Its pods may be wrong now, or it may take one. @param keys those that each policy is about; `undefined`: any. */
+  nodeChanged(change: Change<Node>, keys: () => readonly (ReadonlySet<string> | undefined)[]): void {
+    const { views, lost } = this.#options;
+    const changed = change.type === "updated" ? changedKeys(change.old, change.object) : undefined;
+    if (changed?.size === 0 || !views.pods.synced) return;
+    // Checked first, because reading 110 pods takes longer.
+    const isScoped = (its: ReadonlySet<string> | undefined): boolean =>
+      changed === undefined || its === undefined || its.has(EVERY) || !its.isDisjointFrom(changed);
+    if (changed === undefined || keys().some(isScoped)) {
+      const here = views.pods.byIndex("node", change.object.metadata?.name ?? "");
+      this.#judge(changed === undefined ? here : here.filter((pod) => asksForAny(pod, changed)));
+    }
     this.#lookups.nodeChanged();
-    if (this.#options.lost.size > 0) this.decide();
+    if (lost.size > 0) this.#decide();
   }
 
   #keys(of: Iterable<Pod>): readonly ObjectKey[] {
@@ -100,13 +166,14 @@ export class Evictions {
   }
 
   #podController(): Component {
-    const { watches, lost, counted, clock } = this.#options;
+    const { views, lost, clock } = this.#options;
     const { ledger } = this;
+    const counted = this.#counted;
     return createObjectController<Pod, unknown, ObjectDecision>({
       ...this.#options,
       name: "lost-pods",
       resource: pods,
-      objects: { get: (key) => watches.get(key) },
+      objects: views.pods,
       sources: [this.#pods],
       action: ACTION,
       refusedAs: reasons.EvictionRefused,
@@ -114,17 +181,17 @@ export class Evictions {
       done: (pod) => {
         counted.evicted(ledger.inProgress.get(ownerOf(pod))?.rule ?? "");
         ledger.accept(pod.metadata?.uid ?? "");
-        this.decide();
+        this.#decide();
       },
       withheld: (pod, { reason, message }, restMs = FORBIDDEN_MS) => {
         const why = reason === reasons.DisruptionBudget ? reason : reasons.EvictionRefused;
         counted.refused(why);
         ledger.refuse(pod.metadata?.uid ?? "", { reason: why, message }, restMs, clock.monotonic());
-        this.decide();
+        this.#decide();
       },
       gone: ({ namespace, name }) => {
         lost.forget(`${namespace}/${name}`);
-        this.decide();
+        this.#decide();
       },
     });
   }
@@ -135,7 +202,7 @@ export class Evictions {
     const wasLost = lost.has(pod);
     const isKnown = lost.look(pod);
     const eviction = this.ledger.inProgress.get(ownerOf(pod));
-    if (wasLost || lost.has(pod) || eviction !== undefined) this.decide();
+    if (wasLost || lost.has(pod) || eviction !== undefined) this.#decide();
     const uid = pod.metadata?.uid ?? "";
     const isChosen = eviction?.pod.metadata?.uid === uid && !eviction.isAccepted;
     if (isChosen && lost.has(pod)) {
@@ -149,13 +216,13 @@ export class Evictions {
   }
 
   #pass(): { readonly recheckAfterMs: number } {
-    const { clock, watches, onPass } = this.#options;
+    const { clock, views, onPass } = this.#options;
     const nowMs = clock.monotonic();
     if (nowMs < this.#pausedUntilMs) return { recheckAfterMs: this.#pausedUntilMs - nowMs };
     const sweepMs = this.#sweep(nowMs);
-    if (!watches.synced) return { recheckAfterMs: sweepMs };
+    if (!views.pods.synced) return { recheckAfterMs: sweepMs };
     // The caches may be old.
-    if (watches.problem() !== undefined) {
+    if (views.problem() !== undefined) {
       onPass();
       return { recheckAfterMs: UNKNOWN_MS };
     }
@@ -180,9 +247,9 @@ export class Evictions {
   }
 
   #observe(nowMs: number): void {
-    const { watches, lost, events } = this.#options;
+    const { views, lost, events } = this.#options;
     const missing = this.ledger.observe(
-      (owner) => watches.podsOf(owner),
+      (owner) => views.pods.byIndex("owner", owner),
       (pod) => lost.has(pod),
       nowMs,
     );
@@ -197,13 +264,13 @@ export class Evictions {
   }
 
   #decideAll(nowMs: number): EvictionDecision {
-    const { clock, watches, lost, inScope } = this.#options;
+    const { clock, views, lost } = this.#options;
     this.#lookups.begin(nowMs);
     return decideEvictions({
       lost: lost.all(),
-      inScope,
+      inScope: (policy) => this.#scope.of(policy, FRESH_MS),
       ledger: this.ledger,
-      podsOf: (owner) => watches.podsOf(owner),
+      podsOf: (owner) => views.pods.byIndex("owner", owner),
       placed: [...this.ledger.inProgress.values()].flatMap((it) => this.#placeOf(it)),
       fit: (pod, how, placed) => this.#lookups.find(pod, how, placed),
       now: clock.now(),
@@ -213,7 +280,9 @@ export class Evictions {
 
   /** Until the replacement has a node of its own, Berth counts it on the node that takes it. */
   #placeOf({ pod, target, owner, known }: Eviction): readonly Placed[] {
-    const come = this.#options.watches.podsOf(owner).filter((it) => !known.has(it.metadata?.uid ?? ""));
+    const come = this.#options.views.pods
+      .byIndex("owner", owner)
+      .filter((it) => !known.has(it.metadata?.uid ?? ""));
     const isBound = come.some((it) => nodeOf(it).length > 0);
     return target === undefined || isBound ? [] : [{ pod, node: target }];
   }
@@ -226,13 +295,15 @@ export class Evictions {
       const isNew = !before.get(pod.metadata?.uid ?? "")?.some((it) => it.reason === reason);
       if (reason === reasons.PodDescheduled) {
         const owner = ownerOf(pod);
-        const known = new Set(this.#options.watches.podsOf(owner).map(({ metadata }) => metadata?.uid ?? ""));
+        const known = new Set(
+          this.#options.views.pods.byIndex("owner", owner).map(({ metadata }) => metadata?.uid ?? ""),
+        );
         const [node = ""] = nodeOf(pod);
         const namespace = pod.metadata?.namespace ?? "";
         const begun = { pod, rule: policy.rule, owner, node, namespace, known, message, atMs: nowMs };
         this.ledger.begin({ ...begun, isAccepted: false, ...(target !== undefined && { target }) });
-        this.judge([pod]);
-      } else if (TOLD.has(reason) && isNew) this.judge([pod]);
+        this.#judge([pod]);
+      } else if (TOLD.has(reason) && isNew) this.#judge([pod]);
     }
   }
 }

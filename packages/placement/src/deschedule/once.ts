@@ -1,5 +1,5 @@
 /** Descheduling in a one-shot command. */
-import { keepFields, type OneShotRun, readObjects, startOnce } from "@berth/host";
+import { keepFields, labelsIn, type OneShotRun, readObjects, readViews } from "@berth/host";
 import { type Node, type PodDisruptionBudget, podDisruptionBudgets } from "@berth/kube";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
 import { parseMarkId } from "../node/mark.ts";
@@ -15,8 +15,8 @@ import type { JudgeObservations } from "./judge.ts";
 import { LostPods } from "./lost-pods.ts";
 import { podFitFields, slimPod } from "./pod-fields.ts";
 import { DESCHEDULE, type DeschedulePolicies } from "./policy.ts";
+import { type DescheduleViews, descheduleReads, groundOf } from "./reads.ts";
 import { formatDescheduling, formatEvictions } from "./show.ts";
-import { DescheduleWatches } from "./watches.ts";
 
 /** It sets no marks. */
 const capability: BoundCapability = {
@@ -24,7 +24,6 @@ const capability: BoundCapability = {
   contribute: () => ({ capability: DESCHEDULE, policy: unreadPolicy, decision: nothingWanted }),
   inputs: () => [],
 };
-const UNKNOWN = "which pods would be evicted is unknown";
 const slimNode = keepFields<Node>(podFitFields);
 
 export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
@@ -33,30 +32,30 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
   explain: () => Promise.resolve({ capability }),
   /** Reads all pods that have not ended, and the labels of namespaces. */
   async plan(inForce, at) {
-    const { policies = [] } = inForce ?? {};
-    if (policies.length === 0 || at.only !== undefined) return { capability };
-    const { run } = at;
-    const watches = await watchOnce(at);
-    const budgets = await readBudgets(run);
+    if (!inForce?.policies.length || at.only !== undefined) return { capability };
+    const { policies } = inForce;
+    await at.run.informers.settled();
+    const views = await readViews(descheduleReads, inForce, at);
+    const budgets = await readBudgets(at.run);
     const nodes = new Map<string, Node>();
     return {
       capability,
       add: (plan) => void nodes.set(plan.node.metadata?.name ?? "", afterwards(plan)),
       section({ isWhole, now }) {
-        if (!isWhole || !watches.isRead) return undefined;
+        if (!isWhole || !views.isRead) return undefined;
         const lost = new LostPods({
-          ...observationsOf(at, watches),
+          ...observationsOf(at, views),
           policies: () => policies,
           nodeOf: ({ spec }) => nodes.get(spec?.nodeName ?? ""),
           monotonic: () => Number.NEGATIVE_INFINITY,
         });
-        const found = [...watches.list()];
+        const found = [...views.pods.list()];
         for (const pod of found) lost.look(pod);
-        const ground = watches.ground([...nodes.values()]);
+        const ground = groundOf(views, [...nodes.values()]);
         const evictions = forecastEvictions({
           lost: lost.all(),
           inScope: (policy) => found.filter((pod) => lost.isAbout(pod, policy)).length,
-          podsOf: (owner) => watches.podsOf(owner),
+          podsOf: (owner) => views.pods.byIndex("owner", owner),
           fit: (pod, how, placed) => findFit(pod, how, ground, placed),
           budgetProblem: budgetProblem(budgets),
           now,
@@ -70,20 +69,21 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     };
   },
   async explainPod(inForce, at) {
-    const { policies = [] } = inForce ?? {};
-    if (policies.length === 0) return undefined;
+    if (!inForce?.policies.length) return undefined;
+    const { policies } = inForce;
     const { run, pod, nodes } = at;
-    const watches = await watchOnce(at);
+    await run.informers.settled();
+    const views = await readViews(descheduleReads, inForce, at);
     const budgets = await readBudgets(run, pod.metadata?.namespace);
-    if (!watches.isRead) return undefined;
+    if (!views.isRead) return undefined;
     const slim = nodes.map(slimNode);
-    const ground = watches.ground(slim);
+    const ground = groundOf(views, slim);
     const said = explainDescheduling(
       slimPod(pod),
       slim.find(({ metadata }) => metadata?.name === pod.spec?.nodeName),
       policies,
       {
-        observations: observationsOf(at, watches),
+        observations: observationsOf(at, views),
         fit: (one, how) => findFit(one, how, ground),
         budgetProblem: budgetProblem(budgets),
       },
@@ -93,23 +93,6 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
 };
 
 type At = Pick<LookAt, "run" | "owned" | "facts">;
-
-/** The same caches as in a running Berth. */
-async function watchOnce({ run, owned }: At): Promise<DescheduleWatches> {
-  await run.informers.settled();
-  const ignore = (): void => undefined;
-  const watches = new DescheduleWatches({
-    ...run,
-    consequence: UNKNOWN,
-    onPod: ignore,
-    onNamespace: ignore,
-    onSynced: ignore,
-  });
-  watches.want(true);
-  await startOnce(watches.components, run, owned);
-  await run.informers.settled();
-  return watches;
-}
 
 /** @param namespace `undefined`: of all. */
 async function readBudgets(run: OneShotRun, namespace?: string): Promise<readonly PodDisruptionBudget[]> {
@@ -121,7 +104,7 @@ async function readBudgets(run: OneShotRun, namespace?: string): Promise<readonl
 
 function observationsOf(
   { facts, run: { installation, clock } }: At,
-  watches: DescheduleWatches,
+  views: DescheduleViews,
 ): JudgeObservations {
   const now = clock.now();
   const wired = facts.map(
@@ -131,7 +114,7 @@ function observationsOf(
   const keys = declaredKeys(facts.map(({ capability: of }) => of.contribute(empty, now)));
   const isGiven = facts.every((it) => it.isGiven);
   return {
-    namespaceLabels: (name) => watches.namespaceLabels(name),
+    namespaceLabels: labelsIn(views.namespaces),
     derivedKeys: () => (isGiven ? keys : undefined),
     isUnsettled: (node, key) => isUnsettled(node, key, wired, { installation, now }),
   };

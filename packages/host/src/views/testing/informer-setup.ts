@@ -9,13 +9,15 @@ import {
   type MetricsRegistry,
   type VirtualClock,
 } from "@berth/runtime";
-import { InformerSet } from "../informer-set.ts";
+import { InformerSet, type InformerSetOptions } from "../informer-set.ts";
 import { Streams } from "./streams.ts";
 
 export interface InformerSetup extends AsyncDisposable {
   readonly clock: VirtualClock;
   readonly streams: Streams;
   readonly set: InformerSet<ConfigMap>;
+  /** What every informer of this set-up takes. */
+  readonly at: Pick<InformerSetOptions<ConfigMap>, "informers" | "cluster" | "clock" | "log" | "metrics">;
   readonly changes: readonly Change<ConfigMap>[];
   /** Resource versions, as each was told. */
   readonly versions: readonly string[];
@@ -32,14 +34,17 @@ export function setUp(metrics: MetricsRegistry = createMetricsRegistry()): Infor
   const versions: string[] = [];
   let synced = 0;
   const cluster = clusterName("test");
-  const set = new InformerSet<ConfigMap>({
-    name: "red",
+  const at = {
     informers: createSharedInformers({ client: streams.client, cluster, clock }),
     cluster,
-    resource: configMaps,
     clock,
     log: createSilentLogger(),
     metrics,
+  };
+  const set = new InformerSet<ConfigMap>({
+    ...at,
+    name: "red",
+    resource: configMaps,
     onChange: (change) => void changes.push(change),
     onVersion: ({ object }) => void versions.push(object.metadata?.resourceVersion ?? ""),
     onSynced: () => void synced++,
@@ -53,6 +58,7 @@ export function setUp(metrics: MetricsRegistry = createMetricsRegistry()): Infor
   return {
     clock,
     streams,
+    at,
     set,
     changes,
     versions,

@@ -1,0 +1,224 @@
+/** What a capability reads, declared as values. A process and its commands make views of the same ones. */
+import type { CollectionScope, KubeObject, Namespace, Resource } from "@berth/kube";
+import { namespaces } from "@berth/kube";
+import type { Change, Component, Informer, Lister, ObjectKey, Running } from "@berth/runtime";
+import { InformerSet, type InformerSetOptions, pick, type WantedInformer } from "./informer-set.ts";
+
+/** One resource that a capability reads. @typeParam C what decides about the scopes: mostly the documents in force. */
+export interface Read<T extends KubeObject, C> {
+  /** Purpose, `gate-pods`: the label `informer` of metrics, and the name of the component. */
+  readonly name: string;
+  readonly resource: Resource<T>;
+  /** The scopes to read now, each once. None: the resource is not read. */
+  wanted(inForce: C): readonly Scoped<T>[];
+  /** What follows for a command when its user may not read the objects, as the end of a sentence. */
+  readonly consequence?: string;
+  /** True: the process is ready also when it cannot read them. Default false. */
+  readonly isMinor?: boolean;
+}
+
+/** A scope, and what is kept of its objects. */
+export interface Scoped<T extends KubeObject> extends Omit<WantedInformer<T>, "key" | "scope"> {
+  /** Default: the whole cluster. */
+  readonly scope?: CollectionScope;
+  /** What `project` keeps beyond the other projections of the read. A scope that lacks some of it is read again. */
+  readonly keeps?: readonly string[];
+}
+
+/** The reads of a capability, by name. @typeParam M the type of the objects of each. */
+export type Reads<M, C> = { readonly [N in keyof M]: Read<M[N] & KubeObject, C> };
+
+/** For each read, the keys that a change concerns. Pure functions of the change and the views. */
+export type Concerns<M, K> = {
+  readonly [N in keyof M]?: (change: Change<M[N] & KubeObject>, views: Views<M>) => Iterable<K>;
+};
+
+export interface ViewsOptions<M, K>
+  extends Pick<
+    InformerSetOptions<KubeObject>,
+    "informers" | "cluster" | "clock" | "log" | "metrics" | "consequence"
+  > {
+  readonly concerns?: Concerns<M, K>;
+  /** As `concerns`, for each version of an object, also without a visible change: a patch may wait for it. */
+  readonly versions?: Concerns<M, K>;
+  /** Called with keys from `concerns` and `versions`. Must not throw. */
+  readonly onKeys?: (keys: Iterable<K>, of: keyof M) => void;
+  /** A scope has been read, or the server does not have the resource. Must not throw. */
+  readonly onRead?: (of: keyof M) => void;
+}
+
+/** The objects of each read, and all of them together. */
+export type Views<M, C = never> = { readonly [N in keyof M]: View<M[N] & KubeObject> } & {
+  /** Sets what decides about the scopes. May be called at any time, also before the start. */
+  want(inForce: C): void;
+  /** All that is wanted has been read. False while nothing is wanted. */
+  readonly isRead: boolean;
+  /** The first problem of any read. A lost connection counts only after a minute. */
+  problem(): string | undefined;
+  readonly components: readonly Component[];
+};
+
+export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsOptions<M, K>): Views<M, C> {
+  const { concerns, versions, onKeys, onRead, ...at } = options;
+  const names = Object.keys(reads) as (keyof M)[];
+  const made = names.map((name) => {
+    const toKeys = (of: Concerns<M, K> | undefined) => (change: Change<M[keyof M] & KubeObject>) => {
+      const keys = of?.[name]?.(change, views);
+      if (keys !== undefined) onKeys?.(keys, name);
+    };
+    const known = (): void => onRead?.(name);
+    return new View(reads[name], {
+      ...at,
+      onChange: toKeys(concerns),
+      onVersion: toKeys(versions),
+      onSynced: known,
+      onMissing: known,
+    });
+  });
+  const all = {
+    want(inForce: C) {
+      for (const view of made) view.want(inForce);
+    },
+    get isRead() {
+      const wanted = made.filter((view) => view.isWanted);
+      return wanted.length > 0 && wanted.every((view) => view.synced);
+    },
+    problem: () => made.map((view) => view.problem?.()).find((problem) => problem !== undefined),
+    components: made,
+  };
+  const byName = Object.fromEntries(names.map((name, index) => [name, made[index]]));
+  const views = Object.assign(all, byName) as unknown as Views<M, C>;
+  return views;
+}
+
+/** The objects of one read: those of all scopes that are wanted. */
+export class View<T extends KubeObject, C = never>
+  implements Component, Pick<Lister<T>, "get" | "list" | "synced">
+{
+  readonly name: string;
+  readonly #read: Read<T, C>;
+  readonly #cluster: ObjectKey["cluster"];
+  readonly #informers: InformerSet<T>;
+  /** By the text of its scope: the key of its informer, and what that keeps. */
+  #scopes: ReadonlyMap<string, { readonly key: string; readonly keeps: ReadonlySet<string> }> = new Map();
+  #readings = 0;
+
+  constructor(read: Read<T, C>, options: Omit<InformerSetOptions<T>, "name" | "resource">) {
+    const { name, resource, consequence } = read;
+    this.name = name;
+    this.#read = read;
+    this.#cluster = options.cluster;
+    this.#informers = new InformerSet({
+      ...options,
+      name,
+      resource,
+      ...(consequence !== undefined && { consequence }),
+    });
+  }
+
+  want(inForce: C): void {
+    const scopes = new Map<string, { key: string; keeps: ReadonlySet<string> }>();
+    const wanted = this.#read.wanted(inForce).map(({ scope = {}, keeps = [], ...rest }) => {
+      const text = textOf(scope);
+      const before = this.#scopes.get(text);
+      const isKept = before !== undefined && keeps.every((it) => before.keeps.has(it));
+      const found = isKept ? before : { key: `${text} ${this.#readings++}`, keeps: new Set(keeps) };
+      scopes.set(text, found);
+      return Object.assign(rest, { scope, key: found.key });
+    });
+    this.#scopes = scopes;
+    this.#informers.want(wanted);
+  }
+
+  get isWanted(): boolean {
+    return this.#scopes.size > 0;
+  }
+
+  /** All wanted scopes have been read. False while none is wanted. */
+  get synced(): boolean {
+    return this.isWanted && this.#informers.synced;
+  }
+
+  /** The server does not have the resource. */
+  get isMissing(): boolean {
+    return this.#scopes.values().some(({ key }) => this.#informers.isMissing(key));
+  }
+
+  /** The number of objects in memory. */
+  get size(): number {
+    return this.#informers.size;
+  }
+
+  get(key: ObjectKey): T | undefined {
+    for (const informer of this.#all()) {
+      const found = informer.get(key);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** `null`: there is none of this name. `undefined`: not known yet, or not wanted. */
+  find(name: string, namespace = ""): T | null | undefined {
+    return this.get({ cluster: this.#cluster, namespace, name }) ?? (this.synced ? null : undefined);
+  }
+
+  /** Of the scopes that have been read. An object occurs once for each scope that has it. */
+  *list(): IterableIterator<T> {
+    for (const informer of this.#all()) yield* informer.list();
+  }
+
+  byIndex(index: string, value: string): readonly T[] {
+    const all = this.#all();
+    const [only] = all;
+    if (only !== undefined && all.length === 1) return only.byIndex(index, value);
+    return all.flatMap((informer) => informer.byIndex(index, value));
+  }
+
+  /** The objects of one wanted scope. `undefined` until it has been read. */
+  at(scope: CollectionScope): Informer<T> | undefined {
+    const found = this.#scopes.get(textOf(scope));
+    return found && this.#informers.get(found.key);
+  }
+
+  start(signal: AbortSignal): Promise<Running> {
+    return this.#informers.start(signal);
+  }
+
+  problem(): string | undefined {
+    return this.#read.isMinor ? undefined : this.#informers.problem();
+  }
+
+  note(): string | undefined {
+    return this.#informers.note();
+  }
+
+  #all(): readonly Informer<T>[] {
+    return [...this.#scopes.values()].flatMap(({ key }) => this.#informers.get(key) ?? []);
+  }
+}
+
+function textOf({ namespace = "", labelSelector = "", fieldSelector = "" }: CollectionScope): string {
+  return JSON.stringify([namespace, labelSelector, fieldSelector]);
+}
+
+/** A read of the labels of all namespaces. @param isNeeded whether documents in force ask for them. */
+export function namespacesRead<C>(
+  about: Pick<Read<Namespace, C>, "name" | "consequence">,
+  isNeeded: (inForce: C) => boolean,
+): Read<Namespace, C> {
+  const project = ({ metadata }: Namespace): Namespace => ({
+    metadata: pick(metadata ?? {}, ["name", "uid", "resourceVersion", "labels"]),
+  });
+  const all = [{ metadataOnly: true, project }];
+  return { ...about, resource: namespaces, wanted: (inForce) => (isNeeded(inForce) ? all : []) };
+}
+
+/** Labels by namespace. `null`: no namespace has this name. `undefined` while the labels are not known. */
+export type NamespaceLabels = (name: string) => Readonly<Record<string, string>> | null | undefined;
+
+export function labelsIn(view: Pick<View<Namespace>, "find">): NamespaceLabels {
+  return (name) => {
+    const found = view.find(name);
+    return found && (found.metadata?.labels ?? {});
+  };
+}
