@@ -37,7 +37,6 @@ export { DeclaredPlaces, type PlaceStore } from "./node/declared-places.ts";
 export * from "./node/explain/diff.ts";
 export * from "./node/explain/node.ts";
 export * from "./node/explain/removals.ts";
-export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
 export { tolerationsAnnotation, withoutTolerations } from "./node/given-tolerations.ts";
 export { NodeLog } from "./node/log.ts";
 export type { FieldHolder } from "./node/managers.ts";

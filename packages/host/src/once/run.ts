@@ -7,6 +7,7 @@ import {
   clusterName,
   createSilentLogger,
   type Logger,
+  type SharedInformers,
 } from "@berth/runtime";
 import {
   createListedInformers,
@@ -87,15 +88,28 @@ export async function startOnce(
   });
 }
 
-/** The views of a process, each filled by one list. @param inForce decides about the scopes. */
+export interface ReadOnceAt {
+  readonly run: OneShotRun;
+  /** The command disposes this at its end. */
+  readonly owned: AsyncDisposableStack;
+  readonly informers?: SharedInformers;
+}
+
+/**
+ * The views of a process, each filled by a list. Views that are made at the same time share these.
+ *
+ * @param inForce decides about the scopes. @param at `informers`: other ones than those of the run.
+ */
 export async function readViews<M, C>(
   reads: Reads<M, C>,
   inForce: C,
-  { run, owned }: { readonly run: OneShotRun; readonly owned: AsyncDisposableStack },
+  { run, owned, informers = run.informers }: ReadOnceAt,
 ): Promise<Views<M, C>> {
-  const views = createViews(reads, run);
-  views.want(inForce);
+  const views = createViews(reads, { ...run, informers });
+  views.want(inForce, "first");
   await startOnce(views.components, run, owned);
+  await run.informers.settled();
+  views.want(inForce);
   await run.informers.settled();
   return views;
 }

@@ -38,7 +38,7 @@ function viewing() {
     ...setup.at,
     concerns: { red: ({ object }, { red }) => [`${object.metadata?.name} of ${red.size}`] },
     onKeys: (keys, of) => void seen.push(...Array.from(keys, (key) => `${of}: ${key}`)),
-    onRead: (of) => void seen.push(`${of} read`),
+    onAll: (of) => void seen.push(`${of} read`),
   });
   const stop = new AbortController();
   const ends = Promise.all(views.components.map(async (one) => (await one.start(stop.signal)).ended));

@@ -4,17 +4,24 @@ import { namespaces } from "@berth/kube";
 import type { Change, Component, Informer, Lister, ObjectKey, Running } from "@berth/runtime";
 import { InformerSet, type InformerSetOptions, pick, type WantedInformer } from "./informer-set.ts";
 
-/** One resource that a capability reads. @typeParam C what decides about the scopes: mostly the documents in force. */
-export interface Read<T extends KubeObject, C> {
+/**
+ * One resource that a capability reads.
+ *
+ * @typeParam C what decides about the scopes: mostly the documents in force.
+ * @typeParam M the objects of all reads of the capability.
+ */
+export interface Read<T extends KubeObject, C, M = never> {
   /** Purpose, `gate-pods`: the label `informer` of metrics, and the name of the component. */
   readonly name: string;
   readonly resource: Resource<T>;
-  /** The scopes to read now, each once. None: the resource is not read. */
-  wanted(inForce: C): readonly Scoped<T>[];
+  /** The scopes to read now, each once. None: the resource is not read. @param views where one read shapes another. */
+  wanted(inForce: C, views: Views<M>): readonly Scoped<T>[];
   /** What follows for a command when its user may not read the objects, as the end of a sentence. */
   readonly consequence?: string;
   /** True: the process is ready also when it cannot read them. Default false. */
   readonly isMinor?: boolean;
+  /** Other reads may depend on it: a command fills it first, and when it is read or changes, `wanted` is asked again. */
+  readonly isFirst?: boolean;
 }
 
 /** A scope, and what is kept of its objects. */
@@ -26,31 +33,33 @@ export interface Scoped<T extends KubeObject> extends Omit<WantedInformer<T>, "k
 }
 
 /** The reads of a capability, by name. @typeParam M the type of the objects of each. */
-export type Reads<M, C> = { readonly [N in keyof M]: Read<M[N] & KubeObject, C> };
+export type Reads<M, C> = { readonly [N in keyof M]: Read<M[N] & KubeObject, C, M> };
 
 /** For each read, the keys that a change concerns. Pure functions of the change and the views. */
 export type Concerns<M, K> = {
-  readonly [N in keyof M]?: (change: Change<M[N] & KubeObject>, views: Views<M>) => Iterable<K>;
+  readonly [N in keyof M]?: (change: Change<M[N] & KubeObject>, views: Views<M>) => Iterable<K> | "all";
 };
 
-export interface ViewsOptions<M, K>
-  extends Pick<
-    InformerSetOptions<KubeObject>,
-    "informers" | "cluster" | "clock" | "log" | "metrics" | "consequence"
-  > {
+/** The cluster that views read. A `Host` and a `OneShotRun` are such. */
+export type ReadAt = Pick<
+  InformerSetOptions<KubeObject>,
+  "informers" | "cluster" | "clock" | "log" | "metrics"
+>;
+
+export interface ViewsOptions<M, K> extends ReadAt {
   readonly concerns?: Concerns<M, K>;
   /** As `concerns`, for each version of an object, also without a visible change: a patch may wait for it. */
   readonly versions?: Concerns<M, K>;
   /** Called with keys from `concerns` and `versions`. Must not throw. */
   readonly onKeys?: (keys: Iterable<K>, of: keyof M) => void;
-  /** A scope has been read, or the server does not have the resource. Must not throw. */
-  readonly onRead?: (of: keyof M) => void;
+  /** Any key may be concerned: a scope has been read, or the server does not have the resource. Must not throw. */
+  readonly onAll?: (of: keyof M) => void;
 }
 
 /** The objects of each read, and all of them together. */
 export type Views<M, C = never> = { readonly [N in keyof M]: View<M[N] & KubeObject> } & {
-  /** Sets what decides about the scopes. May be called at any time, also before the start. */
-  want(inForce: C): void;
+  /** Sets what decides about the scopes. May be called at any time, also before the start. @param which default all. */
+  want(inForce: C, which?: "first"): void;
   /** All that is wanted has been read. False while nothing is wanted. */
   readonly isRead: boolean;
   /** The first problem of any read. A lost connection counts only after a minute. */
@@ -59,25 +68,32 @@ export type Views<M, C = never> = { readonly [N in keyof M]: View<M[N] & KubeObj
 };
 
 export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsOptions<M, K>): Views<M, C> {
-  const { concerns, versions, onKeys, onRead, ...at } = options;
+  const { concerns, versions, onKeys, onAll, ...at } = options;
   const names = Object.keys(reads) as (keyof M)[];
+  let known: { readonly inForce: C } | undefined;
   const made = names.map((name) => {
-    const toKeys = (of: Concerns<M, K> | undefined) => (change: Change<M[keyof M] & KubeObject>) => {
-      const keys = of?.[name]?.(change, views);
-      if (keys !== undefined) onKeys?.(keys, name);
+    const all = (): void => {
+      if (reads[name].isFirst && known !== undefined) views.want(known.inForce);
+      onAll?.(name);
     };
-    const known = (): void => onRead?.(name);
+    const tell = (of: Concerns<M, K> | undefined) => (change: Change<M[keyof M] & KubeObject>) => {
+      const keys = of?.[name]?.(change, views);
+      if (keys === "all") all();
+      else if (keys !== undefined) onKeys?.(keys, name);
+    };
     return new View(reads[name], {
       ...at,
-      onChange: toKeys(concerns),
-      onVersion: toKeys(versions),
-      onSynced: known,
-      onMissing: known,
+      onChange: tell(concerns),
+      onVersion: tell(versions),
+      onSynced: all,
+      onMissing: all,
     });
   });
   const all = {
-    want(inForce: C) {
-      for (const view of made) view.want(inForce);
+    want(inForce: C, which?: "first") {
+      if (which === undefined) known = { inForce };
+      for (const [index, name] of names.entries())
+        if (which === undefined || reads[name].isFirst) made[index]?.want(inForce, views);
     },
     get isRead() {
       const wanted = made.filter((view) => view.isWanted);
@@ -92,18 +108,18 @@ export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsO
 }
 
 /** The objects of one read: those of all scopes that are wanted. */
-export class View<T extends KubeObject, C = never>
+export class View<T extends KubeObject, C = never, M = never>
   implements Component, Pick<Lister<T>, "get" | "list" | "synced">
 {
   readonly name: string;
-  readonly #read: Read<T, C>;
+  readonly #read: Read<T, C, M>;
   readonly #cluster: ObjectKey["cluster"];
   readonly #informers: InformerSet<T>;
   /** By the text of its scope: the key of its informer, and what that keeps. */
   #scopes: ReadonlyMap<string, { readonly key: string; readonly keeps: ReadonlySet<string> }> = new Map();
   #readings = 0;
 
-  constructor(read: Read<T, C>, options: Omit<InformerSetOptions<T>, "name" | "resource">) {
+  constructor(read: Read<T, C, M>, options: Omit<InformerSetOptions<T>, "name" | "resource">) {
     const { name, resource, consequence } = read;
     this.name = name;
     this.#read = read;
@@ -116,9 +132,9 @@ export class View<T extends KubeObject, C = never>
     });
   }
 
-  want(inForce: C): void {
+  want(inForce: C, views: Views<M>): void {
     const scopes = new Map<string, { key: string; keeps: ReadonlySet<string> }>();
-    const wanted = this.#read.wanted(inForce).map(({ scope = {}, keeps = [], ...rest }) => {
+    const wanted = this.#read.wanted(inForce, views).map(({ scope = {}, keeps = [], ...rest }) => {
       const text = textOf(scope);
       const before = this.#scopes.get(text);
       const isKept = before !== undefined && keeps.every((it) => before.keeps.has(it));

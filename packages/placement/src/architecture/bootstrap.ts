@@ -71,9 +71,9 @@ interface BootstrapSources {
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly workloads: Pick<ArchitectureTally, "uncovered">;
   readonly nodes: Pick<ArchitectureNodeTally, "isStanding">;
-  /** Has Berth decided about every unscheduled pod and DaemonSet by the current policies? From `WorkloadPass`. */
+  /** Has Berth decided about every unscheduled pod and DaemonSet by the current policies? */
   readonly workloadsLooked: () => boolean;
-  /** Has Berth decided about every node since the start? From `FirstPass`. */
+  /** Has Berth decided about every node since the start? */
   readonly nodesLooked: () => boolean;
 }
 

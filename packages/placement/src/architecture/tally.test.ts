@@ -11,7 +11,6 @@ import { bindArchitecture } from "./capability.ts";
 import type { WorkloadOutcome } from "./pod-view.ts";
 import { ArchitectureNodeTally, ArchitectureTally } from "./tally.ts";
 import { policiesOf } from "./testing/policies.ts";
-import { WorkloadPass } from "./workload-pass.ts";
 
 const KEY = "supported-arch";
 const PLACE = taintId(KEY, "NoSchedule");
@@ -181,57 +180,5 @@ describe("a policy that gets another key", () => {
     // Also while other nodes are still to be looked at.
     decide("a", tainted);
     expect(bootstraps.tainting("cluster/p")).toBe(false);
-  });
-});
-
-describe("a pass over all workloads", () => {
-  it("is done when each that is there was looked at since the policies changed", () => {
-    const there = new Set(["a", "b"]);
-    let read = false;
-    let done = 0;
-    const pass = new WorkloadPass({ workloads: () => (read ? there : undefined), onDone: () => (done += 1) });
-    pass.decided("a");
-    pass.decided("b");
-    expect(pass.done).toBe(false);
-    read = true;
-    pass.check();
-    expect([pass.done, done]).toEqual([true, 1]);
-    pass.decided("a");
-    pass.begin();
-    pass.decided("b");
-    expect([pass.done, done]).toEqual([false, 1]);
-    there.add("c");
-    pass.decided("a");
-    expect(pass.done).toBe(false);
-    there.delete("c");
-    pass.gone("c");
-    expect([pass.done, done]).toEqual([true, 2]);
-  });
-
-  it("is done in any order of events, once nothing is left", () => {
-    fc.assert(
-      fc.property(fc.array(fc.tuple(someWorkload, fc.boolean())), fc.boolean(), (events, again) => {
-        const there = new Set(events.map(([workload]) => workload));
-        const looked = new Set<string>();
-        const pass = new WorkloadPass({ workloads: () => there, onDone: () => {} });
-        if (again) {
-          pass.check();
-          pass.begin();
-          pass.check();
-        }
-        for (const [workload, isDecided] of events) {
-          if (pass.done) break;
-          if (isDecided) {
-            looked.add(workload);
-            pass.decided(workload);
-          } else {
-            there.delete(workload);
-            looked.delete(workload);
-            pass.gone(workload);
-          }
-          expect(pass.done).toBe(there.isSubsetOf(looked));
-        }
-      }),
-    );
   });
 });

@@ -2,9 +2,8 @@
 import { bindAdmission, createKeySource, createObjectController } from "@berth/host";
 import { daemonSets, type Pod, pods } from "@berth/kube";
 import { type Controller, keyOf, type ObjectKey } from "@berth/runtime";
-import { FirstPass } from "../node/first-pass.ts";
-import { tellAll } from "../node/observer.ts";
 import { onceCapability } from "../node/once-capability.ts";
+import { NodeCounts, Pass } from "../node/pass.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { architectureAdmission, architectureReviews } from "./admission.ts";
 import { wantedFor } from "./admission-trace.ts";
@@ -30,7 +29,6 @@ import { createArchitectureReview } from "./review.ts";
 import { type ArchitectureProgress, describePolicy } from "./status.ts";
 import { ArchitectureNodeTally, ArchitectureTally } from "./tally.ts";
 import { ArchitectureWatches } from "./watches.ts";
-import { WorkloadPass } from "./workload-pass.ts";
 
 export interface ImageFlags {
   /** How Berth reaches registries. */
@@ -120,11 +118,8 @@ function wire(host: NodeHost & ImageFlags): Wired {
 
   const tally = new ArchitectureTally(() => review.ask());
   const nodeTally = new ArchitectureNodeTally(() => review.ask());
-  const firstPass = new FirstPass({ nodes, onDone: () => review.ask() });
-  const pass = new WorkloadPass({
-    workloads: () => workloads(),
-    onDone: () => review.ask(),
-  });
+  const nodeCounts = new NodeCounts({ nodes, tally: nodeTally, onDone: () => review.ask() });
+  const pass = new Pass({ all: () => workloads(), onDone: () => review.ask() });
   /** All workloads to cover. Without taint keys it does not wait for the watches. */
   const workloads = (): Iterable<string> | undefined => {
     const isTainting = taintKeys(inForce() ?? { policies: [] }).length > 0;
@@ -140,7 +135,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
     workloads: tally,
     nodes: nodeTally,
     workloadsLooked: () => pass.done,
-    nodesLooked: () => firstPass.done,
+    nodesLooked: () => nodeCounts.done,
   });
   const review = createArchitectureReview({
     policies: inForce,
@@ -230,7 +225,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
       bootstrap &&
       policy && {
         bootstrap,
-        taintedNodes: firstPass.done ? nodeTally.counts(rule).tainted : undefined,
+        taintedNodes: nodeCounts.of(rule)?.tainted,
         uncovered: pass.done ? tally.uncovered(policy.spec.taint.key) : undefined,
         pods: pass.done ? tally.pods(rule) : undefined,
       }
@@ -251,7 +246,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
       admission.changed();
       host.recheckAll();
     },
-    onKnown: () => firstPass.check(),
+    onKnown: () => nodeCounts.check(),
     decide: (policy: ArchitecturePolicy, result, rule) =>
       describePolicy({ policy, result, progress: progressOf(rule), admission: admission.state() }),
   });
@@ -279,6 +274,6 @@ function wire(host: NodeHost & ImageFlags): Wired {
   );
   return {
     capability: bindArchitecture({ policies: inForce, tainting: (rule) => bootstraps.tainting(rule) }),
-    observer: tellAll([nodeTally, firstPass]),
+    observer: nodeCounts,
   };
 }

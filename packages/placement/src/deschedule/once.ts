@@ -34,7 +34,6 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
   async plan(inForce, at) {
     if (!inForce?.policies.length || at.only !== undefined) return { capability };
     const { policies } = inForce;
-    await at.run.informers.settled();
     const views = await readViews(descheduleReads, inForce, at);
     const budgets = await readBudgets(at.run);
     const nodes = new Map<string, Node>();
@@ -72,7 +71,6 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     if (!inForce?.policies.length) return undefined;
     const { policies } = inForce;
     const { run, pod, nodes } = at;
-    await run.informers.settled();
     const views = await readViews(descheduleReads, inForce, at);
     const budgets = await readBudgets(run, pod.metadata?.namespace);
     if (!views.isRead) return undefined;

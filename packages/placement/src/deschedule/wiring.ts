@@ -38,7 +38,7 @@ function wire(host: NodeHost): Wired {
     ...host,
     concerns: descheduleConcerns,
     onKeys: (found, of) => evictions.changed(found, of === "pods"),
-    onRead: () => evictions.judgeAll(),
+    onAll: () => evictions.judgeAll(),
   });
   const lost = new LostPods({
     policies,

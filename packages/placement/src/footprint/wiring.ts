@@ -2,8 +2,8 @@
 import { bindAdmission } from "@berth/host";
 import { daemonSets } from "@berth/kube";
 import { keyOf } from "@berth/runtime";
-import { FirstPass } from "../node/first-pass.ts";
 import { onceCapability } from "../node/once-capability.ts";
+import { NodeCounts } from "../node/pass.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { wireAgents } from "./agent/wiring.ts";
 import { bindFootprints, footprintFields } from "./capability.ts";
@@ -47,9 +47,8 @@ function wire(host: NodeHost): Wired {
   };
   const tally = new FootprintTally({ onChange: onCounts, monotonic: () => clock.monotonic() });
   // Counts are valid only after Berth has checked every node with the footprints in force.
-  const beginPass = (): FirstPass => new FirstPass({ nodes, onDone: () => onCounts() });
-  let pass = beginPass();
-  const counts = (rule: string): FootprintCounts | undefined => (pass.done ? tally.counts(rule) : undefined);
+  const pass = new NodeCounts({ nodes, tally, onDone: () => onCounts() });
+  const counts = (rule: string): FootprintCounts | undefined => pass.of(rule);
   const watches = createFootprintObservations({
     ...host,
     daemonSets,
@@ -99,7 +98,7 @@ function wire(host: NodeHost): Wired {
     capability: FOOTPRINT,
     onChange(footprints) {
       footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
-      pass = beginPass();
+      pass.begin();
       const holding = holds.want(footprints);
       watches.want([...new Set([...footprints.footprints, ...holding])]);
       agents.want(footprints);
@@ -137,11 +136,9 @@ function wire(host: NodeHost): Wired {
     capability,
     observer: {
       decided(name, outcome) {
-        tally.decided(name, outcome);
-        pass.decided(name);
+        pass.decided(name, outcome);
       },
       gone(name) {
-        tally.gone(name);
         pass.gone(name);
         capability.gone(name);
       },

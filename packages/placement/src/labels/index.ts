@@ -11,7 +11,6 @@ export { convertNodeFeatureRule } from "./convert/node-feature-rule.ts";
 export { labelFactsChanged, labelFields } from "./facts.ts";
 export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
 export * from "./follow-folder.ts";
-export * from "./metrics.ts";
 export { type GivenRules, labelsOnce } from "./once.ts";
 export * from "./rule-documents.ts";
 export { compileRules, type LabelRules, type RuleSet } from "./rules.ts";

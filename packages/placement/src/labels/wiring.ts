@@ -1,9 +1,10 @@
 /** Connects the components for label rules in a running Berth. */
+import { collectGauges } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { bindCapability, type NodeView } from "../node/capability.ts";
-import { FirstPass } from "../node/first-pass.ts";
-import { tellAll } from "../node/observer.ts";
+import { createDocumentGauges, type DocumentGauges } from "../node/document-gauges.ts";
+import { NodeCounts } from "../node/pass.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { labels } from "./capability.ts";
@@ -11,7 +12,6 @@ import { defaultLabelOptions, type LabelFolderSource, type LabelOptions, labelFo
 import { labelFactsChanged, labelFields } from "./facts.ts";
 import { type ParsedFolder } from "./folder.ts";
 import { LabelFolderFollower } from "./follow-folder.ts";
-import { createLabelMetrics } from "./metrics.ts";
 import { type GivenRules, labelsOnce } from "./once.ts";
 import { type LabelRule, labelRuleKind } from "./resource.ts";
 import { createLabelRules } from "./rule-documents.ts";
@@ -35,10 +35,19 @@ export const derivedLabels: NodeCapability<LabelFlags, GivenRules> = {
   wire,
 };
 
+export const labelGauges: DocumentGauges = {
+  inForce: { name: "berth_label_rules", help: "Label rules in force." },
+  problems: {
+    name: "berth_label_rule_problems",
+    help: "Faults in the label rules as last read, by reason.",
+    byReason: true,
+  },
+};
+
 function wire(host: NodeHost & LabelFlags): Wired {
   const { config = [], labelFolder, ruleOptions = defaultLabelOptions } = host;
   const { nodes, installation, clock, log } = host;
-  const labelMetrics = createLabelMetrics(host.metrics);
+  const taken = createDocumentGauges(host.metrics, labelGauges);
   let parsed: ParsedFolder | undefined;
   const viewOf = (node: Node): NodeView => ({ node, owned: ownedMarks(recordOf(node), installation) });
   const capability = bindCapability(labels, {
@@ -46,8 +55,19 @@ function wire(host: NodeHost & LabelFlags): Wired {
     observe: (view) => view,
   });
   const tally = new RuleTally({ onChange: (rule) => documents.askRule(rule) });
-  const firstPass = new FirstPass({ nodes, onDone: () => documents.askAll() });
-  labelMetrics.counts({ conflicts: () => tally.conflicts, frozen: () => host.frozen().length });
+  const counts = new NodeCounts({ nodes, tally, onDone: () => documents.askAll() });
+  collectGauges(host.metrics, [
+    [
+      "berth_label_conflict_nodes",
+      "Nodes on which two rules match and want different values for one label.",
+      () => tally.conflicts,
+    ],
+    [
+      "berth_label_frozen_rules",
+      "Rules whose removals are frozen because too many nodes would lose labels at once.",
+      () => host.frozen().length,
+    ],
+  ]);
   const documents = host.documents({
     rules: createLabelRules({
       options: ruleOptions,
@@ -57,17 +77,13 @@ function wire(host: NodeHost & LabelFlags): Wired {
     capability: labels.name,
     onChange({ rules, faults }) {
       const ofObjects = faults.filter(({ source }) => source === "cluster");
-      labelMetrics.taken(rules, [
-        ...(parsed?.problems ?? []),
-        ...documents.source.configFaults(),
-        ...ofObjects,
-      ]);
+      taken(rules.count, [...(parsed?.problems ?? []), ...documents.source.configFaults(), ...ofObjects]);
       host.recheckAll();
     },
     onKnown() {
       // The nodes can now be counted, so decide the rules that waited for that.
       if ((documents.inForce?.waiting.size ?? 0) > 0) documents.source.refresh();
-      firstPass.check();
+      counts.check();
     },
     action: "KeepRule",
     isGood: ({ type, status, reason }) =>
@@ -76,7 +92,7 @@ function wire(host: NodeHost & LabelFlags): Wired {
       describeRule({
         rule,
         result,
-        counts: firstPass.done ? tally.counts(name) : undefined,
+        counts: counts.of(name),
         frozen: host.frozen().find((one) => one.rule === name),
       }),
   });
@@ -97,7 +113,7 @@ function wire(host: NodeHost & LabelFlags): Wired {
     capability,
     // Without the CRD the cluster has no label rules. A gate that waits for labels then uses only rules of files.
     facts: { capability, known: () => documents.source.clusterRead || documents.objects.absent },
-    observer: tellAll([tally, firstPass]),
+    observer: counts,
     onFrozen(rule, frozen) {
       documents.askRule(rule);
       if (frozen)

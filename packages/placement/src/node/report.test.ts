@@ -1,7 +1,9 @@
 import { createMetricsRegistry } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { createLabelMetrics, parseLabelFolder } from "../labels/index.ts";
+import { parseLabelFolder } from "../labels/index.ts";
+import { labelGauges } from "../labels/wiring.ts";
 import type { Change } from "./change.ts";
+import { createDocumentGauges } from "./document-gauges.ts";
 import { createMemory } from "./memory.ts";
 import { createNodeReport } from "./report.ts";
 import { folderOf } from "./testing/labels.ts";
@@ -40,14 +42,14 @@ describe("metrics of the node writer", () => {
 describe("what the label rules report about themselves", () => {
   it("is how many are in force, and their faults by reason, back to 0 once mended", async () => {
     const metrics = createMetricsRegistry({ processMetrics: false });
-    const told = createLabelMetrics(metrics);
+    const taken = createDocumentGauges(metrics, labelGauges);
     const bad = parseLabelFolder(folderOf({ "a/b/c": "x", good: "y" }));
-    told.taken(bad.rules, bad.problems);
+    taken(bad.rules.count, bad.problems);
     const before = (await metrics.expose()).body;
     expect(before).toContain("berth_label_rules 1");
     expect(before).toContain('berth_label_rule_problems{reason="InvalidLabelKey"} 1');
     const good = parseLabelFolder(folderOf({ good: "y" }));
-    told.taken(good.rules, good.problems);
+    taken(good.rules.count, good.problems);
     expect((await metrics.expose()).body).toContain('berth_label_rule_problems{reason="InvalidLabelKey"} 0');
   });
 });

@@ -18,6 +18,7 @@ import {
 import { type MarkId, markFields, standingValue } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
+import type { NodeHost } from "../node/wired.ts";
 import { isStartupPlace, placesOf, refusedBy } from "./compile.ts";
 import { decideGate, type GateCase, type GateVerdict } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
@@ -172,4 +173,19 @@ export function marksSettled(
         standingValue(node, id) === undefined,
     )
   );
+}
+
+/** Do labels of a node have the values of all rules? `undefined` until the rules have been read. */
+export function labelsSettledIn({
+  facts,
+  installation,
+  clock,
+}: Pick<NodeHost, "facts" | "installation" | "clock">): (node: Node) => boolean | undefined {
+  return (node) => {
+    const at = { installation, now: clock.now() };
+    const all = facts();
+    return all.every(({ known }) => known())
+      ? all.every(({ capability }) => marksSettled(capability, node, at))
+      : undefined;
+  };
 }

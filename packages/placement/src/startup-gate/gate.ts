@@ -1,8 +1,9 @@
 /** A `StartupGate` document prepared for use, and the facts about one node that a decision needs. Plain data. */
 import type { DocumentFault } from "@berth/host";
-import type { DaemonSet, Node, Pod } from "@berth/kube";
+import type { Node, Pod } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
 import type { Instant, Policy } from "../node/capability.ts";
+import type { DaemonSetObservations } from "../node/daemonsets.ts";
 import type { MarkId } from "../node/mark.ts";
 import type { StartupGateSpec } from "./document.ts";
 
@@ -52,11 +53,9 @@ export interface PodQuery {
 }
 
 /** Sources of the signals, besides the Node itself. */
-export interface GateObservations {
+export interface GateObservations extends DaemonSetObservations {
   /** The pods of the query on this node; `undefined` while they have not been read. */
   pods(query: PodQuery, node: string): readonly Pod[] | undefined;
-  /** `undefined` while the DaemonSets have not been read; `null` when there is none of this name. */
-  daemonSet(namespace: string, name: string): DaemonSet | null | undefined;
   /** Do the derived labels have the values of the rules? `undefined` while the rules have not been read. */
   labelsSettled(node: Node): boolean | undefined;
 }

@@ -1,22 +1,22 @@
-import type { MetricsRegistry } from "@berth/runtime";
-import { createFaultGauge } from "../node/fault-gauge.ts";
-import type { GateRelease } from "./tally.ts";
+/** Metrics of startup gates. No metric has a label whose values grow with the cluster. */
+import { collectGauges } from "@berth/host";
+import { keyOf, type MetricsRegistry } from "@berth/runtime";
+import type { DocumentGauges } from "../node/document-gauges.ts";
+import type { NodeHost } from "../node/wired.ts";
+import { holdsOf } from "./state.ts";
+import type { GateRelease, GateTally } from "./tally.ts";
 
-/** No metric has a label whose values grow with the cluster. */
-export interface GateMetrics {
-  /** Gates in force, and faults of documents by reason. */
-  taken(gates: number, faults: readonly { readonly reason: string }[]): void;
-  released(release: GateRelease): void;
-  /** The functions are called at each scrape. `longestMs`: of the holds of now. */
-  counts(of: Readonly<Record<"held" | "timedOut" | "longestMs", () => number>>): void;
-}
-
-export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
-  const inForce = registry.gauge({ name: "berth_startup_gates", help: "Startup gates in force." });
-  const faultsNow = createFaultGauge(registry, {
+export const gateGauges: DocumentGauges = {
+  inForce: { name: "berth_startup_gates", help: "Startup gates in force." },
+  problems: {
     name: "berth_startup_gate_problems",
     help: "Faults in the startup gates as last read, by reason.",
-  });
+    byReason: true,
+  },
+};
+
+/** @returns counts a release. */
+export function countReleases(registry: MetricsRegistry): (release: GateRelease) => void {
   const releases = registry.counter<"reason">({
     name: "berth_gate_releases_total",
     help: "Nodes that a startup gate has released, by reason.",
@@ -28,31 +28,32 @@ export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
     // Seconds: from a node with a warm image to a node that compiles a driver.
     buckets: [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600],
   });
-  return {
-    taken(gates, faults) {
-      inForce.set(gates);
-      faultsNow(faults);
-    },
-    released({ reason, heldForMs }) {
-      releases.inc({ reason });
-      if (heldForMs !== undefined) seconds.observe(heldForMs / 1000);
-    },
-    counts({ held, timedOut, longestMs }) {
-      registry.gauge({
-        name: "berth_gate_held_nodes",
-        help: "Nodes that a startup gate holds now.",
-        collect: (gauge) => gauge.set(held()),
-      });
-      registry.gauge({
-        name: "berth_gate_timed_out_nodes",
-        help: "Nodes that a startup gate holds longer than a timeout of it.",
-        collect: (gauge) => gauge.set(timedOut()),
-      });
-      registry.gauge({
-        name: "berth_gate_longest_hold_seconds",
-        help: "For how long a startup gate has held the node that it has held longest; 0 without held nodes.",
-        collect: (gauge) => gauge.set(longestMs() / 1000),
-      });
-    },
+  return ({ reason, heldForMs }) => {
+    releases.inc({ reason });
+    if (heldForMs !== undefined) seconds.observe(heldForMs / 1000);
   };
+}
+
+export function measureHolds(
+  { metrics, nodes, cluster, clock }: Pick<NodeHost, "metrics" | "nodes" | "cluster" | "clock">,
+  tally: Pick<GateTally, "held" | "timedOut">,
+): void {
+  const longestMs = (): number =>
+    [...tally.held]
+      .flatMap((name) => nodes.get(keyOf(cluster, { metadata: { name } })) ?? [])
+      .flatMap(holdsOf)
+      .reduce((longest, { at }) => Math.max(longest, clock.now() - at), 0);
+  collectGauges(metrics, [
+    ["berth_gate_held_nodes", "Nodes that a startup gate holds now.", () => tally.held.size],
+    [
+      "berth_gate_timed_out_nodes",
+      "Nodes that a startup gate holds longer than a timeout of it.",
+      () => tally.timedOut,
+    ],
+    [
+      "berth_gate_longest_hold_seconds",
+      "For how long a startup gate has held the node that it has held longest; 0 without held nodes.",
+      () => longestMs() / 1000,
+    ],
+  ]);
 }

@@ -1,10 +1,26 @@
 /** Startup gates in a one-shot command, which reads once and does not watch. */
-import { keepFields, type OneShotRun, readObjects, type Section, type Style, startOnce } from "@berth/host";
-import { type CollectionScope, type KubeObject, type Node, type Pod, pathOf, pods } from "@berth/kube";
+import {
+  keepFields,
+  type OneShotRun,
+  readObjects,
+  readViews,
+  type Section,
+  type Style,
+  type View,
+} from "@berth/host";
+import {
+  type CollectionScope,
+  type DaemonSet,
+  type KubeObject,
+  type Node,
+  type Pod,
+  pathOf,
+  pods,
+} from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
-import { isRuleKnown } from "../node/capability.ts";
-import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
+import { isRuleKnown, unreadPolicy } from "../node/capability.ts";
+import { daemonSetsRead } from "../node/daemonsets.ts";
 import type { PlanDiff } from "../node/explain/diff.ts";
 import {
   type LookAt,
@@ -12,7 +28,6 @@ import {
   type NodeOnce,
   type PodAt,
   podsOn,
-  readDaemonSets,
   type SeenCapability,
 } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
@@ -23,14 +38,13 @@ import { GateClocks } from "./clocks.ts";
 import { explainGates } from "./explain.ts";
 import { heldNodesFor } from "./explain-pod.ts";
 import { GateForecast } from "./forecast.ts";
-import type { Gates } from "./gate.ts";
-import { needsDaemonSets, podQueries, readAnnotations } from "./pod-signal.ts";
-import { PodWatches } from "./pod-watches.ts";
+import { GATES, type Gates } from "./gate.ts";
+import { gateObservations, gateReads } from "./reads.ts";
 import { formatGate, formatGatePlan, formatHeldNodes, withWaits } from "./show.ts";
 
 export interface GateView extends Required<SeenCapability> {
   readonly capability: GateCapability;
-  readonly daemonSets: DaemonSetWatch;
+  readonly daemonSets: View<DaemonSet>;
 }
 
 const UNKNOWN = "what startup gates see of them is unknown";
@@ -48,23 +62,17 @@ export async function viewGates(
 ): Promise<GateView> {
   const { run, owned, facts, only } = at;
   const { clock, installation } = run;
-  const inForce = gates?.gates ?? [];
-  const wanted = inForce.some(needsDaemonSets) || (allDaemonSets && inForce.length > 0);
-  const daemonSets = await readDaemonSets(wanted, at);
-  const found = new PodWatches({
-    ...run,
-    informers: only === undefined ? run.informers : podsOn(only, run.informers),
-    consequence: UNKNOWN,
-    annotationKeys: () => readAnnotations(inForce),
-    onChange: () => undefined,
-    onSynced: () => undefined,
-  });
-  found.want(inForce.flatMap((gate) => podQueries(gate, daemonSets)));
-  await startOnce([found], run, owned);
-  await run.informers.settled();
+  const { daemonSets, pods: podsRead } = gateReads;
+  const all = { ...daemonSets, ...daemonSetsRead<Gates>(GATES, ({ gates: them }) => them.length > 0) };
+  const informers = only === undefined ? run.informers : podsOn(only, run.informers);
+  const views = await readViews(
+    { pods: podsRead, daemonSets: allDaemonSets ? all : daemonSets },
+    gates ?? { gates: [], policy: unreadPolicy, faults: [] },
+    { run, owned, informers },
+  );
   /** Nodes that a gate asked about, whether they are idle, and the pods of those that were listed. */
   const asked = new Set<string>();
-  const all = new Map<string, readonly KubeObject[]>();
+  const listed = new Map<string, readonly KubeObject[]>();
   const labelsSettled = (node: Node): boolean | undefined => {
     const at = { installation, now: clock.now() };
     const settled = facts.map((one) => isSettled(node, one, at));
@@ -73,31 +81,27 @@ export async function viewGates(
   const capability = bindGates({
     gates: () => gates,
     sources: {
-      observations: {
-        pods: (query, node) => found.pods(query, node),
-        daemonSet: (namespace, name) => daemonSets.daemonSet(namespace, name),
-        labelsSettled,
-      },
+      observations: gateObservations(views, labelsSettled),
       clocks: new GateClocks({ monotonic: () => clock.monotonic(), trusting: true }),
       idle({ metadata }, ignored) {
         const name = metadata?.name ?? "";
         asked.add(name);
-        const busy = all.get(name)?.find((pod) => !ignored.includes(pod.metadata?.namespace ?? ""));
+        const busy = listed.get(name)?.find((pod) => !ignored.includes(pod.metadata?.namespace ?? ""));
         if (busy !== undefined) return { idle: false, pod: pathOf(busy.metadata) };
-        return all.has(name) ? { idle: true } : "unknown";
+        return listed.has(name) ? { idle: true } : "unknown";
       },
       mayHoldAgain: () => true,
     },
   });
   return {
     capability,
-    daemonSets,
+    daemonSets: views.daemonSets,
     async lookUp(node) {
       capability.look({ node, owned: ownedMarks(recordOf(node), installation) }, clock.now());
       const { name = "" } = node.metadata ?? {};
-      if (!asked.has(name) || all.has(name)) return;
+      if (!asked.has(name) || listed.has(name)) return;
       const read = await readPodNames(run, { fieldSelector: `spec.nodeName=${name}` });
-      if (read !== undefined) all.set(name, read);
+      if (read !== undefined) listed.set(name, read);
     },
   };
 }

@@ -1,28 +1,27 @@
 /** Wires the startup gates into a running Berth. */
-import { bindAdmission, type HeldDocuments } from "@berth/host";
-import type { Node } from "@berth/kube";
+import { bindAdmission, createViews, type HeldDocuments } from "@berth/host";
 import { keyOf } from "@berth/runtime";
-import { FirstPass } from "../node/first-pass.ts";
+import { createDocumentGauges } from "../node/document-gauges.ts";
 import { tellAll } from "../node/observer.ts";
 import { onceCapability } from "../node/once-capability.ts";
+import { NodeCounts } from "../node/pass.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { gateAdmission } from "./admission.ts";
-import { bindGates, gateFields, marksSettled } from "./capability.ts";
+import { followFirstNodes } from "./backfill.ts";
+import { bindGates, gateFields, labelsSettledIn } from "./capability.ts";
 import { GateClocks } from "./clocks.ts";
 import { enforcedGates, gateRules } from "./compile.ts";
 import { directBinding, directBindingAdmission } from "./direct-binding.ts";
-import { createDirectBindings } from "./direct-binding-watch.ts";
 import type { StartupGateSpec } from "./document.ts";
-import { GATES, type GateObservations, type Gates } from "./gate.ts";
+import { GATES, type Gates } from "./gate.ts";
 import { createGateRules } from "./gone-gates.ts";
 import { IdleProbe } from "./idle-probe.ts";
-import { createGateMetrics } from "./metrics.ts";
+import { countReleases, gateGauges, measureHolds } from "./metrics.ts";
 import { gatesOnce } from "./once.ts";
 import { gatePermissions } from "./permissions.ts";
-import { needsDaemonSets, podQueries, readAnnotations } from "./pod-signal.ts";
-import { PodWatches } from "./pod-watches.ts";
+import { gateConcerns, gateObservations, gateReads } from "./reads.ts";
 import { type StartupGate, startupGateKind } from "./resource.ts";
-import { heldAgainBy, holdsOf } from "./state.ts";
+import { heldAgainBy } from "./state.ts";
 import { describeGate } from "./status.ts";
 import { GateTally } from "./tally.ts";
 
@@ -46,137 +45,74 @@ export const startupGate: NodeCapability<GateFlags> = {
   wire,
 };
 
-/** For how long after the start Berth still looks up nodes for `STARTUP_BACKFILL`. Milliseconds. */
-const START_MS = 60_000;
-
 function wire(host: NodeHost & GateFlags): Wired {
-  const { nodes, daemonSets: sets, installation, cluster, clock, metrics, recheck, recheckAll } = host;
-  const gateMetrics = createGateMetrics(metrics);
-  const pods = new PodWatches({
+  const { nodes, clock, metrics, recheck, recheckAll } = host;
+  const views = createViews(gateReads, {
     ...host,
-    annotationKeys: () => readAnnotations(documents.inForce?.gates ?? []),
-    onChange: recheck,
-    onSynced: recheckAll,
+    concerns: gateConcerns,
+    onKeys(names) {
+      for (const name of names) recheck(name);
+    },
+    onAll: (of) => of !== "unscheduled" && recheckAll(),
   });
-  const wantPods = (): void =>
-    pods.want((documents.inForce?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
-  const directBindings = createDirectBindings({ ...host, nodes, gates: () => documents.inForce });
   const idle = new IdleProbe({ ...host, onKnown: recheck });
-  const { rules, forget } = createGateRules(clock);
+  const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
   const tally: GateTally = new GateTally({
     now: () => clock.now(),
     onChange: (rule) => documents.askRule(rule),
-    onRelease: (release) => gateMetrics.released(release),
+    onRelease: countReleases(metrics),
   });
-  gateMetrics.counts({
-    held: () => tally.held.size,
-    timedOut: () => tally.timedOut,
-    longestMs() {
-      const holds = [...tally.held].flatMap((name) => {
-        const node = nodes.get(keyOf(cluster, { metadata: { name } }));
-        return node === undefined ? [] : holdsOf(node);
-      });
-      return holds.reduce((longest, { at }) => Math.max(longest, clock.now() - at), 0);
-    },
-  });
-  const firstPass = new FirstPass({ nodes, onDone: () => documents.askAll() });
-  const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
-  // By uid: creation times have whole seconds, so a node made in the second of the start would count as older.
-  const thereAtStart = new Set<string>();
-  let isFirstList = host.backfillAtStart === true;
-  if (host.backfillAtStart)
-    nodes.subscribe({
-      onChange(change) {
-        if (!isFirstList) return;
-        if (change.type === "added" && change.initial) thereAtStart.add(change.object.metadata?.uid ?? "");
-        // The informer delivers the whole first list before the first change after it.
-        else if (nodes.synced) isFirstList = false;
-      },
-    });
-  const startedMs = clock.monotonic();
-  const observations: GateObservations = {
-    pods: (query, node) => pods.pods(query, node),
-    daemonSet: (namespace, name) => sets.daemonSet(namespace, name),
-    labelsSettled(node) {
-      const at = { installation, now: clock.now() };
-      const facts = host.facts();
-      return facts.every(({ known }) => known())
-        ? facts.every(({ capability: of }) => marksSettled(of, node, at))
-        : undefined;
-    },
-  };
+  measureHolds(host, tally);
+  const counts = new NodeCounts({ nodes, tally, onDone: () => documents.askAll() });
+  const standing = (gate: string): readonly string[] =>
+    nodes.byIndex(HELD_AGAIN, gate).map(({ metadata }) => metadata?.name ?? "");
   const capability = bindGates({
     gates: () => documents.inForce,
     sources: {
-      observations,
+      observations: gateObservations(views, labelsSettledIn(host)),
       clocks,
       idle: (node, ignored) => idle.idleOf(node, ignored),
       mayHoldAgain: (gate, node) =>
-        firstPass.done
-          ? tally.mayHoldAgain(
-              gate,
-              node,
-              nodes.byIndex(HELD_AGAIN, gate.name).map(({ metadata }) => metadata?.name ?? ""),
-            )
-          : undefined,
-      ...(host.backfillAtStart && {
-        backfillAlways: ({ metadata }: Node) =>
-          clock.monotonic() - startedMs < START_MS && thereAtStart.has(metadata?.uid ?? ""),
-      }),
+        counts.done ? tally.mayHoldAgain(gate, node, standing(gate.name)) : undefined,
+      ...(host.backfillAtStart && { backfillAlways: followFirstNodes(host) }),
     },
   });
+  const { rules, forget } = createGateRules(clock);
+  const taken = createDocumentGauges(metrics, gateGauges);
   const documents: HeldDocuments<StartupGateSpec, Gates, StartupGate> = host.documents({
     rules,
     capability: GATES,
     onChange(inForce) {
-      gateMetrics.taken(inForce.gates.length, inForce.faults);
-      sets.want(GATES, inForce.gates.some(needsDaemonSets));
-      wantPods();
-      directBindings.gatesChanged();
-      for (const review of reviews) review.changed();
+      taken(inForce.gates.length, inForce.faults);
+      views.want(inForce);
+      for (const review of [ofNodes, ofBindings]) review.changed();
       recheckAll();
     },
-    onKnown: () => firstPass.check(),
+    onKnown: () => counts.check(),
     onLook: () => forget() && documents.source.renew(),
     action: "KeepGate",
     decide: (gate: StartupGate, result, rule) =>
       describeGate({
         gate,
         result,
-        counts: firstPass.done ? tally.counts(rule) : undefined,
+        counts: counts.of(rule),
         admission: ofNodes.state(),
         directBinding: ofBindings.state(),
       }),
   });
   const onChange = (): void => documents.askAll();
-  const reviews = [
-    // A gate in dry run puts its taint on no node.
-    host.review({
-      rules: bindAdmission(gateAdmission, () => enforcedGates(documents.inForce)),
-      onChange,
-      arrivals: nodes,
-    }),
-    host.review({
-      rules: bindAdmission(directBindingAdmission(directBindings.observations), () => documents.inForce),
-      onChange,
-    }),
-  ] as const;
-  const [ofNodes, ofBindings] = reviews;
-  sets.subscribe({
-    onChange() {
-      if (!(documents.inForce?.gates.some(needsDaemonSets) ?? false)) return;
-      wantPods();
-      recheckAll();
-    },
+  // A gate in dry run puts its taint on no node.
+  const enforced = bindAdmission(gateAdmission, () => enforcedGates(documents.inForce));
+  const ofNodes = host.review({ rules: enforced, onChange, arrivals: nodes });
+  const binding = directBindingAdmission({
+    node: (name) => nodes.get(keyOf(host.cluster, { metadata: { name } })),
+    pod: (namespace, name) => views.unscheduled.find(name, namespace) ?? undefined,
   });
-  // Sources of the signals, besides DaemonSets. They run while a gate needs them.
-  host.add([pods, idle, directBindings.watch], "caches");
+  const ofBindings = host.review({ rules: bindAdmission(binding, () => documents.inForce), onChange });
+  host.add([...views.components, idle], "caches");
   const forgetting = {
     decided() {},
-    gone(name: string) {
-      clocks.forget(name);
-      idle.forget(name);
-    },
+    gone: (name: string) => [clocks, idle].forEach((it) => it.forget(name)),
   };
-  return { capability, observer: tellAll([tally, firstPass, forgetting]) };
+  return { capability, observer: tellAll([counts, forgetting]) };
 }

@@ -9,7 +9,7 @@ import { deploymentNameOf, WORKER_POOL_FIELD_MANAGER as manager } from "./keys.t
 import { type WorkerPool, workerPools } from "./resource.ts";
 
 export interface WorkerPoolRulesOptions {
-  /** Must keep the fields of `slimDeployment` for each Deployment that belongs to a pool. */
+  /** Must keep the fields of `workerPoolReads` for each Deployment that belongs to a pool. */
   readonly deployments: Pick<Lister<Deployment>, "get">;
   /** Have pools and Deployments both been read completely? Berth decides nothing before. */
   readonly isSynced: () => boolean;

@@ -31,7 +31,7 @@ export const workerPool: NodeCapability = {
       current = read;
       pools.configure(read);
     });
-    host.add([pools.watch], "caches");
+    host.add(pools.views.components, "caches");
     host.add([pools.controller], "elected");
     return {};
   },

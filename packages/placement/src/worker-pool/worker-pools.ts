@@ -1,33 +1,21 @@
 /** Serves WorkerPools on one cluster. It can be switched on and off while it runs. */
-import { createObjectController } from "@berth/host";
+import { createObjectController, createViews, type ReadAt } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type Component,
-  type Controller,
-  type Logger,
-  type MetricsRegistry,
-  type SharedInformers,
-} from "@berth/runtime";
+import { type AddOptions, type Controller, keyOf } from "@berth/runtime";
 import type { EventSink } from "../node/report.ts";
 import type { WorkerPoolConfig } from "./deployment.ts";
+import { type WorkerPoolViews, workerPoolConcerns, workerPoolReads } from "./reads.ts";
 import { workerPoolRules } from "./reconciler.ts";
-import { WorkerPoolWatch } from "./watch.ts";
+import type { WorkerPool } from "./resource.ts";
 
-export interface WorkerPoolsOptions {
+export interface WorkerPoolsOptions extends ReadAt {
   readonly client: Pick<KubeClient, "get" | "create" | "apply" | "patch" | "delete">;
-  readonly informers: SharedInformers;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
   readonly events?: EventSink;
 }
 
 export interface WorkerPools {
   /** For every replica: reads pools and Deployments while it is switched on. */
-  readonly watch: Component;
+  readonly views: WorkerPoolViews;
   /** For the leader: writes. */
   readonly controller: Controller;
   /** Can be called at any time. `undefined`, as at first: off, and Berth leaves everything as it is. */
@@ -35,34 +23,37 @@ export interface WorkerPools {
 }
 
 export function createWorkerPools(options: WorkerPoolsOptions): WorkerPools {
-  const { client, events, ...common } = options;
   let config: WorkerPoolConfig | undefined;
-  const watch = new WorkerPoolWatch({
-    ...common,
-    onPool: (key, initial) =>
-      controller.enqueue(key, initial ? { priority: "low", immediate: true } : { priority: "high" }),
+  const enqueue = (pools: Iterable<WorkerPool>, how: AddOptions): void => {
+    for (const pool of pools) controller.enqueue(keyOf(options.cluster, pool), how);
+  };
+  const enqueueAll = (): void => {
+    if (views.isRead) enqueue(views.pools.list(), { priority: "low", immediate: true });
+  };
+  const views: WorkerPoolViews = createViews(workerPoolReads, {
+    ...options,
+    concerns: workerPoolConcerns,
+    onKeys: (pools) => enqueue(pools, { priority: "high" }),
+    onAll: enqueueAll,
   });
   const controller = createObjectController({
-    ...common,
+    ...options,
     ...workerPoolRules({
-      deployments: { get: (key) => watch.deployment(key) },
-      isSynced: () => watch.synced,
-      client,
+      ...options,
+      deployments: views.deployments,
+      isSynced: () => views.isRead,
       config: () => config,
-      clock: options.clock,
     }),
     name: "worker-pools",
-    client,
-    events,
-    objects: { get: (key) => watch.pool(key) },
+    objects: views.pools,
   });
   return {
-    watch,
+    views,
     controller,
     configure(next) {
       config = next;
-      watch.want(next !== undefined);
-      watch.enqueueAll();
+      views.want(next);
+      enqueueAll();
     },
   };
 }

@@ -1,4 +1,5 @@
 /** Pods of startup gates on a real API server: what is watched of them, and whom changes wake. */
+import { createViews, type View } from "@berth/host";
 import { type KubeClient, namespaces, type Pod, pods } from "@berth/kube";
 import {
   type ClusterName,
@@ -8,8 +9,10 @@ import {
   systemClock,
 } from "@berth/runtime";
 import type { PodBuilder, TestCluster } from "@berth/testcluster";
-import type { PodQuery } from "../gate.ts";
-import { PodWatches } from "../pod-watches.ts";
+import { compileGates } from "../compile.ts";
+import { startupGateSpec } from "../document.ts";
+import type { Gates, PodQuery } from "../gate.ts";
+import { gateConcerns, gateReads } from "../reads.ts";
 
 export const CLUSTER: ClusterName = clusterName("test");
 /** The annotation that counts. */
@@ -28,8 +31,9 @@ export interface WatchSetup extends AsyncDisposable {
   readonly namespace: string;
   readonly query: PodQuery;
   readonly client: KubeClient;
-  readonly watches: PodWatches;
-  readonly annotations: Set<string>;
+  readonly view: View<Pod>;
+  /** Sets the queries, for gates that read these annotations. */
+  want(queries: readonly PodQuery[], annotations?: readonly string[]): void;
   /** Nodes told of, in order. */
   readonly told: string[];
   readonly synced: () => number;
@@ -44,20 +48,19 @@ export async function watching(cluster: TestCluster): Promise<WatchSetup> {
   const namespace = await aNamespace(cluster);
   const client = cluster.connect();
   const told: string[] = [];
-  const annotations = new Set([READY]);
   let synced = 0;
-  const watches = new PodWatches({
+  const views = createViews(gateReads, {
     informers: createSharedInformers({ client, cluster: CLUSTER, clock: systemClock }),
     cluster: CLUSTER,
     clock: systemClock,
     log: createSilentLogger(),
-    annotationKeys: () => annotations,
-    onChange: (node) => void told.push(node),
-    onSynced: () => void synced++,
+    concerns: gateConcerns,
+    onKeys: (nodes) => void told.push(...nodes),
+    onAll: () => void synced++,
   });
   const query = { namespace, labelSelector: "component=init" };
   const stopping = new AbortController();
-  const { ended } = await watches.start(stopping.signal);
+  const { ended } = await views.pods.start(stopping.signal);
   const patch: WatchSetup["patch"] = async (name, body, subresource) => {
     const options = subresource === undefined ? {} : { subresource };
     await cluster.client.patch(pods, { namespace, name }, { type: "merge", body }, options);
@@ -66,8 +69,8 @@ export async function watching(cluster: TestCluster): Promise<WatchSetup> {
     namespace,
     query,
     client,
-    watches,
-    annotations,
+    view: views.pods,
+    want: (queries, annotations = [READY]) => views.want(gatesOf(queries, annotations)),
     told,
     synced: () => synced,
     patch,
@@ -80,9 +83,10 @@ export async function watching(cluster: TestCluster): Promise<WatchSetup> {
       return cluster.client.patch(pods, of, { type: "merge", body }, { subresource: "status" });
     },
     names: (node, of = query) =>
-      watches
-        .pods(of, node)
-        ?.map(({ metadata }) => metadata?.name ?? "")
+      views.pods
+        .at(of)
+        ?.byIndex("node", node)
+        .map(({ metadata }) => metadata?.name ?? "")
         .toSorted(),
     async [Symbol.asyncDispose]() {
       stopping.abort();
@@ -90,4 +94,17 @@ export async function watching(cluster: TestCluster): Promise<WatchSetup> {
       await client.close();
     },
   };
+}
+
+/** One gate with a signal for each. A selector has one label. */
+function gatesOf(queries: readonly PodQuery[], annotations: readonly string[]): Gates {
+  const signals = queries.flatMap(({ namespace = "*", labelSelector }) =>
+    annotations.map((readyAnnotation) => ({
+      namespaces: [namespace],
+      selector: { matchLabels: Object.fromEntries([labelSelector.split("=")]) },
+      readyAnnotation,
+    })),
+  );
+  const spec = startupGateSpec.parse({ minimumHold: "1s", signals: { pods: signals } });
+  return compileGates({ sources: [{ source: "config", documents: [{ name: "g", spec }] }] });
 }

@@ -62,13 +62,13 @@ export async function startPools(
   const configure = (next: WorkerPoolConfig | undefined) => pools.configure(next && { allow, ...next });
   configure(config);
   const abort = new AbortController();
-  const watch = await pools.watch.start(abort.signal);
-  const controller = await pools.controller.start(abort.signal);
+  const components = [...pools.views.components, pools.controller];
+  const running = await Promise.all(components.map((one) => one.start(abort.signal)));
   return {
     configure,
     async [Symbol.asyncDispose]() {
       abort.abort();
-      await Promise.all([watch.ended, controller.ended]);
+      await Promise.all(running.map(({ ended }) => ended));
       await client.close();
     },
   };

@@ -1,9 +1,10 @@
 /** Which pods and DaemonSets arrive from a real API server, what is kept of them, and whom changes wake. */
+import { createViews } from "@berth/host";
 import { type DaemonSet, daemonSets, pods } from "@berth/kube";
 import { createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { aPod, eventually, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { DaemonSetWatch } from "../node/daemonset-watch.ts";
+import { daemonSetsRead, movesPods } from "../node/daemonsets.ts";
 import type { PodQuery } from "./gate.ts";
 import { IdleProbe } from "./idle-probe.ts";
 import { aNamespace, CLUSTER, READY, watching } from "./testing/watching.ts";
@@ -19,7 +20,7 @@ const anInit = (name: string, node: string): PodBuilder =>
 describe("the pods of a query", () => {
   it("are all that is received among 2,000 others, and only what signals read is kept", async () => {
     await using setup = await watching(cluster);
-    const { namespace, query, watches, names } = setup;
+    const { namespace, query, view, names } = setup;
     const left = Array.from({ length: 2_000 }, (_, index) => aPod(`foreign-${index}`).on("n1")).values();
     const createEach = async (): Promise<void> => {
       for (const pod of left) await cluster.client.create(pods, pod.in(namespace).build(), { namespace });
@@ -59,14 +60,14 @@ describe("the pods of a query", () => {
         .with((pod) => ({ ...pod, status })),
     );
     await setup.create(anInit("init-2", "n2"));
-    watches.want([query]);
+    setup.want([query]);
     expect(names("n1")).toBeUndefined();
     await eventually(() => expect(names("n1")).toEqual(["init-1"]));
     expect(names("n2")).toEqual(["init-2"]);
     expect(names("n3")).toEqual([]);
-    expect(watches.size).toBe(2);
+    expect(view.size).toBe(2);
     expect(setup.synced()).toBe(1);
-    expect(watches.pods(query, "n1")).toEqual([
+    expect(view.at(query)?.byIndex("node", "n1")).toEqual([
       {
         apiVersion: "v1",
         kind: "Pod",
@@ -96,7 +97,7 @@ describe("the pods of a query", () => {
     await using setup = await watching(cluster);
     await setup.create(anInit("init-1", "n1"));
     await setup.create(anInit("init-2", "n2"));
-    setup.watches.want([setup.query]);
+    setup.want([setup.query]);
     await eventually(() => expect(setup.names("n1")).toEqual(["init-1"]));
     const probed = { type: "ContainersReady", status: "True", lastProbeTime: "2026-01-01T00:00:00Z" };
     await setup.patch("init-1", { status: { conditions: [probed], podIP: "10.0.0.9" } }, "status");
@@ -115,7 +116,7 @@ describe("the pods of a query", () => {
     await using setup = await watching(cluster);
     const { namespace, told, names } = setup;
     await setup.create(anInit("init", "n1"));
-    setup.watches.want([setup.query]);
+    setup.want([setup.query]);
     await eventually(() => expect(names("n1")).toEqual(["init"]));
     await cluster.client.create(pods, anInit("unbound", "").in(namespace).build(), { namespace });
     await cluster.client.delete(pods, { namespace, name: "init" }, { gracePeriodSeconds: 0 });
@@ -123,30 +124,32 @@ describe("the pods of a query", () => {
     await eventually(() => expect(names("n2")).toEqual(["init"]));
     expect(names("n1")).toEqual([]);
     expect(new Set(told)).toEqual(new Set(["n1", "n2"]));
-    expect(setup.watches.size).toBe(2);
+    expect(setup.view.size).toBe(2);
   });
 
   it("are of all namespaces without one, and are read anew when another annotation counts", async () => {
     await using setup = await watching(cluster);
-    const { namespace, watches, names } = setup;
+    const { namespace, view, names } = setup;
     const labelSelector = `component=${namespace}`;
     const everywhere: PodQuery = { labelSelector };
     const elsewhere: PodQuery = { namespace: await aNamespace(cluster), labelSelector };
     const pod = aPod("init").on("n1").labelled({ component: namespace }).annotated({ later: "yes" });
     await setup.create(pod);
-    watches.want([everywhere, elsewhere]);
+    setup.want([everywhere, elsewhere]);
     await eventually(() => expect([names("n1", everywhere), names("n1", elsewhere)]).toEqual([["init"], []]));
     const annotationsOf = (): unknown =>
-      watches.pods(everywhere, "n1")?.map(({ metadata }) => metadata?.annotations);
+      view
+        .at(everywhere)
+        ?.byIndex("node", "n1")
+        ?.map(({ metadata }) => metadata?.annotations);
     expect(annotationsOf()).toEqual([{}]);
-    watches.want([everywhere]);
+    setup.want([everywhere]);
     expect(names("n1", everywhere)).toEqual(["init"]);
     expect(names("n1", elsewhere)).toBeUndefined();
-    setup.annotations.add("later");
-    watches.want([everywhere]);
+    setup.want([everywhere], [READY, "later"]);
     expect(names("n1", everywhere)).toBeUndefined();
     await eventually(() => expect(annotationsOf()).toEqual([{ later: "yes" }]));
-    expect(watches.size).toBe(1);
+    expect(view.size).toBe(1);
   });
 });
 
@@ -182,16 +185,23 @@ describe("DaemonSets", () => {
     await using client = cluster.connect();
     let changes = 0;
     let versions = 0;
-    const watch = new DaemonSetWatch({
-      informers: createSharedInformers({ client, cluster: CLUSTER, clock: systemClock }),
-      cluster: CLUSTER,
-      clock: systemClock,
-      log: createSilentLogger(),
-    });
-    watch.subscribe({ onChange: () => void changes++, onVersion: () => void versions++ });
+    const views = createViews<{ readonly sets: DaemonSet }, boolean, string>(
+      { sets: daemonSetsRead("test", (isNeeded) => isNeeded) },
+      {
+        informers: createSharedInformers({ client, cluster: CLUSTER, clock: systemClock }),
+        cluster: CLUSTER,
+        clock: systemClock,
+        log: createSilentLogger(),
+        concerns: { sets: (change) => (movesPods(change) ? "all" : []) },
+        versions: { sets: () => ["version"] },
+        onKeys: (keys) => void (versions += [...keys].length),
+        onAll: () => void changes++,
+      },
+    );
+    const { sets } = views;
     await using stack = new AsyncDisposableStack();
     const stopping = new AbortController();
-    const { ended } = await watch.start(stopping.signal);
+    const { ended } = await sets.start(stopping.signal);
     stack.defer(async () => {
       stopping.abort();
       await ended;
@@ -200,11 +210,11 @@ describe("DaemonSets", () => {
     const of = { namespace, name: "agent" };
     const patch = (body: object, options = {}): Promise<DaemonSet> =>
       cluster.client.patch(daemonSets, of, { type: "merge", body }, options);
-    expect(watch.daemonSet(namespace, "agent")).toBeUndefined();
-    watch.want("test", true);
-    await eventually(() => expect(watch.daemonSet(namespace, "agent")).toBeDefined());
+    expect(sets.find("agent", namespace)).toBeUndefined();
+    views.want(true);
+    await eventually(() => expect(sets.find("agent", namespace)).toBeDefined());
     const template = agent.spec?.template.spec;
-    expect(watch.daemonSet(namespace, "agent")).toEqual({
+    expect(sets.find("agent", namespace)).toEqual({
       metadata: {
         name: "agent",
         namespace,
@@ -228,7 +238,7 @@ describe("DaemonSets", () => {
         },
       },
     });
-    expect(watch.daemonSet(namespace, "other")).toBeNull();
+    expect(sets.find("other", namespace)).toBeNull();
     expect(changes).toBe(1);
     await patch(
       { status: { desiredNumberScheduled: 3, currentNumberScheduled: 3 } },
@@ -239,11 +249,11 @@ describe("DaemonSets", () => {
     await patch({ spec: { template: { spec: { nodeSelector: { disk: "nvme" } } } } });
     await eventually(() => expect(changes).toBe(2));
     await cluster.client.delete(daemonSets, of);
-    await eventually(() => expect(watch.daemonSet(namespace, "agent")).toBeNull());
+    await eventually(() => expect(sets.find("agent", namespace)).toBeNull());
     expect([changes, versions]).toEqual([3, 5]);
-    watch.want("test", false);
-    expect(watch.daemonSet(namespace, "agent")).toBeUndefined();
-    expect([watch.size, watch.problem()]).toEqual([0, undefined]);
+    views.want(false);
+    expect(sets.find("agent", namespace)).toBeUndefined();
+    expect([sets.size, sets.problem()]).toEqual([0, undefined]);
   });
 });
 
