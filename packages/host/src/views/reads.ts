@@ -1,7 +1,15 @@
 /** What a capability reads, declared as values. A process and its commands make views of the same ones. */
 import type { CollectionScope, KubeObject, Namespace, Resource } from "@berth/kube";
 import { namespaces } from "@berth/kube";
-import type { Change, Component, Informer, Lister, ObjectKey, Running } from "@berth/runtime";
+import {
+  type Change,
+  type Component,
+  type Informer,
+  keyOf,
+  type Lister,
+  type ObjectKey,
+  type Running,
+} from "@berth/runtime";
 import { InformerSet, type InformerSetOptions, pick, type WantedInformer } from "./informer-set.ts";
 
 /**
@@ -50,6 +58,8 @@ export interface ViewsOptions<M, K> extends ReadAt {
   readonly concerns?: Concerns<M, K>;
   /** As `concerns`, for each version of an object, also without a visible change: a patch may wait for it. */
   readonly versions?: Concerns<M, K>;
+  /** What a change needs beside keys. Called before those. Must not throw. */
+  readonly onChange?: { readonly [N in keyof M]?: (change: Change<M[N] & KubeObject>) => void };
   /** Called with keys from `concerns` and `versions`. Must not throw. */
   readonly onKeys?: (keys: Iterable<K>, of: keyof M) => void;
   /** Any key may be concerned: a scope has been read, or the server does not have the resource. Must not throw. */
@@ -68,7 +78,7 @@ export type Views<M, C = never> = { readonly [N in keyof M]: View<M[N] & KubeObj
 };
 
 export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsOptions<M, K>): Views<M, C> {
-  const { concerns, versions, onKeys, onAll, ...at } = options;
+  const { concerns, versions, onChange, onKeys, onAll, ...at } = options;
   const names = Object.keys(reads) as (keyof M)[];
   let known: { readonly inForce: C } | undefined;
   const made = names.map((name) => {
@@ -81,9 +91,13 @@ export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsO
       if (keys === "all") all();
       else if (keys !== undefined) onKeys?.(keys, name);
     };
+    const toConcerned = tell(concerns);
     return new View(reads[name], {
       ...at,
-      onChange: tell(concerns),
+      onChange(change) {
+        onChange?.[name]?.(change);
+        toConcerned(change);
+      },
       onVersion: tell(versions),
       onSynced: all,
       onMissing: all,
@@ -175,7 +189,15 @@ export class View<T extends KubeObject, C = never, M = never>
 
   /** `null`: there is none of this name. `undefined`: not known yet, or not wanted. */
   find(name: string, namespace = ""): T | null | undefined {
-    return this.get({ cluster: this.#cluster, namespace, name }) ?? (this.synced ? null : undefined);
+    return this.get(this.keyOf({ metadata: { namespace, name } })) ?? (this.synced ? null : undefined);
+  }
+
+  keyOf(object: KubeObject): ObjectKey {
+    return keyOf(this.#cluster, object);
+  }
+
+  keys(): readonly ObjectKey[] {
+    return Array.from(this.list(), (object) => this.keyOf(object));
   }
 
   /** Of the scopes that have been read. An object occurs once for each scope that has it. */

@@ -79,21 +79,19 @@ interface BootstrapSources {
 
 /** The bootstrap state of each policy, from the counts. `undefined` for a policy that is not in force. */
 export function createBootstraps(sources: BootstrapSources): {
-  state(rule: string): BootstrapState | undefined;
+  /** `key`: of its taint. */
+  state(rule: string): (BootstrapState & { readonly key: string }) | undefined;
   tainting(rule: string): boolean;
 } {
-  const state = (rule: string): BootstrapState | undefined => {
+  const state = (rule: string): (BootstrapState & { readonly key: string }) | undefined => {
     const policy = sources.policies()?.policies.find((it) => it.rule === rule);
     if (policy === undefined) return undefined;
     const { key } = policy.spec.taint;
     const uncovered = sources.workloadsLooked() ? sources.workloads.uncovered(key) : undefined;
     // A taint with a former key of the policy says nothing about the current key.
     const isStanding = sources.nodes.isStanding(rule, taintId(key, "NoSchedule"));
-    return phaseOf({
-      policy,
-      uncovered,
-      standing: isStanding || (sources.nodesLooked() ? false : undefined),
-    });
+    const standing = isStanding || (sources.nodesLooked() ? false : undefined);
+    return { ...phaseOf({ policy, uncovered, standing }), key };
   };
   return { state, tainting: (rule) => state(rule)?.phase === "Tainting" };
 }

@@ -12,7 +12,7 @@ import { decidePod, type PodDecision } from "./decide-pod.ts";
 import { ORIGINAL_ARCHITECTURE_KEY } from "./document.ts";
 import { unreadImages } from "./image-observations.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
-import { isKeptPending } from "./watches.ts";
+import { isKeptPending } from "./reads.ts";
 
 interface PodWork extends PodRestarts {
   /** Pods that Berth keeps pending: they have our gate or our condition. */

@@ -10,7 +10,7 @@ import {
 } from "@berth/runtime";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { ARCHITECTURE_GATE } from "./document.ts";
-import { isKeptPending } from "./watches.ts";
+import { isKeptPending } from "./reads.ts";
 
 interface LeftoverOptions {
   readonly client: Pick<KubeClient, "pages">;

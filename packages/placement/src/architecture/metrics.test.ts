@@ -1,18 +1,19 @@
 import { createMetricsRegistry } from "@berth/runtime";
 import { expect, it } from "vitest";
-import { createArchitectureMetrics } from "./metrics.ts";
+import { createDocumentGauges } from "../node/document-gauges.ts";
+import { architectureGauges, createArchitectureMetrics, measureWorkloads } from "./metrics.ts";
 
 it("counts what became of pods and policies, and reads what stands at each scrape", async () => {
   const registry = createMetricsRegistry();
   const metrics = createArchitectureMetrics(registry);
-  let waiting = 3;
-  metrics.taken(2, 1);
+  createDocumentGauges(registry, architectureGauges)(2, [{ reason: "Any" }]);
   metrics.admitted("held");
   metrics.admitted("held");
   metrics.changed("ArchitecturesResolved");
   metrics.lifted(1_500);
-  metrics.counts({ waiting: () => waiting, impossible: () => 1, uncovered: () => 4, tainted: () => 5 });
-  waiting = 2;
+  const total = { waiting: 3, impossible: 1, uncovered: 4 };
+  measureWorkloads(registry, { total }, { tainted: 5 });
+  total.waiting = 2;
   const { body } = await registry.expose();
   for (const line of [
     "berth_architecture_policies 2",

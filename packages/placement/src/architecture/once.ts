@@ -1,10 +1,10 @@
 /** Architecture policies in a command, which reads once and does not watch. */
-import { NamespaceWatch, startOnce } from "@berth/host";
+import { labelsIn, readViews } from "@berth/host";
 import type { DaemonSet, Pod } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { BoundCapability } from "../node/capability.ts";
-import { type ExplainAt, type LookAt, type NodeOnce, type PlanAt, readDaemonSets } from "../node/once.ts";
+import type { ExplainAt, LookAt, NodeOnce, PlanAt } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { type ArchitecturePhase, bindArchitecture } from "./capability.ts";
 import { architectureClean } from "./clean.ts";
@@ -20,6 +20,7 @@ import {
 } from "./image-observations.ts";
 import { type ImagesOnce, readImages } from "./images/once.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
+import { type ArchitectureReading, architectureReads } from "./reads.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
 import {
   formatArchitecturePlan,
@@ -29,7 +30,6 @@ import {
   type NodeArchitecture,
 } from "./show.ts";
 import { judge, wantsOf } from "./verdict.ts";
-import { ArchitectureWatches } from "./watches.ts";
 
 export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolicies> {
   return {
@@ -67,9 +67,11 @@ export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolic
       };
     },
     async explainPod(policies, { run, owned, pod, nodes: all }) {
-      const { namespace = "" } = pod.metadata ?? {};
-      const namespaces = await readNamespaces({ run, owned });
-      const namespaceLabels = namespaces.synced ? (namespaces.namespaceLabels(namespace) ?? {}) : undefined;
+      const { namespaces: read } = architectureReads;
+      const asked: ArchitectureReading = { policies: [], isLingering: true };
+      const { namespaces } = await readViews({ namespaces: read }, asked, { run, owned });
+      const found = labelsIn(namespaces)(pod.metadata?.namespace ?? "");
+      const namespaceLabels = found === null ? {} : found;
       const governed = { policies, namespaceLabels: () => namespaceLabels };
       const explanation = explainPod({
         pod,
@@ -154,8 +156,6 @@ function standOf(
 
 type PolicyStatus = NonNullable<ArchitecturePolicy["status"]>;
 
-const UNKNOWN = "what depends on them is unknown";
-
 /**
  * Reads the unscheduled pods, DaemonSets and namespaces of the cluster, and the facts about their images. `undefined`
  * without policies, or without permission to read one of these.
@@ -168,20 +168,14 @@ async function forecastOf(
   if (policies === undefined || policies.policies.length === 0) return undefined;
   const isTainting = taintKeys(policies).length > 0;
   const { run, owned } = at;
-  const daemonSets = await readDaemonSets(isTainting, at);
-  const ignore = (): void => undefined;
-  const callbacks = { onPod: ignore, onPodChange: ignore, onNamespace: ignore, onSynced: ignore };
-  const watches = new ArchitectureWatches({ ...run, consequence: UNKNOWN, ...callbacks });
-  watches.want(true);
-  await startOnce(watches.components, run, owned);
-  await run.informers.settled();
-  if (!watches.isRead || (isTainting && !daemonSets.synced)) return undefined;
-  const found = [...watches.pods.list()];
-  const sets = [...daemonSets.list()];
+  const views = await readViews(architectureReads, policies, at);
+  if (!views.isRead) return undefined;
+  const found = [...views.pods.list()];
+  const sets = [...views.daemonSets.list()];
   const standing = isTainting ? standingRules(policies, at) : new Set<string>();
   const governed = {
     policies,
-    namespaceLabels: (name: string) => watches.namespaceLabels(name) ?? undefined,
+    namespaceLabels: (name: string) => labelsIn(views.namespaces)(name) ?? undefined,
   };
   return forecastArchitecture({
     ...governed,
@@ -211,15 +205,4 @@ function standingRules(policies: ArchitecturePolicies, { run, nodes }: PlanAt): 
       if (phase === "Tainted") standing.add(rule);
   }
   return standing;
-}
-
-/** The same as in a running Berth. */
-async function readNamespaces({ run, owned }: Looking): Promise<NamespaceWatch> {
-  const ignore = (): void => undefined;
-  const callbacks = { onChange: ignore, onSynced: ignore };
-  const watch = new NamespaceWatch({ ...run, name: "namespaces", consequence: UNKNOWN, ...callbacks });
-  watch.want(true);
-  await startOnce([watch], run, owned);
-  await run.informers.settled();
-  return watch;
 }
