@@ -6,7 +6,6 @@ import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/
 import {
   type BoundCapability,
   createPlaceStore,
-  DaemonSetWatch,
   DeclaredPlaces,
   hasClusterMarks,
   labelFolderKind,
@@ -184,8 +183,6 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
   });
   runtime.readyChecks.push(nodesReadCheck(informer));
   declareProblems(metrics, runtime.readyChecks);
-  const daemonSets = new DaemonSetWatch({ informers: host.informers, cluster: CLUSTER, clock, log, metrics });
-  host.add([daemonSets], "caches");
   const breakers = new RemovalBreakers((rule, frozen) => {
     for (const { onFrozen } of wired) onFrozen?.(rule, frozen);
   });
@@ -193,7 +190,6 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
     ...options,
     ...host,
     nodes: informer,
-    daemonSets,
     frozen: () => breakers.frozen,
     facts: (): readonly WiredFacts[] => wired.flatMap(({ facts }) => facts ?? []),
     recheck: (name: string) =>

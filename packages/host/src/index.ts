@@ -57,6 +57,5 @@ export * from "./status/tally.ts";
 export * from "./views/informer-set.ts";
 export * from "./views/listed-informers.ts";
 export * from "./views/mask.ts";
-export * from "./views/namespace-watch.ts";
 export * from "./views/reads.ts";
 export * from "./views/share-parts.ts";

@@ -28,11 +28,6 @@ export { selectorCel } from "./node/cel.ts";
 export type { Change } from "./node/change.ts";
 export { type CleanInput, planClean, type Unrecorded } from "./node/clean.ts";
 export * from "./node/clean-once.ts";
-export {
-  type DaemonSetListener,
-  DaemonSetWatch,
-  type DaemonSetWatchOptions,
-} from "./node/daemonset-watch.ts";
 export { DeclaredPlaces, type PlaceStore } from "./node/declared-places.ts";
 export * from "./node/explain/diff.ts";
 export * from "./node/explain/node.ts";

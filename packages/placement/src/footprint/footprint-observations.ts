@@ -1,13 +1,7 @@
 /** Data beyond the node that footprints read. Reads are quick and without effect; `undefined` means "not known yet". */
-import type { InformerSetOptions } from "@berth/host";
-import type { DaemonSet, KubeObject, Pod } from "@berth/kube";
+import type { Pod } from "@berth/kube";
+import type { DaemonSetObservations } from "../node/daemonsets.ts";
 import type { Footprint, GroupVersionResource } from "./footprint.ts";
-
-/** Options that every watcher of this folder takes. */
-export type Watching = Pick<
-  InformerSetOptions<KubeObject>,
-  "informers" | "consequence" | "cluster" | "clock" | "log" | "metrics"
->;
 
 /** Identity of an owner of any kind. */
 export interface OwnerIdentity {
@@ -21,7 +15,7 @@ export interface OwnerIdentity {
   readonly isAbandoned?: boolean;
 }
 
-export interface FootprintObservations {
+export interface FootprintObservations extends DaemonSetObservations {
   /**
    * Pods on this node that may need the agent of this footprint, selected only by labels and node name. Includes pods
    * that are ending. May omit pods in a phase that no workload counts. Reads from memory.
@@ -36,8 +30,6 @@ export interface FootprintObservations {
   owners(pod: Pod): readonly OwnerIdentity[] | undefined;
   /** The CSI driver of the volume behind a claim; `null` when there is no such claim, volume or driver. */
   driverOfClaim(namespace: string, claim: string): string | null | undefined;
-  /** `null`: there is none. */
-  daemonSet(namespace: string, name: string): DaemonSet | null | undefined;
 }
 
 /** An object that owns pods, with what a hold needs to know. */

@@ -1,18 +1,20 @@
 import { createMetricsRegistry } from "@berth/runtime";
 import { expect, it } from "vitest";
-import { createFootprintMetrics } from "./metrics.ts";
+import { createDocumentGauges } from "../node/document-gauges.ts";
+import { footprintGauges, measureFootprints } from "./metrics.ts";
 
 it("tells of documents, and reads counts at each scrape", async () => {
   const registry = createMetricsRegistry();
-  const metrics = createFootprintMetrics(registry);
   const counts = { labelled: 1, needed: 2, pending: 3, unknown: 4, claims: 5, foreign: 6 };
-  metrics.taken(2, 1);
+  createDocumentGauges(registry, footprintGauges)(2, [{ reason: "Any" }]);
   let reads = 0;
-  metrics.counts(() => {
-    reads++;
-    return counts;
-  });
-  metrics.hindered(() => 3);
+  const tally = {
+    get total() {
+      reads++;
+      return counts;
+    },
+  };
+  measureFootprints(registry, tally, () => 3);
   counts.needed = 7;
   const { body } = await registry.expose();
   for (const line of [

@@ -1,42 +1,29 @@
+import { collectGauges } from "@berth/host";
 import type { MetricsRegistry } from "@berth/runtime";
-import type { FootprintCounts } from "./tally.ts";
+import type { DocumentGauges } from "../node/document-gauges.ts";
+import type { FootprintCounts, FootprintTally } from "./tally.ts";
 
-/** Berth calls each function once at each scrape. */
-export interface FootprintMetrics {
-  taken(footprints: number, faults: number): void;
-  counts(of: () => FootprintCounts): void;
-  hindered(of: () => number): void;
-}
+export const footprintGauges: DocumentGauges = {
+  inForce: { name: "berth_footprints", help: "Node footprints in force." },
+  problems: { name: "berth_footprint_problems", help: "Faults in the node footprints as last read." },
+};
 
-export function createFootprintMetrics(registry: MetricsRegistry): FootprintMetrics {
-  const inForce = registry.gauge({ name: "berth_footprints", help: "Node footprints in force." });
-  const problems = registry.gauge({
-    name: "berth_footprint_problems",
-    help: "Faults in the node footprints as last read.",
-  });
-  return {
-    taken(footprints, faults) {
-      inForce.set(footprints);
-      problems.set(faults);
-    },
-    counts(of) {
-      // The registry reads gauges in their order of creation: the first one sets all of them.
-      const collect = (): void => {
-        const counts = of();
-        for (const [count, gauge] of made) gauge.set(counts[count]);
-      };
-      const made = gauges.map(([name, help, count], at) => {
-        return [count, registry.gauge({ name, help, ...(at === 0 && { collect }) })] as const;
-      });
-    },
-    hindered(of) {
-      registry.gauge({
-        name: "berth_footprints_hindered",
-        help: "Node footprints in force that lack something, mostly a right: their conditions say what.",
-        collect: (gauge) => gauge.set(of()),
-      });
-    },
+/** @param hindered how many footprints lack something. */
+export function measureFootprints(
+  registry: MetricsRegistry,
+  tally: Pick<FootprintTally, "total">,
+  hindered: () => number,
+): void {
+  // The registry reads gauges in their order of creation: the first one sets all of them.
+  const collect = (): void => {
+    const { total } = tally;
+    for (const [count, gauge] of made) gauge.set(total[count]);
   };
+  const made = gauges.map(([name, help, count], at) => {
+    return [count, registry.gauge({ name, help, ...(at === 0 && { collect }) })] as const;
+  });
+  const help = "Node footprints in force that lack something, mostly a right: their conditions say what.";
+  collectGauges(registry, [["berth_footprints_hindered", help, hindered]]);
 }
 
 const gauges: readonly (readonly [string, string, keyof FootprintCounts])[] = [

@@ -1,114 +1,126 @@
-/** Wires the data that footprints read: pods, their owners, namespaces and volumes, and the agents' DaemonSets. */
-
-import { NamespaceWatch } from "@berth/host";
+/** The data that footprints decide from: what they read, and the owners of pods. */
+import { createViews, labelsIn, type ReadAt } from "@berth/host";
 import type { KubeClient, Pod } from "@berth/kube";
-import type { Change, Component, Random } from "@berth/runtime";
-import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
-import { isEmptySelector } from "../node/selector.ts";
-import { isAgentChecked } from "./agent/check.ts";
-import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
-import type { FootprintObservations, OwnerIdentity, Watching } from "./footprint-observations.ts";
+import type { Change, Component, ObjectKey, Random } from "@berth/runtime";
+import { daemonSetsIn } from "../node/daemonsets.ts";
+import type { Footprint, PodGrouping } from "./footprint.ts";
+import type { FootprintObservations, OwnerIdentity } from "./footprint-observations.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
 import { OwnerResolver } from "./owners.ts";
-import { FootprintPods } from "./pod-watches.ts";
-import { VolumeDrivers } from "./volume-drivers.ts";
-
-export interface FootprintSightOptions extends Watching {
-  readonly client: Pick<KubeClient, "get" | "read">;
-  readonly random?: Random;
-  /** Shared with other capabilities. Its creator checks nodes again when it changes. */
-  readonly daemonSets: Pick<DaemonSetWatch, "daemonSet" | "want">;
-  /** Data about this node has changed. Must not throw. */
-  readonly onNode: (node: string) => void;
-  /** Data that may affect any node has become known. Must not throw. */
-  readonly onEverything: () => void;
-  /** A pod has changed, also one without a node: for holds. Must not throw. */
-  readonly onPod?: (change: Change<Pod>) => void;
-  /** Berth now knows the owners of this pod, and of others below the same owner: for holds. Must not throw. */
-  readonly onOwners?: (pod: Pod) => void;
-  /** Data that decides about the pods of a namespace has changed: for holds. Must not throw. */
-  readonly onNamespace?: () => void;
-}
+import {
+  driverIn,
+  type FootprintViews,
+  footprintConcerns,
+  footprintReads,
+  needsNamespaces,
+  needsVolumes,
+  podsIn,
+} from "./reads.ts";
 
 export interface FootprintWatches {
   readonly observations: FootprintObservations;
-  /**
-   * Sets all footprints in force; Berth does not watch data that none of them needs. `observations` knows only the pods of
-   * exactly these objects. Call it at any time, also before the start.
-   */
-  want(footprints: readonly Footprint[]): void;
-  /** See `FootprintPods`. `undefined`: not known yet. */
+  /** Pods of a footprint, each once. `undefined`: not known yet. Without a node only when the footprint holds owners. */
   podsOf(footprint: Footprint, among?: PodsAmong): readonly Pod[] | undefined;
   /** Why Berth cannot read the pods of this footprint or related data: in most cases a missing permission. */
   whyUnread(footprint: Footprint): string | undefined;
-  readonly components: readonly Component[];
+  /**
+   * Sets all footprints in force; Berth does not watch data that none of them needs. `observations` knows only the pods
+   * of these. Call it at any time, also before the start.
+   */
+  want(footprints: readonly Footprint[]): void;
 }
 
-export function createFootprintObservations(options: FootprintSightOptions): FootprintWatches {
-  const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
-  const changed = (nodes: ReadonlySet<string>): void => {
-    nodes.forEach(onNode);
-    onNamespace?.();
-  };
-  const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
-  const namespaces = new NamespaceWatch({
+/** Must not throw. */
+export interface FootprintListener {
+  /** Data about this node has changed. */
+  onNode(node: string): void;
+  /** Data that may affect any node has become known. */
+  onEverything(): void;
+  /** Where agents run may have changed. */
+  onAgents?(): void;
+  /** For each version of a DaemonSet. */
+  onDaemonSet?(key: ObjectKey): void;
+  /** A pod has changed, also one without a node. */
+  onPod?(change: Change<Pod>): void;
+  /** Berth now knows the owners of this pod, and of others below the same owner. */
+  onOwners?(pod: Pod): void;
+  /** Data that decides about the pods of a namespace has changed. */
+  onNamespace?(): void;
+}
+
+/** As in a running Berth. */
+export function watchFootprints(
+  options: ReadAt & { readonly client: Pick<KubeClient, "get" | "read">; readonly random?: Random },
+  listener: FootprintListener,
+): FootprintWatches & { readonly views: FootprintViews; readonly components: readonly Component[] } {
+  const views: FootprintViews = createViews(footprintReads, {
     ...options,
-    name: "footprint-namespaces",
-    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace)),
-    onSynced: onEverything,
-  });
-  const volumes = new VolumeDrivers({
-    ...options,
-    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim)),
-    onSynced: onEverything,
+    concerns: footprintConcerns,
+    versions: {
+      daemonSets({ object }) {
+        listener.onDaemonSet?.(views.daemonSets.keyOf(object));
+        return [];
+      },
+    },
+    onChange: { pods: (change) => listener.onPod?.(change) },
+    onKeys(nodes, of) {
+      for (const node of nodes) listener.onNode(node);
+      if (of !== "pods" && of !== "daemonSets") listener.onNamespace?.();
+    },
+    onAll: (of) => (of === "daemonSets" ? listener.onAgents?.() : listener.onEverything()),
   });
   const owners = new OwnerResolver({
     ...options,
     onChange(node, pod) {
-      if (node !== "") onNode(node);
-      onOwners?.(pod);
+      if (node !== "") listener.onNode(node);
+      listener.onOwners?.(pod);
     },
     // The owner of a pod decides for which group the pod needs an agent, not whether.
-    onMoved: onEverything,
+    onMoved: () => listener.onEverything(),
   });
+  return { ...observeFootprints(views, owners), views, components: [...views.components, owners] };
+}
+
+export function observeFootprints(
+  views: FootprintViews,
+  owners: Pick<OwnerResolver, "owners" | "want" | "whyUnread">,
+): FootprintWatches {
+  const wantOwners = (footprints: readonly Footprint[]): void =>
+    owners.want(
+      footprints.flatMap(({ grouping }) => ownerKinds(grouping)),
+      // A hold needs the owners of pods also when the grouping names no kind of them.
+      footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0),
+    );
+  // Of another footprint the views may lack fields.
+  let wanted: ReadonlySet<Footprint> = new Set();
+  const podsOf = (footprint: Footprint, among?: Parameters<typeof podsIn>[2]): readonly Pod[] | undefined =>
+    wanted.has(footprint) ? podsIn(views.pods, footprint, among) : undefined;
   return {
     observations: {
-      pods: (footprint, node) => pods.pods(footprint, node),
-      namespaceLabels: (name) => namespaces.namespaceLabels(name),
+      pods: (footprint, node) => podsOf(footprint, { node }),
+      namespaceLabels: labelsIn(views.namespaces),
       owners: (pod) => owners.owners(pod),
-      driverOfClaim: (namespace, claim) => volumes.driverOfClaim(namespace, claim),
-      daemonSet: (namespace, name) => daemonSets.daemonSet(namespace, name),
+      driverOfClaim: (namespace, claim) => driverIn(views, namespace, claim),
+      ...daemonSetsIn(views.daemonSets),
     },
-    want(footprints) {
-      const workloads = footprints.flatMap((footprint) => footprint.workloads);
-      // Pods come last, so that Berth asks for all related data before it decides about them.
-      owners.want(
-        footprints.flatMap(({ grouping }) => ownerKinds(grouping)),
-        // A hold needs the owners of pods also when the grouping names no kind of them.
-        footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0),
-      );
-      volumes.want(workloads.some(needsVolumes));
-      namespaces.want(workloads.some(needsNamespaces));
-      daemonSets.want(FOOTPRINT, footprints.some(isAgentChecked));
-      pods.want(footprints);
-    },
-    podsOf: (footprint, among) => pods.podsOf(footprint, among),
+    podsOf,
     whyUnread({ workloads, grouping, hold }) {
       const kinds = ownerKinds(grouping);
       const parts = [
-        pods,
-        ...(workloads.some(needsNamespaces) ? [namespaces] : []),
-        ...(workloads.some(needsVolumes) ? volumes.components : []),
+        views.pods,
+        ...(workloads.some(needsNamespaces) ? [views.namespaces] : []),
+        ...(workloads.some(needsVolumes) ? [views.claims, views.volumes] : []),
       ];
-      const problem = parts.map((part) => part.problem?.()).find((it) => it !== undefined);
+      const problem = parts.map((part) => part.problem()).find((it) => it !== undefined);
       return problem ?? (kinds.length > 0 || hold !== undefined ? owners.whyUnread(kinds) : undefined);
     },
-    components: [pods, namespaces, owners, ...volumes.components],
+    want(footprints) {
+      wanted = new Set(footprints);
+      wantOwners(footprints);
+      views.want(footprints);
+    },
   };
 }
-
-const needsVolumes = ({ csiDrivers }: NeedingPods): boolean => csiDrivers.length > 0;
-const needsNamespaces = ({ namespaceSelector }: NeedingPods): boolean => !isEmptySelector(namespaceSelector);
 
 function ownerKinds(grouping: PodGrouping): readonly Pick<OwnerIdentity, "group" | "kind">[] {
   if (grouping.by === "OwnerUID") return [grouping.owner];

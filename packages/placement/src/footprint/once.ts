@@ -1,20 +1,23 @@
 /** Node footprints in a one-shot command. The command waits for the data that it can read, and then decides. */
-import { keepFields, type OneShotRun, startOnce } from "@berth/host";
+import { keepFields, type OneShotRun, readViews, startOnce } from "@berth/host";
 import { type KubeClient, nameOfResource, type Pod, pathOf } from "@berth/kube";
 import { sleep } from "@berth/runtime";
 import { type BoundCapability } from "../node/capability.ts";
-import { type LookAt, type NodeOnce, podsOn, readDaemonSets } from "../node/once.ts";
+import { daemonSetsRead } from "../node/daemonsets.ts";
+import { type LookAt, type NodeOnce, podsOn } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { bindFootprints } from "./capability.ts";
 import { footprintClean } from "./clean.ts";
 import { explainFootprints, explainPodFootprints } from "./explain.ts";
-import { type Footprint, type Footprints } from "./footprint.ts";
+import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import { type FootprintObservations } from "./footprint-observations.ts";
 import { type FootprintChanges, FootprintForecast } from "./forecast/forecast.ts";
 import { groupOf } from "./groups.ts";
 import { findFootprintEffects } from "./held-once.ts";
 import { podNeeds } from "./needs.ts";
-import { createFootprintObservations, type FootprintWatches } from "./observations.ts";
+import { type FootprintWatches, observeFootprints } from "./observations.ts";
+import { OwnerResolver } from "./owners.ts";
+import { footprintReads } from "./reads.ts";
 import { formatFootprint, formatFootprintEffects, formatFootprintPlan, formatPodFootprints } from "./show.ts";
 
 export const footprintOnce: NodeOnce<Footprints> = {
@@ -88,7 +91,6 @@ interface FootprintView {
 /** How long the command waits without new data. Milliseconds. */
 const PATIENCE_MS = 10_000;
 const LOOK_MS = 50;
-const UNKNOWN = "which nodes need agents is unknown";
 
 /**
  * Reads the same data as a running Berth: the pods that workloads select, their owners, namespaces and volumes where
@@ -99,30 +101,28 @@ async function viewFootprints(
   { run, owned, only }: Omit<LookAt, "facts">,
 ): Promise<FootprintView> {
   const inForce = footprints?.footprints ?? [];
-  const isWanted = inForce.some(({ agent }) => agent !== undefined);
-  const daemonSets = await readDaemonSets(isWanted, { run, owned });
-  const watches = createFootprintObservations({
+  // Also of a footprint whose agent Berth does not check.
+  const hasAgent = (them: readonly Footprint[]): boolean => them.some(({ agent }) => agent !== undefined);
+  const reads = { ...footprintReads, daemonSets: daemonSetsRead(FOOTPRINT, hasAgent) };
+  const informers = only === undefined ? run.informers : podsOn(only, run.informers);
+  const ignore = (): void => undefined;
+  const owners = new OwnerResolver({
     ...run,
     client: askingClient(run),
-    informers: only === undefined ? run.informers : podsOn(only, run.informers),
-    consequence: UNKNOWN,
-    daemonSets: {
-      daemonSet: (namespace, name) => daemonSets.daemonSet(namespace, name),
-      want: () => undefined,
-    },
-    onNode: () => undefined,
-    onEverything: () => undefined,
+    onChange: ignore,
+    onMoved: ignore,
   });
-  const { components, observations } = watches;
+  const views = await readViews(reads, inForce, { run, owned, informers });
+  const watches = observeFootprints(views, owners);
+  const { observations } = watches;
   if (inForce.length > 0) {
     watches.want(inForce);
-    await startOnce(components, run, owned);
-    await run.informers.settled();
+    await startOnce([owners], run, owned);
   }
   const isRead = inForce.some((footprint) => watches.podsOf(footprint) !== undefined);
   if (isRead) {
     await untilKnown(inForce, watches, run);
-    for (const component of components) {
+    for (const component of [...views.components, owners]) {
       const problem = component.problem?.();
       if (problem !== undefined) run.stderr.write(`What footprints see is incomplete: ${problem}\n`);
     }

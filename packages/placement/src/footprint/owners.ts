@@ -1,3 +1,4 @@
+import type { ReadAt } from "@berth/host";
 import {
   isApiError,
   type KubeClient,
@@ -27,9 +28,9 @@ import {
   WORKLOADS,
 } from "../node/owner-reference.ts";
 import { BoundedMap } from "./bounded-map.ts";
-import type { FootprintObservations, OwnerIdentity, Watching } from "./footprint-observations.ts";
+import type { FootprintObservations, OwnerIdentity } from "./footprint-observations.ts";
 
-export interface OwnerResolverOptions extends Pick<Watching, "clock" | "log" | "metrics"> {
+export interface OwnerResolverOptions extends Pick<ReadAt, "clock" | "log" | "metrics"> {
   readonly client: Pick<KubeClient, "get" | "read">;
   readonly random?: Random;
   /** Maximum owners in memory. Default `MAX_OWNERS`. */

@@ -1,7 +1,8 @@
 /** Wires node footprints into a running Berth. */
 import { bindAdmission } from "@berth/host";
 import { daemonSets } from "@berth/kube";
-import { keyOf } from "@berth/runtime";
+import { createDocumentGauges } from "../node/document-gauges.ts";
+import { tellAll } from "../node/observer.ts";
 import { onceCapability } from "../node/once-capability.ts";
 import { NodeCounts } from "../node/pass.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
@@ -11,13 +12,13 @@ import { footprintRules } from "./compile.ts";
 import { type FootprintProgress, isGoodCondition, SETTLING_MS } from "./conditions.ts";
 import { FOOTPRINT, type Footprint } from "./footprint.ts";
 import { wireHolds } from "./hold/wiring.ts";
-import { createFootprintMetrics } from "./metrics.ts";
-import { createFootprintObservations } from "./observations.ts";
+import { footprintGauges, measureFootprints } from "./metrics.ts";
+import { watchFootprints } from "./observations.ts";
 import { footprintOnce } from "./once.ts";
 import { footprintPermissions } from "./permissions.ts";
 import { type NodeFootprint, nodeFootprintKind } from "./resource.ts";
 import { describeFootprint } from "./status.ts";
-import { type FootprintCounts, FootprintTally } from "./tally.ts";
+import { FootprintTally } from "./tally.ts";
 import { waitAdmission, waitReviews } from "./wait/admission.ts";
 
 export const footprint: NodeCapability = {
@@ -36,34 +37,31 @@ export const footprint: NodeCapability = {
  * is something to report.
  */
 function wire(host: NodeHost): Wired {
-  const { cluster, nodes, daemonSets, clock, log, metrics, recheckAll } = host;
+  const { nodes, clock, log, metrics, recheckAll } = host;
   const inForce = (): readonly Footprint[] => documents.inForce?.footprints ?? [];
   const onChange = (rule?: string): void =>
     rule === undefined ? documents.askAll() : documents.askRule(rule);
-
   const onCounts = (rule?: string): void => {
     onChange(rule);
     agents.ask();
   };
   const tally = new FootprintTally({ onChange: onCounts, monotonic: () => clock.monotonic() });
-  // Counts are valid only after Berth has checked every node with the footprints in force.
-  const pass = new NodeCounts({ nodes, tally, onDone: () => onCounts() });
-  const counts = (rule: string): FootprintCounts | undefined => pass.of(rule);
-  const watches = createFootprintObservations({
-    ...host,
-    daemonSets,
+  const counts = new NodeCounts({ nodes, tally, onDone: onCounts });
+  const watches = watchFootprints(host, {
     onNode: host.recheck,
     onEverything() {
       recheckAll();
       holds.watches.lookAgain();
     },
+    onAgents: onCounts,
+    onDaemonSet: (key) => agents.daemonSetChanged(key),
     onPod: (change) => holds.watches.podChanged(change),
     onOwners: (pod) => holds.watches.ownersKnown(pod),
     onNamespace: () => holds.watches.lookAgain(),
   });
-  const { observations } = watches;
-  const holds = wireHolds({ ...host, nodes, watches, onChange });
-  const agents = wireAgents({ ...host, nodes, daemonSets, tally, counts, onChange });
+  const { observations, views } = watches;
+  const holds = wireHolds({ ...host, watches, onChange });
+  const agents = wireAgents({ ...host, daemonSets: views.daemonSets, tally, counts, onChange });
   const problemsOf = (footprint: Footprint): readonly string[] =>
     [watches.whyUnread(footprint), holds.problem(footprint), agents.problem(footprint)].filter(
       (problem) => problem !== undefined,
@@ -75,73 +73,49 @@ function wire(host: NodeHost): Wired {
       tally.unknownMs(footprint.rule) >= SETTLING_MS,
       holds.progress(footprint).owners,
     ]);
-  let hindrances: ReadonlyMap<string, string> = new Map();
-  const progressOf = (rule: string): FootprintProgress | undefined => {
-    const footprint = inForce().find((it) => it.rule === rule);
-    if (footprint === undefined) return undefined;
-    return {
-      footprint,
-      counts: counts(rule),
-      unknownMs: tally.unknownMs(rule),
-      unread: watches.whyUnread(footprint),
-      ...agents.progress(footprint),
-      ...holds.progress(footprint),
-      wait: footprint.wait && admission.state(),
-    };
-  };
-
-  const footprintMetrics = createFootprintMetrics(metrics);
-  footprintMetrics.counts(() => tally.total);
-  footprintMetrics.hindered(() => inForce().filter((it) => problemsOf(it).length > 0).length);
+  const progressOf = (footprint: Footprint): FootprintProgress => ({
+    footprint,
+    counts: counts.of(footprint.rule),
+    unknownMs: tally.unknownMs(footprint.rule),
+    unread: watches.whyUnread(footprint),
+    ...agents.progress(footprint),
+    ...holds.progress(footprint),
+    wait: footprint.wait && admission.state(),
+  });
+  measureFootprints(metrics, tally, () => inForce().filter((it) => problemsOf(it).length > 0).length);
+  const taken = createDocumentGauges(metrics, footprintGauges);
   const documents = host.documents({
     rules: footprintRules,
     capability: FOOTPRINT,
     onChange(footprints) {
-      footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
-      pass.begin();
+      taken(footprints.footprints.length, footprints.faults);
+      counts.begin();
       const holding = holds.want(footprints);
       watches.want([...new Set([...footprints.footprints, ...holding])]);
       agents.want(footprints);
       admission.changed();
       recheckAll();
       // A cluster without nodes makes no decisions, so the pass may be complete already.
-      pass.check();
+      counts.check();
     },
-    onKnown: () => pass.check(),
+    onKnown: () => counts.check(),
     // No event reports a change of permissions. Berth asks only for changed footprints: a status visits all their nodes.
-    onLook() {
-      const before = hindrances;
-      hindrances = new Map(inForce().map((it) => [it.rule, hindrancesOf(it)]));
-      for (const [rule, now] of hindrances) if (before.get(rule) !== now) documents.askRule(rule);
-    },
+    onLook: () => documents.askChanged(new Map(inForce().map((it) => [it.rule, hindrancesOf(it)]))),
     action: "KeepFootprint",
     logsFiles: true,
     isGood: isGoodCondition,
-    decide: (object: NodeFootprint, result, rule) =>
-      describeFootprint({ object, result, progress: progressOf(rule) }),
+    decide(object: NodeFootprint, result, rule) {
+      const footprint = inForce().find((it) => it.rule === rule);
+      return describeFootprint({ object, result, progress: footprint && progressOf(footprint) });
+    },
   });
   const admission = host.review({
     rules: bindAdmission(waitAdmission({ observations, log }), () => documents.inForce),
     onChange: () => documents.askAll(),
   });
-  daemonSets.subscribe({
-    onChange: () => onCounts(),
-    onVersion: ({ object }) => agents.daemonSetChanged(keyOf(cluster, object)),
-  });
   // Berth reads pods and related data only while a footprint is in force.
   host.add(watches.components, "caches");
   host.add([...holds.components, ...agents.components], "elected");
   const capability = bindFootprints({ footprints: () => documents.inForce, observations });
-  return {
-    capability,
-    observer: {
-      decided(name, outcome) {
-        pass.decided(name, outcome);
-      },
-      gone(name) {
-        pass.gone(name);
-        capability.gone(name);
-      },
-    },
-  };
+  return { capability, observer: tellAll([counts, { decided() {}, gone: (name) => capability.gone(name) }]) };
 }

@@ -1,10 +1,9 @@
 /** Interfaces through which a capability takes part in a command. A command reads once and does not watch. */
-import { listObjects, type OneShotRun, type Section, startOnce } from "@berth/host";
+import { listObjects, type OneShotRun, type Section } from "@berth/host";
 import { type DaemonSet, daemonSets, type KubeObject, type Node, type Pod, pods } from "@berth/kube";
 import type { SharedInformers } from "@berth/runtime";
 import type { BoundCapability, Contribution, Finding, Instant, NodeView } from "./capability.ts";
 import type { CleanOnce } from "./clean-once.ts";
-import { DaemonSetWatch } from "./daemonset-watch.ts";
 import type { PlanDiff } from "./explain/diff.ts";
 import type { RuleForecast } from "./explain/removals.ts";
 import type { NodePlan } from "./plan.ts";
@@ -84,21 +83,6 @@ export interface NodeOnce<T> extends CleanOnce<T> {
   plan(inForce: T | undefined, at: PlanAt): Promise<PlanningCapability>;
   explain(inForce: T | undefined, at: ExplainAt): Promise<ExplainingCapability>;
   readonly explainPod?: (inForce: T | undefined, at: PodAt) => Promise<Section | undefined>;
-}
-
-/**
- * The DaemonSets, as a running Berth keeps them. What names pods to read comes first: all capabilities then ask for pods
- * at the same time, which takes one list.
- */
-export async function readDaemonSets(
-  needed: boolean,
-  { run, owned }: Pick<LookAt, "run" | "owned">,
-): Promise<DaemonSetWatch> {
-  const daemonSets = new DaemonSetWatch({ ...run, consequence: "what depends on them is unknown" });
-  daemonSets.want("command", needed);
-  await startOnce([daemonSets], run, owned);
-  await run.informers.settled();
-  return daemonSets;
 }
 
 /** Informers that read the pods of one node only. */

@@ -4,14 +4,12 @@ import type { Node } from "@berth/kube";
 import type { Informer, Predicate } from "@berth/runtime";
 import type { FrozenRule } from "./breaker.ts";
 import type { BoundCapability } from "./capability.ts";
-import type { DaemonSetWatch } from "./daemonset-watch.ts";
 import type { NodeObserver } from "./observer.ts";
 import type { OnceCapability } from "./once-capability.ts";
 
-/** The host, with the objects that all of these capabilities read. */
+/** The host, with the nodes. */
 export interface NodeHost extends Host {
   readonly nodes: Informer<Node>;
-  readonly daemonSets: DaemonSetWatch;
   /** The namespace of Berth. Berth never holds pods there. Absent: Berth has no namespace. */
   readonly namespace?: string;
   /** The facts of the capabilities wired earlier. */

@@ -1,11 +1,12 @@
 /** Wires the agent code of footprints: the checks where agents can run, and the controller of their DaemonSets. */
 import { createKeySource, createObjectController } from "@berth/host";
 import { type Component, keyOf, type ObjectKey } from "@berth/runtime";
-import { type DaemonSetWatch } from "../../node/daemonset-watch.ts";
+import type { NodeCounts } from "../../node/pass.ts";
 import type { NodeHost } from "../../node/wired.ts";
 import { type FootprintProgress } from "../conditions.ts";
 import { type Footprint, type Footprints } from "../footprint.ts";
 import { followTaints } from "../lost-nodes.ts";
+import type { FootprintViews } from "../reads.ts";
 import { type FootprintCounts, type FootprintTally } from "../tally.ts";
 import { checkAgent, isAgentChecked } from "./check.ts";
 import { ManageProblems } from "./manage-problems.ts";
@@ -14,10 +15,9 @@ import { agentRules, managedAgents } from "./manager.ts";
 type Parts = "client" | "cluster" | "nodes" | "events" | "metrics" | "log" | "clock";
 
 export interface AgentDeps extends Pick<NodeHost, Parts> {
-  readonly daemonSets: DaemonSetWatch;
+  readonly daemonSets: FootprintViews["daemonSets"];
   readonly tally: Pick<FootprintTally, "nodes">;
-  /** `undefined` until Berth has examined every node. */
-  readonly counts: (rule: string) => FootprintCounts | undefined;
+  readonly counts: Pick<NodeCounts<FootprintCounts>, "of">;
   /** The status of this footprint may have changed; without a rule, that of any footprint. Must not throw. */
   readonly onChange: (rule?: string) => void;
 }
@@ -46,7 +46,7 @@ export function wireAgents(options: AgentDeps): WiredAgents {
       // Berth changes no DaemonSet until it has read every source.
       footprints: () => (inForce?.policy.isUndecided !== true ? inForce?.footprints : undefined),
       counts({ rule }) {
-        const found = counts(rule);
+        const found = counts.of(rule);
         return found?.unknown === 0 ? found : undefined;
       },
       problems,
@@ -74,8 +74,8 @@ export function wireAgents(options: AgentDeps): WiredAgents {
     problem: (footprint) => problems.of(footprint)?.message,
     progress(footprint) {
       const { rule, agent } = footprint;
-      const counted = counts(rule);
-      const daemonSet = agent && daemonSets.daemonSet(agent.namespace, agent.name);
+      const counted = counts.of(rule);
+      const daemonSet = agent && daemonSets.find(agent.name, agent.namespace);
       if (counted === undefined || agent === undefined || daemonSet === undefined) return nothingKnown;
       if (!isAgentChecked(footprint)) return nothingKnown;
       const needing = [...tally.nodes(rule, "Needed"), ...tally.nodes(rule, "Pending")]

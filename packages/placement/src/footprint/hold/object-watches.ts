@@ -1,13 +1,12 @@
 /** Watches objects of resources that documents name: owners, and what these own. Reads only metadata. */
 
-import { InformerSet, keepFields, type WantedInformer } from "@berth/host";
+import { InformerSet, keepFields, type ReadAt, type WantedInformer } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { type Change, type Component, type Informer, type Running, whenAborted } from "@berth/runtime";
 import type { GroupVersionResource } from "../footprint.ts";
-import type { Watching } from "../footprint-observations.ts";
 import { resourceName, resourceOf, versionedName } from "./held-resource.ts";
 
-export interface ObjectWatchesOptions extends Watching {
+export interface ObjectWatchesOptions extends ReadAt {
   /** Each version, also without a visible change: a write that met an older version waits for it. Must not throw. */
   readonly onChange: (resource: GroupVersionResource, change: Change<KubeObject>) => void;
   /** Berth has read one of the resources, or knows that it does not exist. Must not throw. */

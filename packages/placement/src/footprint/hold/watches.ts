@@ -1,9 +1,10 @@
 /** Watches the owners under a hold, and the objects that they own while their deletion waits. */
+import type { ReadAt } from "@berth/host";
 import type { KubeClient, KubeObject, Pod } from "@berth/kube";
 import type { Change, Component, ObjectKey, Running } from "@berth/runtime";
 import { isRuleKnown } from "../../node/capability.ts";
 import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "../footprint.ts";
-import type { FootprintObservations, HeldOwner, Watching } from "../footprint-observations.ts";
+import type { FootprintObservations, HeldOwner } from "../footprint-observations.ts";
 import type { Guard, OwnedObject } from "./decide.ts";
 import { isAbandoned } from "./held-pods.ts";
 import { guardName, resourceName } from "./held-resource.ts";
@@ -16,7 +17,7 @@ export interface OwnerKey extends ObjectKey {
   readonly resource: string;
 }
 
-export interface HoldWatchesOptions extends Watching {
+export interface HoldWatchesOptions extends ReadAt {
   readonly client: Pick<KubeClient, "create">;
   /** Reads the owners of pods. */
   readonly observations: Pick<FootprintObservations, "owners">;

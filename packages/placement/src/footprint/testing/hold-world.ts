@@ -29,7 +29,7 @@ import type { Footprints } from "../footprint.ts";
 import { HeldOwners } from "../hold/held-owners.ts";
 import { createHoldReconciler } from "../hold/reconciler.ts";
 import { HoldWatches, type OwnerKey, toOwnerText } from "../hold/watches.ts";
-import { createFootprintObservations } from "../observations.ts";
+import { watchFootprints } from "../observations.ts";
 
 export const GROUP = "test.berth.dev";
 export const FINALIZER = "test.berth.dev/hold";
@@ -98,9 +98,7 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
   const common = { ...place, informers: createSharedInformers(place), log: createSilentLogger() };
   const events: EventInput[] = [];
   const held = new HeldOwners({ onChange: () => undefined });
-  const seen = createFootprintObservations({
-    ...common,
-    daemonSets: { daemonSet: () => null, want: () => undefined },
+  const seen = watchFootprints(common, {
     onNode: () => undefined,
     onEverything: () => watches.lookAgain(),
     onPod: (change) => watches.podChanged(change),

@@ -15,7 +15,7 @@ import {
 import { clusterName, createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import type { Footprint, NeedingPods } from "../footprint.ts";
-import { createFootprintObservations, type FootprintWatches } from "../observations.ts";
+import { type FootprintWatches, watchFootprints } from "../observations.ts";
 import { plainFootprint } from "./footprints.ts";
 
 let count = 0;
@@ -71,18 +71,16 @@ export async function startObservations(cluster: TestCluster, user?: string): Pr
   const told = new Set<string>();
   const near = { namespaces: 0 };
   const known = new Set<string>();
-  const watches = createFootprintObservations({
-    client,
-    informers: createSharedInformers({ client, cluster: clusterName("test"), clock: systemClock }),
-    cluster: clusterName("test"),
-    clock: systemClock,
-    log: createSilentLogger(),
-    daemonSets: { daemonSet: () => null, want: () => {} },
-    onNode: (node) => void told.add(node),
-    onEverything: () => {},
-    onOwners: ({ spec }) => void known.add(spec?.nodeName ?? ""),
-    onNamespace: () => near.namespaces++,
-  });
+  const at = { client, cluster: clusterName("test"), clock: systemClock };
+  const watches = watchFootprints(
+    { ...at, informers: createSharedInformers(at), log: createSilentLogger() },
+    {
+      onNode: (node) => void told.add(node),
+      onEverything: () => {},
+      onOwners: ({ spec }) => void known.add(spec?.nodeName ?? ""),
+      onNamespace: () => near.namespaces++,
+    },
+  );
   const stopping = new AbortController();
   const running = await Promise.all(watches.components.map((part) => part.start(stopping.signal)));
   return {

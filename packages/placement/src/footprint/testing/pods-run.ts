@@ -1,9 +1,11 @@
 /** Pods of footprints from a real API server, and what arrives of them. */
+
+import { createViews } from "@berth/host";
 import { type KubeClient, type KubeObject, namespaces, type Pod, pods } from "@berth/kube";
 import { clusterName, createSharedInformers, createSilentLogger, systemClock } from "@berth/runtime";
 import { aPod, type PodBuilder, type TestCluster } from "@berth/testcluster";
 import type { Footprint, NeedingPods } from "../footprint.ts";
-import { FootprintPods } from "../pod-watches.ts";
+import { type FootprintViews, footprintConcerns, footprintReads, podsIn } from "../reads.ts";
 import { plainFootprint } from "./footprints.ts";
 
 let count = 0;
@@ -21,7 +23,7 @@ export function footprintByKey(
 export interface PodsRun extends AsyncDisposable {
   /** Also the name of its namespace, and the key of the label of its pods. */
   readonly id: string;
-  readonly watches: FootprintPods;
+  readonly views: FootprintViews;
   /** Nodes told of, in order. */
   readonly told: string[];
   /** Names of the pods that came over the wire, each time they did. */
@@ -49,29 +51,28 @@ export async function startPods(cluster: TestCluster): Promise<PodsRun> {
     watch: (resource, options) => client.watch(resource, { ...options, ...counted(options?.project) }),
   };
   const place = { cluster: clusterName("test"), clock: systemClock };
-  const watches = new FootprintPods({
+  const views = createViews(footprintReads, {
     ...place,
     informers: createSharedInformers({ ...place, client: listening }),
     log: createSilentLogger(),
-    onChange: (node) => void told.push(node),
-    onSynced: () => {},
+    concerns: footprintConcerns,
+    onKeys: (nodes) => void told.push(...nodes),
   });
   const stopping = new AbortController();
-  const { ended } = await watches.start(stopping.signal);
+  const { ended } = await views.pods.start(stopping.signal);
   const patch: PodsRun["patch"] = async (name, body, subresource) => {
     const options = subresource === undefined ? {} : { subresource };
     await cluster.client.patch(pods, { namespace: id, name }, { type: "merge", body }, options);
   };
   return {
     id,
-    watches,
+    views,
     told,
     received,
     patch,
     create: (builder) => cluster.client.create(pods, builder.in(id).build(), { namespace: id }),
     names: (footprint, node) =>
-      watches
-        .pods(footprint, node)
+      podsIn(views.pods, footprint, { node })
         ?.map(({ metadata }) => metadata?.name ?? "")
         .toSorted(),
     async [Symbol.asyncDispose]() {

@@ -2,8 +2,10 @@
 import { pods } from "@berth/kube";
 import { aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { nodeOf } from "../node/pod-nodes.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import { type Answer, podNeeds } from "./needs.ts";
+import { type FootprintViews, podsIn } from "./reads.ts";
 import { sightOf } from "./testing/pods.ts";
 import { footprintByKey as aFootprint, anAteom, startPods, withGpu } from "./testing/pods-run.ts";
 
@@ -11,12 +13,14 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
 });
+const nodesBy = ({ pods: found }: FootprintViews, index: string, value: string): ReadonlySet<string> =>
+  new Set(found.byIndex(index, value).flatMap(nodeOf));
 const setUp = (): ReturnType<typeof startPods> => startPods(cluster);
 
 describe("the pods of a footprint", () => {
   it("F-B7 are all that is received among 300 others, slim, and unbound ones not at all", async () => {
     await using setup = await setUp();
-    const { id, watches, received, names } = setup;
+    const { id, views, received, names } = setup;
     const left = Array.from({ length: 300 }, (_, at) => aPod(`foreign-${at}`).on("n1").realistic()).values();
     const createEach = async (): Promise<void> => {
       for (const pod of left) await setup.create(pod);
@@ -31,11 +35,11 @@ describe("the pods of a footprint", () => {
     const unbound = aPod("unbound").labelled({ [id]: "a" });
     await setup.create(unbound);
     const footprint = aFootprint(id);
-    expect(watches.pods(footprint, "n1")).toBeUndefined();
-    watches.want([footprint]);
+    expect(podsIn(views.pods, footprint, { node: "n1" })).toBeUndefined();
+    views.want([footprint]);
     await eventually(() => expect(names(footprint, "n1")).toEqual(["p1"]));
     expect(received).toEqual(["p1"]);
-    expect(watches.pods(footprint, "n1")).toEqual([
+    expect(podsIn(views.pods, footprint, { node: "n1" })).toEqual([
       {
         apiVersion: "v1",
         kind: "Pod",
@@ -68,16 +72,15 @@ describe("the pods of a footprint", () => {
 
   it("F-1 are known before they are bound where the footprint holds owners", async () => {
     await using setup = await setUp();
-    const { id, watches } = setup;
+    const { id, views } = setup;
     const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
     const hold = { resource, finalizer: "a/b", onDelete: "Wait", ownedResources: [] } as const;
     const [holding, plain] = [aFootprint(id, {}, { hold }), aFootprint(id)];
     await setup.create(aPod("unbound").labelled({ [id]: "a" }));
     await setup.create(anAteom(id, "bound", "n1"));
-    watches.want([holding, plain]);
+    views.want([holding, plain]);
     const all = (of: Footprint): readonly string[] | undefined =>
-      watches
-        .podsOf(of)
+      podsIn(views.pods, of)
         ?.map(({ metadata }) => metadata?.name ?? "")
         .toSorted();
     await eventually(() => expect([all(holding), all(plain)]).toEqual([["bound", "unbound"], ["bound"]]));
@@ -85,7 +88,7 @@ describe("the pods of a footprint", () => {
 
   it("F-E4 leave when they end, F-E6 or lose their label, and their node is told", async () => {
     await using setup = await setUp();
-    const { id, watches, told, names } = setup;
+    const { id, views, told, names } = setup;
     for (const [name, node] of [
       ["p1", "n1"],
       ["p2", "n2"],
@@ -93,7 +96,7 @@ describe("the pods of a footprint", () => {
     ] as const)
       await setup.create(anAteom(id, name, node));
     const [footprint, strict] = [aFootprint(id), aFootprint(id, { ignorePhases: new Set() })];
-    watches.want([footprint, strict]);
+    views.want([footprint, strict]);
     await eventually(() => expect([names(footprint, "n3"), names(strict, "n3")]).toEqual([["p3"], ["p3"]]));
     told.length = 0;
     await setup.patch("p1", { status: { phase: "Failed" } }, "status");
@@ -105,11 +108,11 @@ describe("the pods of a footprint", () => {
 
   it("wake nobody when what is not read of them changes", async () => {
     await using setup = await setUp();
-    const { id, watches, told, names } = setup;
+    const { id, views, told, names } = setup;
     await setup.create(anAteom(id, "p1", "n1"));
     await setup.create(anAteom(id, "p2", "n2"));
     const footprint = aFootprint(id, {}, { grouping: { by: "PodLabel", label: "pool" } });
-    watches.want([footprint]);
+    views.want([footprint]);
     await eventually(() => expect(names(footprint, "n1")).toEqual(["p1"]));
     await setup.patch("p1", { metadata: { annotations: { a: "b" } } });
     await setup.patch("p1", { status: { podIP: "10.0.0.9" } }, "status");
@@ -119,7 +122,7 @@ describe("the pods of a footprint", () => {
 
   it("are read once for footprints that select alike, and anew when more is read of them", async () => {
     await using setup = await setUp();
-    const { id, watches, received, names } = setup;
+    const { id, views, received, names } = setup;
     const volumes = [
       { name: "inline", csi: { driver: "efs.csi.aws.com", volumeAttributes: { a: "b" } } },
       { name: "claimed", persistentVolumeClaim: { claimName: "data" } },
@@ -142,18 +145,18 @@ describe("the pods of a footprint", () => {
         .with(withGpu),
     );
     const [one, two] = [aFootprint(id), aFootprint(id, {}, { name: "two" })];
-    watches.want([one, two]);
+    views.want([one, two]);
     await eventually(() => expect([names(one, "n1"), names(two, "n1")]).toEqual([["p1"], ["p1"]]));
     expect(received).toEqual(["p1"]);
-    watches.want([two]);
-    expect([names(one, "n1"), names(two, "n1")]).toEqual([undefined, ["p1"]]);
-    expect(watches.nodesOfClaim(id, "data")).toEqual(new Set());
+    views.want([two]);
+    expect(names(two, "n1")).toEqual(["p1"]);
+    expect(nodesBy(views, "claim", `${id}/data`)).toEqual(new Set());
     const more = aFootprint(id, { requests: ["example.com/gpu"], csiDrivers: ["efs.csi.aws.com"] });
-    watches.want([two, more]);
+    views.want([two, more]);
     expect(names(two, "n1")).toBeUndefined();
     await eventually(() => expect(names(more, "n1")).toEqual(["p1"]));
     expect(received).toEqual(["p1", "p1"]);
-    expect(watches.pods(more, "n1")?.[0]?.spec).toEqual({
+    expect(podsIn(views.pods, more, { node: "n1" })?.[0]?.spec).toEqual({
       nodeName: "n1",
       containers: [
         {
@@ -170,22 +173,23 @@ describe("the pods of a footprint", () => {
         { name: "none" },
       ],
     });
-    for (const claim of ["data", "p1-made"]) expect(watches.nodesOfClaim(id, claim)).toEqual(new Set(["n1"]));
-    expect(watches.nodesOfNamespace(id)).toEqual(new Set(["n1"]));
+    for (const claim of ["data", "p1-made"])
+      expect(nodesBy(views, "claim", `${id}/${claim}`)).toEqual(new Set(["n1"]));
+    expect(nodesBy(views, "namespace", id)).toEqual(new Set(["n1"]));
   });
 
   it("are each one pod, of a footprint with several workloads", async () => {
     await using setup = await setUp();
-    const { id, watches, names } = setup;
+    const { id, views, names } = setup;
     await setup.create(anAteom(id, "p1", "n1"));
     await setup.create(anAteom(id, "p2", "n1").labelled({ [id]: "b" }));
     const [all] = aFootprint(id).workloads;
     const [some] = aFootprint(id, { podSelector: { matchLabels: { [id]: "b" } } }).workloads;
     if (all === undefined || some === undefined) throw new Error("a footprint has no workload");
     const footprint = { ...aFootprint(id), workloads: [all, some] };
-    watches.want([footprint]);
+    views.want([footprint]);
     await eventually(() => expect(names(footprint, "n1")).toEqual(["p1", "p2"]));
-    expect(watches.podsOf(footprint)).toHaveLength(2);
+    expect(podsIn(views.pods, footprint)).toHaveLength(2);
   });
 
   it.each<[string, Readonly<Record<string, string>>, readonly Partial<NeedingPods>[], Answer]>([
@@ -209,15 +213,15 @@ describe("the pods of a footprint", () => {
     ],
   ])("%s", async (_name, labels, workloads, answer) => {
     await using setup = await setUp();
-    const { id, watches } = setup;
+    const { id, views } = setup;
     const { workloads: all } = aFootprint(id);
     const [needing] = all as readonly [NeedingPods];
     const mine = workloads.map((workload) => ({ ...needing, ...workload }));
     const footprint = aFootprint(id, {}, { workloads: mine });
     await setup.create(aPod("p").labelled(labels).on(id));
-    watches.want([footprint]);
+    views.want([footprint]);
     const [pod] = await eventually(() => {
-      const found = watches.pods(footprint, id) ?? [];
+      const found = podsIn(views.pods, footprint, { node: id }) ?? [];
       expect(found).toHaveLength(1);
       return found;
     });
@@ -226,7 +230,7 @@ describe("the pods of a footprint", () => {
 
   it("of one group are found by the uid that a label names, where owners are held", async () => {
     await using setup = await setUp();
-    const { id, watches } = setup;
+    const { id, views } = setup;
     const hold = {
       resource: { group: "x.test", version: "v1", resource: "pools" },
       finalizer: "x.test/hold",
@@ -241,15 +245,14 @@ describe("the pods of a footprint", () => {
         .on("n1"),
     );
     await setup.create(aPod("p2").labelled({ [id]: b }));
-    watches.want([footprint]);
+    views.want([footprint]);
     const of = (labelledUid: string): unknown =>
-      watches
-        .podsOf(footprint, { labelledUid })
+      podsIn(views.pods, footprint, { labelledUid })
         ?.map(({ metadata }) => metadata?.name)
         .toSorted();
     await eventually(() => expect([of(a), of(b)]).toEqual([["p1"], ["p2"]]));
     await setup.patch("p1", { metadata: { labels: { [id]: b } } });
     await eventually(() => expect([of(a), of(b)]).toEqual([[], ["p1", "p2"]]));
-    expect(watches.podsOf(footprint, { namespace: id })).toHaveLength(2);
+    expect(podsIn(views.pods, footprint, { namespace: id })).toHaveLength(2);
   });
 });
