@@ -1,16 +1,13 @@
 /** What a capability reads, declared as values. A process and its commands make views of the same ones. */
-import type { CollectionScope, KubeObject, Namespace, Resource } from "@berth/kube";
-import { namespaces } from "@berth/kube";
 import {
-  type Change,
-  type Component,
-  type Informer,
-  keyOf,
-  type Lister,
-  type ObjectKey,
-  type Running,
-} from "@berth/runtime";
-import { InformerSet, type InformerSetOptions, pick, type WantedInformer } from "./informer-set.ts";
+  type CollectionScope,
+  type KubeObject,
+  type Namespace,
+  namespaces,
+  type Resource,
+} from "@berth/kube";
+import type { Change, Component, InformerRequest } from "@berth/runtime";
+import { pick, type ReadAt, View } from "./view.ts";
 
 /**
  * One resource that a capability reads.
@@ -33,7 +30,8 @@ export interface Read<T extends KubeObject, C, M = never> {
 }
 
 /** A scope, and what is kept of its objects. */
-export interface Scoped<T extends KubeObject> extends Omit<WantedInformer<T>, "key" | "scope"> {
+export interface Scoped<T extends KubeObject>
+  extends Pick<InformerRequest<T>, "project" | "indexes" | "metadataOnly" | "optional"> {
   /** Default: the whole cluster. */
   readonly scope?: CollectionScope;
   /** What `project` keeps beyond the other projections of the read. A scope that lacks some of it is read again. */
@@ -47,12 +45,6 @@ export type Reads<M, C> = { readonly [N in keyof M]: Read<M[N] & KubeObject, C, 
 export type Concerns<M, K> = {
   readonly [N in keyof M]?: (change: Change<M[N] & KubeObject>, views: Views<M>) => Iterable<K> | "all";
 };
-
-/** The cluster that views read. A `Host` and a `OneShotRun` are such. */
-export type ReadAt = Pick<
-  InformerSetOptions<KubeObject>,
-  "informers" | "cluster" | "clock" | "log" | "metrics"
->;
 
 export interface ViewsOptions<M, K> extends ReadAt {
   readonly concerns?: Concerns<M, K>;
@@ -99,8 +91,7 @@ export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsO
         toConcerned(change);
       },
       onVersion: tell(versions),
-      onSynced: all,
-      onMissing: all,
+      onRead: all,
     });
   });
   const all = {
@@ -113,130 +104,12 @@ export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsO
       const wanted = made.filter((view) => view.isWanted);
       return wanted.length > 0 && wanted.every((view) => view.synced);
     },
-    problem: () => made.map((view) => view.problem?.()).find((problem) => problem !== undefined),
+    problem: () => made.map((view) => view.problem()).find((problem) => problem !== undefined),
     components: made,
   };
   const byName = Object.fromEntries(names.map((name, index) => [name, made[index]]));
   const views = Object.assign(all, byName) as unknown as Views<M, C>;
   return views;
-}
-
-/** The objects of one read: those of all scopes that are wanted. */
-export class View<T extends KubeObject, C = never, M = never>
-  implements Component, Pick<Lister<T>, "get" | "list" | "synced">
-{
-  readonly name: string;
-  readonly #read: Read<T, C, M>;
-  readonly #cluster: ObjectKey["cluster"];
-  readonly #informers: InformerSet<T>;
-  /** By the text of its scope: the key of its informer, and what that keeps. */
-  #scopes: ReadonlyMap<string, { readonly key: string; readonly keeps: ReadonlySet<string> }> = new Map();
-  #readings = 0;
-
-  constructor(read: Read<T, C, M>, options: Omit<InformerSetOptions<T>, "name" | "resource">) {
-    const { name, resource, consequence } = read;
-    this.name = name;
-    this.#read = read;
-    this.#cluster = options.cluster;
-    this.#informers = new InformerSet({
-      ...options,
-      name,
-      resource,
-      ...(consequence !== undefined && { consequence }),
-    });
-  }
-
-  want(inForce: C, views: Views<M>): void {
-    const scopes = new Map<string, { key: string; keeps: ReadonlySet<string> }>();
-    const wanted = this.#read.wanted(inForce, views).map(({ scope = {}, keeps = [], ...rest }) => {
-      const text = textOf(scope);
-      const before = this.#scopes.get(text);
-      const isKept = before !== undefined && keeps.every((it) => before.keeps.has(it));
-      const found = isKept ? before : { key: `${text} ${this.#readings++}`, keeps: new Set(keeps) };
-      scopes.set(text, found);
-      return Object.assign(rest, { scope, key: found.key });
-    });
-    this.#scopes = scopes;
-    this.#informers.want(wanted);
-  }
-
-  get isWanted(): boolean {
-    return this.#scopes.size > 0;
-  }
-
-  /** All wanted scopes have been read. False while none is wanted. */
-  get synced(): boolean {
-    return this.isWanted && this.#informers.synced;
-  }
-
-  /** The server does not have the resource. */
-  get isMissing(): boolean {
-    return this.#scopes.values().some(({ key }) => this.#informers.isMissing(key));
-  }
-
-  /** The number of objects in memory. */
-  get size(): number {
-    return this.#informers.size;
-  }
-
-  get(key: ObjectKey): T | undefined {
-    for (const informer of this.#all()) {
-      const found = informer.get(key);
-      if (found !== undefined) return found;
-    }
-    return undefined;
-  }
-
-  /** `null`: there is none of this name. `undefined`: not known yet, or not wanted. */
-  find(name: string, namespace = ""): T | null | undefined {
-    return this.get(this.keyOf({ metadata: { namespace, name } })) ?? (this.synced ? null : undefined);
-  }
-
-  keyOf(object: KubeObject): ObjectKey {
-    return keyOf(this.#cluster, object);
-  }
-
-  keys(): readonly ObjectKey[] {
-    return Array.from(this.list(), (object) => this.keyOf(object));
-  }
-
-  /** Of the scopes that have been read. An object occurs once for each scope that has it. */
-  *list(): IterableIterator<T> {
-    for (const informer of this.#all()) yield* informer.list();
-  }
-
-  byIndex(index: string, value: string): readonly T[] {
-    const all = this.#all();
-    const [only] = all;
-    if (only !== undefined && all.length === 1) return only.byIndex(index, value);
-    return all.flatMap((informer) => informer.byIndex(index, value));
-  }
-
-  /** The objects of one wanted scope. `undefined` until it has been read. */
-  at(scope: CollectionScope): Informer<T> | undefined {
-    const found = this.#scopes.get(textOf(scope));
-    return found && this.#informers.get(found.key);
-  }
-
-  start(signal: AbortSignal): Promise<Running> {
-    return this.#informers.start(signal);
-  }
-
-  problem(): string | undefined {
-    return this.#read.isMinor ? undefined : this.#informers.problem();
-  }
-
-  note(): string | undefined {
-    return this.#informers.note();
-  }
-
-  #all(): readonly Informer<T>[] {
-    return [...this.#scopes.values()].flatMap(({ key }) => this.#informers.get(key) ?? []);
-  }
-}
-
-function textOf({ namespace = "", labelSelector = "", fieldSelector = "" }: CollectionScope): string {
-  return JSON.stringify([namespace, labelSelector, fieldSelector]);
 }
 
 /** A read of the labels of all namespaces. @param isNeeded whether documents in force ask for them. */

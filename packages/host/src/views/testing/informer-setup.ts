@@ -1,4 +1,4 @@
-import { type ConfigMap, configMaps } from "@berth/kube";
+import { type CollectionScope, type ConfigMap, configMaps } from "@berth/kube";
 import {
   type Change,
   clusterName,
@@ -9,15 +9,19 @@ import {
   type MetricsRegistry,
   type VirtualClock,
 } from "@berth/runtime";
-import { InformerSet, type InformerSetOptions } from "../informer-set.ts";
+import type { Scoped } from "../reads.ts";
+import { type ReadAt, View } from "../view.ts";
 import { Streams } from "./streams.ts";
 
 export interface InformerSetup extends AsyncDisposable {
   readonly clock: VirtualClock;
   readonly streams: Streams;
-  readonly set: InformerSet<ConfigMap>;
+  readonly view: View<ConfigMap>;
+  /** The selectors of the scopes to read. */
+  readonly want: (...selectors: readonly string[]) => void;
+  readonly wantScopes: (scopes: readonly CollectionScope[]) => void;
   /** What every informer of this set-up takes. */
-  readonly at: Pick<InformerSetOptions<ConfigMap>, "informers" | "cluster" | "clock" | "log" | "metrics">;
+  readonly at: ReadAt;
   readonly changes: readonly Change<ConfigMap>[];
   /** Resource versions, as each was told. */
   readonly versions: readonly string[];
@@ -41,14 +45,19 @@ export function setUp(metrics: MetricsRegistry = createMetricsRegistry()): Infor
     log: createSilentLogger(),
     metrics,
   };
-  const set = new InformerSet<ConfigMap>({
-    ...at,
+  const read = {
     name: "red",
     resource: configMaps,
+    wanted: (scopes: readonly Scoped<ConfigMap>[]) => scopes,
+  };
+  const view = new View<ConfigMap, readonly Scoped<ConfigMap>[]>(read, {
+    ...at,
     onChange: (change) => void changes.push(change),
     onVersion: ({ object }) => void versions.push(object.metadata?.resourceVersion ?? ""),
-    onSynced: () => void synced++,
+    onRead: () => void synced++,
   });
+  const wantScopes = (scopes: readonly CollectionScope[]): void =>
+    view.want(scopes.map((scope) => ({ scope, project: (object) => object })));
   const stopping = new AbortController();
   let ended: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
@@ -59,11 +68,13 @@ export function setUp(metrics: MetricsRegistry = createMetricsRegistry()): Infor
     clock,
     streams,
     at,
-    set,
+    view,
+    want: (...selectors) => wantScopes(selectors.map((labelSelector) => ({ labelSelector }))),
+    wantScopes,
     changes,
     versions,
     synced: () => synced,
-    start: async () => void ({ ended } = await set.start(stopping.signal)),
+    start: async () => void ({ ended } = await view.start(stopping.signal)),
     stop,
     [Symbol.asyncDispose]: stop,
   };

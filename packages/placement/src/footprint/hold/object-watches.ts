@@ -1,7 +1,7 @@
 /** Watches objects of resources that documents name: owners, and what these own. Reads only metadata. */
 
-import { InformerSet, keepFields, type ReadAt, type WantedInformer } from "@berth/host";
-import type { KubeObject } from "@berth/kube";
+import { keepFields, type ReadAt, type Scoped, View } from "@berth/host";
+import type { CollectionScope, KubeObject } from "@berth/kube";
 import { type Change, type Component, type Informer, type Running, whenAborted } from "@berth/runtime";
 import type { GroupVersionResource } from "../footprint.ts";
 import { resourceName, resourceOf, versionedName } from "./held-resource.ts";
@@ -25,12 +25,14 @@ export const BY_UID = "uid";
 
 const KEPT = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences"];
 
-/** One informer for each wanted place. A missing resource is no problem: Berth keeps checking for it. */
+type NamespacesView = View<KubeObject, readonly string[]>;
+
+/** A view for each resource, and a scope for each wanted place. A missing resource is no problem: Berth keeps checking. */
 export class ObjectWatches implements Component {
   readonly name = "footprint-objects";
   readonly #options: ObjectWatchesOptions;
-  /** By `versionedName`. Unused sets stay, without informers: documents name few resources. */
-  readonly #sets = new Map<string, InformerSet<KubeObject>>();
+  /** By `versionedName`. Unused views stay, without scopes: documents name few resources. */
+  readonly #views = new Map<string, NamespacesView>();
   readonly #runs: Promise<void>[] = [];
   readonly #failed = Promise.withResolvers<never>();
   #signal: AbortSignal | undefined;
@@ -41,71 +43,73 @@ export class ObjectWatches implements Component {
 
   /** Sets all wanted places. Call it at any time, also before `start`. */
   want(places: readonly WatchedPlace[]): void {
-    const wanted = Map.groupBy(places, ({ resource }) => versionedName(resource));
-    for (const [name, [first]] of wanted)
-      if (first !== undefined && !this.#sets.has(name)) this.#sets.set(name, this.#begin(first.resource));
-    for (const [name, set] of this.#sets) {
-      const namespaces = new Set((wanted.get(name) ?? []).map(({ namespace }) => namespace));
-      set.want([...namespaces].map(toInformer));
+    for (const { resource } of places) {
+      const name = versionedName(resource);
+      if (!this.#views.has(name)) this.#views.set(name, this.#begin(resource));
     }
+    const wanted = Map.groupBy(places, ({ resource }) => versionedName(resource));
+    for (const [name, view] of this.#views)
+      view.want((wanted.get(name) ?? []).map(({ namespace }) => namespace));
   }
 
   /** `undefined` while it is not wanted, or has not been read. */
   get({ resource, namespace }: WatchedPlace): Informer<KubeObject> | undefined {
-    return this.#sets.get(versionedName(resource))?.get(namespace);
+    return this.#of(resource)?.at(scopeOf(namespace));
   }
 
   /** The server has no such resource. */
   isMissing({ resource, namespace }: WatchedPlace): boolean {
-    return this.#sets.get(versionedName(resource))?.isMissing(namespace) ?? false;
+    return this.#of(resource)?.isMissing(scopeOf(namespace)) ?? false;
   }
 
   whyUnread(resources: readonly GroupVersionResource[]): string | undefined {
-    const problems = resources.map((resource) => this.#sets.get(versionedName(resource))?.problem());
-    return problems.find((problem) => problem !== undefined);
+    return resources.map((resource) => this.#of(resource)?.problem()).find((it) => it !== undefined);
   }
 
   note(): string | undefined {
-    return this.#sets
-      .values()
-      .map((set) => set.note())
-      .find((note) => note !== undefined);
+    return [...this.#views.values()].map((view) => view.note()).find((it) => it !== undefined);
   }
 
   /** Does not wait for a snapshot. Call once. */
   start(signal: AbortSignal): Promise<Running> {
     this.#signal = signal;
-    for (const set of this.#sets.values()) this.#run(set);
+    for (const view of this.#views.values()) this.#run(view);
     const end = whenAborted(signal).then(() => Promise.all(this.#runs));
     return Promise.resolve({ ended: Promise.race([end.then(() => undefined), this.#failed.promise]) });
   }
 
-  #begin(resource: GroupVersionResource): InformerSet<KubeObject> {
-    const { onChange, onKnown, ...options } = this.#options;
-    const set = new InformerSet<KubeObject>({
-      ...options,
-      name: `footprint-${resourceName(resource)}`,
-      resource: resourceOf(resource),
-      onChange: () => undefined,
-      onVersion: (change) => onChange(resource, change),
-      onSynced: onKnown,
-      onMissing: onKnown,
-    });
-    this.#run(set);
-    return set;
+  #of(resource: GroupVersionResource): NamespacesView | undefined {
+    return this.#views.get(versionedName(resource));
   }
 
-  #run(set: InformerSet<KubeObject>): void {
+  #begin(resource: GroupVersionResource): NamespacesView {
+    const { onChange, onKnown, ...at } = this.#options;
+    const read = {
+      name: `footprint-${resourceName(resource)}`,
+      resource: resourceOf(resource),
+      wanted: (namespaces: readonly string[]) => namespaces.map(toScoped),
+    };
+    const view: NamespacesView = new View(read, {
+      ...at,
+      onVersion: (change) => onChange(resource, change),
+      onRead: onKnown,
+    });
+    this.#run(view);
+    return view;
+  }
+
+  #run(view: NamespacesView): void {
     if (this.#signal === undefined) return;
-    const run = set.start(this.#signal).then(({ ended }) => ended);
+    const run = view.start(this.#signal).then(({ ended }) => ended);
     this.#runs.push(run.catch(this.#failed.reject));
   }
 }
 
-function toInformer(namespace: string): WantedInformer<KubeObject> {
+const scopeOf = (namespace: string): CollectionScope => (namespace === "" ? {} : { namespace });
+
+function toScoped(namespace: string): Scoped<KubeObject> {
   return {
-    key: namespace,
-    scope: namespace === "" ? {} : { namespace },
+    scope: scopeOf(namespace),
     metadataOnly: true,
     optional: true,
     project: keepFields(KEPT),

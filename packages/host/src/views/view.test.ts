@@ -1,53 +1,49 @@
-import type { ConfigMap } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../../../runtime/src/testing/property.ts";
 import { createRecordingMetrics } from "../../../runtime/src/testing/recording-metrics.ts";
-import { pick, type WantedInformer } from "./informer-set.ts";
 import { setUp } from "./testing/informer-setup.ts";
 import { objectOf } from "./testing/streams.ts";
+import { pick } from "./view.ts";
 
 const KEYS = ["a", "b", "c"] as const;
-
-const wanted = (...keys: readonly string[]): readonly WantedInformer<ConfigMap>[] =>
-  keys.map((key) => ({ key, scope: { labelSelector: key }, project: (object) => object }));
 
 describe("informers that come and go", () => {
   it("run once they are wanted and the set has started, whatever comes first", async () => {
     await using setup = setUp();
-    setup.set.want(wanted("a"));
+    setup.want("a");
     await setup.clock.advance(100);
     expect(setup.streams.names).toEqual([]);
     await setup.start();
     await setup.clock.advance(100);
-    setup.set.want(wanted("b", "a"));
-    expect(setup.set.get("a")?.size).toBe(1);
-    expect(setup.set.get("b")).toBeUndefined();
+    setup.want("b", "a");
+    expect(setup.view.at({ labelSelector: "a" })?.size).toBe(1);
+    expect(setup.view.at({ labelSelector: "b" })).toBeUndefined();
     await setup.clock.advance(100);
-    expect(setup.set.get("b")?.size).toBe(1);
+    expect(setup.view.at({ labelSelector: "b" })?.size).toBe(1);
     expect(setup.streams.names).toEqual(["a", "b"]);
-    expect([setup.synced(), setup.set.size]).toEqual([2, 2]);
+    expect([setup.synced(), setup.view.size]).toEqual([2, 2]);
     expect(setup.changes).toEqual([]);
   });
 
   it("tell nothing once they are not wanted any more", async () => {
     await using setup = setUp();
     await setup.start();
-    setup.set.want(wanted("a", "b"));
-    setup.set.want(wanted("a"));
+    setup.want("a", "b");
+    setup.want("a");
     await setup.clock.advance(100);
     const [stream] = setup.streams.open.get("a") ?? [];
     stream?.tell({ type: "MODIFIED", object: objectOf("a", "2", { changed: "yes" }) });
-    setup.set.want([]);
+    setup.want();
     await setup.clock.advance(100);
-    expect([setup.synced(), setup.set.size, setup.changes.length]).toEqual([1, 0, 0]);
+    expect([setup.synced(), setup.view.size, setup.changes.length]).toEqual([1, 0, 0]);
     expect(setup.streams.names).toEqual([]);
   });
 
   it("wake nobody with a version that says the same, but those who ask for each", async () => {
     await using setup = setUp();
     await setup.start();
-    setup.set.want(wanted("a"));
+    setup.want("a");
     await setup.clock.advance(100);
     const [stream] = setup.streams.open.get("a") ?? [];
     stream?.tell({ type: "MODIFIED", object: objectOf("a", "2") });
@@ -67,13 +63,13 @@ describe("informers that come and go", () => {
     const labels = { cluster: "test", resource: "configmaps" };
     const together = { ...labels, informer: "red" };
     await setup.start();
-    setup.set.want(wanted("a", "b"));
+    setup.want("a", "b");
     expect(metrics.value("informer_synced", together)).toBe(0);
     await setup.clock.advance(100);
     expect(metrics.value("informer_synced", together)).toBe(1);
     expect(metrics.value("informer_objects", together)).toBe(2);
     expect(metrics.value("informer_snapshots_total", { ...labels, how: "stream" })).toBe(2);
-    setup.set.want([]);
+    setup.want();
     expect(metrics.value("informer_objects", together)).toBe(0);
   });
 });
@@ -90,7 +86,7 @@ type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 /** Carries the steps out, lets all come to rest, and says what runs then and what should. */
 async function play(steps: readonly Step[]) {
   await using setup = setUp();
-  const { set, streams, clock } = setup;
+  const { view, want, streams, clock } = setup;
   const begun = new Map<string, number>();
   let now: readonly string[] = [];
   let phase: "new" | "runs" | "stopped" = "new";
@@ -98,7 +94,7 @@ async function play(steps: readonly Step[]) {
     if (it.do === "wait") await clock.advance(it.ms);
     if (it.do === "cut") streams.open.get(it.key)?.[0]?.cut();
     if (it.do === "want") {
-      set.want(wanted(...it.keys));
+      want(...it.keys);
       for (const key of it.keys) if (!now.includes(key)) begun.set(key, (begun.get(key) ?? 0) + 1);
       now = it.keys;
     }
@@ -116,7 +112,7 @@ async function play(steps: readonly Step[]) {
   return {
     is: {
       streams: streams.names,
-      known: KEYS.filter((key) => set.get(key) !== undefined),
+      known: KEYS.filter((key) => view.at({ labelSelector: key }) !== undefined),
       most: Math.max(1, streams.most),
       // Selectors that were read more often than they were wanted anew.
       readAgain: KEYS.filter((key) => (streams.snapshots.get(key) ?? 0) > (begun.get(key) ?? 0)),
@@ -147,42 +143,40 @@ describe("problems", () => {
     await using setup = setUp();
     setup.streams.failures.set("watch", { kind: "unreachable" }).set("list", { kind: "unreachable" });
     await setup.start();
-    setup.set.want(wanted("a"));
+    setup.want("a");
     await setup.clock.advance(59_000);
-    expect(setup.set.problem()).toBeUndefined();
+    expect(setup.view.problem()).toBeUndefined();
     await setup.clock.advance(2_000);
-    expect(setup.set.problem()).toMatch(/^configmaps with a: not synced yet: (list|watch) configmaps: /);
+    expect(setup.view.problem()).toMatch(/^configmaps with a: not synced yet: (list|watch) configmaps: /);
     setup.streams.failures.clear();
     await setup.clock.advance(60_000);
-    expect(setup.set.problem()).toBeUndefined();
+    expect(setup.view.problem()).toBeUndefined();
     setup.streams.failures.set("watch", { kind: "unreachable" });
     setup.streams.open.get("a")?.[0]?.cut();
     await setup.clock.advance(30_000);
-    expect(setup.set.problem()).toBeUndefined();
-    expect(setup.set.get("a")?.size).toBe(1);
+    expect(setup.view.problem()).toBeUndefined();
+    expect(setup.view.at({ labelSelector: "a" })?.size).toBe(1);
     await setup.clock.advance(90_000);
-    expect(setup.set.problem()).toMatch(/^configmaps with a: not connected for \d+ s: watch configmaps: /);
+    expect(setup.view.problem()).toMatch(/^configmaps with a: not connected for \d+ s: watch configmaps: /);
   });
 
   it("name the rule that is missing at once, until it is granted or the informer is not wanted", async () => {
     await using setup = setUp();
     setup.streams.failures.set("watch", { kind: "forbidden" });
     await setup.start();
-    setup.set.want([
-      { key: "a", scope: { namespace: "ns", labelSelector: "a" }, project: (object) => object },
-    ]);
+    setup.wantScopes([{ namespace: "ns", labelSelector: "a" }]);
     await setup.clock.advance(5_000);
-    expect(setup.set.problem()).toBe(
+    expect(setup.view.problem()).toBe(
       'configmaps in "ns" with a: watch configmaps in "ns" is forbidden: verb "watch" on "configmaps" in namespace "ns" is missing',
     );
-    setup.set.want([]);
-    expect(setup.set.problem()).toBeUndefined();
-    setup.set.want(wanted("a"));
+    setup.want();
+    expect(setup.view.problem()).toBeUndefined();
+    setup.want("a");
     await setup.clock.advance(5_000);
-    expect(setup.set.problem()).toContain('verb "watch" on "configmaps" is missing');
+    expect(setup.view.problem()).toContain('verb "watch" on "configmaps" is missing');
     setup.streams.failures.clear();
     await setup.clock.advance(60_000);
-    expect(setup.set.problem()).toBeUndefined();
+    expect(setup.view.problem()).toBeUndefined();
   });
 });
 

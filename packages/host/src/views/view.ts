@@ -1,0 +1,333 @@
+import { isDeepStrictEqual } from "node:util";
+import {
+  type CollectionScope,
+  describeRequest,
+  type KubeObject,
+  nameOfResource,
+  type RequestInfo,
+} from "@berth/kube";
+import {
+  type Change,
+  type Clock,
+  type ClusterName,
+  type Component,
+  declareInformerGauges,
+  type Informer,
+  keyOf,
+  type Lister,
+  type Logger,
+  type MetricsRegistry,
+  type ObjectKey,
+  type Running,
+  type SharedInformer,
+  type SharedInformers,
+  whenAborted,
+} from "@berth/runtime";
+import type { Read, Scoped, Views } from "./reads.ts";
+
+/** The cluster that views read. A `Host` and a `OneShotRun` are such. */
+export interface ReadAt {
+  readonly informers: SharedInformers;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+}
+
+export interface ViewOptions<T extends KubeObject> extends ReadAt {
+  /** Called when the projected object changed. Not called for the first snapshot, see `onRead`. Must not throw. */
+  readonly onChange?: (change: Change<T>) => void;
+  /**
+   * Called for each new version, even if no projected field changed. For controllers that wait for the version after
+   * their own write. Called before `onChange`. Must not throw.
+   */
+  readonly onVersion?: (change: Change<T>) => void;
+  /** Called when a scope has its first snapshot, or the server does not have the resource. Must not throw. */
+  readonly onRead?: () => void;
+}
+
+/** A scope that was never read is a problem only after this time, ms: its informer may have just started. */
+const FIRST_READ_MS = 60_000;
+
+/**
+ * The objects of one read: those of all scopes that are wanted.
+ *
+ * Guarantees: after `want`, exactly the wanted scopes are watched. A scope that stays wanted is not read again. A scope
+ * that is no longer wanted reports nothing. After the signal aborts, none is watched.
+ */
+export class View<T extends KubeObject, C = never, M = never>
+  implements Component, Pick<Lister<T>, "get" | "list" | "synced">
+{
+  readonly name: string;
+  readonly #read: Read<T, C, M>;
+  readonly #options: ViewOptions<T>;
+  /** By the text of the scope. */
+  readonly #members = new Map<string, Member<T>>();
+  /** Of the members, and of those that are still stopping. */
+  readonly #runs = new Set<Promise<void>>();
+  readonly #failed = Promise.withResolvers<never>();
+  #signal: AbortSignal | undefined;
+
+  constructor(read: Read<T, C, M>, options: ViewOptions<T>) {
+    const { metrics, cluster } = options;
+    this.name = read.name;
+    this.#read = read;
+    this.#options = metrics === undefined ? options : { ...options, metrics: countersOf(metrics) };
+    // One gauge for all scopes: a gauge of a single informer would stay after the informer stopped.
+    if (metrics !== undefined)
+      declareInformerGauges(metrics, { cluster, resource: nameOfResource(read.resource) }, this);
+  }
+
+  /** May be called at any time, also before `start`; ignored after the end. @param views see `Read.wanted`. */
+  want(inForce: C, views?: Views<M>): void {
+    if (this.#signal?.aborted) return;
+    const scopes = this.#read
+      .wanted(inForce, views as Views<M>)
+      .map((it) => [textOf(it.scope ?? {}), it] as const);
+    const wanted = new Map(scopes);
+    for (const [text, member] of this.#members) {
+      if (member.serves(wanted.get(text))) continue;
+      this.#members.delete(text);
+      member.stop();
+    }
+    for (const [text, one] of wanted) {
+      if (this.#members.has(text)) continue;
+      const member = new Member(one, this.#read, this.#options);
+      this.#members.set(text, member);
+      if (this.#signal !== undefined) this.#launch(member);
+    }
+  }
+
+  get isWanted(): boolean {
+    return this.#members.size > 0;
+  }
+
+  /** All wanted scopes have been read. False while none is wanted. */
+  get synced(): boolean {
+    return this.isWanted && this.#members.values().every(({ informer }) => informer.synced);
+  }
+
+  /** The number of objects in memory. */
+  get size(): number {
+    return this.#members.values().reduce((sum, { informer }) => sum + informer.size, 0);
+  }
+
+  get(key: ObjectKey): T | undefined {
+    for (const informer of this.#all()) {
+      const found = informer.get(key);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** `null`: there is none of this name. `undefined`: not known yet, or not wanted. */
+  find(name: string, namespace = ""): T | null | undefined {
+    return this.get(this.keyOf({ metadata: { namespace, name } })) ?? (this.synced ? null : undefined);
+  }
+
+  keyOf(object: KubeObject): ObjectKey {
+    return keyOf(this.#options.cluster, object);
+  }
+
+  keys(): readonly ObjectKey[] {
+    return Array.from(this.list(), (object) => this.keyOf(object));
+  }
+
+  /** Of the scopes that have been read. An object occurs once for each scope that has it. */
+  *list(): IterableIterator<T> {
+    for (const informer of this.#all()) yield* informer.list();
+  }
+
+  byIndex(index: string, value: string): readonly T[] {
+    const all = this.#all();
+    const [only] = all;
+    if (only !== undefined && all.length === 1) return only.byIndex(index, value);
+    return all.flatMap((informer) => informer.byIndex(index, value));
+  }
+
+  /** The objects of one wanted scope. `undefined` until it has been read. */
+  at(scope: CollectionScope): Informer<T> | undefined {
+    return this.#members.get(textOf(scope))?.read;
+  }
+
+  /** Did the server last answer that it does not have the resource? It may have had it before. */
+  isMissing(scope: CollectionScope = {}): boolean {
+    return this.#members.get(textOf(scope))?.isMissing ?? false;
+  }
+
+  /** Does not wait for a snapshot: some resources may not be readable. Call once. */
+  start(signal: AbortSignal): Promise<Running> {
+    this.#signal = signal;
+    const end = async (): Promise<void> => {
+      await whenAborted(signal);
+      for (const member of this.#members.values()) member.stop();
+      this.#members.clear();
+      await Promise.all(this.#runs);
+    };
+    if (!signal.aborted) for (const member of this.#members.values()) this.#launch(member);
+    return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
+  }
+
+  /** The first problem of any scope. A lost connection counts only after a minute. */
+  problem(): string | undefined {
+    return this.#read.isMinor ? undefined : this.#problem();
+  }
+
+  /** For a component that goes on without these objects: the first problem, or that the server does not have them. */
+  note(): string | undefined {
+    const isMissing = this.#members.values().some((member) => member.isMissing);
+    return (
+      this.#problem() ?? (isMissing ? `${nameOfResource(this.#read.resource)} is not served` : undefined)
+    );
+  }
+
+  #problem(): string | undefined {
+    return [...this.#members.values()].map((member) => member.problem()).find((it) => it !== undefined);
+  }
+
+  #all(): readonly Informer<T>[] {
+    return [...this.#members.values()].flatMap(({ read }) => read ?? []);
+  }
+
+  #launch(member: Member<T>): void {
+    const run: Promise<void> = member
+      .run()
+      .catch(this.#failed.reject)
+      .finally(() => this.#runs.delete(run));
+    this.#runs.add(run);
+  }
+}
+
+function textOf({ namespace = "", labelSelector = "", fieldSelector = "" }: CollectionScope): string {
+  return JSON.stringify([namespace, labelSelector, fieldSelector]);
+}
+
+class Member<T extends KubeObject> {
+  readonly #shared: SharedInformer<T>;
+  readonly #wanted: Scoped<T>;
+  readonly #keeps: ReadonlySet<string>;
+  readonly #resource: string;
+  readonly #options: ViewOptions<T>;
+  readonly #abort = new AbortController();
+  readonly #since: number;
+
+  constructor(
+    wanted: Scoped<T>,
+    { name, resource, consequence }: Pick<Read<T, never>, "name" | "resource" | "consequence">,
+    options: ViewOptions<T>,
+  ) {
+    const { informers, clock, log, metrics } = options;
+    const { keeps = [], scope = {}, ...rest } = wanted;
+    this.#wanted = wanted;
+    this.#keeps = new Set(keeps);
+    this.#resource = nameOfResource(resource);
+    this.#options = options;
+    this.#since = clock.monotonic();
+    this.#shared = informers.informer<T>({
+      ...rest,
+      name,
+      resource,
+      scope,
+      log: log.with({ namespace: scope.namespace, selector: scope.labelSelector }),
+      ...(metrics && { metrics }),
+      ...(consequence !== undefined && { consequence }),
+      onMissing: () => this.#onRead(),
+    });
+  }
+
+  serves(wanted: Scoped<T> | undefined): boolean {
+    return wanted?.keeps?.every((it) => this.#keeps.has(it)) ?? wanted !== undefined;
+  }
+
+  /** `undefined` until it has a snapshot. */
+  get read(): Informer<T> | undefined {
+    return this.informer.synced ? this.informer : undefined;
+  }
+
+  get informer(): Informer<T> {
+    return this.#shared.informer;
+  }
+
+  /** Runs until `stop`. */
+  async run(): Promise<void> {
+    const { signal } = this.#abort;
+    const running = await this.informer.start(signal);
+    // Subscribes only now, so that the first snapshot is reported once and as a whole.
+    using _subscription = this.#subscribe(signal);
+    this.#onRead();
+    await running.ended;
+  }
+
+  stop(): void {
+    this.#abort.abort();
+  }
+
+  get isMissing(): boolean {
+    return this.#shared.isMissing;
+  }
+
+  problem(): string | undefined {
+    const { namespace, labelSelector, fieldSelector } = this.#wanted.scope ?? {};
+    const selector = [labelSelector, fieldSelector].filter(Boolean).join(" and ");
+    const what = `${this.#resource}${namespace ? ` in "${namespace}"` : ""}${
+      selector ? ` with ${selector}` : ""
+    }`;
+    const { refused } = this.#shared;
+    if (refused !== undefined)
+      return `${what}: ${describeRequest(refused.request)} is forbidden: ${toRule(refused.request)} is missing`;
+    const isNew = this.#options.clock.monotonic() - this.#since < FIRST_READ_MS;
+    if (!this.informer.synced && isNew) return undefined;
+    const problem = this.informer.problem();
+    return problem === undefined ? undefined : `${what}: ${problem}`;
+  }
+
+  #onRead(): void {
+    if (!this.#abort.signal.aborted) this.#options.onRead?.();
+  }
+
+  #subscribe(signal: AbortSignal): Disposable {
+    let isReplay = true;
+    const subscription = this.informer.subscribe({
+      onChange: (change) => {
+        if (isReplay || signal.aborted) return;
+        this.#options.onVersion?.(change);
+        if (change.type === "updated" && isSameContent(change.old, change.object)) return;
+        this.#options.onChange?.(change);
+      },
+    });
+    isReplay = false;
+    return subscription;
+  }
+}
+
+/** The permission that an administrator has to grant. */
+function toRule({ verb, resource, namespace }: RequestInfo): string {
+  return `verb "${verb}" on "${resource}"${namespace ? ` in namespace "${namespace}"` : ""}`;
+}
+
+/** Do two versions differ only in fields that the projection drops? */
+function isSameContent(a: KubeObject, b: KubeObject): boolean {
+  const unversioned = (object: KubeObject): KubeObject => ({
+    ...object,
+    metadata: { ...object.metadata, resourceVersion: "" },
+  });
+  return isDeepStrictEqual(unversioned(a), unversioned(b));
+}
+
+/** All informers share counters. Their gauges do nothing. */
+function countersOf(metrics: MetricsRegistry): MetricsRegistry {
+  return {
+    prefix: metrics.prefix,
+    counter: (options) => metrics.counter(options),
+    histogram: (options) => metrics.histogram(options),
+    gauge: () => ({ set: () => undefined }),
+    expose: () => metrics.expose(),
+  };
+}
+
+/** Copies these fields where they are defined. For projections. */
+export function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
+  const picked: Partial<Pick<T, K>> = {};
+  for (const key of keys) if (from[key] !== undefined) picked[key] = from[key];
+  return picked as Pick<T, K>;
+}
