@@ -1,7 +1,7 @@
 /** Wires the components of a running Berth that serve architecture policies. */
 import { bindAdmission, labelsIn } from "@berth/host";
 import { daemonSets, pods } from "@berth/kube";
-import { createDocumentGauges } from "../node/document-gauges.ts";
+import { followNodeDocuments } from "../node/documents.ts";
 import { onceCapability } from "../node/once-capability.ts";
 import { NodeCounts } from "../node/pass.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
@@ -102,7 +102,6 @@ function wire(host: NodeHost & ImageFlags): Wired {
     );
   };
   measureWorkloads(metrics, tally, nodeTally);
-  const taken = createDocumentGauges(metrics, architectureGauges);
   let isLingering = false;
   const want = (): void => {
     const { policies: inForce = [] } = documents.inForce ?? {};
@@ -120,11 +119,14 @@ function wire(host: NodeHost & ImageFlags): Wired {
       want();
     },
   });
-  const documents = host.documents({
+  const documents = followNodeDocuments(host, {
     rules: architectureRules,
     capability: ARCHITECTURE,
+    gauges: architectureGauges,
+    count: (inForce) => inForce.policies.length,
+    faults: (inForce) => inForce.faults,
+    counts: nodeCounts,
     onChange(inForce) {
-      taken(inForce.policies.length, inForce.faults);
       pass.begin();
       leftovers.policiesChanged(inForce.policies.length);
       // Queue all objects before their watch ends: those that Berth no longer watches must drop out of the counts.
@@ -133,9 +135,7 @@ function wire(host: NodeHost & ImageFlags): Wired {
       if (!isIdle()) want();
       review.ask();
       admission.changed();
-      recheckAll();
     },
-    onKnown: () => nodeCounts.check(),
     decide: (policy: ArchitecturePolicy, result, rule) =>
       describePolicy({ policy, result, progress: progressOf(rule), admission: admission.state() }),
   });

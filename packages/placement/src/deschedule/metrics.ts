@@ -1,4 +1,8 @@
+import { collectGauges } from "@berth/host";
 import type { MetricsRegistry } from "@berth/runtime";
+import type { EvictionLedger } from "./ledger.ts";
+import type { LostPods } from "./lost-pods.ts";
+import type { DeschedulePolicyInForce } from "./policy.ts";
 
 export interface DescheduleMetrics {
   evicted(rule: string): void;
@@ -20,4 +24,24 @@ export function createDescheduleMetrics(registry: MetricsRegistry): DescheduleMe
     evicted: (policy) => evictions.inc({ policy }),
     refused: (reason) => refusals.inc({ reason }),
   };
+}
+
+export function measureEvictions(
+  registry: MetricsRegistry,
+  { lost, ledger }: { readonly lost: Pick<LostPods, "size">; readonly ledger: EvictionLedger },
+  policies: () => readonly DeschedulePolicyInForce[],
+): void {
+  collectGauges(registry, [
+    ["berth_lost_pods", "Pods on nodes that they do not match any more.", () => lost.size],
+    [
+      "berth_evictions_in_progress",
+      "Evicted pods whose replacement is not Ready yet.",
+      () => ledger.inProgress.size,
+    ],
+    [
+      "berth_frozen_deschedule_policies",
+      "Policies of which too many pods would go at once.",
+      () => policies().filter(({ rule }) => ledger.frozen(rule).length > 0).length,
+    ],
+  ]);
 }

@@ -1,5 +1,5 @@
 /** Connects the components for descheduling in a running Berth. */
-import { collectGauges, createViews, labelsIn } from "@berth/host";
+import { createViews, labelsIn } from "@berth/host";
 import { keyOf } from "@berth/runtime";
 import { onceCapability } from "../node/once-capability.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
@@ -7,6 +7,7 @@ import { descheduleRules } from "./compile.ts";
 import { DerivedKeys, isUnsettled } from "./derived-keys.ts";
 import { Evictions } from "./evictions.ts";
 import { LostPods } from "./lost-pods.ts";
+import { measureEvictions } from "./metrics.ts";
 import { nodeNotifierKind } from "./notify/document.ts";
 import { wireNotifiers } from "./notify/notifiers.ts";
 import { notifierPermissions } from "./notify/permissions.ts";
@@ -53,19 +54,7 @@ function wire(host: NodeHost): Wired {
     evictions.counts(policy, keysOf(policy)?.size === 0);
   const askStatuses = (): void =>
     documents.askChanged(new Map(policies().map((it) => [it.rule, JSON.stringify(countsOf(it)) ?? ""])));
-  collectGauges(metrics, [
-    ["berth_lost_pods", "Pods on nodes that they do not match any more.", () => lost.size],
-    [
-      "berth_evictions_in_progress",
-      "Evicted pods whose replacement is not Ready yet.",
-      () => evictions.ledger.inProgress.size,
-    ],
-    [
-      "berth_frozen_deschedule_policies",
-      "Policies of which too many pods would go at once.",
-      () => policies().filter(({ rule }) => evictions.ledger.frozen(rule).length > 0).length,
-    ],
-  ]);
+  measureEvictions(metrics, { lost, ledger: evictions.ledger }, policies);
   const documents = host.documents({
     rules: descheduleRules,
     capability: DESCHEDULE,

@@ -1,7 +1,7 @@
 /** Wires node footprints into a running Berth. */
 import { bindAdmission } from "@berth/host";
 import { daemonSets } from "@berth/kube";
-import { createDocumentGauges } from "../node/document-gauges.ts";
+import { followNodeDocuments } from "../node/documents.ts";
 import { tellAll } from "../node/observer.ts";
 import { onceCapability } from "../node/once-capability.ts";
 import { NodeCounts } from "../node/pass.ts";
@@ -83,22 +83,20 @@ function wire(host: NodeHost): Wired {
     wait: footprint.wait && admission.state(),
   });
   measureFootprints(metrics, tally, () => inForce().filter((it) => problemsOf(it).length > 0).length);
-  const taken = createDocumentGauges(metrics, footprintGauges);
-  const documents = host.documents({
+  const documents = followNodeDocuments(host, {
     rules: footprintRules,
     capability: FOOTPRINT,
+    gauges: footprintGauges,
+    count: ({ footprints }) => footprints.length,
+    faults: ({ faults }) => faults,
+    counts,
     onChange(footprints) {
-      taken(footprints.footprints.length, footprints.faults);
       counts.begin();
       const holding = holds.want(footprints);
       watches.want([...new Set([...footprints.footprints, ...holding])]);
       agents.want(footprints);
       admission.changed();
-      recheckAll();
-      // A cluster without nodes makes no decisions, so the pass may be complete already.
-      counts.check();
     },
-    onKnown: () => counts.check(),
     // No event reports a change of permissions. Berth asks only for changed footprints: a status visits all their nodes.
     onLook: () => documents.askChanged(new Map(inForce().map((it) => [it.rule, hindrancesOf(it)]))),
     action: "KeepFootprint",

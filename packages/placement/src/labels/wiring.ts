@@ -1,17 +1,20 @@
 /** Connects the components for label rules in a running Berth. */
-import { collectGauges } from "@berth/host";
+import type { HeldDocuments } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { bindCapability, type NodeView } from "../node/capability.ts";
-import { createDocumentGauges, type DocumentGauges } from "../node/document-gauges.ts";
+import { followNodeDocuments } from "../node/documents.ts";
 import { NodeCounts } from "../node/pass.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
+import type { AssembledRules } from "./active-rules.ts";
 import { labels } from "./capability.ts";
 import { defaultLabelOptions, type LabelFolderSource, type LabelOptions, labelFolderKind } from "./config.ts";
+import type { LabelRuleSpec } from "./document.ts";
 import { labelFactsChanged, labelFields } from "./facts.ts";
 import { type ParsedFolder } from "./folder.ts";
 import { LabelFolderFollower } from "./follow-folder.ts";
+import { labelGauges, measureRules } from "./metrics.ts";
 import { type GivenRules, labelsOnce } from "./once.ts";
 import { type LabelRule, labelRuleKind } from "./resource.ts";
 import { createLabelRules } from "./rule-documents.ts";
@@ -35,19 +38,9 @@ export const derivedLabels: NodeCapability<LabelFlags, GivenRules> = {
   wire,
 };
 
-export const labelGauges: DocumentGauges = {
-  inForce: { name: "berth_label_rules", help: "Label rules in force." },
-  problems: {
-    name: "berth_label_rule_problems",
-    help: "Faults in the label rules as last read, by reason.",
-    byReason: true,
-  },
-};
-
 function wire(host: NodeHost & LabelFlags): Wired {
   const { config = [], labelFolder, ruleOptions = defaultLabelOptions } = host;
   const { nodes, installation, clock, log } = host;
-  const taken = createDocumentGauges(host.metrics, labelGauges);
   let parsed: ParsedFolder | undefined;
   const viewOf = (node: Node): NodeView => ({ node, owned: ownedMarks(recordOf(node), installation) });
   const capability = bindCapability(labels, {
@@ -56,35 +49,25 @@ function wire(host: NodeHost & LabelFlags): Wired {
   });
   const tally = new RuleTally({ onChange: (rule) => documents.askRule(rule) });
   const counts = new NodeCounts({ nodes, tally, onDone: () => documents.askAll() });
-  collectGauges(host.metrics, [
-    [
-      "berth_label_conflict_nodes",
-      "Nodes on which two rules match and want different values for one label.",
-      () => tally.conflicts,
-    ],
-    [
-      "berth_label_frozen_rules",
-      "Rules whose removals are frozen because too many nodes would lose labels at once.",
-      () => host.frozen().length,
-    ],
-  ]);
-  const documents = host.documents({
+  measureRules(host, tally);
+  const documents: HeldDocuments<LabelRuleSpec, AssembledRules, LabelRule> = followNodeDocuments(host, {
     rules: createLabelRules({
       options: ruleOptions,
       folder: () => parsed,
       nodes: () => (nodes.synced ? Iterator.from(nodes.list()).map(viewOf) : undefined),
     }),
     capability: labels.name,
-    onChange({ rules, faults }) {
-      const ofObjects = faults.filter(({ source }) => source === "cluster");
-      taken(rules.count, [...(parsed?.problems ?? []), ...documents.source.configFaults(), ...ofObjects]);
-      host.recheckAll();
-    },
-    onKnown() {
-      // The nodes can now be counted, so decide the rules that waited for that.
-      if ((documents.inForce?.waiting.size ?? 0) > 0) documents.source.refresh();
-      counts.check();
-    },
+    gauges: labelGauges,
+    count: ({ rules }) => rules.count,
+    faults: ({ faults }) => [
+      ...(parsed?.problems ?? []),
+      ...documents.source.configFaults(),
+      ...faults.filter(({ source }) => source === "cluster"),
+    ],
+    counts,
+    // The nodes can now be counted, so decide the rules that waited for that.
+    onKnown: () => documents.inForce?.waiting.size && documents.source.refresh(),
+    onChange() {},
     action: "KeepRule",
     isGood: ({ type, status, reason }) =>
       type === ruleConditions.ready && status === "True" && reason !== reasons.RulesOverlap,

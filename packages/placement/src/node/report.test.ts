@@ -1,7 +1,7 @@
 import { createMetricsRegistry } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { parseLabelFolder } from "../labels/index.ts";
-import { labelGauges } from "../labels/wiring.ts";
+import { labelGauges } from "../labels/metrics.ts";
 import type { Change } from "./change.ts";
 import { createDocumentGauges } from "./document-gauges.ts";
 import { createMemory } from "./memory.ts";

@@ -1,7 +1,7 @@
 /** Wires the startup gates into a running Berth. */
 import { bindAdmission, createViews, type HeldDocuments } from "@berth/host";
 import { keyOf } from "@berth/runtime";
-import { createDocumentGauges } from "../node/document-gauges.ts";
+import { followNodeDocuments } from "../node/documents.ts";
 import { tellAll } from "../node/observer.ts";
 import { onceCapability } from "../node/once-capability.ts";
 import { NodeCounts } from "../node/pass.ts";
@@ -78,17 +78,17 @@ function wire(host: NodeHost & GateFlags): Wired {
     },
   });
   const { rules, forget } = createGateRules(clock);
-  const taken = createDocumentGauges(metrics, gateGauges);
-  const documents: HeldDocuments<StartupGateSpec, Gates, StartupGate> = host.documents({
+  const documents: HeldDocuments<StartupGateSpec, Gates, StartupGate> = followNodeDocuments(host, {
     rules,
     capability: GATES,
+    gauges: gateGauges,
+    count: ({ gates }) => gates.length,
+    faults: ({ faults }) => faults,
+    counts,
     onChange(inForce) {
-      taken(inForce.gates.length, inForce.faults);
       views.want(inForce);
       for (const review of [ofNodes, ofBindings]) review.changed();
-      recheckAll();
     },
-    onKnown: () => counts.check(),
     onLook: () => forget() && documents.source.renew(),
     action: "KeepGate",
     decide: (gate: StartupGate, result, rule) =>
