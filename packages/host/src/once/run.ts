@@ -15,7 +15,8 @@ import {
   type ListedInformersOptions,
   listFrom,
 } from "../views/listed-informers.ts";
-import { createViews, type Reads, type Views } from "../views/reads.ts";
+import { createViews, type Reads } from "../views/reads.ts";
+import type { Views } from "../views/view.ts";
 import { type LeftOut, pluralOf } from "./left-out.ts";
 import type { Output } from "./output.ts";
 import { type Ask, askCluster } from "./snapshot.ts";

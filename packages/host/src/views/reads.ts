@@ -1,42 +1,7 @@
 /** What a capability reads, declared as values. A process and its commands make views of the same ones. */
-import {
-  type CollectionScope,
-  type KubeObject,
-  type Namespace,
-  namespaces,
-  type Resource,
-} from "@berth/kube";
-import type { Change, Component, InformerRequest } from "@berth/runtime";
-import { pick, type ReadAt, View } from "./view.ts";
-
-/**
- * One resource that a capability reads.
- *
- * @typeParam C what decides about the scopes: mostly the documents in force.
- * @typeParam M the objects of all reads of the capability.
- */
-export interface Read<T extends KubeObject, C, M = never> {
-  /** Purpose, `gate-pods`: the label `informer` of metrics, and the name of the component. */
-  readonly name: string;
-  readonly resource: Resource<T>;
-  /** The scopes to read now, each once. None: the resource is not read. @param views where one read shapes another. */
-  wanted(inForce: C, views: Views<M>): readonly Scoped<T>[];
-  /** What follows for a command when its user may not read the objects, as the end of a sentence. */
-  readonly consequence?: string;
-  /** True: the process is ready also when it cannot read them. Default false. */
-  readonly isMinor?: boolean;
-  /** Other reads may depend on it: a command fills it first, and when it is read or changes, `wanted` is asked again. */
-  readonly isFirst?: boolean;
-}
-
-/** A scope, and what is kept of its objects. */
-export interface Scoped<T extends KubeObject>
-  extends Pick<InformerRequest<T>, "project" | "indexes" | "metadataOnly" | "optional"> {
-  /** Default: the whole cluster. */
-  readonly scope?: CollectionScope;
-  /** What `project` keeps beyond the other projections of the read. A scope that lacks some of it is read again. */
-  readonly keeps?: readonly string[];
-}
+import { type KubeObject, type Namespace, namespaces } from "@berth/kube";
+import type { Change } from "@berth/runtime";
+import { pick, type Read, type ReadAt, View, type Views } from "./view.ts";
 
 /** The reads of a capability, by name. @typeParam M the type of the objects of each. */
 export type Reads<M, C> = { readonly [N in keyof M]: Read<M[N] & KubeObject, C, M> };
@@ -57,17 +22,6 @@ export interface ViewsOptions<M, K> extends ReadAt {
   /** Any key may be concerned: a scope has been read, or the server does not have the resource. Must not throw. */
   readonly onAll?: (of: keyof M) => void;
 }
-
-/** The objects of each read, and all of them together. */
-export type Views<M, C = never> = { readonly [N in keyof M]: View<M[N] & KubeObject> } & {
-  /** Sets what decides about the scopes. May be called at any time, also before the start. @param which default all. */
-  want(inForce: C, which?: "first"): void;
-  /** All that is wanted has been read. False while nothing is wanted. */
-  readonly isRead: boolean;
-  /** The first problem of any read. A lost connection counts only after a minute. */
-  problem(): string | undefined;
-  readonly components: readonly Component[];
-};
 
 export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsOptions<M, K>): Views<M, C> {
   const { concerns, versions, onChange, onKeys, onAll, ...at } = options;

@@ -1,3 +1,4 @@
+/** One resource that a capability reads, declared as a value, and the view of its objects. */
 import { isDeepStrictEqual } from "node:util";
 import {
   type CollectionScope,
@@ -5,6 +6,7 @@ import {
   type KubeObject,
   nameOfResource,
   type RequestInfo,
+  type Resource,
 } from "@berth/kube";
 import {
   type Change,
@@ -13,6 +15,7 @@ import {
   type Component,
   declareInformerGauges,
   type Informer,
+  type InformerRequest,
   keyOf,
   type Lister,
   type Logger,
@@ -23,7 +26,46 @@ import {
   type SharedInformers,
   whenAborted,
 } from "@berth/runtime";
-import type { Read, Scoped, Views } from "./reads.ts";
+
+/**
+ * One resource that a capability reads.
+ *
+ * @typeParam C what decides about the scopes: mostly the documents in force.
+ * @typeParam M the objects of all reads of the capability.
+ */
+export interface Read<T extends KubeObject, C, M = never> {
+  /** Purpose, `gate-pods`: the label `informer` of metrics, and the name of the component. */
+  readonly name: string;
+  readonly resource: Resource<T>;
+  /** The scopes to read now, each once. None: the resource is not read. @param views where one read shapes another. */
+  wanted(inForce: C, views: Views<M>): readonly Scoped<T>[];
+  /** What follows for a command when its user may not read the objects, as the end of a sentence. */
+  readonly consequence?: string;
+  /** True: the process is ready also when it cannot read them. Default false. */
+  readonly isMinor?: boolean;
+  /** Other reads may depend on it: a command fills it first, and when it is read or changes, `wanted` is asked again. */
+  readonly isFirst?: boolean;
+}
+
+/** A scope, and what is kept of its objects. */
+export interface Scoped<T extends KubeObject>
+  extends Pick<InformerRequest<T>, "project" | "indexes" | "metadataOnly" | "optional"> {
+  /** Default: the whole cluster. */
+  readonly scope?: CollectionScope;
+  /** What `project` keeps beyond the other projections of the read. A scope that lacks some of it is read again. */
+  readonly keeps?: readonly string[];
+}
+
+/** The objects of each read, and all of them together. */
+export type Views<M, C = never> = { readonly [N in keyof M]: View<M[N] & KubeObject> } & {
+  /** Sets what decides about the scopes. May be called at any time, also before the start. @param which default all. */
+  want(inForce: C, which?: "first"): void;
+  /** All that is wanted has been read. False while nothing is wanted. */
+  readonly isRead: boolean;
+  /** The first problem of any read. A lost connection counts only after a minute. */
+  problem(): string | undefined;
+  readonly components: readonly Component[];
+};
 
 /** The cluster that views read. A `Host` and a `OneShotRun` are such. */
 export interface ReadAt {

@@ -77,13 +77,15 @@ interface BootstrapSources {
   readonly nodesLooked: () => boolean;
 }
 
-/** The bootstrap state of each policy, from the counts. `undefined` for a policy that is not in force. */
-export function createBootstraps(sources: BootstrapSources): {
-  /** `key`: of its taint. */
+export interface Bootstraps {
+  /** `key`: of its taint. `undefined` for a policy that is not in force. */
   state(rule: string): (BootstrapState & { readonly key: string }) | undefined;
   tainting(rule: string): boolean;
-} {
-  const state = (rule: string): (BootstrapState & { readonly key: string }) | undefined => {
+}
+
+/** The bootstrap state of each policy, from the counts. */
+export function createBootstraps(sources: BootstrapSources): Bootstraps {
+  const state: Bootstraps["state"] = (rule) => {
     const policy = sources.policies()?.policies.find((it) => it.rule === rule);
     if (policy === undefined) return undefined;
     const { key } = policy.spec.taint;

@@ -9,7 +9,7 @@ import type { ArchitectureNodeTally, ArchitectureTally } from "./tally.ts";
 export type PodAdmission = "unchanged" | "placed" | "held" | "refused";
 
 interface ArchitectureMetrics extends PodReport {
-  admitted(result: PodAdmission): void;
+  readonly admitted: (result: PodAdmission) => void;
 }
 
 export const architectureGauges: DocumentGauges = {

@@ -3,10 +3,12 @@ import { type DocumentResult, type StatusParts, toCondition } from "@berth/host"
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
-import type { BootstrapState } from "./bootstrap.ts";
+import type { NodeCounts } from "../node/pass.ts";
+import type { BootstrapState, Bootstraps } from "./bootstrap.ts";
 import type { ArchitecturePolicyStatus } from "./document.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
 import type { PodCounts, Uncovered } from "./tally.ts";
+import type { Workloads } from "./workloads.ts";
 
 /** Types of the conditions of an ArchitecturePolicy. */
 export const architectureConditions = {
@@ -28,6 +30,24 @@ export interface ArchitectureProgress {
   readonly taintedNodes: number | undefined;
   readonly uncovered: Uncovered | undefined;
   readonly pods: PodCounts | undefined;
+}
+
+/** `undefined`: the policy is not in force. */
+export function progressOf(
+  rule: string,
+  bootstraps: Bootstraps,
+  nodes: NodeCounts<{ readonly tainted: number }>,
+  { pass, tally }: Pick<Workloads, "pass" | "tally">,
+): ArchitectureProgress | undefined {
+  const bootstrap = bootstraps.state(rule);
+  return (
+    bootstrap && {
+      bootstrap,
+      taintedNodes: nodes.of(rule)?.tainted,
+      uncovered: pass.done ? tally.uncovered(bootstrap.key) : undefined,
+      pods: pass.done ? tally.pods(rule) : undefined,
+    }
+  );
 }
 
 export interface ArchitectureStatusInput {

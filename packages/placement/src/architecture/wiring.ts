@@ -1,6 +1,7 @@
 /** Wires the components of a running Berth that serve architecture policies. */
-import { bindAdmission, labelsIn } from "@berth/host";
-import { daemonSets, pods } from "@berth/kube";
+import { bindAdmission } from "@berth/host";
+import { daemonSets, type Pod, pods } from "@berth/kube";
+import type { Change } from "@berth/runtime";
 import { followNodeDocuments } from "../node/documents.ts";
 import { onceCapability } from "../node/once-capability.ts";
 import { NodeCounts } from "../node/pass.ts";
@@ -13,14 +14,14 @@ import { ARCHITECTURE_CONDITION, ARCHITECTURE_GATE } from "./document.ts";
 import { imageRegistriesKind } from "./image-registries.ts";
 import { createImageLibrary, type RegistrySettings } from "./images/image-library.ts";
 import type { ImagesOnce } from "./images/once.ts";
-import { createLeftovers } from "./leftovers.ts";
 import { architectureGauges, createArchitectureMetrics, measureWorkloads } from "./metrics.ts";
 import { architectureOnce } from "./once.ts";
 import { architecturePermissions } from "./permissions.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
+import { keepReading } from "./reading.ts";
 import { type ArchitecturePolicy, architecturePolicyKind } from "./resource.ts";
 import { createArchitectureReview } from "./review.ts";
-import { type ArchitectureProgress, describePolicy } from "./status.ts";
+import { describePolicy, progressOf } from "./status.ts";
 import { ArchitectureNodeTally } from "./tally.ts";
 import { createWorkloads } from "./workloads.ts";
 
@@ -51,12 +52,10 @@ export const architecture: NodeCapability<ImageFlags, ImagesOnce> = {
 };
 
 function wire(host: NodeHost & ImageFlags): Wired {
-  const { nodes, metrics, clock, namespace: ownNamespace, recheckAll } = host;
+  const { nodes, metrics, clock } = host;
   const images = createImageLibrary(host);
   const report = createArchitectureMetrics(metrics);
   const policies = (): ArchitecturePolicies | undefined => documents.inForce;
-  const isIdle = (): boolean =>
-    documents.inForce?.policies.length === 0 && documents.inForce.policy.isUndecided !== true;
   const tainting = (rule: string): boolean => bootstraps.tainting(rule);
   const onChange = (): void => review.ask();
   const onStatus = (): void => documents.askAll();
@@ -67,22 +66,13 @@ function wire(host: NodeHost & ImageFlags): Wired {
     policies,
     tainting,
     images,
-    onTainting: recheckAll,
+    onTainting: host.recheckAll,
     onStatus,
     onOpen: (keys) => workloads.ask(keys),
   });
-  const onPod = (change: Parameters<typeof admission.seen>[0]): void => admission.seen(change);
-  const workloads = createWorkloads({
-    ...host,
-    images,
-    report,
-    policies,
-    tainting,
-    observer: review,
-    onChange,
-    onPod,
-  });
-  const { tally, pass, views } = workloads;
+  const following = { observer: review, onChange, onPod: (it: Change<Pod>) => admission.seen(it) };
+  const workloads = createWorkloads({ ...host, ...following, images, report, policies, tainting });
+  const { tally, pass } = workloads;
   const bootstraps = createBootstraps({
     policies,
     workloads: tally,
@@ -90,35 +80,8 @@ function wire(host: NodeHost & ImageFlags): Wired {
     workloadsLooked: () => pass.done,
     nodesLooked: () => nodeCounts.done,
   });
-  const progressOf = (rule: string): ArchitectureProgress | undefined => {
-    const state = bootstraps.state(rule);
-    return (
-      state && {
-        bootstrap: state,
-        taintedNodes: nodeCounts.of(rule)?.tainted,
-        uncovered: pass.done ? tally.uncovered(state.key) : undefined,
-        pods: pass.done ? tally.pods(rule) : undefined,
-      }
-    );
-  };
   measureWorkloads(metrics, tally, nodeTally);
-  let isLingering = false;
-  const want = (): void => {
-    const { policies: inForce = [] } = documents.inForce ?? {};
-    views.want({ policies: inForce, isLingering });
-    if (inForce.length > 0) images.wake();
-  };
-  const leftovers = createLeftovers({
-    ...host,
-    isIdle,
-    gated: () => (views.pods.synced ? views.pods.byIndex("gated", "gated") : undefined),
-    onLinger(needed) {
-      // Queue the pods, so that the controller drops their state when their watch ends.
-      if (!needed) workloads.ask({ pods: views.pods.keys() });
-      isLingering = needed;
-      want();
-    },
-  });
+  const reading = keepReading({ ...host, policies, workloads, images });
   const documents = followNodeDocuments(host, {
     rules: architectureRules,
     capability: ARCHITECTURE,
@@ -128,27 +91,22 @@ function wire(host: NodeHost & ImageFlags): Wired {
     counts: nodeCounts,
     onChange(inForce) {
       pass.begin();
-      leftovers.policiesChanged(inForce.policies.length);
-      // Queue all objects before their watch ends: those that Berth no longer watches must drop out of the counts.
-      workloads.askAll();
-      // Without policies, Berth first releases the pods that its gate holds. Only then the watches end.
-      if (!isIdle()) want();
+      reading.changed(inForce);
       review.ask();
       admission.changed();
     },
     decide: (policy: ArchitecturePolicy, result, rule) =>
-      describePolicy({ policy, result, progress: progressOf(rule), admission: admission.state() }),
+      describePolicy({
+        policy,
+        result,
+        progress: progressOf(rule, bootstraps, nodeCounts, workloads),
+        admission: admission.state(),
+      }),
   });
-  const namespaceLabels = labelsIn(views.namespaces);
-  const rules = architectureAdmission({
-    namespaceLabels: (name) => namespaceLabels(name) ?? undefined,
-    ownNamespace,
-    observations: images,
-    now: () => clock.now(),
-    onPod: (result) => report.admitted(result),
-  });
+  const answers = { ...workloads.known, now: () => clock.now(), onPod: report.admitted };
+  const rules = architectureAdmission(answers);
   const admission = host.review({ rules: bindAdmission(rules, policies), onChange: onStatus });
-  host.add([...views.components, ...images.always], "caches");
-  host.add([review.component, leftovers.component, ...workloads.controllers, ...images.elected], "elected");
+  host.add([...workloads.views.components, ...images.always], "caches");
+  host.add([review.component, reading.component, ...workloads.controllers, ...images.elected], "elected");
   return { capability: bindArchitecture({ policies, tainting }), observer: nodeCounts };
 }

@@ -40,6 +40,8 @@ export interface WorkloadsOptions
 
 export interface Workloads {
   readonly views: ArchitectureViews;
+  /** For answers to reviews. */
+  readonly known: Pick<ArchitectureAdmission, "namespaceLabels" | "ownNamespace" | "observations">;
   readonly tally: ArchitectureTally;
   /** Over all workloads, by the current policies. */
   readonly pass: Pass;
@@ -64,14 +66,8 @@ export function createWorkloads(options: WorkloadsOptions): Workloads {
   const lookUp = (found: Iterable<Pod>): void => {
     const policies = inForce()?.policies;
     if (policies === undefined) return;
-    const known: ArchitectureAdmission = {
-      policies,
-      namespaceLabels: (name) => namespaceLabels(name) ?? undefined,
-      ownNamespace,
-      observations: images,
-      now: clock.now(),
-    };
-    for (const pod of found) for (const want of wantedFor(known, pod)) images.want(want);
+    const context = { ...known, policies, now: clock.now() };
+    for (const pod of found) for (const want of wantedFor(context, pod)) images.want(want);
   };
   const views: ArchitectureViews = createViews(architectureReads, {
     ...options,
@@ -94,6 +90,11 @@ export function createWorkloads(options: WorkloadsOptions): Workloads {
     onAll: () => askAll(),
   });
   const namespaceLabels = labelsIn(views.namespaces);
+  const known: Workloads["known"] = {
+    namespaceLabels: (name) => namespaceLabels(name) ?? undefined,
+    ownNamespace,
+    observations: images,
+  };
   /** Without taint keys it does not wait for the reads. */
   const all = (): Iterable<string> | undefined => {
     if (keys().length > 0 && !(views.pods.synced && views.daemonSets.synced)) return undefined;
@@ -129,7 +130,7 @@ export function createWorkloads(options: WorkloadsOptions): Workloads {
   const rules = { policies: inForce, observations: images, demand: images, observer, ownNamespace, clock };
   const ofPods = podRules({
     ...rules,
-    namespaceLabels: (name) => namespaceLabels(name) ?? undefined,
+    namespaceLabels: known.namespaceLabels,
     report: options.report,
     looked,
   });
@@ -142,6 +143,7 @@ export function createWorkloads(options: WorkloadsOptions): Workloads {
   });
   return {
     views,
+    known,
     tally,
     pass,
     ask,

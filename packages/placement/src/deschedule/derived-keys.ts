@@ -61,8 +61,6 @@ export class DerivedKeys implements NodeObserver {
     this.#keys = declaredKeys(declared);
     this.#onChange();
   }
-
-  gone(): void {}
 }
 
 /** The keys of the labels that differ. `undefined` when taints differ, or the node is being deleted. */

@@ -1,11 +1,12 @@
 /** The data that footprints decide from: what they read, and the owners of pods. */
 import { createViews, labelsIn, type ReadAt } from "@berth/host";
 import type { KubeClient, Pod } from "@berth/kube";
-import type { Change, Component, ObjectKey, Random } from "@berth/runtime";
+import type { Component, ObjectKey, Random } from "@berth/runtime";
 import { daemonSetsIn } from "../node/daemonsets.ts";
 import type { Footprint, PodGrouping } from "./footprint.ts";
 import type { FootprintObservations, OwnerIdentity } from "./footprint-observations.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
+import type { HoldWatches } from "./hold/watches.ts";
 import { OwnerResolver } from "./owners.ts";
 import {
   driverIn,
@@ -40,12 +41,8 @@ export interface FootprintListener {
   onAgents?(): void;
   /** For each version of a DaemonSet. */
   onDaemonSet?(key: ObjectKey): void;
-  /** A pod has changed, also one without a node. */
-  onPod?(change: Change<Pod>): void;
-  /** Berth now knows the owners of this pod, and of others below the same owner. */
-  onOwners?(pod: Pod): void;
-  /** Data that decides about the pods of a namespace has changed. */
-  onNamespace?(): void;
+  /** Holds follow each pod, also one without a node. */
+  holds?(): Pick<HoldWatches, "lookAgain" | "podChanged" | "ownersKnown">;
 }
 
 /** As in a running Berth. */
@@ -53,6 +50,10 @@ export function watchFootprints(
   options: ReadAt & { readonly client: Pick<KubeClient, "get" | "read">; readonly random?: Random },
   listener: FootprintListener,
 ): FootprintWatches & { readonly views: FootprintViews; readonly components: readonly Component[] } {
+  const onEverything = (): void => {
+    listener.onEverything();
+    listener.holds?.().lookAgain();
+  };
   const views: FootprintViews = createViews(footprintReads, {
     ...options,
     concerns: footprintConcerns,
@@ -62,21 +63,21 @@ export function watchFootprints(
         return [];
       },
     },
-    onChange: { pods: (change) => listener.onPod?.(change) },
+    onChange: { pods: (change) => listener.holds?.().podChanged(change) },
     onKeys(nodes, of) {
       for (const node of nodes) listener.onNode(node);
-      if (of !== "pods" && of !== "daemonSets") listener.onNamespace?.();
+      if (of !== "pods" && of !== "daemonSets") listener.holds?.().lookAgain();
     },
-    onAll: (of) => (of === "daemonSets" ? listener.onAgents?.() : listener.onEverything()),
+    onAll: (of) => (of === "daemonSets" ? listener.onAgents?.() : onEverything()),
   });
   const owners = new OwnerResolver({
     ...options,
     onChange(node, pod) {
       if (node !== "") listener.onNode(node);
-      listener.onOwners?.(pod);
+      listener.holds?.().ownersKnown(pod);
     },
     // The owner of a pod decides for which group the pod needs an agent, not whether.
-    onMoved: () => listener.onEverything(),
+    onMoved: onEverything,
   });
   return { ...observeFootprints(views, owners), views, components: [...views.components, owners] };
 }

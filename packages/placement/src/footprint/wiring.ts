@@ -9,13 +9,14 @@ import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { wireAgents } from "./agent/wiring.ts";
 import { bindFootprints, footprintFields } from "./capability.ts";
 import { footprintRules } from "./compile.ts";
-import { type FootprintProgress, isGoodCondition, SETTLING_MS } from "./conditions.ts";
+import { isGoodCondition } from "./conditions.ts";
 import { FOOTPRINT, type Footprint } from "./footprint.ts";
 import { wireHolds } from "./hold/wiring.ts";
 import { footprintGauges, measureFootprints } from "./metrics.ts";
 import { watchFootprints } from "./observations.ts";
 import { footprintOnce } from "./once.ts";
 import { footprintPermissions } from "./permissions.ts";
+import { FootprintProgresses } from "./progress.ts";
 import { type NodeFootprint, nodeFootprintKind } from "./resource.ts";
 import { describeFootprint } from "./status.ts";
 import { FootprintTally } from "./tally.ts";
@@ -37,7 +38,7 @@ export const footprint: NodeCapability = {
  * is something to report.
  */
 function wire(host: NodeHost): Wired {
-  const { nodes, clock, log, metrics, recheckAll } = host;
+  const { nodes, clock, log, metrics } = host;
   const inForce = (): readonly Footprint[] => documents.inForce?.footprints ?? [];
   const onChange = (rule?: string): void =>
     rule === undefined ? documents.askAll() : documents.askRule(rule);
@@ -49,40 +50,14 @@ function wire(host: NodeHost): Wired {
   const counts = new NodeCounts({ nodes, tally, onDone: onCounts });
   const watches = watchFootprints(host, {
     onNode: host.recheck,
-    onEverything() {
-      recheckAll();
-      holds.watches.lookAgain();
-    },
+    onEverything: host.recheckAll,
     onAgents: onCounts,
     onDaemonSet: (key) => agents.daemonSetChanged(key),
-    onPod: (change) => holds.watches.podChanged(change),
-    onOwners: (pod) => holds.watches.ownersKnown(pod),
-    onNamespace: () => holds.watches.lookAgain(),
+    holds: () => holds.watches,
   });
   const { observations, views } = watches;
   const holds = wireHolds({ ...host, watches, onChange });
   const agents = wireAgents({ ...host, daemonSets: views.daemonSets, tally, counts, onChange });
-  const problemsOf = (footprint: Footprint): readonly string[] =>
-    [watches.whyUnread(footprint), holds.problem(footprint), agents.problem(footprint)].filter(
-      (problem) => problem !== undefined,
-    );
-  /** The parts of the status that change without an event. */
-  const hindrancesOf = (footprint: Footprint): string =>
-    JSON.stringify([
-      problemsOf(footprint),
-      tally.unknownMs(footprint.rule) >= SETTLING_MS,
-      holds.progress(footprint).owners,
-    ]);
-  const progressOf = (footprint: Footprint): FootprintProgress => ({
-    footprint,
-    counts: counts.of(footprint.rule),
-    unknownMs: tally.unknownMs(footprint.rule),
-    unread: watches.whyUnread(footprint),
-    ...agents.progress(footprint),
-    ...holds.progress(footprint),
-    wait: footprint.wait && admission.state(),
-  });
-  measureFootprints(metrics, tally, () => inForce().filter((it) => problemsOf(it).length > 0).length);
   const documents = followNodeDocuments(host, {
     rules: footprintRules,
     capability: FOOTPRINT,
@@ -98,22 +73,25 @@ function wire(host: NodeHost): Wired {
       admission.changed();
     },
     // No event reports a change of permissions. Berth asks only for changed footprints: a status visits all their nodes.
-    onLook: () => documents.askChanged(new Map(inForce().map((it) => [it.rule, hindrancesOf(it)]))),
+    onLook: () => documents.askChanged(new Map(inForce().map((it) => [it.rule, progress.hindrances(it)]))),
     action: "KeepFootprint",
     logsFiles: true,
     isGood: isGoodCondition,
     decide(object: NodeFootprint, result, rule) {
       const footprint = inForce().find((it) => it.rule === rule);
-      return describeFootprint({ object, result, progress: footprint && progressOf(footprint) });
+      return describeFootprint({ object, result, progress: footprint && progress.of(footprint) });
     },
   });
   const admission = host.review({
     rules: bindAdmission(waitAdmission({ observations, log }), () => documents.inForce),
     onChange: () => documents.askAll(),
   });
+  const progress = new FootprintProgresses({ tally, counts, watches, holds, agents, admission });
+  const isHindered = (footprint: Footprint): boolean => progress.problems(footprint).length > 0;
+  measureFootprints(metrics, tally, () => inForce().filter(isHindered).length);
   // Berth reads pods and related data only while a footprint is in force.
   host.add(watches.components, "caches");
   host.add([...holds.components, ...agents.components], "elected");
   const capability = bindFootprints({ footprints: () => documents.inForce, observations });
-  return { capability, observer: tellAll([counts, { decided() {}, gone: (name) => capability.gone(name) }]) };
+  return { capability, observer: tellAll([counts, { gone: (name) => capability.gone(name) }]) };
 }

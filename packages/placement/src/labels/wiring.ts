@@ -39,8 +39,7 @@ export const derivedLabels: NodeCapability<LabelFlags, GivenRules> = {
 };
 
 function wire(host: NodeHost & LabelFlags): Wired {
-  const { config = [], labelFolder, ruleOptions = defaultLabelOptions } = host;
-  const { nodes, installation, clock, log } = host;
+  const { nodes, installation, log, ruleOptions = defaultLabelOptions } = host;
   let parsed: ParsedFolder | undefined;
   const viewOf = (node: Node): NodeView => ({ node, owned: ownedMarks(recordOf(node), installation) });
   const capability = bindCapability(labels, {
@@ -79,19 +78,10 @@ function wire(host: NodeHost & LabelFlags): Wired {
         frozen: host.frozen().find((one) => one.rule === name),
       }),
   });
-  const folder = new LabelFolderFollower({
-    whenTold: host.filesRead,
-    clock,
-    log,
-    onRules(read) {
-      parsed = read;
-      documents.source.refresh();
-    },
-    onFault: (fault) => host.onFault(fault),
+  followFolder(host, (read) => {
+    parsed = read;
+    documents.source.refresh();
   });
-  if (config.length === 0) folder.follow(labelFolder);
-  host.onFiles((read) => folder.follow(read.specOf(labelFolderKind)));
-  host.add([folder]);
   return {
     capability,
     // Without the CRD the cluster has no label rules. A gate that waits for labels then uses only rules of files.
@@ -104,4 +94,13 @@ function wire(host: NodeHost & LabelFlags): Wired {
       else log.info("removals go on", { rule });
     },
   };
+}
+
+function followFolder(host: NodeHost & LabelFlags, onRules: (read: ParsedFolder | undefined) => void): void {
+  const { config = [], labelFolder, clock, log, filesRead: whenTold } = host;
+  const onFault = (fault: Parameters<typeof host.onFault>[0]): void => host.onFault(fault);
+  const folder = new LabelFolderFollower({ whenTold, clock, log, onRules, onFault });
+  if (config.length === 0) folder.follow(labelFolder);
+  host.onFiles((read) => folder.follow(read.specOf(labelFolderKind)));
+  host.add([folder]);
 }

@@ -14,24 +14,24 @@ export interface NodeOutcome {
 }
 
 export interface NodeObserver {
-  decided(name: string, outcome: NodeOutcome): void;
+  decided?(name: string, outcome: NodeOutcome): void;
   /** Called after a write, with its changes and the contributions behind them. */
   written?(name: string, changes: readonly Change[], contributions: readonly Contribution[]): void;
   /** Called when a node is deleted, even if `decided` was never called for it. */
-  gone(name: string): void;
+  gone?(name: string): void;
 }
 
 /** An observer that calls all of these, in order. */
 export function tellAll(observers: readonly NodeObserver[]): NodeObserver {
   return {
     decided(name, outcome) {
-      for (const observer of observers) observer.decided(name, outcome);
+      for (const observer of observers) observer.decided?.(name, outcome);
     },
     written(...about) {
       for (const observer of observers) observer.written?.(...about);
     },
     gone(name) {
-      for (const observer of observers) observer.gone(name);
+      for (const observer of observers) observer.gone?.(name);
     },
   };
 }

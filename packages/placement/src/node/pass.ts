@@ -98,12 +98,12 @@ export class NodeCounts<K> implements NodeObserver {
   }
 
   decided(name: string, outcome: NodeOutcome): void {
-    this.#tally.decided(name, outcome);
+    this.#tally.decided?.(name, outcome);
     this.#pass.decided(name);
   }
 
   gone(name: string): void {
-    this.#tally.gone(name);
+    this.#tally.gone?.(name);
     this.#pass.gone(name);
   }
 }

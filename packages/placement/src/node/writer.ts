@@ -147,7 +147,7 @@ export class NodeWriter {
   #forget(key: ObjectKey): void {
     this.#breakers.put(key.name, []);
     this.#memories.delete(toKeyText(key));
-    this.#options.observer?.gone(key.name);
+    this.#options.observer?.gone?.(key.name);
   }
 
   #decide(node: Node, memory: NodeMemory): Pass {
@@ -161,7 +161,7 @@ export class NodeWriter {
     const refusals = assessRefusals(memory, plan.changes, nowMs);
     const { withheld } = removals;
     const outcome = { contributions, owned, changes: plan.changes, withheld };
-    this.#options.observer?.decided(node.metadata?.name ?? "", outcome);
+    this.#options.observer?.decided?.(node.metadata?.name ?? "", outcome);
     const changes = plan.changes.filter(
       ({ id }) => !fights.held.has(id) && !refusals.withheld.has(id) && !withheld.has(id),
     );

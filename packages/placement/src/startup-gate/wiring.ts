@@ -1,5 +1,6 @@
 /** Wires the startup gates into a running Berth. */
-import { bindAdmission, createViews, type HeldDocuments } from "@berth/host";
+import { type AdmissionHandle, bindAdmission, createViews, type HeldDocuments, type View } from "@berth/host";
+import type { Pod } from "@berth/kube";
 import { keyOf } from "@berth/runtime";
 import { followNodeDocuments } from "../node/documents.ts";
 import { tellAll } from "../node/observer.ts";
@@ -100,19 +101,27 @@ function wire(host: NodeHost & GateFlags): Wired {
         directBinding: ofBindings.state(),
       }),
   });
+  const [ofNodes, ofBindings] = reviewGates(host, documents, views.unscheduled);
+  host.add([...views.components, idle], "caches");
+  const forgetting = { gone: (name: string) => [clocks, idle].forEach((it) => it.forget(name)) };
+  return { capability, observer: tellAll([counts, forgetting]) };
+}
+
+function reviewGates(
+  host: NodeHost,
+  documents: HeldDocuments<StartupGateSpec, Gates, StartupGate>,
+  unscheduled: View<Pod>,
+): readonly [AdmissionHandle, AdmissionHandle] {
+  const { nodes, cluster } = host;
   const onChange = (): void => documents.askAll();
   // A gate in dry run puts its taint on no node.
   const enforced = bindAdmission(gateAdmission, () => enforcedGates(documents.inForce));
-  const ofNodes = host.review({ rules: enforced, onChange, arrivals: nodes });
   const binding = directBindingAdmission({
-    node: (name) => nodes.get(keyOf(host.cluster, { metadata: { name } })),
-    pod: (namespace, name) => views.unscheduled.find(name, namespace) ?? undefined,
+    node: (name) => nodes.get(keyOf(cluster, { metadata: { name } })),
+    pod: (namespace, name) => unscheduled.find(name, namespace) ?? undefined,
   });
-  const ofBindings = host.review({ rules: bindAdmission(binding, () => documents.inForce), onChange });
-  host.add([...views.components, idle], "caches");
-  const forgetting = {
-    decided() {},
-    gone: (name: string) => [clocks, idle].forEach((it) => it.forget(name)),
-  };
-  return { capability, observer: tellAll([counts, forgetting]) };
+  return [
+    host.review({ rules: enforced, onChange, arrivals: nodes }),
+    host.review({ rules: bindAdmission(binding, () => documents.inForce), onChange }),
+  ];
 }

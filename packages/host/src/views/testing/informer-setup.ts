@@ -9,8 +9,7 @@ import {
   type MetricsRegistry,
   type VirtualClock,
 } from "@berth/runtime";
-import type { Scoped } from "../reads.ts";
-import { type ReadAt, View } from "../view.ts";
+import { type ReadAt, type Scoped, View } from "../view.ts";
 import { Streams } from "./streams.ts";
 
 export interface InformerSetup extends AsyncDisposable {

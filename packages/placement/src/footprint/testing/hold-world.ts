@@ -100,10 +100,8 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
   const held = new HeldOwners({ onChange: () => undefined });
   const seen = watchFootprints(common, {
     onNode: () => undefined,
-    onEverything: () => watches.lookAgain(),
-    onPod: (change) => watches.podChanged(change),
-    onOwners: (pod) => watches.ownersKnown(pod),
-    onNamespace: () => watches.lookAgain(),
+    onEverything: () => undefined,
+    holds: () => watches,
   });
   const watches = new HoldWatches({
     ...common,

@@ -77,8 +77,11 @@ export async function startObservations(cluster: TestCluster, user?: string): Pr
     {
       onNode: (node) => void told.add(node),
       onEverything: () => {},
-      onOwners: ({ spec }) => void known.add(spec?.nodeName ?? ""),
-      onNamespace: () => near.namespaces++,
+      holds: () => ({
+        podChanged: () => undefined,
+        ownersKnown: ({ spec }) => void known.add(spec?.nodeName ?? ""),
+        lookAgain: () => void near.namespaces++,
+      }),
     },
   );
   const stopping = new AbortController();
