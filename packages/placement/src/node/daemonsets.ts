@@ -8,7 +8,7 @@ import { slimPodMetadata, slimPodSpec } from "./pod-fields.ts";
 /** @param name of the capability. @param isNeeded whether documents in force need DaemonSets. */
 export function daemonSetsRead<C>(name: string, isNeeded: (inForce: C) => boolean): Read<DaemonSet, C> {
   return {
-    name: `${name}-daemonsets`,
+    name: `daemonsets-of-${name}`,
     resource: daemonSets,
     isFirst: true,
     consequence: "what depends on them is unknown",
