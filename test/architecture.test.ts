@@ -161,6 +161,26 @@ describe("capabilities", () => {
     expect(found).toEqual([]);
   });
 
+  it("declare what they read: the host makes informers of it, and else only these files do", () => {
+    const own = [
+      // The nodes, which each capability reads.
+      /^packages\/cli\/src\/(?:composition|session)\.ts$/,
+      // Narrows the views of a command to one node.
+      /^packages\/placement\/src\/node\/once\.ts$/,
+      // ConfigMaps that the leader writes and the other replicas read.
+      /^packages\/placement\/src\/architecture\/images\/fact-config-maps\.ts$/,
+      /^packages\/cli\/src\/demo\//,
+    ];
+    const found = places(
+      /\bcreate(?:Shared)?Informers?\(|\binformers?\.?informer[<(]|\bruntime\.informer[<(]/,
+      (path) =>
+        /^packages\/(?:cli|placement)\//.test(path) &&
+        !path.includes("/testing/") &&
+        !own.some((it) => it.test(path)),
+    );
+    expect(found).toEqual([]);
+  });
+
   it("are in one list, where a new one is a line", () => {
     const values = places(/^export const \w+: NodeCapability\b/, (path) => path.endsWith("/wiring.ts"));
     const names = values.map((place) => /const (\w+)/.exec(place)?.[1] ?? "").sort();
