@@ -73,7 +73,6 @@ export interface BerthOptions extends Partial<Omit<CapabilityFlags, "userAgent">
   readonly log?: Logger;
 }
 
-/** A running Berth. */
 export interface RunningBerth extends AsyncDisposable {
   readonly nodes: Informer<Node>;
   readonly capabilities: readonly BoundCapability[];

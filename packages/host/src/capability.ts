@@ -11,7 +11,6 @@ import type { OneShotRun, Section } from "./once/run.ts";
 export interface Capability<H = Host, W = unknown> {
   /** Stored in the objects that it writes, so it must never change: `startup-gate`. */
   readonly name: string;
-  /** The kinds of documents that it reads. */
   readonly kinds: readonly DocumentKind[];
   /** Kinds of other projects that it serves on request. Default none. */
   readonly foreignKinds?: readonly CustomKind[];

@@ -8,7 +8,6 @@ import { type Position, readYaml, type YamlDocument } from "./yaml.ts";
 /** A document whose `spec` fits the schema. The compilation finds other faults. */
 export interface Document<S = unknown> {
   readonly name: string;
-  /** Annotations of the metadata. */
   readonly annotations: Readonly<Record<string, string>>;
   readonly spec: S;
 }

@@ -36,7 +36,6 @@ export type Unsettled = "reading" | { readonly deleted: ReadonlySet<string> };
 
 /** A fault of a document whose `spec` fits the schema. */
 export interface DocumentFault<R extends string = string> {
-  /** Name of the document. */
   readonly name: string;
   readonly source: string;
   /** Path of the field inside `spec`. */
@@ -127,7 +126,6 @@ function faultsOf(source: SourceName, faults: readonly DocumentFault[]): readonl
   return faults.filter((fault) => fault.source === source);
 }
 
-/** The message with the path of the field. */
 export function textOf({ path, message }: DocumentFault): string {
   return path.length === 0 ? message : `spec.${path.join(".")}: ${message}`;
 }

@@ -15,7 +15,6 @@ export interface Contest {
   /** Times of the writes: oldest first, at most `REVERTS`. */
   writes: readonly number[];
   heldUntil: number | undefined;
-  /** Number of contests in a row. */
   contests: number;
 }
 

@@ -33,7 +33,6 @@ export interface ObjectRules<T extends KubeObject, P = unknown, D extends Object
   readonly resource: Resource<T>;
   /** @param past changed in place; empty at first. @returns `undefined`: not known yet, or nothing to report. */
   decide(object: T, past: Partial<P>, key: ObjectKey): D | undefined;
-  /** Called with each decision. */
   decided?(object: T, decision: D): void;
   /** Called when the object does not exist. */
   gone?(key: ObjectKey): void;

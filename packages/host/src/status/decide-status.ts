@@ -48,7 +48,6 @@ export function decideStatus<S extends BaseStatus>(
   return { status: isSame ? undefined : (next as S), patch: toPatch(current ?? {}, next), news };
 }
 
-/** Converts a result to a condition. */
 export function toCondition(type: string, { ready, reason, message }: DocumentResult): DesiredCondition {
   return { type, status: ready ? "True" : "False", reason, message };
 }

@@ -1,6 +1,5 @@
 import type { Installed, Product } from "@berth/host";
 
-/** API group of all kinds of Berth. */
 export const API_GROUP = "berth.dev";
 
 /** The version in which the API server serves and stores them. */

@@ -21,7 +21,6 @@ export interface DaemonSetRulesOptions {
   readonly isTainting: (keys: readonly string[]) => boolean;
   readonly observer: WorkloadObserver;
   readonly clock: Clock;
-  /** Berth's own namespace. */
   readonly ownNamespace?: string | undefined;
 }
 

@@ -7,11 +7,9 @@ import type { ArchitecturePolicySpec } from "./document.ts";
 /** The name of the capability, recorded on nodes. */
 export const ARCHITECTURE = "architecture";
 
-/** One policy in force. */
 export interface ArchitecturePolicyInForce {
   /** As recorded on nodes: `cluster/default`, `config/default`. */
   readonly rule: string;
-  /** Name of the document. */
   readonly name: string;
   readonly spec: ArchitecturePolicySpec;
   /** How long a pod may be held for its facts, ms. */

@@ -9,7 +9,6 @@ import type { DeschedulePolicyInForce } from "./policy.ts";
 export interface PodDescheduling {
   /** `cluster/default`. */
   readonly policy: string;
-  /** `Fits`, `Lost`, `Stays` or `Unknown`. */
   readonly state: "Fits" | "Lost" | "Stays" | "Unknown";
   /** Absent while the pod fits its node. */
   readonly reason?: string;

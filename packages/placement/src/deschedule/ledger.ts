@@ -3,7 +3,6 @@ import type { Pod } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { controllerOf } from "../node/owner-reference.ts";
 
-/** The window of the breaker. */
 export const BREAKER_WINDOW_MS: number = 5 * 60_000;
 /** For how long Berth waits for a replacement before the eviction no longer counts for the limits. */
 export const REPLACEMENT_MS: number = 10 * 60_000;

@@ -47,7 +47,6 @@ export interface OwnerHold {
 export interface Footprint {
   /** As recorded on nodes: `cluster/atelet`, `config/atelet`. */
   readonly rule: string;
-  /** Name of the document. */
   readonly name: string;
   readonly workloads: readonly NeedingPods[];
   readonly grouping: PodGrouping;

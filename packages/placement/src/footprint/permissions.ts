@@ -37,7 +37,6 @@ export function footprintPermissions(asked: AskedPermissions): readonly Permissi
   ];
 }
 
-/** The holds of footprints in these documents. */
 export function holdsOf(documents: Documents): readonly OwnerHold[] {
   return footprintsOf(documents).flatMap(({ hold }) => hold ?? []);
 }

@@ -24,7 +24,6 @@ export interface ConditionFault {
 
 export type OnFault = (fault: ConditionFault) => void;
 
-/** Holds always. */
 export const always: Condition = { test: () => true, triggers: undefined, reads: [] };
 
 /** Holds on a node with at least one of these labels, whatever its value. */

@@ -37,7 +37,6 @@ const options = z.strictObject({
 /** The one schema behind flags, files and reference documentation. */
 export const labelOptionsSchema: z.ZodType<LabelOptions> = options.readonly();
 
-/** A folder of label rules. */
 export interface LabelFolderSource {
   /** Absolute. */
   readonly path: string;

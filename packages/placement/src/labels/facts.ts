@@ -28,7 +28,6 @@ export const labelFactsChanged: Predicate<Node> = or<Node>(
   changed((node) => node.status?.conditions?.map(({ type, status }) => `${type}=${status}`)),
 );
 
-/** Names one fact. */
 export interface FactRef {
   readonly source: FactSource;
   readonly key: string;

@@ -79,7 +79,6 @@ interface ReadFile {
   readonly problems: readonly RuleProblem[];
 }
 
-/** Reads a file in the plain format. */
 function readPlain(path: string, text: string): ReadFile {
   const lines = text.split("\n");
   const plain = new Map<string, number>();

@@ -17,7 +17,6 @@ export interface RuleCase {
   readonly value: LabelValue;
 }
 
-/** One compiled rule. */
 export interface Rule {
   /** `<source>/<name>`, as recorded on nodes. */
   readonly name: string;

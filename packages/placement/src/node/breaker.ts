@@ -20,7 +20,6 @@ export function removalLimit({ percent, nodes }: RemovalBreaker, carrying: numbe
   return Math.max(nodes, Math.floor((carrying * percent) / 100));
 }
 
-/** A rule whose removals are frozen. */
 export interface FrozenRule {
   readonly rule: string;
   /** Nodes that would lose a mark of the rule, or lost one within the last minute. */

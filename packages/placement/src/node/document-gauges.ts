@@ -6,7 +6,6 @@ interface Texts {
 }
 
 export interface DocumentGauges {
-  /** Documents in force. */
   readonly inForce: Texts;
   /** Faults of documents as last read. With `byReason` it has a label for their reasons. */
   readonly problems: Texts & { readonly byReason?: boolean };

@@ -9,7 +9,6 @@ export interface NodeOutcome {
   readonly owned: NodeView["owned"];
   /** All wanted changes, including those that wait. */
   readonly changes: readonly Change[];
-  /** Removals that wait. */
   readonly withheld: RemovalAssessment["withheld"];
 }
 

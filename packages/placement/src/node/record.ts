@@ -6,7 +6,6 @@ import { isRecord } from "./untrusted-json.ts";
 
 /** One mark that Berth has set, as recorded on the node. */
 export interface RecordedMark {
-  /** The capability that wanted it. */
   readonly capability: string;
   readonly rule: string;
   /** The time of the first record entry, RFC 3339 in whole seconds. */
@@ -37,7 +36,6 @@ const VERSION = 1;
  */
 export const MAX_RECORD_BYTES: number = 64 * 1024;
 
-/** Reads the record from the annotation of the node. */
 export function recordOf(node: Node): ReadRecord {
   const text = ownValue(node.metadata?.annotations, MARKS_ANNOTATION);
   return text === undefined ? { state: "absent" } : parseRecord(text);

@@ -39,7 +39,6 @@ export function requirementsOf({
   return [...equal, ...matchExpressions];
 }
 
-/** A fault of a selector, with its path. */
 export interface SelectorFault {
   readonly path: readonly (string | number)[];
   readonly message: string;

@@ -16,7 +16,6 @@ export interface GateCounts extends Readonly<Record<Count, number>> {
   readonly firstHeld: readonly string[];
 }
 
-/** The release of a node by a gate. */
 export interface GateRelease {
   readonly rule: string;
   readonly reason: string;

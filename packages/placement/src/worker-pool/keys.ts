@@ -15,7 +15,6 @@ export const SANDBOX_CLASS_KEY = "ate.dev/sandboxClass";
 /** Field manager of the Deployment: that of the original, so that Berth owns the fields after replacing it. */
 export const WORKER_POOL_FIELD_MANAGER = "workerpool-controller";
 
-/** Name of the Deployment of a pool. */
 export function deploymentNameOf(pool: string): string {
   return `${pool}${DEPLOYMENT_SUFFIX}`;
 }

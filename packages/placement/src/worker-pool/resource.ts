@@ -4,7 +4,6 @@ import { defineResource, type KubeObject, type ObjectMeta, type Resource } from 
 import { type WorkerPoolSpec, type WorkerPoolStatus, workerPoolSpec, workerPoolStatus } from "./document.ts";
 import { WORKER_POOL_GROUP, WORKER_POOL_VERSION } from "./keys.ts";
 
-/** A WorkerPool on the wire. */
 export interface WorkerPool extends KubeObject {
   readonly metadata?: ObjectMeta;
   readonly spec?: WorkerPoolSpec;

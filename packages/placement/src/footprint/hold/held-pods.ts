@@ -16,7 +16,6 @@ export interface HeldPodsObservations extends NeedObservations, Pick<FootprintOb
 
 /** Limits the pods to return; without a field, all pods. */
 export interface PodsAmong {
-  /** Those in this namespace. */
   readonly namespace?: string;
   /** Pods with a label whose value is this uid, in all namespaces. */
   readonly labelledUid?: string;
