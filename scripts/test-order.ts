@@ -1,11 +1,11 @@
 /** The order in which files of tests start: what takes longest first, so that no worker ends long before another. */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Folders whose files tell whole stories on a cluster, the longest first. */
-const LONG = ["/test/perturb/", "/test/"];
+/** Files and folders that take long, the longest first: one test follows all guides, and stories are told whole. */
+const LONG = ["/test/guides.", "/test/perturb/", "/test/"];
 
 const rank = ({ moduleId }: TestSpecification): number => {
-  const found = LONG.findIndex((folder) => moduleId.includes(folder));
+  const found = LONG.findIndex((part) => moduleId.includes(part));
   return found < 0 ? LONG.length : found;
 };
 

@@ -84,12 +84,17 @@ export class Fixture implements AsyncDisposable {
     this.#folder = mkdtempDisposable(path.join(tmpdir(), "berth-fixture-"));
   }
 
-  /** A Berth as `berth/test`, once it is ready. It ends with the fixture, at the latest. */
-  protected async run(connection: Connection, options: Omit<BerthOptions, "client">): Promise<RunningBerth> {
+  /** A Berth in this process. Waits for nothing; it ends with the fixture, at the latest. */
+  async begin(connection: Connection, options: Omit<BerthOptions, "client">): Promise<RunningBerth> {
     const { server, user, userAgent = `${BERTH}test`, silenceMs } = connection;
     const chosen = { ...(server && { server }), ...(user && { user }), ...(silenceMs && { silenceMs }) };
     const client = this.own(this.cluster.connect({ userAgent, fieldManager: "berth", ...chosen }));
-    const berth = this.own(await startBerth({ client, ...options }));
+    return this.own(await startBerth({ client, ...options }));
+  }
+
+  /** The same, once it is ready. */
+  async run(connection: Connection, options: Omit<BerthOptions, "client">): Promise<RunningBerth> {
+    const berth = await this.begin(connection, options);
     await eventually(() => {
       const problems = berth.problems();
       if (problems.length > 0) throw new Error(problems.join("\n"));

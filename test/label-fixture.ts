@@ -3,7 +3,7 @@
  * with a note of what others have set, from which the oracle derives what every node must look like.
  */
 import { deepStrictEqual } from "node:assert";
-import { type RunningBerth, startBerth } from "@berth/cli";
+import type { RunningBerth } from "@berth/cli";
 import { events, type KubeEvent, type Node, nodes } from "@berth/kube";
 import {
   type AuditEntry,
@@ -13,7 +13,7 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { hurriedClock } from "../packages/runtime/src/testing/hurried-clock.ts";
-import { BERTH, type Connection, createNamespace, Fixture, isWrite } from "./fixture.ts";
+import { createNamespace, Fixture, isWrite, type StartOptions } from "./fixture.ts";
 import { type NodeHistory, recordNodes } from "./node-history.ts";
 import {
   derivedKeys,
@@ -148,26 +148,17 @@ export class LabelFixture extends Fixture {
   /**
    * The same inside this process, where its time and its connection can be chosen. Waits for nothing.
    *
-   * @param pace How many times faster than real time its clock runs; the network is not hurried by that.
+   * @param options `pace`: how many times faster than real time its clock runs; the network is not hurried by that.
    */
-  async startInProcess({
-    server,
-    silenceMs,
+  startInProcess({
     pace = 1,
-  }: Connection & { readonly pace?: number } = {}): Promise<RunningBerth> {
-    const client = this.own(
-      this.cluster.connect({
-        userAgent: `${BERTH}in-process`,
-        fieldManager: "berth",
-        ...(server && { server }),
-        ...(silenceMs && { silenceMs }),
-      }),
-    );
+    ...options
+  }: StartOptions & { readonly pace?: number } = {}): Promise<RunningBerth> {
     const { path: folder } = this.rules;
     const { allowReserved = [] } = this.#parts.options;
     const labelFolder = { path: folder, shown: folder, options: { allowReserved } };
     const self = { apiVersion: "v1", kind: "Namespace", name: this.name, namespace: this.name };
-    return this.own(await startBerth({ client, labelFolder, self, clock: hurriedClock(pace) }));
+    return this.begin(options, { labelFolder, self, clock: hurriedClock(pace), ...options });
   }
 
   /** The Events with this reason: about the files of this fixture, and about its nodes. */

@@ -169,12 +169,14 @@ export async function startBerthOn(
     return path.join(owned.path, name);
   };
   const connection = ["--kubeconfig", await file("kubeconfig", kubeconfig ?? cluster.kubeconfig(choice))];
-  const config = documents.length === 0 ? [] : ["--config", await file("berth.yaml", toText(documents))];
+  const config =
+    documents.length === 0 ? [] : ["--config", await file("berth.yaml", documentsText(documents))];
   const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
   return startBerthProcess({ args: ["run", ...connection, ...config, ...addresses, ...args], owned });
 }
 
-function toText(documents: readonly FileDocument[]): string {
+/** The text of a file with these documents. */
+export function documentsText(documents: readonly FileDocument[]): string {
   const texts = documents.map(({ kind, name, spec }, at) =>
     JSON.stringify({
       apiVersion: "berth.dev/v1alpha1",

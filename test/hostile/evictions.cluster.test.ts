@@ -1,9 +1,12 @@
 /** A tenant against the evictions of the others: its pods fill the breaker, or ask for lookups that take long. */
+import type { RunningBerth } from "@berth/cli";
 import { namespaces, nodes, type Pod, type PodSpec, podDisruptionBudgets, pods } from "@berth/kube";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { hurriedClock } from "../../packages/runtime/src/testing/hurried-clock.ts";
+import { Fixture, metric } from "../fixture.ts";
 import { PATIENT } from "../patience.ts";
-import { type BerthProcess, type FileDocument, startBerthOn } from "../product.ts";
+import { documentsText, type FileDocument } from "../product.ts";
 
 const DEVICE = "hostile.test/device";
 /** Each has a node of its own, which loses the device. */
@@ -11,7 +14,7 @@ const TENANTS = ["evil", "worse", "good"] as const;
 const SPARE = "spare";
 
 let cluster: TestCluster;
-let berth: BerthProcess;
+let berth: RunningBerth;
 const owned = new AsyncDisposableStack();
 
 beforeAll(async () => {
@@ -33,8 +36,10 @@ beforeAll(async () => {
     policy("breaker", { requireFit: "False" }),
     policy("fit", { breaker: { percent: 100 } }),
   ];
-  berth = owned.use(await startBerthOn(cluster, { documents }));
-  await berth.ready();
+  const fixture = owned.use(new Fixture(cluster, "evictions"));
+  const config = [await fixture.file("berth.yaml", documentsText(documents))];
+  // It evicts nothing in its first ten seconds: they pass faster.
+  berth = await fixture.run({}, { config, clock: hurriedClock(5) });
 });
 afterAll(() => owned.disposeAsync());
 
@@ -113,7 +118,7 @@ it("S-16 nor do eleven of one tenant and six of another, which its budget has re
   await lose("evil", false);
   await lose("worse");
   await eventually(async () => {
-    const refused = await berth.metric("berth_evictions_refused_total", { reason: "DisruptionBudget" });
+    const refused = await metric(berth, "berth_evictions_refused_total", { reason: "DisruptionBudget" });
     expect(refused).toBeGreaterThanOrEqual(6);
   }, PATIENT);
   await lose("evil");

@@ -14,6 +14,7 @@ import { ARCHITECTURE_GATE, architecturePolicies, berthAs, nodeFootprints } from
 import { createSilentLogger, startAdmissionServer } from "@berth/runtime";
 import { aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
+import { hurriedClock } from "../../runtime/src/testing/hurried-clock.ts";
 import { startBerth } from "./composition.ts";
 import { aDocument, clusterWithKinds, runPod } from "./testing/cluster.ts";
 import { testFolder } from "./testing/harness.ts";
@@ -98,6 +99,8 @@ it("misses no pod beside an old replica, and asks once about each when there is 
     await startBerth({
       client: owned.use(cluster.connect()),
       namespace: NAMESPACE,
+      // It looks every few seconds whether an old replica still answers.
+      clock: hurriedClock(5),
       admission: {
         spec: { ...spec, bindAddress: `127.0.0.1:${port}` },
         namespace: NAMESPACE,

@@ -4,6 +4,7 @@ import { nodes, pods } from "@berth/kube";
 import { workerPools } from "@berth/placement";
 import { aNode, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { hurriedClock } from "../../../runtime/src/testing/hurried-clock.ts";
 import { startBerth } from "../composition.ts";
 import {
   aPool,
@@ -32,7 +33,7 @@ const saying = (pattern: RegExp): unknown =>
 describe("an owner whose deletion waits for a pod that ends", () => {
   it("I-19 names the node of the pod while it is silent, and goes at once with the node: no kubelet could end the pod", async () => {
     const { client } = cluster;
-    await using _berth = await startBerth({ client, namespace: NAMESPACE });
+    await using _berth = await startBerth({ client, namespace: NAMESPACE, clock: hurriedClock(5) });
     await client.create(nodes, aNode("n").build());
     await setReady("n", "True");
     await writeFootprint(cluster, "atelet", { preset: "agent-substrate/pr-134", hold: { onDelete: "Wait" } });
