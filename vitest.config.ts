@@ -52,6 +52,7 @@ const config: ViteUserConfig = {
         ...source,
         test: {
           name: "architecture",
+          isolate: false,
           include: ["test/**/*.test.ts"],
           exclude: ["**/*.cluster.test.ts", "**/*.compat.test.ts"],
           maxWorkers: "100%",

@@ -4,6 +4,7 @@ import { daemonSets, defineResource, type KubeObject, type PolicyRule } from "@b
 import { type NodeFootprintSpec, nodeFootprints } from "@berth/placement";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { hurriedClock } from "../../../runtime/src/testing/hurried-clock.ts";
 import {
   aBerth,
   agentOf,
@@ -74,7 +75,7 @@ const text = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
 describe("an agent that Berth may not manage", () => {
   it("has it said by a condition with the right, written once however often it is tried, until a patch goes through", async () => {
-    await using _berth = await aBerth(cluster, { user: USER, pace: 4 });
+    await using _berth = await aBerth(cluster, { user: USER, clock: hurriedClock(4) });
     await cluster.client.create(daemonSets, agentOf());
     await aUsedNode(cluster, "n1");
     await write(MANAGED);
@@ -143,7 +144,7 @@ describe("an agent that Berth may not manage", () => {
         "agents are managed elsewhere",
       ),
     );
-    await using _berth = await aBerth(cluster, { user: USER, pace: 4 });
+    await using _berth = await aBerth(cluster, { user: USER, clock: hurriedClock(4) });
     await aUsedNode(cluster, "n1");
     await write(MANAGED);
     const denied = {

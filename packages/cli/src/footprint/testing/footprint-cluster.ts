@@ -13,8 +13,8 @@ import {
   pods,
 } from "@berth/kube";
 import { type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
+import { type Clock, systemClock } from "@berth/runtime";
 import { aNode, aPod, findFreePort, type PodBuilder, type TestCluster } from "@berth/testcluster";
-import { hurriedClock } from "../../../../runtime/src/testing/hurried-clock.ts";
 import { type RunningBerth, startBerth } from "../../composition.ts";
 import { clusterWithKinds, giveRole } from "../../testing/cluster.ts";
 import { testFolder } from "../../testing/harness.ts";
@@ -60,14 +60,13 @@ export interface BerthOptions {
   readonly config?: string;
   readonly mode?: AdmissionServerSpec["mode"];
   readonly user?: string;
-  /** How many times faster than real time its clock runs. Default 1. */
-  readonly pace?: number;
+  readonly clock?: Clock;
 }
 
 /** Runs until it is disposed of, by default without admission. */
 export async function aBerth(
   cluster: TestCluster,
-  { config = "", mode = "Off", user, pace = 1 }: BerthOptions = {},
+  { config = "", mode = "Off", user, clock = systemClock }: BerthOptions = {},
 ): Promise<Pick<RunningBerth, "problems"> & AsyncDisposable> {
   await using stack = new AsyncDisposableStack();
   const port = await findFreePort();
@@ -79,7 +78,7 @@ export async function aBerth(
     await startBerth({
       client: stack.use(cluster.connect(as)),
       namespace: NAMESPACE,
-      clock: hurriedClock(pace),
+      clock,
       // The CRDs are as young as the test: without it a footprint deleted while no Berth runs is not taken for deleted yet.
       crdGraceMs: 0,
       admission: { spec, namespace: NAMESPACE },
