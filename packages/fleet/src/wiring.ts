@@ -1,13 +1,21 @@
 /** Wires the fleet into a running Berth. Without a Fleet it does nothing. */
-import { baseName, bindAdmission, type Capability, ConditionLog, type Host, ownUsername } from "@berth/host";
-import type { Namespace } from "@berth/kube";
 import {
-  type Change,
-  type Clock,
+  baseName,
+  bindAdmission,
+  type Capability,
+  ConditionLog,
+  createKeySource,
+  createViews,
+  type Host,
+  type KeySource,
+  ownUsername,
+} from "@berth/host";
+import type { KubeObject } from "@berth/kube";
+import {
+  type ClusterName,
   type Component,
   createLoopComponent,
   type DesiredCondition,
-  isSameData,
   keyOf,
   mergeConditions,
   type ObjectKey,
@@ -16,24 +24,28 @@ import {
 } from "@berth/runtime";
 import { type FleetInForce, fleetAdmission } from "./admit/review.ts";
 import { Claims } from "./claims/claims.ts";
-import { quotaClients } from "./claims/payer.ts";
+import { isPaying, quotaClients } from "./claims/payer.ts";
 import { Quota } from "./claims/quota.ts";
 import { type FleetSpec, fleetKind, listedCities } from "./fleet/document.ts";
+import { followFleet, tellOfNewFleet } from "./fleet/follow.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
 import { type FleetSettings, leaseName } from "./fleet/settings.ts";
 import { fleetKinds } from "./kinds/kinds.ts";
-import { locationNamespaces } from "./network/location.ts";
-import { by, createCaches, projectsOf } from "./wiring/caches.ts";
+import { type Again, type Decided, fleetConcerns } from "./wiring/concerns.ts";
+import type { FleetParts } from "./wiring/controller.ts";
 import { addDeploymentController } from "./wiring/deployments.ts";
 import { addInstanceController } from "./wiring/instances.ts";
 import { createFleetMetrics } from "./wiring/metrics.ts";
 import { NetworkStep } from "./wiring/network-step.ts";
+import { PodSight } from "./wiring/pod-sight.ts";
+import { by, type FleetViews, fleetReads } from "./wiring/reads.ts";
 import { addWorkloadController } from "./wiring/workloads.ts";
 
-/** The host, with the fleet that this process runs. It is read once: another one takes effect with the next start. */
+/** The host, with the fleet that this process runs. */
 export interface FleetHost extends Host {
   /** Berth's own namespace. Absent: there is none. */
   readonly namespace?: string | undefined;
+  /** Absent: none, until Berth starts again. */
   readonly fleet?: FleetSettings;
 }
 
@@ -44,94 +56,131 @@ export const fleet: Capability<FleetHost, void> = {
   foreignKinds: fleetKinds,
   permissions: fleetPermissions,
   wire(host) {
-    if (host.fleet !== undefined) wireFleet(host, host.fleet, host.namespace);
+    if (host.fleet === undefined) tellOfNewFleet(host);
+    else wireFleet(host, host.fleet, host.namespace);
   },
 };
 
-function wireFleet(host: Host, { spec, quota: connection }: FleetSettings, home: string | undefined): void {
-  const { runtime, client, cluster, clock, log } = host;
-  host.onFiles((documents) => {
-    const given = documents.specOf(fleetKind);
-    if (given !== undefined && !isSameData(given, spec))
-      log.warn("the document Fleet has changed: it takes effect when Berth starts again", {
-        mode: spec.mode,
-      });
-  });
-  if (spec.mode === "single" && spec.networking !== "On" && listedCities(spec) === undefined)
-    log.warn("the Fleet lists no cities: while networks are off, Workloads may name any");
-  const caches = createCaches(host, spec);
-  const metrics = createFleetMetrics(host.metrics, clock, spec.quota !== undefined);
-  const said = new ConditionLog({ noun: "fleet", isGood: ({ status }) => status === "True", log });
-  const onLook = (unread: string | undefined): void =>
-    said.tell("config/Fleet", mergeConditions(said.of("config/Fleet"), [networksRead(unread)], clock.now()));
-  const network = new NetworkStep({ caches, spec, cluster, clock, home, onLook });
-  if (spec.mode === "single" && spec.networking !== "Off" && locationNamespaces(spec, home) === undefined)
-    log.warn(
-      "Berth has no namespace of its own, and the Fleet lists none: Locations of all namespaces count",
-    );
-  /** No event of an object says that the networks can be read again. */
-  const lookAgain = (): void => {
-    for (const it of caches.workloads?.list() ?? []) workloads?.enqueue(keyOf(cluster, it));
-    for (const it of caches.deployments.list()) deployments.enqueue(keyOf(cluster, it));
+function wireFleet(host: Host, settings: FleetSettings, home: string | undefined): void {
+  const { client, cluster, clock } = host;
+  const askAll = (): void => {
+    for (const keys of Object.values(asked)) keys.askAll();
   };
-  const recheck = (key: ObjectKey): void => instances.enqueue(key, { immediate: true });
-  const claims =
-    spec.quota &&
-    new Claims({
-      clientOf: quotaClients(spec.quota.from, connection === undefined ? client : runtime.guard(connection)),
-      isShared: spec.quota.from !== "Projects",
-      cluster,
-      source: spec.cell,
-      clock,
-      log,
-      onChange: recheck,
-      onService: (isOf) => quota.serviceChanged(isOf),
-    });
+  const current = followFleet(host, settings, () => {
+    views.want(current.spec);
+    tellOfCities(host, current.spec, network);
+    keepPayers();
+    admission?.();
+    askAll();
+  });
+  const views: FleetViews = createViews(fleetReads, {
+    ...host,
+    concerns: fleetConcerns(cluster, () => network.namespaces),
+    versions: {
+      pods(change) {
+        pods.shown(change);
+        return [];
+      },
+    },
+    onKeys(keys: Iterable<Again>, of) {
+      for (const { of: kind, key, priority, immediate } of keys) asked[kind].ask([key], priority, immediate);
+      if (of === "namespaces") keepPayers();
+    },
+    onRead: askAll,
+  });
+  views.want(current.spec);
+  const asked = keySources(views, cluster);
+  const network = new NetworkStep({ views, fleet: current, clock, home });
+  const pods = new PodSight({ pods: views.pods, client, cluster, clock });
+  const metrics = createFleetMetrics(host.metrics, clock, () => current.spec.quota !== undefined);
+  const claims = createClaims(host, settings, { asked, quota: () => quota });
   metrics.outages(() => claims?.outages ?? 0);
   const quota = new Quota({
-    spec,
+    fleet: current,
     claims,
     cluster,
-    namespaces: caches.namespaces,
+    namespaces: views.namespaces,
     clock,
-    onAnswer: recheck,
+    onAnswer: (key) => asked.instances.ask([key], "high", true),
     onHold(namespace) {
-      for (const deployment of caches.deployments.byIndex(by.namespace, namespace))
-        deployments.enqueue(keyOf(cluster, deployment), { immediate: true });
+      const waiting = views.deployments.byIndex(by.namespace, namespace);
+      asked.deployments.ask(keysOf(waiting, cluster), "high", true);
     },
     onFailure: metrics.failed,
   });
-  if (claims !== undefined) host.add([claims], "caches");
-  const lease = leaseName(spec, baseName(host));
-  const common = { host, lease, spec, caches, quota, network, metrics, recheck };
-  const instances = addInstanceController(common);
-  const deployments = addDeploymentController(common);
-  const workloads = spec.mode === "single" ? addWorkloadController(common) : undefined;
-  host.add([networkWatch(network, clock, lookAgain)], "everywhere");
-  if (spec.mode === "single") addAdmission(host, spec, network);
-  caches.namespaces?.subscribe({
-    onChange(change: Change<Namespace>) {
-      for (const project of projectsOf(change.type === "updated" ? change.old : change.object))
-        if (caches.namespaces?.byIndex(by.project, project).length === 0) claims?.drop(project);
-      const name = change.object.metadata?.name ?? "";
-      for (const instance of caches.instances.byIndex(by.namespace, name)) recheck(keyOf(cluster, instance));
-    },
+  const keepPayers = (): void =>
+    claims?.keep((project) => isPaying(project, { fleet: current, namespaces: views.namespaces }));
+  tellOfCities(host, current.spec, network);
+  host.add([...views.components, ...(claims ? [claims] : [])], "caches");
+  const lease = leaseName(current.spec, baseName(host));
+  const parts = { host, lease, fleet: current, views, quota, network, metrics, asked };
+  addInstanceController(parts, pods);
+  addDeploymentController(parts);
+  const isSingle = current.spec.mode === "single";
+  if (isSingle) addWorkloadController(parts);
+  const admission = isSingle ? addAdmission(parts) : undefined;
+  host.add([networkWatch(parts)], "everywhere");
+}
+
+/** The keys that each controller is asked for, by what it decides about. */
+function keySources(views: FleetViews, cluster: ClusterName): FleetParts["asked"] {
+  const all = (of: Decided): KeySource => createKeySource(() => keysOf(views[of].list(), cluster));
+  return { workloads: all("workloads"), deployments: all("deployments"), instances: all("instances") };
+}
+
+function keysOf(objects: Iterable<KubeObject>, cluster: ClusterName): readonly ObjectKey[] {
+  return Array.from(objects, (it) => keyOf(cluster, it));
+}
+
+function createClaims(
+  { runtime, client, cluster, clock, log }: Host,
+  { spec, quota: connection }: FleetSettings,
+  { asked, quota }: { readonly asked: FleetParts["asked"]; readonly quota: () => Quota },
+): Claims | undefined {
+  if (spec.quota === undefined) return undefined;
+  return new Claims({
+    clientOf: quotaClients(spec.quota.from, connection === undefined ? client : runtime.guard(connection)),
+    isShared: spec.quota.from !== "Projects",
+    cluster,
+    source: spec.cell,
+    clock,
+    log,
+    onChange: (key) => asked.instances.ask([key], "high", true),
+    onService: (isOf) => quota().serviceChanged(isOf),
   });
+}
+
+/** Says once for each Fleet what its users may not expect. */
+function tellOfCities({ log }: Host, spec: FleetSpec, { namespaces }: NetworkStep): void {
+  if (spec.mode !== "single") return;
+  if (spec.networking !== "On" && listedCities(spec) === undefined)
+    log.warn("the Fleet lists no cities: while networks are off, Workloads may name any");
+  if (spec.networking !== "Off" && namespaces === undefined)
+    log.warn(
+      "Berth has no namespace of its own, and the Fleet lists none: Locations of all namespaces count",
+    );
 }
 
 /** Between two looks at whether the networks can be read, ms. They take no request. */
 const NETWORKS_MS = 1_000;
 
-function networkWatch(network: NetworkStep, clock: Clock, onChange: () => void): Component {
+/** No event of an object says that the networks can be read, or cannot any more. */
+function networkWatch({ host: { clock, log }, network, asked }: FleetParts): Component {
+  const said = new ConditionLog({ noun: "fleet", isGood: ({ status }) => status === "True", log });
+  const name = "config/Fleet";
+  let known: string | undefined;
   return createLoopComponent({
     name: "fleet-networks",
     async run(signal) {
-      const now = (): string => `${network.state} ${network.unread()}`;
-      for (let known = now(); await sleep(clock, NETWORKS_MS, signal); ) {
-        const present = now();
-        if (present !== known) onChange();
+      do {
+        const unread = network.unread();
+        if (unread !== undefined || network.state === "on")
+          said.tell(name, mergeConditions(said.of(name), [networksRead(unread)], clock.now()));
+        const present = `${network.state} ${unread}`;
+        if (known !== undefined && present !== known)
+          for (const keys of [asked.workloads, asked.deployments]) keys.askAll();
         known = present;
-      }
+      } while (await sleep(clock, NETWORKS_MS, signal));
     },
   });
 }
@@ -149,9 +198,11 @@ function networksRead(unread: string | undefined): DesiredCondition {
 /** Delay before Berth asks again who it is, ms. */
 const RETRY_MS = 10_000;
 
-function addAdmission(host: Host, spec: FleetSpec, network: NetworkStep): void {
-  const inForce = (self: string | undefined): FleetInForce => ({
-    spec,
+/** @returns to be called when another Fleet came into force. */
+function addAdmission({ host, fleet, network }: FleetParts): () => void {
+  let self: string | undefined;
+  const inForce = (): FleetInForce => ({
+    spec: fleet.spec,
     self,
     networking: () => network.state !== "off",
     cities: () => network.cities(),
@@ -159,24 +210,27 @@ function addAdmission(host: Host, spec: FleetSpec, network: NetworkStep): void {
     // Until Berth knows its own name, what protects Instances stays as it is.
     policy: self === undefined ? { isReading: true } : {},
   });
-  let current = inForce(undefined);
+  let current = inForce();
   const handle = host.review({
     rules: bindAdmission(fleetAdmission, () => current),
     onChange: () => undefined,
   });
+  const changed = (): void => {
+    current = inForce();
+    handle.changed();
+  };
   const identity = createLoopComponent({
     name: "fleet-identity",
     async run(signal) {
-      handle.changed();
+      changed();
       do {
-        const self = await ownUsername(host.client, signal);
-        if (self !== undefined) {
-          current = inForce(self);
-          handle.changed();
-          return whenAborted(signal);
-        }
+        self = await ownUsername(host.client, signal);
+        if (self === undefined) continue;
+        changed();
+        return whenAborted(signal);
       } while (await sleep(host.clock, RETRY_MS, signal));
     },
   });
   host.add([identity], "everywhere");
+  return changed;
 }

@@ -1,21 +1,32 @@
-import type { ObjectKey, Source } from "@berth/runtime";
+import type { AddOptions, ObjectKey, Source } from "@berth/runtime";
 
 /** A source of all keys when the controller starts, and of keys that other code asks for while it runs. */
 export interface KeySource extends Source<ObjectKey> {
-  /** Ignored while the controller does not run: a replica that does not lead collects no keys. */
-  ask(keys: Iterable<ObjectKey>, priority?: "high" | "low"): void;
+  /**
+   * Ignored while the controller does not run: a replica that does not lead collects no keys.
+   * @param priority default `low`. @param immediate default false. See `AddOptions`.
+   */
+  ask(
+    keys: Iterable<ObjectKey>,
+    priority?: AddOptions["priority"],
+    immediate?: AddOptions["immediate"],
+  ): void;
+  /** Asks for all keys that there are now. */
+  askAll(): void;
 }
 
 export function createKeySource(all: () => Iterable<ObjectKey>): KeySource {
   let enqueue: Parameters<Source<ObjectKey>["start"]>[0] | undefined;
-  const ask = (keys: Iterable<ObjectKey>, priority: "high" | "low" = "low"): void => {
-    if (enqueue !== undefined) for (const key of keys) enqueue(key, { priority });
+  const ask: KeySource["ask"] = (keys, priority = "low", immediate = false) => {
+    if (enqueue !== undefined) for (const key of keys) enqueue(key, { priority, immediate });
   };
+  const askAll = (): void => ask(all());
   return {
     ask,
+    askAll,
     start(given) {
       enqueue = given;
-      ask(all());
+      askAll();
       return { [Symbol.dispose]: () => (enqueue = undefined) };
     },
   };

@@ -68,8 +68,8 @@ export const PROBES = "probes";
 /** The resources of a controller, and the changes that request a reconcile. */
 export interface RuntimeControllerOptions<T extends KubeObject>
   extends Omit<ControllerOptions, "clock" | "log" | "metrics" | "toText"> {
-  /** A change of one of these requests its own key, or the keys that `map` returns. */
-  readonly for: Resource<T>;
+  /** A change of one of these requests its own key, or the keys that `map` returns. Default: only `sources` count. */
+  readonly for?: Resource<T>;
   readonly map?: Mapper<T>;
   /** Which changes of these count. Default all. */
   readonly predicate?: Predicate<T>;
@@ -237,19 +237,26 @@ class AssembledRuntime implements Runtime {
     const { for: resource, predicate, immediate, owns = [], sources = [], ...rest } = options;
     this.#mustNotRun(`the controller ${options.name}`);
     const { map = toSelf(this.cluster), elected = true, lease, ...settings } = rest;
-    const { kind, group, namespaced } = resource;
-    const ofOwner = toOwner({ cluster: this.cluster, kind, group, namespaced });
     const controller = createController({
       ...settings,
       ...this.#common,
       sources: [
-        watchFor({
-          informer: this.informer(resource),
-          map,
-          ...(predicate && { predicate }),
-          ...(immediate && { immediate }),
-        }),
-        ...owns.map((owned) => watchFor({ informer: this.informer(owned), map: ofOwner })),
+        ...(resource === undefined
+          ? []
+          : [
+              watchFor({
+                informer: this.informer(resource),
+                map,
+                ...(predicate && { predicate }),
+                ...(immediate && { immediate }),
+              }),
+              ...owns.map((owned) =>
+                watchFor({
+                  informer: this.informer(owned),
+                  map: toOwner({ cluster: this.cluster, ...resource }),
+                }),
+              ),
+            ]),
         ...sources,
       ],
     });

@@ -41,18 +41,25 @@ export interface WatchForOptions<T extends KubeObject, K = ObjectKey> {
  * after a start or a reconnect do not wait behind the whole cluster.
  */
 export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForOptions<T, K>): Source<K> {
-  const { informer, predicate, map, immediate: isImmediate = immediateByDefault } = options;
+  const { informer, predicate, map, immediate } = options;
   return {
     start: (enqueue) =>
       informer.subscribe({
         onChange: (change) => {
           if (predicate !== undefined && !predicate(change)) return;
-          const priority = isInitial(change) ? "low" : "high";
-          const immediate = isImmediate(change);
-          for (const key of map(change)) enqueue(key, { priority, immediate });
+          const urgency = urgencyOf(change, immediate);
+          for (const key of map(change)) enqueue(key, urgency);
         },
       }),
   };
+}
+
+/** How soon the keys of a change are due. @param immediate see `WatchForOptions`. */
+export function urgencyOf<T extends KubeObject>(
+  change: Change<T>,
+  immediate: NonNullable<WatchForOptions<T>["immediate"]> = immediateByDefault,
+): Required<AddOptions> {
+  return { priority: isInitial(change) ? "low" : "high", immediate: immediate(change) };
 }
 
 function isInitial(change: Change<KubeObject>): boolean {

@@ -1,5 +1,5 @@
 import { ApiError, type ApiFailure } from "@berth/kube";
-import { clusterName, createVirtualClock } from "@berth/runtime";
+import { clusterName, createVirtualClock, JOIN_MS } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { createSilentLogger } from "../../../runtime/src/json-log.ts";
 import { VersionLog } from "../../../runtime/src/testing/version-log.ts";
@@ -45,7 +45,7 @@ class World implements AsyncDisposable {
 
   async start(): Promise<void> {
     this.ended = (await this.claims.start(this.stopping.signal)).ended;
-    await this.clock.advance(1);
+    await this.clock.advance(JOIN_MS + 1);
   }
 
   /** The question reads the claim of `ref`. */
@@ -158,11 +158,11 @@ describe("the watch of claims", () => {
       await world.start();
       const before = world.server.openStreams;
       for (const project of ["web", "shop", "web"]) world.claims.watches(project);
-      await world.clock.advance(1);
+      await world.clock.advance(JOIN_MS + 1);
       expect([before, world.server.openStreams]).toEqual(isShared ? [1, 1] : [0, 2]);
       expect(world.clients).toEqual(isShared ? [""] : ["web", "shop"]);
-      for (const project of ["none", "web"]) world.claims.drop(project);
-      await world.clock.advance(1);
+      world.claims.keep((project) => project === "shop");
+      await world.clock.advance(JOIN_MS + 1);
       expect(world.server.openStreams).toBe(1);
       world.claims.watches("web");
       expect(world.clients).toHaveLength(isShared ? 1 : 3);
@@ -240,7 +240,7 @@ describe("a question about a claim", () => {
       signal.addEventListener("abort", () => stopped.reject(new Error("stopped")));
       return stopped.promise;
     });
-    world.claims.drop("web");
+    world.claims.keep((project) => project !== "web");
     expect(world.claims.isAsked("web", "a")).toBe(false);
     await world.clock.advance(0);
     await world.ask("b", "shop", () => Promise.reject(new Error("a fault")));
@@ -323,7 +323,8 @@ describe("8.4 a service that does not work", () => {
       await world.start();
       world.failure = { kind: "unreachable" };
       await world.ask("a");
-      const end = (): void => (how === "drop" ? world.claims.drop("web") : world.stopping.abort());
+      const end = (): void =>
+        how === "drop" ? world.claims.keep((project) => project !== "web") : world.stopping.abort();
       world.onProbe = end;
       world.failure = undefined;
       await world.clock.advance(PROBE_MS);

@@ -5,8 +5,10 @@ import {
   type Clock,
   type ClusterName,
   type Component,
-  createInformer,
+  clusterName,
+  createSharedInformers,
   type Informer,
+  type InformerRequest,
   type Logger,
   type ObjectKey,
   type Running,
@@ -41,7 +43,7 @@ const FIELDS = [
 ];
 
 export interface ClaimsOptions {
-  /** The API server with the claims of a project. */
+  /** The API server with the claims of a project: a cluster of its own for what is read. */
   readonly clientOf: (project: string) => Requests & Pick<KubeClient, "list" | "watch">;
   /** All projects share one API server. */
   readonly isShared: boolean;
@@ -90,10 +92,9 @@ export class Claims implements Component {
   /** What the watch shows. `unknown`: there is no watch, or it has not read the claims yet. */
   seen({ project, namespace, name }: ClaimRef): QuotaSeen {
     const { informer } = this.#planeOf(project);
-    const { cluster } = this.#options;
     if (informer?.synced !== true || informer.absent)
       return { is: "read", project, claim: { is: "unknown", because: "Berth has not read the claims" } };
-    const value = informer.get({ cluster, namespace, name });
+    const value = informer.get({ cluster: informer.cluster, namespace, name });
     return { is: "read", project, claim: value === undefined ? { is: "none" } : { is: "there", value } };
   }
 
@@ -122,11 +123,14 @@ export class Claims implements Component {
     this.#keepers.get(project)?.forget(uid);
   }
 
-  /** Ends everything about a project that no namespace names. */
-  drop(project: string): void {
-    this.#planes.get(project)?.stop.abort();
-    this.#planes.delete(project);
-    this.#keepers.delete(project);
+  /** Ends everything about other projects: no namespace names them any more. */
+  keep(isPaying: (project: string) => boolean): void {
+    for (const project of new Set([...this.#planes.keys(), ...this.#keepers.keys()])) {
+      if (project === "" || isPaying(project)) continue;
+      this.#planes.get(project)?.stop.abort();
+      this.#planes.delete(project);
+      this.#keepers.delete(project);
+    }
   }
 
   /** The service of this project does not work. */
@@ -164,7 +168,7 @@ export class Claims implements Component {
   }
 
   #planeOf(project: string): Plane {
-    const { isShared, clientOf, clock, cluster, source, log } = this.#options;
+    const { isShared, clientOf, clock, source, log } = this.#options;
     const key = isShared ? "" : project;
     const known = this.#planes.get(key);
     if (known !== undefined) return known;
@@ -174,18 +178,11 @@ export class Claims implements Component {
       probeAtMs: -Infinity,
       requests: new ClaimPlane(client, () => this.#probe(plane)),
       ...(this.#planes.size < MAX_WATCHED && {
-        informer: createInformer({
+        informer: createSharedInformers({ client, cluster: clusterOf(key), clock }).informer({
+          ...claimsRead(source),
           name: `claims-${key || "all"}`,
-          client,
-          cluster,
-          resource: resourceClaims,
-          scope: { labelSelector: selectorOf(source) },
-          project: keepFields(FIELDS),
-          optional: true,
-          staleAfterMs: STALE_MS,
-          clock,
           log,
-        }),
+        }).informer,
       }),
     };
     this.#planes.set(key, plane);
@@ -248,6 +245,22 @@ export class Claims implements Component {
     for (const keeper of this.#keepers.values()) keeper.next();
     onService(isOf);
   }
+}
+
+/** In mode `Projects` each project is a cluster. Others have all claims in one. */
+function clusterOf(project: string): ClusterName {
+  return clusterName(project === "" ? "quota" : `quota:${project}`);
+}
+
+/** What is read of the claims of a cluster. */
+function claimsRead(source: string): Omit<InformerRequest<ResourceClaim>, "log"> {
+  return {
+    resource: resourceClaims,
+    scope: { labelSelector: selectorOf(source) },
+    project: keepFields(FIELDS),
+    optional: true,
+    staleAfterMs: STALE_MS,
+  };
 }
 
 /** Cells of the original have the default name, whatever Berth calls them. */

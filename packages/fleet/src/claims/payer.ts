@@ -1,8 +1,11 @@
 /** Which project pays for a namespace, and which API server has its claims. */
+import type { View } from "@berth/host";
 import type { KubeClient, Namespace } from "@berth/kube";
 import { labels, projectOf } from "../api/keys.ts";
 import type { FleetSpec, QuotaSpec } from "../fleet/document.ts";
+import type { CurrentFleet } from "../fleet/follow.ts";
 import type { QuotaSeen } from "../instance/view.ts";
+import { by } from "../wiring/reads.ts";
 import type { ClaimRef } from "./plane.ts";
 
 /** Milo serves each project as a control plane of its own, below this path of one host. */
@@ -36,4 +39,16 @@ export function payerOf(
     is: "unresolvable",
     message: `namespace ${namespace} does not say which project pays: its label ${missing} is missing or cannot be read`,
   };
+}
+
+/** Do claims of this project still come? In a cell, of those whose namespaces are there. */
+export function isPaying(
+  project: string,
+  {
+    fleet,
+    namespaces,
+  }: { readonly fleet: CurrentFleet; readonly namespaces: Pick<View<Namespace>, "byIndex"> },
+): boolean {
+  const { mode, project: payer } = fleet.spec;
+  return mode === "single" ? payer?.id === project : namespaces.byIndex(by.project, project).length > 0;
 }

@@ -40,10 +40,10 @@ class Planes {
     onService: (isOf) => this.quota.serviceChanged(isOf),
   });
   readonly quota: Quota = new Quota({
-    spec,
+    fleet: { spec },
     claims: this.claims,
     cluster,
-    namespaces: { get: () => this.#namespace() },
+    namespaces: { find: () => this.#namespace() },
     clock: this.clock,
     onAnswer: () => void this.quota.see(instance),
     onHold: () => undefined,
@@ -114,7 +114,7 @@ describe("a question that waits while the service of its project is down", () =>
   });
 
   it("is asked anew once its project was dropped and is named again", async () => {
-    planes.claims.drop("web");
+    planes.claims.keep((project) => project !== "web");
     planes.failures.clear();
     await planes.look();
     expect(planes.sent).toEqual(["get web"]);

@@ -56,10 +56,10 @@ class Service {
 
   constructor(spec: FleetSpec = CELL) {
     this.quota = new Quota({
-      spec,
+      fleet: { spec },
       claims: this.#claims(),
       cluster,
-      namespaces: { get: () => this.namespace },
+      namespaces: { find: () => this.namespace },
       clock: this.clock,
       onAnswer: ({ namespace, name }) => void this.told.push(`${namespace}/${name}`),
       onHold: (namespace) => void this.told.push(`hold ${namespace}`),
@@ -210,10 +210,10 @@ describe("what is known of the claim of an Instance", () => {
     const { clock } = new Service();
     const none = { onAnswer: () => undefined, onHold: () => undefined, onFailure: () => undefined };
     const quota = new Quota({
-      spec: CELL,
+      fleet: { spec: CELL },
       claims: undefined,
       cluster,
-      namespaces: undefined,
+      namespaces: { find: () => null },
       clock,
       ...none,
     });

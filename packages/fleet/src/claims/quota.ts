@@ -2,19 +2,13 @@
  * What is known of the quota of Instances: from the watch of claims, and from questions at growing intervals. Nothing
  * here waits for the quota service: an answer brings the next look at its Instance.
  */
+import type { View } from "@berth/host";
 import { compareResourceVersions, isApiError, type Namespace } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  isConditionTrue,
-  keyOf,
-  type Lister,
-  type ObjectKey,
-} from "@berth/runtime";
+import { type Clock, type ClusterName, isConditionTrue, keyOf, type ObjectKey } from "@berth/runtime";
 import { claimName, DEFAULT_CELL } from "../api/keys.ts";
 import type { ResourceClaim } from "../api/quota.ts";
 import type { Instance } from "../api/workload.ts";
-import type { FleetSpec } from "../fleet/document.ts";
+import type { CurrentFleet } from "../fleet/follow.ts";
 import { claimFor, isClaimOfAnother } from "../instance/claim.ts";
 import { awaitsClaim, lookEveryMs } from "../instance/tiers.ts";
 import type { InstanceDecision, QuotaFailure, QuotaSeen } from "../instance/view.ts";
@@ -23,12 +17,12 @@ import { payerOf } from "./payer.ts";
 import type { ClaimPlane, ClaimRef } from "./plane.ts";
 
 export interface QuotaOptions {
-  readonly spec: FleetSpec;
+  readonly fleet: CurrentFleet;
   /** Absent: there is no quota. */
   readonly claims: Claims | undefined;
   readonly cluster: ClusterName;
-  /** Absent in mode `single`: the Fleet names the project. */
-  readonly namespaces: Pick<Lister<Namespace>, "get"> | undefined;
+  /** In mode `single` the Fleet names the project. */
+  readonly namespaces: Pick<View<Namespace>, "find">;
   readonly clock: Clock;
   /** A question about this Instance was answered. Must not throw. */
   readonly onAnswer: (instance: ObjectKey) => void;
@@ -89,7 +83,7 @@ export class Quota {
    * could. Asks the service whether it would take a claim, at most once in `TRIAL_MS`.
    */
   hold(namespace: string): string | undefined {
-    const { claims, clock, onHold, spec } = this.#options;
+    const { claims, clock, onHold, fleet } = this.#options;
     if (claims === undefined) return undefined;
     const owner = this.#ownerOf(namespace);
     if ("is" in owner) return owner.is === "unresolvable" ? owner.message : "";
@@ -104,6 +98,7 @@ export class Quota {
     const isFresh = trial !== undefined && nowMs - trial.atMs < TRIAL_MS;
     if (!isFresh && !claims.isAsked(project, id))
       claims.ask(project, id, async (plane, signal) => {
+        const { spec } = fleet;
         const claim = {
           ...claimFor({ instance: { metadata: { namespace } }, source: spec.cell, rules: spec }, project),
           metadata: { name: TRIAL },
@@ -225,14 +220,14 @@ export class Quota {
     uid: string | undefined,
     uidNow: (signal: AbortSignal) => Promise<string | undefined>,
   ): boolean {
-    const { claims, spec } = this.#options;
+    const { claims, fleet } = this.#options;
+    const { quota, cell: source } = fleet.spec;
     const owner = this.#ownerOf(namespace);
-    const isAlone = spec.quota?.from === "Cluster" || spec.cell !== DEFAULT_CELL;
+    const isAlone = quota?.from === "Cluster" || source !== DEFAULT_CELL;
     if (claims === undefined || "is" in owner || !isAlone) return false;
     const { project } = owner;
     const ref = { ...owner, name: claimName(name) };
     const claim = claimIn(claims.seen(ref));
-    const source = spec.cell;
     if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) return false;
     if (!isClaimOfAnother(claim, { namespace, source, uid })) return false;
     const id = claim.metadata?.uid ?? "";
@@ -252,8 +247,8 @@ export class Quota {
 
   /** Where claims for a namespace are, or why that is not known. */
   #ownerOf(namespace: string): Omit<ClaimRef, "name"> | QuotaSeen {
-    const { spec, namespaces, cluster } = this.#options;
-    return payerOf(spec, namespace, namespaces?.get({ cluster, namespace: "", name: namespace }));
+    const { fleet, namespaces } = this.#options;
+    return payerOf(fleet.spec, namespace, namespaces.find(namespace) ?? undefined);
   }
 }
 

@@ -6,6 +6,8 @@ export interface FleetSettings {
   readonly spec: FleetSpec;
   /** The API server of `spec.quota.kubeconfig`. The caller closes it. Absent for `from: Cluster`. */
   readonly quota?: KubeClient;
+  /** Why a document disagrees with the flags of the process. Default: it agrees. */
+  readonly contradicts?: (spec: FleetSpec) => string | undefined;
 }
 
 /**

@@ -1,5 +1,5 @@
 /** One life of Berth's controllers of a fleet, on caches that are behind the server, each by itself. */
-import type { Host } from "@berth/host";
+import type { Host, KeySource } from "@berth/host";
 import {
   type ApiFailure,
   type DeleteOptions,
@@ -10,8 +10,6 @@ import {
   type WriteOptions,
 } from "@berth/kube";
 import {
-  type ClusterName,
-  clusterName,
   createMetricsRegistry,
   createSilentLogger,
   type LogFields,
@@ -19,7 +17,6 @@ import {
   type ObjectKey,
   type Reconcile,
   type ReconcileResult,
-  type Source,
   type VirtualClock,
 } from "@berth/runtime";
 import { resourceClaims } from "../api/quota.ts";
@@ -28,15 +25,15 @@ import { Keeper } from "../claims/keeper.ts";
 import { ClaimPlane } from "../claims/plane.ts";
 import { Quota } from "../claims/quota.ts";
 import { type FleetSpec, fleetKind } from "../fleet/document.ts";
-import { createCaches } from "../wiring/caches.ts";
+import type { Decided } from "../wiring/concerns.ts";
 import { addDeploymentController } from "../wiring/deployments.ts";
 import { addInstanceController } from "../wiring/instances.ts";
 import { createFleetMetrics } from "../wiring/metrics.ts";
 import { NetworkStep } from "../wiring/network-step.ts";
+import { PodSight } from "../wiring/pod-sight.ts";
 import { addWorkloadController } from "../wiring/workloads.ts";
+import { type CacheOptions, clusterOfModel, LaggingCache, viewsOver } from "./lagging-views.ts";
 import { failed, type ObjectServer } from "./object-server.ts";
-
-export const clusterOfModel: ClusterName = clusterName("model");
 
 const SPEC: FleetSpec = fleetKind.spec.parse({
   mode: "single",
@@ -51,86 +48,6 @@ export type ControllerName = "workloads" | "workload-deployments" | "instances";
 /** Of one process, until it waits for an event. */
 const MOST_LOOKS = 6;
 
-interface Listener {
-  onChange(change: {
-    readonly type: "added" | "updated" | "deleted";
-    readonly object: KubeObject;
-    readonly old: KubeObject;
-  }): void;
-}
-
-function isIn(state: ReadonlyMap<string, KubeObject>, { metadata }: KubeObject): boolean {
-  return state.get(metadata?.name ?? "")?.metadata?.uid === metadata?.uid;
-}
-
-interface CacheOptions {
-  readonly indexes?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
-}
-
-/** A cache of one kind. It shows one state of the server, and never an earlier one again. */
-export class LaggingCache {
-  readonly #server: ObjectServer;
-  readonly #resource: Resource;
-  readonly #indexes: NonNullable<CacheOptions["indexes"]>;
-  readonly #listeners: Listener[] = [];
-  #seen: number;
-
-  constructor(server: ObjectServer, resource: Resource, options: CacheOptions) {
-    this.#server = server;
-    this.#resource = resource;
-    this.#indexes = options.indexes ?? {};
-    this.#seen = server.statesOf(resource).length - 1;
-  }
-
-  readonly cluster: ClusterName = clusterOfModel;
-  /** Which state of the server it shows. */
-  get seen(): number {
-    return this.#seen;
-  }
-
-  readonly synced = true;
-  readonly absent = false;
-
-  /** Takes up so many states more. */
-  see(states: number = Number.POSITIVE_INFINITY): void {
-    const before = this.#state;
-    this.#seen = Math.min(this.#seen + states, this.#server.statesOf(this.#resource).length - 1);
-    for (const old of before.values()) if (!isIn(this.#state, old)) this.#tell("deleted", old);
-    for (const object of this.list()) {
-      const old = before.get(object.metadata?.name ?? "");
-      if (old !== object) this.#tell(isIn(before, object) ? "updated" : "added", object, old);
-    }
-  }
-
-  subscribe(listener: Listener): void {
-    this.#listeners.push(listener);
-  }
-
-  get({ name }: Pick<ObjectKey, "name">): KubeObject | undefined {
-    return this.#state.get(name);
-  }
-
-  list(): IterableIterator<KubeObject> {
-    return this.#state.values();
-  }
-
-  byIndex(index: string, value: string): readonly KubeObject[] {
-    return [...this.list()].filter((object) => this.#indexes[index]?.(object).includes(value));
-  }
-
-  problem(): undefined {
-    return undefined;
-  }
-
-  #tell(type: "added" | "updated" | "deleted", object: KubeObject, old: KubeObject = object): void {
-    for (const listener of this.#listeners) listener.onChange({ type, object, old });
-  }
-
-  get #state(): ReadonlyMap<string, KubeObject> {
-    return this.#server.statesOf(this.#resource)[this.#seen] ?? new Map();
-  }
-}
-
 export interface LifeOptions {
   readonly server: ObjectServer;
   readonly clock: VirtualClock;
@@ -142,7 +59,6 @@ export interface LifeOptions {
 interface AddedController {
   readonly name: string;
   readonly reconcile: Reconcile<ObjectKey>;
-  readonly sources: readonly Source<ObjectKey>[];
 }
 
 export class FleetLife {
@@ -153,11 +69,9 @@ export class FleetLife {
   isDead = false;
   /** How the API server answers, by verb and plural: `create pods`. Default: it does as asked. */
   readonly faults: Map<string, ApiFailure> = new Map();
-  /** Names of the Instances that other controllers had looked at again. */
-  readonly rechecked: string[] = [];
-  /** Names of the objects that their own controller wants to look at again. */
-  readonly enqueued: string[] = [];
-  /** What changes lead to, but for those of the object itself: `workload-deployments w-us-dfw`. */
+  /** What controllers ask for: `instances w-us-dfw-0`. */
+  readonly asked: string[] = [];
+  /** What changes lead to: `deployments w-us-dfw`. */
   readonly woken: string[] = [];
   /** What Berth has told, in order: `Warning QuotaNoBudget w-us-dfw-0`. */
   readonly events: string[] = [];
@@ -181,33 +95,41 @@ export class FleetLife {
     this.#options = options;
     this.#plane = new ClaimPlane(this.#client(isQuotaDown), () => undefined);
     const host = this.#host();
-    const caches = createCaches(host, spec);
-    const network = new NetworkStep({ caches, spec, cluster: clusterOfModel, clock });
-    const metrics = createFleetMetrics(host.metrics, clock, true);
+    const fleet = { spec };
+    const views = viewsOver(
+      (resource, given) => this.cacheOf(resource, given),
+      { clock, fleet: spec, onKey: ({ of, key }) => void this.woken.push(`${of} ${key.name}`) },
+      () => network,
+      () => sight,
+    );
+    const network: NetworkStep = new NetworkStep({ views, fleet, clock });
+    const sight: PodSight = new PodSight({ ...host, pods: views.pods });
+    const metrics = createFleetMetrics(host.metrics, clock, () => true);
     const quota = new Quota({
-      spec,
+      fleet,
       claims: this.#claims(),
       cluster: clusterOfModel,
-      namespaces: undefined,
+      namespaces: views.namespaces,
       clock,
       onAnswer: () => (this.#isAnswered = true),
       onHold: () => undefined,
       onFailure: metrics.failed,
     });
     this.#onService = () => quota.serviceChanged(() => true);
-    const common = {
-      host,
-      lease: "compute-single",
-      spec,
-      caches,
-      quota,
-      network,
-      metrics,
-      recheck: ({ name }: ObjectKey) => void this.rechecked.push(name),
+    const keysOf = (of: Decided): KeySource => ({
+      ask: (keys) => void this.asked.push(...Array.from(keys, ({ name }) => `${of} ${name}`)),
+      askAll: () => undefined,
+      start: () => ({ [Symbol.dispose]: () => undefined }),
+    });
+    const asked = {
+      workloads: keysOf("workloads"),
+      deployments: keysOf("deployments"),
+      instances: keysOf("instances"),
     };
-    addInstanceController(common);
-    addDeploymentController(common);
-    addWorkloadController(common);
+    const parts = { host, lease: "compute-single", fleet, views, quota, network, metrics, asked };
+    addInstanceController(parts, sight);
+    addDeploymentController(parts);
+    addWorkloadController(parts);
   }
 
   cacheOf(resource: Resource, options: CacheOptions = {}): LaggingCache {
@@ -256,12 +178,7 @@ export class FleetLife {
 
   #host(): Host {
     const runtime = {
-      informer: (resource: Resource, options = {}) => this.cacheOf(resource, options),
-      addController: ({ name, reconcile, sources }: AddedController) => {
-        this.#controllers.set(name, reconcile);
-        for (const source of sources) source.start((key) => void this.woken.push(`${name} ${key.name}`));
-        return { enqueue: (key: ObjectKey) => void this.enqueued.push(key.name) };
-      },
+      addController: ({ name, reconcile }: AddedController) => void this.#controllers.set(name, reconcile),
     };
     const host = {
       runtime,

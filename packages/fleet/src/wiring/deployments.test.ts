@@ -84,17 +84,17 @@ it("an Instance that was looked at while networks could not be read is looked at
   cell.serve();
   await cell.look(3);
   expect(cell.says("Available")).toBe("False/InstancesProvisioning: 0/1 instances are ready");
-  cell.life.rechecked.length = 0;
+  cell.life.asked.length = 0;
   cell.refuse(networks, "networks is forbidden");
   await cell.life.look("instances", `${NAME}-0`);
   cell.refuse(networks, undefined);
   await cell.look();
-  expect(cell.life.rechecked).toEqual([`${NAME}-0`]);
+  expect(cell.life.asked).toEqual([`instances ${NAME}-0`]);
   await cell.life.look("instances", `${NAME}-0`);
   expect(cell.server.all(instances).map((it) => hasGate(it, gates.network))).toEqual([false]);
-  cell.life.rechecked.length = 0;
+  cell.life.asked.length = 0;
   await cell.look();
-  expect(cell.life.rechecked).toEqual([]);
+  expect(cell.life.asked).toEqual([]);
 });
 
 it("an Instance that the API server fails to create is a condition once that lasts", async () => {
@@ -148,7 +148,7 @@ it("a failure whose words change has the deployment looked at again once", async
     await cell.look();
     await cell.clock.advance(10_000);
   }
-  expect(cell.life.enqueued).toEqual([NAME]);
+  expect(cell.life.asked).toEqual([`deployments ${NAME}`]);
 });
 
 it("an Instance that lost its labels is still that of its owner, and gets them back", async () => {
@@ -175,7 +175,7 @@ it("C16 an Instance of another owner in the way is a condition that names it, an
   cell.life.woken.length = 0;
   cell.server.delete(instances, metadata, {});
   cell.life.seeAll();
-  expect(cell.life.woken).toContain(`workload-deployments ${NAME}`);
+  expect(cell.life.woken).toContain(`deployments ${NAME}`);
   await cell.look(2);
   expect([cell.says("InstanceConflict"), cell.server.all(instances).length]).toEqual([
     "undefined/undefined: undefined",

@@ -119,7 +119,7 @@ it("a pod that the API server fails to create in other words each time is said, 
     await world.clock.advance(at(10));
   }
   expect(conditionOf(world, "Ready")).toBe("False/ConfigurationError");
-  expect(world.life.enqueued).toEqual([NAME]);
+  expect(world.life.asked).toEqual([`instances ${NAME}`]);
 });
 
 it("R10 what a user has to know is an Event of the Instance, once: a Warning, or news", async () => {

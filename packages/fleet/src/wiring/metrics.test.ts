@@ -8,7 +8,7 @@ import { createFleetMetrics } from "./metrics.ts";
 it.each([true, false])("F4 counts looks, and what they say of quota (a service: %s)", async (hasQuota) => {
   const registry = createMetricsRegistry({ processMetrics: false });
   const clock = createVirtualClock(BORN + 90_000);
-  const metrics = createFleetMetrics(registry, clock, hasQuota);
+  const metrics = createFleetMetrics(registry, clock, () => hasQuota);
   const fails = metrics.measured("instance", async () => {
     await clock.advance(2000);
     throw new Error("down");

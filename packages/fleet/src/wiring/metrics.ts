@@ -27,8 +27,12 @@ export interface Requeue {
   readonly cause: "pending" | "conflict";
 }
 
-/** @param hasQuota a quota service is configured. */
-export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQuota: boolean): FleetMetrics {
+/** @param hasQuota is a quota service configured? */
+export function createFleetMetrics(
+  registry: MetricsRegistry,
+  clock: Clock,
+  hasQuota: () => boolean,
+): FleetMetrics {
   const runs = registry.counter<"controller" | "result">({
     name: "compute_reconcile_total",
     help: "Looks of a controller of the fleet at one object, by result: success or error.",
@@ -61,7 +65,7 @@ export function createFleetMetrics(registry: MetricsRegistry, clock: Clock, hasQ
   registry.gauge({
     name: "compute_quota_enforcement_enabled",
     help: "1 when a quota service is configured, otherwise 0.",
-    collect: (it) => it.set(hasQuota ? 1 : 0),
+    collect: (it) => it.set(hasQuota() ? 1 : 0),
   });
   const ageMs = ({ metadata }: Instance): number =>
     clock.now() - (fromTime(metadata?.creationTimestamp) ?? clock.now());

@@ -13,11 +13,10 @@ import {
 import { workloadDeployments } from "../api/workload.ts";
 import { aDeployment, anInstance, aTemplate, gated } from "../deployment/testing/fixtures.ts";
 import { fleetKind } from "../fleet/document.ts";
-import { clusterOfModel, LaggingCache } from "../testing/fleet-life.ts";
+import { LaggingCache, viewsOver } from "../testing/lagging-views.ts";
 import { ObjectServer } from "../testing/object-server.ts";
-import { createCaches } from "./caches.ts";
-import { networkSources } from "./network-sources.ts";
-import { NetworkStep } from "./network-step.ts";
+import { isServedBeside, NetworkStep } from "./network-step.ts";
+import type { FleetViews } from "./reads.ts";
 
 /** What an informer knows of its kind. */
 interface Reading {
@@ -34,29 +33,29 @@ const refused: Reading = { synced: false, absent: true, refusal: "networkbinding
 class Networks {
   readonly clock: VirtualClock = createVirtualClock();
   readonly server = new ObjectServer(() => this.clock.now());
-  readonly looks: (string | undefined)[] = [];
   readonly step: NetworkStep;
+  readonly views: FleetViews;
   readonly #caches = new Map<string, LaggingCache & Partial<Reading>>();
   readonly #asked = new Set<string>();
 
   constructor(spec: object = {}, home?: string) {
-    const informer = (resource: Resource, options: ConstructorParameters<typeof LaggingCache>[2]) => {
-      const cache = new LaggingCache(this.server, resource, options);
-      this.#caches.set(resource.plural, cache);
-      return cache;
-    };
     const fleet = fleetKind.spec.parse({ mode: "single", ...spec });
-    const caches = createCaches({ runtime: { informer } as never, clock: this.clock }, fleet);
-    this.step = new NetworkStep({
-      caches,
-      spec: fleet,
-      cluster: clusterOfModel,
-      clock: this.clock,
-      home,
-      onLook: (unread) => void this.looks.push(unread),
-    });
-    for (const source of networkSources(caches, clusterOfModel, this.step))
-      source.start(({ name }) => void this.#asked.add(name));
+    this.views = viewsOver(
+      (resource, options) => {
+        const cache = new LaggingCache(this.server, resource, options);
+        this.#caches.set(resource.plural, cache);
+        return cache;
+      },
+      {
+        clock: this.clock,
+        fleet,
+        onKey: ({ of, key }, changed) => {
+          if (of === "deployments" && changed !== "deployments") this.#asked.add(key.name);
+        },
+      },
+      () => this.step,
+    );
+    this.step = new NetworkStep({ views: this.views, fleet: { spec: fleet }, clock: this.clock, home });
   }
 
   set({ plural }: Resource, reading: Reading): void {
@@ -108,16 +107,14 @@ describe("what cannot be read", () => {
     expect([world.step.unread(), world.step.of(aDeployment())]).toEqual([undefined, undefined]);
     await world.clock.advance(9_999);
     expect(world.step.unread()).toBeUndefined();
-    expect(world.looks).toEqual([]);
     await world.clock.advance(1);
     const message =
       "Berth cannot read the networks: locations (forbidden), networks (not read yet), subnets (not served)";
     const blocked = { reason: "NetworksNotRead", message };
     expect(world.step.of(aDeployment())).toEqual({ ready: false, blocked, create: [] });
-    expect(world.looks).toEqual([message]);
     for (const kind of [locations, networks, subnets]) world.set(kind, read);
     expect(world.step.of(aDeployment())?.blocked?.reason).toBe("NoMatchingLocation");
-    expect(world.looks.at(-1)).toBeUndefined();
+    expect(world.step.unread()).toBeUndefined();
     // What is short after that is short again.
     world.set(subnets, refused);
     expect(world.step.unread()).toBeUndefined();
@@ -128,7 +125,7 @@ describe("what cannot be read", () => {
     for (const kind of [networkBindings, ...KINDS]) world.set(kind, notServed);
     world.step.unread();
     await world.clock.advance(60_000);
-    expect([world.step.unread(), world.looks]).toEqual([undefined, []]);
+    expect(world.step.unread()).toBeUndefined();
     expect(world.step.of(aDeployment())).toEqual({ ready: true, create: [] });
   });
 });
@@ -231,8 +228,9 @@ describe("A change of the networks", () => {
     },
   );
 
-  it("of a Location leads to no deployment that has another one, until that one is gone or does not count", () => {
+  it("of a Location leads to no deployment that has another one, until that one is gone or does not count", async () => {
     world = new Networks({}, "berth-system");
+    await world.clock.advance(0);
     const place = (namespace: string, name: string, city = "DFW") =>
       world.add(locations, {
         metadata: { namespace, name },
@@ -251,10 +249,9 @@ describe("A change of the networks", () => {
     world.asked();
     place("tenant", "flood");
     expect(world.asked()).toEqual(["has-gone", "has-ignored", "has-none"]);
-    expect(world.step.isServedBeside({ metadata: { namespace: "tenant", name: "flood" } }, "DFW")).toBe(true);
-    expect(world.step.isServedBeside({ metadata: { namespace: "berth-system", name: "own" } }, "DFW")).toBe(
-      false,
-    );
+    const servedBeside = (namespace: string, name: string): boolean =>
+      isServedBeside(world.views, { metadata: { namespace, name } }, "DFW", world.step.namespaces);
+    expect([servedBeside("tenant", "flood"), servedBeside("berth-system", "own")]).toEqual([true, false]);
     world.server.delete(locations, { name: "own" });
     expect(world.asked()).toEqual(["has-gone", "has-ignored", "has-none", "has-own"]);
     world.server.delete(locations, { name: "flood" });

@@ -1,5 +1,5 @@
 import type { Pod } from "@berth/kube";
-import { type Change, clusterName, createVirtualClock, toTime } from "@berth/runtime";
+import { clusterName, createVirtualClock, toTime } from "@berth/runtime";
 import { expect, it } from "vitest";
 import type { Instance } from "../api/workload.ts";
 import { anInstance, aPod, BORN, readyPod } from "../instance/testing/views.ts";
@@ -17,7 +17,6 @@ class World {
   synced = true;
   lists = 0;
   readonly clock = createVirtualClock(BORN);
-  #handler: { onChange(change: Change<Pod>): void } | undefined;
   readonly sight: PodSight;
 
   constructor() {
@@ -28,10 +27,6 @@ class World {
           return isSynced();
         },
         get: () => this.watched,
-        subscribe: (handler) => {
-          this.#handler = handler;
-          return { [Symbol.dispose]: () => undefined };
-        },
       },
       client: {
         list: () => {
@@ -46,7 +41,7 @@ class World {
 
   leaves(pod: Pod): void {
     this.watched = undefined;
-    this.#handler?.onChange({ type: "deleted", object: pod });
+    this.sight.shown({ type: "deleted", object: pod });
   }
 
   async see(instance: Instance): Promise<unknown> {

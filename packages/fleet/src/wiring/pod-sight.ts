@@ -1,17 +1,17 @@
 /** The Pod of an Instance, also where the watch of Pods does not show it: a Pod may have lost the label of the watch. */
+import type { View } from "@berth/host";
 import { type KubeClient, type Pod, pods } from "@berth/kube";
-import { type Clock, type ClusterName, keyOf } from "@berth/runtime";
+import { type Change, type Clock, type ClusterName, keyOf } from "@berth/runtime";
 import { ownerOf } from "../api/owner.ts";
 import type { Seen } from "../api/seen.ts";
 import type { Instance } from "../api/workload.ts";
 import { gatesOf } from "../instance/tiers.ts";
-import type { OwnWrites } from "./own-writes.ts";
 
 /** Between two looks at a Pod that the watch does not show, ms. */
 export const UNWATCHED_MS = 5_000;
 
 export interface PodSightOptions {
-  readonly pods: Pick<OwnWrites<Pod>, "synced" | "get" | "subscribe">;
+  readonly pods: Pick<View<Pod>, "synced" | "get">;
   readonly client: Pick<KubeClient, "list">;
   readonly cluster: ClusterName;
   readonly clock: Pick<Clock, "monotonic">;
@@ -38,15 +38,15 @@ export class PodSight {
 
   constructor(options: PodSightOptions) {
     this.#options = options;
-    options.pods.subscribe({
-      onChange: ({ type, object }) => {
-        const { namespace, deletionTimestamp } = object.metadata ?? {};
-        const memory = this.#memories.get(ownerOf(object)?.uid ?? "");
-        if (memory === undefined || memory.namespace !== namespace) return;
-        if (type === "deleted") memory.is = deletionTimestamp === undefined ? "lost" : "ended";
-        else delete memory.is;
-      },
-    });
+  }
+
+  /** A change that the watch shows. */
+  shown({ type, object }: Change<Pod>): void {
+    const { namespace, deletionTimestamp } = object.metadata ?? {};
+    const memory = this.#memories.get(ownerOf(object)?.uid ?? "");
+    if (memory === undefined || memory.namespace !== namespace) return;
+    if (type === "deleted") memory.is = deletionTimestamp === undefined ? "lost" : "ended";
+    else delete memory.is;
   }
 
   forget(uid: string): void {

@@ -259,10 +259,11 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     // A fallback succeeded, but the refused change is still refused: keep its report.
     if (place.rests.size === 0)
       for (const reason of [this.#refusedAs, "DisruptionBudget", "Contested"]) memory.told.delete(reason);
-    const { do: action, reason, message, announce } = intent;
+    const { do: action, reason, message, announce, news = [] } = intent;
     const { plural: resource } = sending.resource;
     context.log.info("object changed", { ...name, resource, action, reason, message });
     if (announce !== undefined) this.#record(subject, announce, { reason, message });
+    for (const { type, ...finding } of news) this.#record(subject, type, finding);
     this.#options.done?.(subject.object, intent, stored);
     if (to === undefined || to !== from) return {};
     // Another component, such as an admission webhook, undid the change before the server stored it.

@@ -38,6 +38,10 @@ export interface About {
   readonly message: string;
   /** Records an Event of this type after the change. Absent: only the log reports it. */
   readonly announce?: "Normal" | "Warning";
+  /** Events about the object of the decision, recorded after the change. */
+  readonly news?:
+    | readonly (Pick<About, "reason" | "message"> & { readonly type: "Normal" | "Warning" })[]
+    | undefined;
   /** Default: the object of the decision. */
   readonly on?: Target;
   /** Texts that identify the content. Berth detects contests by them. Default: the body. */

@@ -1,6 +1,8 @@
 /** What a capability reads, declared as values. A process and its commands make views of the same ones. */
 import { type KubeObject, type Namespace, namespaces } from "@berth/kube";
 import type { Change } from "@berth/runtime";
+import type { WriteClient } from "../objects/intent.ts";
+import { noteWrites } from "./own-writes.ts";
 import { pick, type Read, type ReadAt, View, type Views } from "./view.ts";
 
 /** The reads of a capability, by name. @typeParam M the type of the objects of each. */
@@ -58,6 +60,8 @@ export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsO
       const wanted = made.filter((view) => view.isWanted);
       return wanted.length > 0 && wanted.every((view) => view.synced);
     },
+    writing: (client: WriteClient) =>
+      noteWrites(client, (resource) => made.find((view) => view.resource === resource)?.own),
     problem: () => made.map((view) => view.problem()).find((problem) => problem !== undefined),
     components: made,
   };

@@ -26,6 +26,8 @@ import {
   type SharedInformers,
   whenAborted,
 } from "@berth/runtime";
+import type { WriteClient } from "../objects/intent.ts";
+import { OwnWrites } from "./own-writes.ts";
 
 /**
  * One resource that a capability reads.
@@ -45,6 +47,10 @@ export interface Read<T extends KubeObject, C, M = never> {
   readonly isMinor?: boolean;
   /** Other reads may depend on it: a command fills it first, and when it is read or changes, `wanted` is asked again. */
   readonly isFirst?: boolean;
+  /** True: what this process writes, the view shows at once. See `OwnWrites`, and `Views.writing`. Default false. */
+  readonly isWritten?: boolean;
+  /** True: a replica leads and answers only once it has been read, or cannot be. Default false. */
+  readonly isAwaited?: boolean;
 }
 
 /** A scope, and what is kept of its objects. */
@@ -62,6 +68,8 @@ export type Views<M, C = never> = { readonly [N in keyof M]: View<M[N] & KubeObj
   want(inForce: C, which?: "first"): void;
   /** All that is wanted has been read. False while nothing is wanted. */
   readonly isRead: boolean;
+  /** The client of controllers that write what the views show. */
+  writing(client: WriteClient): WriteClient;
   /** The first problem of any read. A lost connection counts only after a minute. */
   problem(): string | undefined;
   readonly components: readonly Component[];
@@ -101,6 +109,9 @@ export class View<T extends KubeObject, C = never, M = never>
   implements Component, Pick<Lister<T>, "get" | "list" | "synced">
 {
   readonly name: string;
+  readonly resource: Resource;
+  /** Absent for a read that is not written. */
+  readonly own: OwnWrites<T> | undefined;
   readonly #read: Read<T, C, M>;
   readonly #options: ViewOptions<T>;
   /** By the text of the scope. */
@@ -108,13 +119,52 @@ export class View<T extends KubeObject, C = never, M = never>
   /** Of the members, and of those that are still stopping. */
   readonly #runs = new Set<Promise<void>>();
   readonly #failed = Promise.withResolvers<never>();
+  readonly #settled = Promise.withResolvers<void>();
+  /** What the informers have. */
+  readonly #shown: Pick<Lister<T>, "get" | "list" | "byIndex"> = {
+    get: (key) => {
+      for (const informer of this.#all()) {
+        const found = informer.get(key);
+        if (found !== undefined) return found;
+      }
+      return undefined;
+    },
+    list: () => this.#listed(),
+    byIndex: (index, value) => {
+      const all = this.#all();
+      const [only] = all;
+      if (only !== undefined && all.length === 1) return only.byIndex(index, value);
+      return all.flatMap((informer) => informer.byIndex(index, value));
+    },
+  };
+  #indexes: NonNullable<Scoped<T>["indexes"]> = {};
   #signal: AbortSignal | undefined;
 
   constructor(read: Read<T, C, M>, options: ViewOptions<T>) {
-    const { metrics, cluster } = options;
+    const { metrics, cluster, onChange, onVersion, onRead } = options;
     this.name = read.name;
+    this.resource = read.resource;
     this.#read = read;
-    this.#options = metrics === undefined ? options : { ...options, metrics: countersOf(metrics) };
+    this.own = read.isWritten
+      ? new OwnWrites<T>({
+          ...options,
+          shown: this.#shown,
+          indexes: () => this.#indexes,
+          onLost: (object) => onChange?.({ type: "deleted", object }),
+        })
+      : undefined;
+    this.#options = {
+      ...options,
+      ...(metrics && { metrics: countersOf(metrics) }),
+      onVersion: (change) => {
+        this.own?.see(change);
+        onVersion?.(change);
+      },
+      onRead: () => {
+        this.#settled.resolve();
+        onRead?.();
+      },
+    };
     // One gauge for all scopes: a gauge of a single informer would stay after the informer stopped.
     if (metrics !== undefined)
       declareInformerGauges(metrics, { cluster, resource: nameOfResource(read.resource) }, this);
@@ -127,6 +177,7 @@ export class View<T extends KubeObject, C = never, M = never>
       .wanted(inForce, views as Views<M>)
       .map((it) => [textOf(it.scope ?? {}), it] as const);
     const wanted = new Map(scopes);
+    this.#indexes = scopes[0]?.[1].indexes ?? {};
     for (const [text, member] of this.#members) {
       if (member.serves(wanted.get(text))) continue;
       this.#members.delete(text);
@@ -155,11 +206,7 @@ export class View<T extends KubeObject, C = never, M = never>
   }
 
   get(key: ObjectKey): T | undefined {
-    for (const informer of this.#all()) {
-      const found = informer.get(key);
-      if (found !== undefined) return found;
-    }
-    return undefined;
+    return (this.own ?? this.#shown).get(key);
   }
 
   /** `null`: there is none of this name. `undefined`: not known yet, or not wanted. */
@@ -176,15 +223,12 @@ export class View<T extends KubeObject, C = never, M = never>
   }
 
   /** Of the scopes that have been read. An object occurs once for each scope that has it. */
-  *list(): IterableIterator<T> {
-    for (const informer of this.#all()) yield* informer.list();
+  list(): IterableIterator<T> {
+    return (this.own ?? this.#shown).list();
   }
 
   byIndex(index: string, value: string): readonly T[] {
-    const all = this.#all();
-    const [only] = all;
-    if (only !== undefined && all.length === 1) return only.byIndex(index, value);
-    return all.flatMap((informer) => informer.byIndex(index, value));
+    return (this.own ?? this.#shown).byIndex(index, value);
   }
 
   /** The objects of one wanted scope. `undefined` until it has been read. */
@@ -197,8 +241,13 @@ export class View<T extends KubeObject, C = never, M = never>
     return this.#members.get(textOf(scope))?.isMissing ?? false;
   }
 
-  /** Does not wait for a snapshot: some resources may not be readable. Call once. */
-  start(signal: AbortSignal): Promise<Running> {
+  /** Does the server refuse the reading? */
+  isRefused(scope: CollectionScope = {}): boolean {
+    return this.#members.get(textOf(scope))?.isRefused ?? false;
+  }
+
+  /** Waits for no snapshot, unless the read is awaited: some resources may not be readable. Call once. */
+  async start(signal: AbortSignal): Promise<Running> {
     this.#signal = signal;
     const end = async (): Promise<void> => {
       await whenAborted(signal);
@@ -207,7 +256,10 @@ export class View<T extends KubeObject, C = never, M = never>
       await Promise.all(this.#runs);
     };
     if (!signal.aborted) for (const member of this.#members.values()) this.#launch(member);
-    return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
+    const running = { ended: Promise.race([end(), this.#failed.promise]) };
+    if (this.#read.isAwaited === true && this.isWanted)
+      await Promise.race([this.#settled.promise, running.ended]);
+    return running;
   }
 
   /** The first problem of any scope. A lost connection counts only after a minute. */
@@ -225,6 +277,10 @@ export class View<T extends KubeObject, C = never, M = never>
 
   #problem(): string | undefined {
     return [...this.#members.values()].map((member) => member.problem()).find((it) => it !== undefined);
+  }
+
+  *#listed(): IterableIterator<T> {
+    for (const informer of this.#all()) yield* informer.list();
   }
 
   #all(): readonly Informer<T>[] {
@@ -306,6 +362,10 @@ class Member<T extends KubeObject> {
 
   get isMissing(): boolean {
     return this.#shared.isMissing;
+  }
+
+  get isRefused(): boolean {
+    return this.#shared.refused !== undefined;
   }
 
   problem(): string | undefined {

@@ -1,30 +1,21 @@
-/** A cache with what this process has written and its informer does not show yet. */
-import {
-  compareResourceVersions,
-  type KubeObject,
-  type Projection,
-  pathOf,
-  type Resource,
-} from "@berth/kube";
+/** What this process has written and its informers do not show yet. */
+import { compareResourceVersions, type KubeObject, pathOf, type Resource } from "@berth/kube";
 import {
   type Change,
   type Clock,
-  type Informer,
+  type ClusterName,
+  type IndexFunction,
   keyOf,
   type Lister,
   type ObjectKey,
   toTime,
 } from "@berth/runtime";
+import type { WriteClient } from "../objects/intent.ts";
 
 /** What the informer does not show for so long after the last write to it is gone again, ms. */
 export const UNSEEN_MS = 30_000;
 /** More writes than these are not remembered: the oldest is forgotten. */
 const MAX_NOTES = 10_000;
-
-type Behind<T extends KubeObject> = Pick<
-  Informer<T>,
-  "cluster" | "synced" | "get" | "list" | "byIndex" | "subscribe"
->;
 
 /** The last write to the object of one name. */
 interface Note<T> {
@@ -37,83 +28,62 @@ interface Note<T> {
 }
 
 export interface OwnWritesOptions<T extends KubeObject> {
-  readonly resource: Resource<T>;
-  readonly informer: Behind<T>;
-  /** Those of the informer. */
-  readonly indexes?: Readonly<Record<string, (object: T) => readonly string[]>> | undefined;
-  /** That of the informer: what was written takes no more memory than what will be shown. Default: all is kept. */
-  readonly project?: Projection<T> | undefined;
-  readonly clock: Pick<Clock, "monotonic" | "now">;
+  /** What the informers show. */
+  readonly shown: Pick<Lister<T>, "get" | "list" | "byIndex">;
+  readonly cluster: ClusterName;
+  /** Those of the informers. */
+  readonly indexes: () => Readonly<Record<string, IndexFunction<T>>>;
+  readonly clock: Pick<Clock, "monotonic" | "now" | "schedule">;
+  /** The informers have not shown this object for `UNSEEN_MS` after it was written. */
+  readonly onLost: (object: T) => void;
 }
 
 /**
  * What one controller has stored, all controllers of the process see at once. An object is its newest known version:
  * that of the informer, or that of the last write.
  */
-export class OwnWrites<T extends KubeObject>
-  implements Pick<Lister<T>, "get" | "list" | "byIndex" | "synced">
-{
-  readonly resource: Resource;
+export class OwnWrites<T extends KubeObject> implements Pick<Lister<T>, "get" | "list" | "byIndex"> {
   readonly #options: OwnWritesOptions<T>;
   /** By namespace and name, the oldest first. */
   readonly #notes = new Map<string, Note<T>>();
 
   constructor(options: OwnWritesOptions<T>) {
-    this.resource = options.resource;
     this.#options = options;
-    options.informer.subscribe({ onChange: (change) => this.#shown(change) });
-  }
-
-  get synced(): boolean {
-    return this.#options.informer.synced;
-  }
-
-  /** Changes that the informer shows. A write of this process is one of them, later. */
-  subscribe(handler: { onChange(change: Change<T>): void }): Disposable {
-    return this.#options.informer.subscribe(handler);
   }
 
   get(key: ObjectKey): T | undefined {
-    return this.#newest(pathOf(key), this.#options.informer.get(key));
+    return this.#newest(pathOf(key), this.#options.shown.get(key));
   }
 
   *list(): IterableIterator<T> {
-    yield* this.#over(this.#options.informer.list(), () => true);
+    yield* this.#over(this.#options.shown.list(), () => true);
   }
 
   byIndex(index: string, value: string): readonly T[] {
-    const { informer, indexes = {} } = this.#options;
-    const shown = informer.byIndex(index, value);
-    if (this.#notes.size === 0) return shown;
-    return [...this.#over(shown, (object) => indexes[index]?.(object).includes(value) === true)];
-  }
-
-  /** The informer has not shown it. While a decision rests on it, a look is due after `UNSEEN_MS`. */
-  isUnseen(object: T): boolean {
-    const shown = this.#options.informer.get(keyOf(this.#options.informer.cluster, object));
-    return shown?.metadata?.uid !== object.metadata?.uid;
+    const { shown, indexes } = this.#options;
+    const found = shown.byIndex(index, value);
+    if (this.#notes.size === 0) return found;
+    const valuesOf = indexes()[index];
+    return [...this.#over(found, (object) => valuesOf?.(object).includes(value) === true)];
   }
 
   /** @param stored as the API server returned it after a creation or a patch. */
   note(stored: KubeObject | undefined): void {
     const { uid } = stored?.metadata ?? {};
     if (stored === undefined || uid === undefined) return;
-    const { project = (it) => it } = this.#options;
-    // Also of one that is late: whatever waited for it refers to it for a while.
-    const object = project(stored as T);
     const id = pathOf(stored.metadata);
     const known = this.#notes.get(id);
     const ofSame = known?.uid === uid ? known : undefined;
-    const shown = this.#options.informer.get(keyOf(this.#options.informer.cluster, stored));
+    const shown = this.#shownOf(stored);
     // Events, and answers to later writes, may come before this answer.
     const isLate = [shown, known?.object].some((it) => it !== undefined && !isOlder(it, stored));
     if (isLate || (ofSame !== undefined && ofSame.object === undefined)) return;
-    this.#put(id, { uid, object, deletedAt: ofSame?.deletedAt });
+    this.#put(id, { uid, object: stored as T, deletedAt: ofSame?.deletedAt });
   }
 
   /** @param object the version that was seen when Berth deleted it. */
   noteDeleted(object: KubeObject): void {
-    const present = this.get(keyOf(this.#options.informer.cluster, object));
+    const present = this.get(keyOf(this.#options.cluster, object));
     const { uid } = present?.metadata ?? {};
     if (present === undefined || uid !== object.metadata?.uid) return;
     this.#put(pathOf(present.metadata), {
@@ -130,14 +100,27 @@ export class OwnWrites<T extends KubeObject>
       if (!isFull && !this.#isOld(known)) break;
       if (isFull || known.object === undefined) this.#notes.delete(oldest);
     }
-    this.#notes.set(id, { ...note, atMs: this.#options.clock.monotonic() });
+    const { clock, onLost } = this.#options;
+    const { object } = note;
+    const noted = { ...note, atMs: clock.monotonic() };
+    this.#notes.set(id, noted);
+    // Decisions rest on what may never be shown.
+    if (object !== undefined && this.#shownOf(object)?.metadata?.uid !== note.uid)
+      clock.schedule(UNSEEN_MS, () => {
+        if (this.#notes.get(id) === noted && this.#shownOf(object) === undefined) onLost(object);
+      });
+  }
+
+  #shownOf(object: KubeObject): T | undefined {
+    return this.#options.shown.get(keyOf(this.#options.cluster, object));
   }
 
   #isOld({ atMs }: Note<T>): boolean {
     return this.#options.clock.monotonic() - atMs >= UNSEEN_MS;
   }
 
-  #shown({ type, object }: Change<T>): void {
+  /** A change that an informer shows: each version, in order. */
+  see({ type, object }: Change<T>): void {
     const id = pathOf(object.metadata);
     const note = this.#notes.get(id);
     const { uid, deletionTimestamp } = object.metadata ?? {};
@@ -169,8 +152,7 @@ export class OwnWrites<T extends KubeObject>
       if (this.#notes.get(pathOf(object.metadata))?.object === undefined) yield object;
     for (const [id, { object }] of this.#notes) {
       if (object === undefined) continue;
-      const { informer } = this.#options;
-      const newest = this.#newest(id, informer.get(keyOf(informer.cluster, object)));
+      const newest = this.#newest(id, this.#shownOf(object));
       if (newest !== undefined && isWanted(newest)) yield newest;
     }
   }
@@ -180,4 +162,30 @@ export class OwnWrites<T extends KubeObject>
 function isOlder(a: KubeObject, b: KubeObject): boolean {
   const [one = "", other = ""] = [a.metadata?.resourceVersion, b.metadata?.resourceVersion];
   return (compareResourceVersions(one, other) ?? 0) < 0;
+}
+
+/** A client, after whose answers the views show at once what it wrote. */
+export function noteWrites(
+  client: WriteClient,
+  of: (resource: Resource) => Pick<OwnWrites<KubeObject>, "note" | "noteDeleted"> | undefined,
+): WriteClient {
+  const noted = async <R extends KubeObject>(resource: Resource, request: Promise<R>): Promise<R> => {
+    const stored = await request;
+    of(resource)?.note(stored);
+    return stored;
+  };
+  return {
+    // An eviction, and other subresources of a creation, answer with another kind.
+    create: (resource, object, options) =>
+      options?.subresource === undefined
+        ? noted(resource, client.create(resource, object, options))
+        : client.create(resource, object, options),
+    patch: (resource, name, patch, options) => noted(resource, client.patch(resource, name, patch, options)),
+    apply: (resource, body, options) => noted(resource, client.apply(resource, body, options)),
+    async delete(resource, name, options) {
+      await client.delete(resource, name, options);
+      const { uid } = options?.preconditions ?? {};
+      of(resource)?.noteDeleted({ metadata: { ...name, ...(uid && { uid }) } });
+    },
+  };
 }
