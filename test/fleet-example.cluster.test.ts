@@ -13,26 +13,37 @@ import { patiently } from "./patience.ts";
 const examples = path.join(import.meta.dirname, "../examples/fleet");
 const OF = { namespace: "default", name: "hello" };
 
-it("F1 examples/fleet runs three pods in one cluster, with nothing but the CRDs", async () => {
+it("F1 examples/fleet runs three pods in one cluster, with nothing but the CRDs; its Fleet changes while Berth runs", async () => {
   const cluster = await sharedFullCluster();
   const { client } = cluster;
   for (const name of ["n-1", "n-2", "n-3"]) await client.create(nodes, aNode(name).fake().build());
   await using fixture = new Fixture(cluster, "fleet-example");
-  const example = await readFile(path.join(examples, "single.yaml"), "utf8");
-  const { path: file } = await fixture.file(
-    "single.yaml",
-    example.replaceAll("8443", String(await findFreePort())),
+  const example = (await readFile(path.join(examples, "single.yaml"), "utf8")).replaceAll(
+    "8443",
+    String(await findFreePort()),
   );
-  const berth = await fixture.spawn({ args: ["--config", file] });
+  const { path: config } = await fixture.file("single.yaml", example);
+  const berth = await fixture.spawn({ args: ["--config", config] });
   await berth.ready();
-  const workload = parse(await readFile(path.join(examples, "workload.yaml"), "utf8")) as Workload;
-  await client.create(workloads, workload);
+  const text = await readFile(path.join(examples, "workload.yaml"), "utf8");
+  await client.create(workloads, parse(text) as Workload);
   await patiently(async () => {
     const { status } = await client.get(workloads, OF);
     expect(status).toMatchObject({ readyReplicas: 3, conditions: [{ type: "Available", status: "True" }] });
     const { items } = await client.list(pods, { namespace: "default" });
     expect(items.map((pod) => pod.status?.phase)).toEqual(["Running", "Running", "Running"]);
   });
+  const inTwo = parse(
+    text.replace(/cityCodes: .*/, "cityCodes: [DFW, XYZ]").replace("hello", "in-two"),
+  ) as Workload;
+  await expect(client.create(workloads, inTwo, { dryRun: true })).rejects.toThrow(/XYZ/);
+  await writeFile(config, example.replace("[DFW", "[XYZ, DFW"));
+  await patiently(async () => void (await client.create(workloads, inTwo, { dryRun: true })));
+  await writeFile(config, example.replace("mode: single", "mode: cell\n  cell: dfw-01"));
+  await patiently(() =>
+    Promise.resolve(expect(berth.log.map((entry) => entry["reason"])).toContain("FleetNeedsRestart")),
+  );
+  await client.create(workloads, inTwo, { dryRun: true });
   await client.delete(workloads, OF);
   await patiently(async () => expect((await client.list(pods, { namespace: "default" })).items).toEqual([]));
 });
