@@ -41,7 +41,7 @@ it("F1 examples/fleet runs three pods in one cluster, with nothing but the CRDs;
   await patiently(async () => void (await client.create(workloads, inTwo, { dryRun: true })));
   await writeFile(config, example.replace("mode: single", "mode: cell\n  cell: dfw-01"));
   await patiently(() =>
-    Promise.resolve(expect(berth.log.map((entry) => entry["reason"])).toContain("FleetNeedsRestart")),
+    Promise.resolve(expect(berth.log.map((entry) => entry["reason"])).toContain("FleetNotInForce")),
   );
   await client.create(workloads, inTwo, { dryRun: true });
   await client.delete(workloads, OF);

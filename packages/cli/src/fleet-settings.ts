@@ -4,6 +4,7 @@ import path from "node:path";
 import {
   type FleetFlags,
   type FleetSettings,
+  type FleetSpec,
   fleetKind,
   fleetOfFlags,
   type OriginalFlags,
@@ -11,7 +12,7 @@ import {
   readOperator,
 } from "@berth/fleet";
 import type { Documents } from "@berth/host";
-import { connect, loadKubeconfig } from "@berth/kube";
+import { connect, type KubeClient, loadKubeconfig } from "@berth/kube";
 import type { CommandDeps } from "./command-deps.ts";
 import { refuseFaults, unreadable } from "./config/settings.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
@@ -25,7 +26,7 @@ export interface FleetOptions extends FleetFlags, OriginalFlags {
 }
 
 type Read = Partial<Omit<OriginalSettings, "fleet">> &
-  Pick<FleetSettings, "spec"> & {
+  Pick<FleetSettings, "spec" | "contradicts"> & {
     /** The file of the original. */
     readonly file?: { readonly name: string; readonly text: string };
   };
@@ -49,10 +50,18 @@ export async function readFleet(
   const { serverConfig: shown } = options;
   if (!shown) {
     const mode = options.mode ?? (options.enableCellControllers ? "cell" : undefined);
-    const read = fleetOfFlags({ ...options, ...(mode && { mode }) }, document);
-    return read !== undefined && "problem" in read ? refuse(read.problem) : read;
+    const given = (it: FleetSpec | undefined) => fleetOfFlags({ ...options, ...(mode && { mode }) }, it);
+    const read = given(document);
+    if (read === undefined) return undefined;
+    if ("problem" in read) return refuse(read.problem);
+    const contradicts = (it: FleetSpec): string | undefined => {
+      const after = given(it);
+      return after && "problem" in after ? after.problem : undefined;
+    };
+    return { ...read, contradicts };
   }
-  if (document !== undefined) refuse(`--server-config ${shown}: there is a document Fleet already`);
+  const twice = `--server-config ${shown}: there is a document Fleet already`;
+  if (document !== undefined) refuse(twice);
   const file = path.resolve(folder, shown);
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     refuseFaults([unreadable(shown, error)]);
@@ -60,19 +69,27 @@ export async function readFleet(
   });
   const read = readOperator({ file: shown, content: text }, options, place ?? path.dirname(file));
   if ("settings" in read)
-    return { spec: read.settings.fleet, ...read.settings, file: { name: path.basename(file), text } };
+    return {
+      spec: read.settings.fleet,
+      contradicts: () => twice,
+      ...read.settings,
+      file: { name: path.basename(file), text },
+    };
   refuseFaults(read.faults);
   return undefined;
 }
 
-/** Opens the connection of the quota service. The caller disposes of it. @throws KubeconfigError */
+/** Opens the connections of the quota service. The caller disposes of them. @throws KubeconfigError */
 export async function openFleet(
-  { spec }: Pick<FleetSettings, "spec">,
+  fleet: Pick<FleetSettings, "spec" | "contradicts">,
   { environment }: Pick<CommandDeps, "environment">,
 ): Promise<FleetSettings & AsyncDisposable> {
-  const { kubeconfig } = spec.quota ?? {};
-  if (kubeconfig === undefined) return { spec, [Symbol.asyncDispose]: () => Promise.resolve() };
-  const { connect: how } = await loadKubeconfig([kubeconfig], { environment });
-  const quota = connect({ ...how, userAgent: `berth/${VERSION}` });
-  return { spec, quota, [Symbol.asyncDispose]: () => quota.close() };
+  const opened = new AsyncDisposableStack();
+  const open = async (kubeconfig: string): Promise<KubeClient> => {
+    const { connect: how } = await loadKubeconfig([kubeconfig], { environment });
+    return opened.use(connect({ ...how, userAgent: `berth/${VERSION}` }));
+  };
+  const { kubeconfig } = fleet.spec.quota ?? {};
+  const quota = kubeconfig === undefined ? undefined : await open(kubeconfig);
+  return { ...fleet, quota, connect: open, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }

@@ -10,12 +10,13 @@ import {
   type KeySource,
   ownUsername,
 } from "@berth/host";
-import type { KubeObject } from "@berth/kube";
+import type { KubeClient, KubeObject } from "@berth/kube";
 import {
   type ClusterName,
   type Component,
   createLoopComponent,
   type DesiredCondition,
+  isSameData,
   keyOf,
   mergeConditions,
   type ObjectKey,
@@ -24,10 +25,10 @@ import {
 } from "@berth/runtime";
 import { type FleetInForce, fleetAdmission } from "./admit/review.ts";
 import { Claims } from "./claims/claims.ts";
-import { isPaying, quotaClients } from "./claims/payer.ts";
+import { isPaying, type QuotaClients, quotaClients } from "./claims/payer.ts";
 import { Quota } from "./claims/quota.ts";
 import { type FleetSpec, fleetKind, listedCities } from "./fleet/document.ts";
-import { followFleet, tellOfNewFleet } from "./fleet/follow.ts";
+import { followFleet, type Replaced, tellOfNewFleet } from "./fleet/follow.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
 import { type FleetSettings, leaseName } from "./fleet/settings.ts";
 import { fleetKinds } from "./kinds/kinds.ts";
@@ -66,10 +67,10 @@ function wireFleet(host: Host, settings: FleetSettings, home: string | undefined
   const askAll = (): void => {
     for (const keys of Object.values(asked)) keys.askAll();
   };
-  const current = followFleet(host, settings, () => {
+  const current = followFleet(host, settings, (replaced) => {
     views.want(current.spec);
+    service.take(replaced);
     tellOfCities(host, current.spec, network);
-    keepPayers();
     admission?.();
     askAll();
   });
@@ -84,7 +85,7 @@ function wireFleet(host: Host, settings: FleetSettings, home: string | undefined
     },
     onKeys(keys: Iterable<Again>, of) {
       for (const { of: kind, key, priority, immediate } of keys) asked[kind].ask([key], priority, immediate);
-      if (of === "namespaces") keepPayers();
+      if (of === "namespaces") service.keepPayers();
     },
     onRead: askAll,
   });
@@ -93,33 +94,71 @@ function wireFleet(host: Host, settings: FleetSettings, home: string | undefined
   const network = new NetworkStep({ views, fleet: current, clock, home });
   const pods = new PodSight({ pods: views.pods, client, cluster, clock });
   const metrics = createFleetMetrics(host.metrics, clock, () => current.spec.quota !== undefined);
-  const claims = createClaims(host, settings, { asked, quota: () => quota });
-  metrics.outages(() => claims?.outages ?? 0);
-  const quota = new Quota({
-    fleet: current,
-    claims,
-    cluster,
-    namespaces: views.namespaces,
-    clock,
-    onAnswer: (key) => asked.instances.ask([key], "high", true),
-    onHold(namespace) {
-      const waiting = views.deployments.byIndex(by.namespace, namespace);
-      asked.deployments.ask(keysOf(waiting, cluster), "high", true);
-    },
-    onFailure: metrics.failed,
-  });
-  const keepPayers = (): void =>
-    claims?.keep((project) => isPaying(project, { fleet: current, namespaces: views.namespaces }));
-  tellOfCities(host, current.spec, network);
-  host.add([...views.components, ...(claims ? [claims] : [])], "caches");
   const lease = leaseName(current.spec, baseName(host));
-  const parts = { host, lease, fleet: current, views, quota, network, metrics, asked };
+  const some = { host, lease, fleet: current, views, network, metrics, asked };
+  const service = addQuotaService(some, settings.quota);
+  tellOfCities(host, current.spec, network);
+  host.add(views.components, "caches");
+  const parts = { ...some, quota: service.quota };
   addInstanceController(parts, pods);
   addDeploymentController(parts);
   const isSingle = current.spec.mode === "single";
   if (isSingle) addWorkloadController(parts);
   const admission = isSingle ? addAdmission(parts) : undefined;
   host.add([networkWatch(parts)], "everywhere");
+}
+
+interface QuotaService {
+  readonly quota: Quota;
+  /** To be called when another Fleet came into force. */
+  take(replaced: Replaced): void;
+  /** To be called when namespaces changed. */
+  keepPayers(): void;
+}
+
+/** @param connection the first one, to the API server of `quota.kubeconfig`. */
+function addQuotaService(
+  { host, fleet: current, views, asked, metrics }: Omit<FleetParts, "quota">,
+  connection: KubeClient | undefined,
+): QuotaService {
+  const { runtime, client, cluster } = host;
+  const clientsOf = (opened: KubeClient | undefined): QuotaClients =>
+    quotaClients(current.spec.quota?.from, opened ? runtime.guard(opened) : client);
+  const onAnswer = (key: ObjectKey): void => asked.instances.ask([key], "high", true);
+  const claims = new Claims({
+    ...host,
+    service: clientsOf(connection),
+    source: current.spec.cell,
+    onChange: onAnswer,
+    onService: (isOf) => quota.serviceChanged(isOf),
+  });
+  const quota = new Quota({
+    ...host,
+    fleet: current,
+    claims,
+    namespaces: views.namespaces,
+    onAnswer,
+    onHold(namespace) {
+      const waiting = views.deployments.byIndex(by.namespace, namespace);
+      asked.deployments.ask(keysOf(waiting, cluster), "high", true);
+    },
+    onFailure: metrics.failed,
+  });
+  metrics.outages(() => claims.outages);
+  host.add([claims], "caches");
+  let open = connection;
+  const keepPayers = (): void => claims.keep((it) => isPaying(it, { fleet: current, ...views }));
+  return {
+    quota,
+    keepPayers,
+    take({ before, quota: opened }) {
+      if (isSameData(before.quota, current.spec.quota)) return keepPayers();
+      claims.use(clientsOf(opened));
+      quota.reset();
+      void open?.close();
+      open = opened;
+    },
+  };
 }
 
 /** The keys that each controller is asked for, by what it decides about. */
@@ -130,24 +169,6 @@ function keySources(views: FleetViews, cluster: ClusterName): FleetParts["asked"
 
 function keysOf(objects: Iterable<KubeObject>, cluster: ClusterName): readonly ObjectKey[] {
   return Array.from(objects, (it) => keyOf(cluster, it));
-}
-
-function createClaims(
-  { runtime, client, cluster, clock, log }: Host,
-  { spec, quota: connection }: FleetSettings,
-  { asked, quota }: { readonly asked: FleetParts["asked"]; readonly quota: () => Quota },
-): Claims | undefined {
-  if (spec.quota === undefined) return undefined;
-  return new Claims({
-    clientOf: quotaClients(spec.quota.from, connection === undefined ? client : runtime.guard(connection)),
-    isShared: spec.quota.from !== "Projects",
-    cluster,
-    source: spec.cell,
-    clock,
-    log,
-    onChange: (key) => asked.instances.ask([key], "high", true),
-    onService: (isOf) => quota().serviceChanged(isOf),
-  });
 }
 
 /** Says once for each Fleet what its users may not expect. */

@@ -29,10 +29,12 @@ class World implements AsyncDisposable {
   readonly claims: Claims;
   ended: Promise<void> = Promise.resolve();
 
-  constructor(options: Partial<ClaimsOptions> = {}) {
+  constructor({
+    isShared = false,
+    ...options
+  }: Partial<ClaimsOptions> & { readonly isShared?: boolean } = {}) {
     this.claims = new Claims({
-      clientOf: (project) => this.#client(project),
-      isShared: false,
+      service: this.service(isShared),
       cluster,
       source: "dfw-01",
       clock: this.clock,
@@ -41,6 +43,10 @@ class World implements AsyncDisposable {
       onService: (isOf) => void this.told.push(["web", "shop"].filter(isOf).join()),
       ...options,
     });
+  }
+
+  service(isShared: boolean): ClaimsOptions["service"] {
+    return { clientOf: (project) => this.#client(project), isShared };
   }
 
   async start(): Promise<void> {
@@ -167,6 +173,20 @@ describe("the watch of claims", () => {
       world.claims.watches("web");
       expect(world.clients).toHaveLength(isShared ? 1 : 3);
     }
+  });
+
+  it("is one of the other service, once that has the claims", async () => {
+    await using world = new World();
+    await world.start();
+    world.server.write(ref.name, stored());
+    world.claims.watches("web");
+    await world.clock.advance(JOIN_MS + 1);
+    expect(world.claims.seen(ref)).toMatchObject({ claim: { is: "there" } });
+    world.claims.use(world.service(true));
+    expect(world.claims.seen(ref)).toEqual(unknown);
+    await world.clock.advance(JOIN_MS + 1);
+    expect(world.claims.seen(ref)).toMatchObject({ claim: { is: "there" } });
+    expect([world.server.openStreams, world.clients]).toEqual([1, ["web", ""]]);
   });
 
   it("is not begun for more than 500 projects", async () => {
@@ -316,21 +336,20 @@ describe("8.4 a service that does not work", () => {
     expect([world.claims.outage("web"), world.told.at(-1)]).toEqual([undefined, "web"]);
   });
 
-  it.each(["drop", "stop"])(
-    "is not asked after %s, and a probe that is open then says nothing",
-    async (how) => {
-      await using world = new World();
-      await world.start();
-      world.failure = { kind: "unreachable" };
-      await world.ask("a");
-      const end = (): void =>
-        how === "drop" ? world.claims.keep((project) => project !== "web") : world.stopping.abort();
-      world.onProbe = end;
-      world.failure = undefined;
-      await world.clock.advance(PROBE_MS);
-      const { length } = world.asked;
-      await world.clock.advance(3 * PROBE_MS);
-      expect([world.asked.at(-1), world.asked.length, world.told]).toEqual(["probe", length, ["web"]]);
-    },
-  );
+  it.each<readonly [string, (world: World) => void]>([
+    ["drop", ({ claims }) => claims.keep((project) => project !== "web")],
+    ["another service", (world) => world.claims.use(world.service(true))],
+    ["stop", ({ stopping }) => stopping.abort()],
+  ])("is not asked after %s, and a probe that is open then says nothing", async (_, end) => {
+    await using world = new World();
+    await world.start();
+    world.failure = { kind: "unreachable" };
+    await world.ask("a");
+    world.onProbe = () => end(world);
+    world.failure = undefined;
+    await world.clock.advance(PROBE_MS);
+    const { length } = world.asked;
+    await world.clock.advance(3 * PROBE_MS);
+    expect([world.asked.at(-1), world.asked.length, world.told]).toEqual(["probe", length, ["web"]]);
+  });
 });

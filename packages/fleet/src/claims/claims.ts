@@ -20,6 +20,7 @@ import { type ResourceClaim, resourceClaims } from "../api/quota.ts";
 import { instanceClaiming } from "../instance/claim.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import { Keeper } from "./keeper.ts";
+import type { QuotaClients } from "./payer.ts";
 import { ClaimPlane, type ClaimRef, type Outage, type Requests } from "./plane.ts";
 
 /** How long a watch may have no connection before the service counts as down, ms. */
@@ -42,11 +43,10 @@ const FIELDS = [
   "status.conditions[].message",
 ];
 
+export type ClaimClients = QuotaClients<Requests & Pick<KubeClient, "list" | "watch">>;
+
 export interface ClaimsOptions {
-  /** The API server with the claims of a project: a cluster of its own for what is read. */
-  readonly clientOf: (project: string) => Requests & Pick<KubeClient, "list" | "watch">;
-  /** All projects share one API server. */
-  readonly isShared: boolean;
+  readonly service: ClaimClients;
   readonly cluster: ClusterName;
   /** The value of the label `source-cluster`: other claims belong to another cluster. */
   readonly source: string;
@@ -77,11 +77,22 @@ export class Claims implements Component {
   readonly #failed = Promise.withResolvers<never>();
   readonly #runs = new Set<Promise<void>>();
   readonly #probed = new Set<Plane>();
+  #service: ClaimClients;
   #isStarted = false;
 
   constructor(options: ClaimsOptions) {
     this.#options = options;
-    if (options.isShared) this.#planeOf("");
+    this.#service = options.service;
+    if (options.service.isShared) this.#planeOf("");
+  }
+
+  /** Other API servers have the claims now. All questions to the ones before end. */
+  use(service: ClaimClients): void {
+    for (const { stop } of this.#planes.values()) stop.abort();
+    this.#planes.clear();
+    this.#keepers.clear();
+    this.#service = service;
+    if (service.isShared) this.#planeOf("");
   }
 
   /** Does a change of a claim of this project arrive by itself? */
@@ -168,7 +179,8 @@ export class Claims implements Component {
   }
 
   #planeOf(project: string): Plane {
-    const { isShared, clientOf, clock, source, log } = this.#options;
+    const { clock, source, log } = this.#options;
+    const { isShared, clientOf } = this.#service;
     const key = isShared ? "" : project;
     const known = this.#planes.get(key);
     if (known !== undefined) return known;
@@ -227,7 +239,8 @@ export class Claims implements Component {
   }
 
   async #probeUntil(plane: Plane): Promise<void> {
-    const { clock, onService, isShared } = this.#options;
+    const { clock, onService } = this.#options;
+    const { isShared } = this.#service;
     const {
       requests,
       stop: { signal },

@@ -47,7 +47,7 @@ describe("the project that pays for a namespace", () => {
     const paths: string[] = [];
     const client: Pick<KubeClient, "under"> = { under: (path) => (paths.push(path), client as KubeClient) };
     for (const from of ["Projects", "Cluster"] as const)
-      expect(quotaClients(from, client as KubeClient)("web")).toBe(client);
+      expect(quotaClients(from, client as KubeClient).clientOf("web")).toBe(client);
     expect(paths).toEqual(["/apis/resourcemanager.miloapis.com/v1alpha1/projects/web/control-plane"]);
   });
 });

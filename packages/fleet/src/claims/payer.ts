@@ -11,10 +11,19 @@ import type { ClaimRef } from "./plane.ts";
 /** Milo serves each project as a control plane of its own, below this path of one host. */
 const PROJECTS = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
 
+/** The API servers with the claims. */
+export interface QuotaClients<C = KubeClient> {
+  /** That of a project: a cluster of its own for what is read. */
+  readonly clientOf: (project: string) => C;
+  /** All projects share one. */
+  readonly isShared: boolean;
+}
+
 /** @param client of this cluster, or of `quota.kubeconfig` where there is one. */
-export function quotaClients(from: QuotaSpec["from"], client: KubeClient): (project: string) => KubeClient {
-  if (from !== "Projects") return () => client;
-  return (project) => client.under(`${PROJECTS}/${project}/control-plane`);
+export function quotaClients(from: QuotaSpec["from"] | undefined, client: KubeClient): QuotaClients {
+  if (from === "Projects")
+    return { clientOf: (project) => client.under(`${PROJECTS}/${project}/control-plane`), isShared: false };
+  return { clientOf: () => client, isShared: from !== undefined };
 }
 
 /** The project and the namespace there. In mode `single` the Fleet names the project, in a cell the labels do. */

@@ -30,8 +30,7 @@ class Planes {
   project: string | undefined = "web";
   readonly #stop = new AbortController();
   readonly claims = new Claims({
-    clientOf: (project) => this.#client(project),
-    isShared: false,
+    service: { clientOf: (project) => this.#client(project), isShared: false },
     cluster,
     source: "dfw-01",
     clock: this.clock,

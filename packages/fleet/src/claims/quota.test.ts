@@ -207,16 +207,7 @@ describe("what is known of the claim of an Instance", () => {
   });
 
   it("is off without a quota service", () => {
-    const { clock } = new Service();
-    const none = { onAnswer: () => undefined, onHold: () => undefined, onFailure: () => undefined };
-    const quota = new Quota({
-      fleet: { spec: CELL },
-      claims: undefined,
-      cluster,
-      namespaces: { find: () => null },
-      clock,
-      ...none,
-    });
+    const { quota } = new Service({ ...CELL, quota: undefined });
     expect([
       quota.see(instance),
       quota.hold("ns-u"),

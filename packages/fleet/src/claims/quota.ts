@@ -18,8 +18,7 @@ import type { ClaimPlane, ClaimRef } from "./plane.ts";
 
 export interface QuotaOptions {
   readonly fleet: CurrentFleet;
-  /** Absent: there is no quota. */
-  readonly claims: Claims | undefined;
+  readonly claims: Claims;
   readonly cluster: ClusterName;
   /** In mode `single` the Fleet names the project. */
   readonly namespaces: Pick<View<Namespace>, "find">;
@@ -75,7 +74,13 @@ export class Quota {
   forget(uid: string): void {
     const { project } = this.#looks.get(uid) ?? {};
     this.#looks.delete(uid);
-    if (project !== undefined) this.#options.claims?.forget(project, uid);
+    if (project !== undefined) this.#options.claims.forget(project, uid);
+  }
+
+  /** Another service has the claims now: what the one before has said counts no more. */
+  reset(): void {
+    this.#looks.clear();
+    this.#trials.clear();
   }
 
   /**
@@ -84,7 +89,7 @@ export class Quota {
    */
   hold(namespace: string): string | undefined {
     const { claims, clock, onHold, fleet } = this.#options;
-    if (claims === undefined) return undefined;
+    if (fleet.spec.quota === undefined) return undefined;
     const owner = this.#ownerOf(namespace);
     if ("is" in owner) return owner.is === "unresolvable" ? owner.message : "";
     const { project } = owner;
@@ -113,8 +118,8 @@ export class Quota {
 
   /** What is known now. Asks the service when a look is due: see `lookEveryMs`. */
   see(instance: Instance): QuotaSeen {
-    const { claims, clock, cluster } = this.#options;
-    if (claims === undefined) return { is: "off" };
+    const { claims, clock, cluster, fleet } = this.#options;
+    if (fleet.spec.quota === undefined) return { is: "off" };
     const { uid = "", namespace = "" } = instance.metadata ?? {};
     const owner = this.#ownerOf(namespace);
     if ("is" in owner) return owner;
@@ -161,7 +166,7 @@ export class Quota {
     this.#send(instance, verb, async (plane, ref, signal) => {
       if (verb === "create") return plane.create(ref, claim, signal);
       const answer = await plane.delete(ref, claim, signal);
-      return this.#options.claims?.watches(ref.project) ? answer : plane.read(ref, signal);
+      return this.#options.claims.watches(ref.project) ? answer : plane.read(ref, signal);
     });
   }
 
@@ -174,7 +179,7 @@ export class Quota {
     const { uid = "", namespace = "" } = instance.metadata ?? {};
     const owner = this.#ownerOf(namespace);
     const look = this.#looks.get(uid);
-    if (claims === undefined || "is" in owner || look === undefined) return;
+    if ("is" in owner || look === undefined) return;
     // The questions of a project that was dropped are gone.
     const asked = claims.isAsked(owner.project, uid) ? look.asked : undefined;
     // Only a look waits for a change, and not the other way round.
@@ -200,7 +205,7 @@ export class Quota {
       const { seen } = look.answer ?? {};
       const isFailed = seen?.is === "failed" && seen.reason === "QuotaBackendUnavailable";
       if (!isOf(look.project) || (!isFailed && look.asked === undefined)) continue;
-      const isWorking = claims?.outage(look.project) === undefined;
+      const isWorking = claims.outage(look.project) === undefined;
       if (isWorking) this.#looks.set(uid, { ...look, atMs: -Infinity });
       onAnswer(look.key);
     }
@@ -224,7 +229,7 @@ export class Quota {
     const { quota, cell: source } = fleet.spec;
     const owner = this.#ownerOf(namespace);
     const isAlone = quota?.from === "Cluster" || source !== DEFAULT_CELL;
-    if (claims === undefined || "is" in owner || !isAlone) return false;
+    if (quota === undefined || "is" in owner || !isAlone) return false;
     const { project } = owner;
     const ref = { ...owner, name: claimName(name) };
     const claim = claimIn(claims.seen(ref));

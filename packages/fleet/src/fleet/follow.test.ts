@@ -1,9 +1,14 @@
 import { type Documents, documentOfFlag, type Fault, type Host } from "@berth/host";
+import type { KubeClient } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { type FleetSpec, fleetKind } from "./document.ts";
-import { followFleet, NEEDS_RESTART, tellOfNewFleet } from "./follow.ts";
+import { followFleet, NOT_IN_FORCE, tellOfNewFleet } from "./follow.ts";
+import type { FleetSettings } from "./settings.ts";
 
 const SPEC = fleetKind.spec.parse({ mode: "single", cities: ["DFW"], project: { id: "web" } });
+const ORD: FleetSpec = { ...SPEC, cities: ["ORD"] };
+const withQuota = (kubeconfig: string): FleetSpec => ({ ...SPEC, quota: { from: "Kubeconfig", kubeconfig } });
+const STAYS = ": the Fleet before stays in force";
 
 /** The files of a running Berth. */
 class Files {
@@ -15,11 +20,11 @@ class Files {
   };
 
   /** `undefined`: no file has a Fleet. */
-  read(spec: FleetSpec | undefined): void {
+  async read(spec: FleetSpec | undefined): Promise<void> {
     const document = spec && { ...documentOfFlag(fleetKind, spec), file: "fleet.yaml", line: 3, column: 1 };
     const documentsOf = () => (document === undefined ? [] : [document]);
-    const documents = { documentsOf, specOf: () => spec } as unknown as Documents;
-    for (const listener of this.#listeners) listener(documents);
+    for (const listener of this.#listeners) listener({ documentsOf } as unknown as Documents);
+    await new Promise((resolve) => setImmediate(resolve));
   }
 
   get told(): readonly string[] {
@@ -27,80 +32,103 @@ class Files {
   }
 }
 
-/** A Berth that started with this Fleet, and the Fleets that came into force after it. */
-function started(contradicts?: (spec: FleetSpec) => string | undefined) {
+/** A Berth that started with this Fleet, and what came into force after it. */
+function started(settings: Partial<FleetSettings> = {}) {
   const files = new Files();
-  const cities: string[] = [];
-  const fleet = followFleet(files.host, { spec: SPEC, ...(contradicts && { contradicts }) }, (before) =>
-    cities.push(`${before.cities} → ${fleet.spec.cities}`),
+  const changes: string[] = [];
+  const fleet = followFleet(files.host, { spec: SPEC, ...settings }, ({ before, quota }) =>
+    changes.push(`${before.cities} → ${fleet.spec.cities}${quota ? ` ${quota.server}` : ""}`),
   );
-  return { files, fleet, cities };
+  return { files, fleet, changes };
 }
 
 describe("a Fleet that changes", () => {
-  it("comes into force at once, and not again while it stays so", () => {
-    const { files, fleet, cities } = started();
-    for (const spec of [SPEC, { ...SPEC, cities: ["ORD"] }, { ...SPEC, cities: ["ORD"] }, SPEC])
-      files.read(spec);
-    expect(cities).toEqual(["DFW → ORD", "ORD → DFW"]);
+  it("comes into force, and not again while it stays so", async () => {
+    const { files, fleet, changes } = started();
+    for (const spec of [SPEC, ORD, { ...ORD }, SPEC]) await files.read(spec);
+    expect(changes).toEqual(["DFW → ORD", "ORD → DFW"]);
     expect([fleet.spec, files.told]).toEqual([SPEC, []]);
   });
 
   it.each([
     ["mode", { mode: "cell", cell: "dfw-01", project: undefined }],
     ["cell", { cell: "other" }],
-    ["quota", { quota: { from: "Cluster" } }],
+    ["quota", { quota: { from: "Kubeconfig", kubeconfig: "quota" } }],
   ] as const)(
     "in its %s stays out of force as a whole, and that is told once at its place",
-    (field, change) => {
-      const { files, fleet, cities } = started();
-      const after = { ...SPEC, ...change, cities: ["ORD"] };
-      files.read(SPEC);
-      files.read(after);
-      files.read(after);
-      expect([fleet.spec, cities]).toEqual([SPEC, []]);
-      expect(files.faults).toEqual([
-        expect.objectContaining({ file: "fleet.yaml", line: 3, severity: "error", reason: NEEDS_RESTART }),
+    async (field, change) => {
+      const { files, fleet, changes } = started();
+      for (const spec of [SPEC, { ...ORD, ...change }, { ...ORD, ...change }]) await files.read(spec);
+      expect([fleet.spec, changes]).toEqual([SPEC, []]);
+      expect(files.faults).toMatchObject([
+        { file: "fleet.yaml", line: 3, severity: "error", reason: NOT_IN_FORCE },
       ]);
-      expect(files.told).toEqual([
-        `a change of ${field} takes effect when Berth starts again: the Fleet before stays in force`,
-      ]);
-      files.read({ ...SPEC, cities: ["ORD"] });
-      expect([cities, files.told]).toEqual([["DFW → ORD"], []]);
-      files.read(after);
+      expect(files.told).toEqual([`a change of ${field} has to wait for the next start${STAYS}`]);
+      await files.read(ORD);
+      expect([changes, files.told]).toEqual([["DFW → ORD"], []]);
+      await files.read({ ...ORD, ...change });
       expect(files.told).toHaveLength(1);
     },
   );
 
-  it("against the flags of the process stays out of force", () => {
-    const { files, fleet } = started(({ project }) => (project?.id === "web" ? undefined : "--project web"));
-    files.read({ ...SPEC, project: { id: "other" } });
-    expect([fleet.spec, files.told]).toEqual([SPEC, ["--project web"]]);
+  it("against the flags of the process stays out of force", async () => {
+    const contradicts = ({ project }: FleetSpec) => (project?.id === "web" ? undefined : "--project web");
+    const { files, fleet } = started({ contradicts });
+    await files.read({ ...SPEC, project: { id: "other" } });
+    expect([fleet.spec, files.told]).toEqual([SPEC, [`--project web${STAYS}`]]);
   });
 
-  it("by being taken away stays in force, and that is told at the place where it was", () => {
+  it("by being taken away stays in force, and that is told at the place where it was", async () => {
     const { files, fleet } = started();
-    files.read(SPEC);
-    files.read(undefined);
+    await files.read(SPEC);
+    await files.read(undefined);
     expect(fleet.spec).toBe(SPEC);
-    expect(files.faults[0]).toMatchObject({ file: "fleet.yaml", line: 3 });
-    expect(files.told).toEqual([
-      "the Fleet is gone from the files: it stays in force until Berth starts again",
-    ]);
+    expect(files.faults).toMatchObject([{ file: "fleet.yaml", line: 3 }]);
+    expect(files.told).toEqual([`the Fleet is gone from the files${STAYS} until Berth starts again`]);
   });
 });
 
-it("a Fleet of flags has no document that could be gone", () => {
+describe("another quota service", () => {
+  const opened = (server: string, closed: string[] = []) =>
+    ({ server, close: () => Promise.resolve(void closed.push(server)) }) as unknown as KubeClient;
+
+  it("comes into force with its connection, and without one where the claims are in this cluster", async () => {
+    const { files, changes } = started({ connect: (file) => Promise.resolve(opened(file)) });
+    await files.read(withQuota("one"));
+    await files.read({ ...withQuota("one"), cities: ["ORD"] });
+    await files.read({ ...ORD, quota: { from: "Cluster" } });
+    expect([changes, files.told]).toEqual([["DFW → DFW one", "DFW → ORD", "ORD → ORD"], []]);
+  });
+
+  it("whose kubeconfig cannot be read stays out of force, with the reason", async () => {
+    const { files, fleet } = started({ connect: () => Promise.reject(new Error("no such file")) });
+    await files.read(withQuota("one"));
+    expect([fleet.spec, files.told]).toEqual([SPEC, [`quota.kubeconfig: no such file${STAYS}`]]);
+  });
+
+  it("is closed unused when the Fleet changes again before it is open", async () => {
+    const opening = Promise.withResolvers<KubeClient>();
+    const closed: string[] = [];
+    const { files, fleet, changes } = started({ connect: () => opening.promise });
+    await files.read(withQuota("slow"));
+    await files.read(ORD);
+    opening.resolve(opened("slow", closed));
+    await files.read(ORD);
+    expect([fleet.spec, changes, closed]).toEqual([ORD, ["DFW → ORD"], ["slow"]]);
+  });
+});
+
+it("a Fleet of flags has no document that could be gone", async () => {
   const { files } = started();
-  files.read(undefined);
+  await files.read(undefined);
   expect(files.told).toEqual([]);
 });
 
-it("a Fleet that comes after the start is told of, and is no fault once it is gone", () => {
+it("a Fleet that comes after the start is told of, and is no fault once it is gone", async () => {
   const files = new Files();
   tellOfNewFleet(files.host);
-  files.read(undefined);
+  await files.read(undefined);
   expect(files.told).toEqual([]);
-  files.read(SPEC);
+  await files.read(SPEC);
   expect(files.told).toEqual(["Berth started without a Fleet: start it again to run Workloads"]);
 });

@@ -1,5 +1,6 @@
-/** The document `Fleet` while Berth runs: what of it changes, and what has to wait for the next start. */
+/** The document `Fleet` while Berth runs: what comes into force at once, and what waits for the next start. */
 import { FaultReport, type Host, type LocatedDocument } from "@berth/host";
+import type { KubeClient } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
 import { type FleetSpec, fleetKind } from "./document.ts";
 import type { FleetSettings } from "./settings.ts";
@@ -10,7 +11,16 @@ export interface CurrentFleet {
 }
 
 /** Reason of the Event about a Fleet that is not in force. */
-export const NEEDS_RESTART = "FleetNeedsRestart";
+export const NOT_IN_FORCE = "FleetNotInForce";
+
+/** What a Fleet replaces. */
+export interface Replaced {
+  readonly before: FleetSpec;
+  /** The connection of its quota service, if the one before is of no use. */
+  readonly quota: KubeClient | undefined;
+}
+
+type Files = Pick<Host, "onFiles" | "onFault">;
 
 /**
  * Follows the document. Another one comes into force at once, and one that cannot is told as a fault of its file: then
@@ -18,52 +28,63 @@ export const NEEDS_RESTART = "FleetNeedsRestart";
  * @param onChange called after another Fleet came into force.
  */
 export function followFleet(
-  host: Pick<Host, "onFiles" | "onFault">,
-  { spec, contradicts }: Pick<FleetSettings, "spec" | "contradicts">,
-  onChange: (before: FleetSpec) => void,
+  files: Files,
+  { spec, contradicts, connect }: Pick<FleetSettings, "spec" | "contradicts" | "connect">,
+  onChange: (replaced: Replaced) => void,
 ): CurrentFleet {
   const current = { spec };
-  watchDocument(host, (after) => {
-    const problem = (after && contradicts?.(after)) ?? keptBecause(current.spec, after);
-    if (problem !== undefined || after === undefined || isSameData(after, current.spec)) return problem;
-    const before = current.spec;
-    current.spec = after;
-    onChange(before);
+  watchDocument(files, async (after, isNewest) => {
+    if (after === undefined) return `the Fleet is gone from the files: ${STAYS} until Berth starts again`;
+    const { spec: before } = current;
+    const isConnected = isSameData(before.quota, after.quota) || after.quota?.kubeconfig === undefined;
+    const fixed = (["mode", "cell"] as const).find((it) => before[it] !== after[it]);
+    const waits = fixed ?? (isConnected || connect ? undefined : "quota");
+    const problem = contradicts?.(after) ?? (waits && `a change of ${waits} has to wait for the next start`);
+    if (problem !== undefined) return `${problem}: ${STAYS}`;
+    if (isSameData(before, after)) return undefined;
+    let quota: KubeClient | undefined;
+    try {
+      if (!isConnected) quota = await connect?.(after.quota?.kubeconfig ?? "");
+    } catch (error) {
+      return `quota.kubeconfig: ${error instanceof Error ? error.message : String(error)}: ${STAYS}`;
+    }
+    if (!isNewest()) await quota?.close();
+    else {
+      current.spec = after;
+      onChange({ before, quota });
+    }
     return undefined;
   });
   return current;
 }
 
+const STAYS = "the Fleet before stays in force";
+
 /** Without a Fleet at the start, its controllers do not run, and their Lease is not asked for. */
-export function tellOfNewFleet(host: Pick<Host, "onFiles" | "onFault">): void {
-  watchDocument(host, (after) => after && "Berth started without a Fleet: start it again to run Workloads");
+export function tellOfNewFleet(files: Files): void {
+  watchDocument(files, (after) =>
+    Promise.resolve(after && "Berth started without a Fleet: start it again to run Workloads"),
+  );
 }
 
-/** @param take called with the document that the files have now. @returns why it is not in force. */
+/** @param take called with the document that the files have now. Resolves with why it is not in force. */
 function watchDocument(
-  host: Pick<Host, "onFiles" | "onFault">,
-  take: (after: FleetSpec | undefined) => string | undefined,
+  { onFiles, onFault }: Files,
+  take: (after: FleetSpec | undefined, isNewest: () => boolean) => Promise<string | undefined>,
 ): void {
-  const faults = new FaultReport(host.onFault);
+  const faults = new FaultReport(onFault);
   let known: LocatedDocument<FleetSpec> | undefined;
-  host.onFiles((documents) => {
+  let newest: symbol;
+  onFiles(async (documents) => {
+    const turn = (newest = Symbol());
     const [document] = documents.documentsOf(fleetKind);
     known = document ?? known;
     // A Fleet of flags has no place, and no document that could go.
     if (known === undefined) return;
-    const message = take(document?.spec);
     const { file, line, column } = known;
-    const fault = { file, line, column, severity: "error", reason: NEEDS_RESTART } as const;
+    const message = await take(document?.spec, () => turn === newest);
+    if (turn !== newest) return;
+    const fault = { file, line, column, severity: "error", reason: NOT_IN_FORCE } as const;
     faults.report(fleetKind.kind, message === undefined ? [] : [{ ...fault, message }]);
   });
-}
-
-/** The fields on which a Lease, permissions or connections depend: these are of the process. */
-function keptBecause(before: FleetSpec, after: FleetSpec | undefined): string | undefined {
-  if (after === undefined)
-    return "the Fleet is gone from the files: it stays in force until Berth starts again";
-  const fixed = (["mode", "cell", "quota"] as const).find((it) => !isSameData(before[it], after[it]));
-  return (
-    fixed && `a change of ${fixed} takes effect when Berth starts again: the Fleet before stays in force`
-  );
 }

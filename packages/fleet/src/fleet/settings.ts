@@ -5,7 +5,9 @@ import type { FleetSpec } from "./document.ts";
 export interface FleetSettings {
   readonly spec: FleetSpec;
   /** The API server of `spec.quota.kubeconfig`. The caller closes it. Absent for `from: Cluster`. */
-  readonly quota?: KubeClient;
+  readonly quota?: KubeClient | undefined;
+  /** Opens the connection of another kubeconfig. Rejects with an Error for the user. Default: such a Fleet has to wait. */
+  readonly connect?: (kubeconfig: string) => Promise<KubeClient>;
   /** Why a document disagrees with the flags of the process. Default: it agrees. */
   readonly contradicts?: (spec: FleetSpec) => string | undefined;
 }

@@ -31,7 +31,7 @@ export async function readClaims(reading: ClaimReading): Promise<ClaimsOnce> {
   const payer = payerOf(spec, namespace, ownNamespace);
   if ("is" in payer)
     return payer.is === "read" ? notRead(`namespace ${namespace} cannot be read`) : { quotaOf: () => payer };
-  const client = quotaClients(spec.quota.from, quota ?? run.client)(payer.project);
+  const client = quotaClients(spec.quota.from, quota ?? run.client).clientOf(payer.project);
   try {
     const found = await listObjects<ResourceClaim>(
       { resource: resourceClaims, namespace: payer.namespace },
