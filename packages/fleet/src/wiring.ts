@@ -191,7 +191,7 @@ function networkWatch({ host: { clock, log }, network, asked }: FleetParts): Com
   const name = "config/Fleet";
   let known: string | undefined;
   return createLoopComponent({
-    name: "fleet-networks",
+    name: "fleet-network-state",
     async run(signal) {
       do {
         const unread = network.unread();
