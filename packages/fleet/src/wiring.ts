@@ -10,14 +10,12 @@ import {
   type KeySource,
   ownUsername,
 } from "@berth/host";
-import type { KubeClient, KubeObject } from "@berth/kube";
+import type { KubeClient } from "@berth/kube";
 import {
-  type ClusterName,
   type Component,
   createLoopComponent,
   type DesiredCondition,
   isSameData,
-  keyOf,
   mergeConditions,
   type ObjectKey,
   sleep,
@@ -77,20 +75,20 @@ function wireFleet(host: Host, settings: FleetSettings, home: string | undefined
   const views: FleetViews = createViews(fleetReads, {
     ...host,
     concerns: fleetConcerns(cluster, () => network.namespaces),
-    versions: {
-      pods(change) {
-        pods.shown(change);
-        return [];
-      },
-    },
+    onChange: { pods: (change) => pods.shown(change) },
     onKeys(keys: Iterable<Again>, of) {
       for (const { of: kind, key, priority, immediate } of keys) asked[kind].ask([key], priority, immediate);
       if (of === "namespaces") service.keepPayers();
     },
-    onRead: askAll,
+    onAll: askAll,
   });
   views.want(current.spec);
-  const asked = keySources(views, cluster);
+  const keysOf = (of: Decided): KeySource => createKeySource(() => views[of].keys());
+  const asked = {
+    workloads: keysOf("workloads"),
+    deployments: keysOf("deployments"),
+    instances: keysOf("instances"),
+  };
   const network = new NetworkStep({ views, fleet: current, clock, home });
   const pods = new PodSight({ pods: views.pods, client, cluster, clock });
   const metrics = createFleetMetrics(host.metrics, clock, () => current.spec.quota !== undefined);
@@ -121,7 +119,7 @@ function addQuotaService(
   { host, fleet: current, views, asked, metrics }: Omit<FleetParts, "quota">,
   connection: KubeClient | undefined,
 ): QuotaService {
-  const { runtime, client, cluster } = host;
+  const { runtime, client } = host;
   const clientsOf = (opened: KubeClient | undefined): QuotaClients =>
     quotaClients(current.spec.quota?.from, opened ? runtime.guard(opened) : client);
   const onAnswer = (key: ObjectKey): void => asked.instances.ask([key], "high", true);
@@ -140,7 +138,11 @@ function addQuotaService(
     onAnswer,
     onHold(namespace) {
       const waiting = views.deployments.byIndex(by.namespace, namespace);
-      asked.deployments.ask(keysOf(waiting, cluster), "high", true);
+      asked.deployments.ask(
+        waiting.map((it) => views.deployments.keyOf(it)),
+        "high",
+        true,
+      );
     },
     onFailure: metrics.failed,
   });
@@ -159,16 +161,6 @@ function addQuotaService(
       open = opened;
     },
   };
-}
-
-/** The keys that each controller is asked for, by what it decides about. */
-function keySources(views: FleetViews, cluster: ClusterName): FleetParts["asked"] {
-  const all = (of: Decided): KeySource => createKeySource(() => keysOf(views[of].list(), cluster));
-  return { workloads: all("workloads"), deployments: all("deployments"), instances: all("instances") };
-}
-
-function keysOf(objects: Iterable<KubeObject>, cluster: ClusterName): readonly ObjectKey[] {
-  return Array.from(objects, (it) => keyOf(cluster, it));
 }
 
 /** Says once for each Fleet what its users may not expect. */

@@ -143,12 +143,7 @@ export function viewsOver(
     clock,
     log: createSilentLogger(),
     concerns: fleetConcerns(clusterOfModel, () => network().namespaces),
-    versions: {
-      pods(change) {
-        pods?.().shown(change);
-        return [];
-      },
-    },
+    onChange: { pods: (change) => pods?.().shown(change) },
     onKeys(keys: Iterable<Again>, changed) {
       for (const key of keys) onKey(key, changed);
     },

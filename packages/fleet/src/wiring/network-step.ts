@@ -48,8 +48,8 @@ export class NetworkStep {
     const { views, fleet } = this.#options;
     const { networking } = fleet.spec;
     // A server that refuses the question may have networks: a new one refuses all until it has read its roles.
-    const { synced, isMissing, isRefused } = views.networkBindings;
-    const isServed = synced || !isMissing || isRefused;
+    const bindings = views.networkBindings;
+    const isServed = bindings.synced || !bindings.isMissing() || bindings.isRefused();
     if (networking === "Off" || (networking === "Auto" && !isServed)) return "off";
     return problemsOf(views).length === 0 ? "on" : "unknown";
   }
@@ -188,9 +188,9 @@ function interfacesOf({ spec }: WorkloadDeployment) {
 /** `subnets (not served)` */
 function problemsOf(views: FleetViews): readonly string[] {
   return NETWORK_KINDS.flatMap((kind) => {
-    const { synced, isMissing, isRefused } = views[kind];
-    if (synced && !isMissing && !isRefused) return [];
-    const because = isRefused ? "forbidden" : isMissing ? "not served" : "not read yet";
+    const view = views[kind];
+    if (view.synced && !view.isMissing() && !view.isRefused()) return [];
+    const because = view.isRefused() ? "forbidden" : view.isMissing() ? "not served" : "not read yet";
     return `${kind.toLowerCase()} (${because})`;
   });
 }
