@@ -1,6 +1,6 @@
 /** Which Workloads, deployments and Instances a change concerns. */
-import type { Concerns } from "@berth/host";
-import { type KubeObject, pathOf } from "@berth/kube";
+import type { Concerns, View } from "@berth/host";
+import { type KubeObject, pathOf, type Resource } from "@berth/kube";
 import {
   type AddOptions,
   type Change,
@@ -9,7 +9,6 @@ import {
   fromStates,
   generationChanged,
   isConditionTrue,
-  keyOf,
   labelsChanged,
   type ObjectKey,
   or,
@@ -20,8 +19,8 @@ import {
   type WatchForOptions,
 } from "@berth/runtime";
 import { deploymentOfBinding, deploymentOfInstance } from "../api/keys.ts";
-import type { NetworkBinding, SubnetClaim } from "../api/networking.ts";
-import { type Instance, workloadDeployments, workloads } from "../api/workload.ts";
+import type { Location, NetworkBinding, SubnetClaim } from "../api/networking.ts";
+import { type Instance, type WorkloadDeployment, workloadDeployments, workloads } from "../api/workload.ts";
 import type { LocationNamespaces } from "../network/location.ts";
 import { citiesOf } from "../workload/decide.ts";
 import { isServedBeside, keptLocation } from "./network-step.ts";
@@ -56,6 +55,7 @@ function each<T extends KubeObject>(...concerns: readonly Concern<T>[]) {
 }
 
 const always = (): true => true;
+const comesOrGoes: Predicate = ({ type }) => type !== "updated";
 /** Only what lets the next Instance be created, replaced or removed is urgent. */
 const movesOn = changed<Instance>(({ status }) => isConditionTrue(status?.conditions, "Ready"));
 
@@ -71,17 +71,20 @@ const contentChanged: Predicate<WithContent> = or(
   changed(({ metadata }) => metadata?.ownerReferences),
 );
 
+/** The keys of the objects that an index finds. */
+function keysBy<T extends KubeObject>(view: View<T>, index: string, value = ""): readonly ObjectKey[] {
+  return view.byIndex(index, value).map((it) => view.keyOf(it));
+}
+
 /** @param counted the namespaces whose Locations count now. */
 export function fleetConcerns(
   cluster: ClusterName,
   counted: () => LocationNamespaces,
 ): Concerns<FleetObjects, Again> {
   const self = toSelf(cluster);
-  const ownerOf = ({ kind, group }: typeof workloads | typeof workloadDeployments) =>
-    toOwner({ cluster, kind, group });
-  const keys = (found: readonly KubeObject[]): readonly ObjectKey[] => found.map((it) => keyOf(cluster, it));
+  const ownerOf = ({ kind, group }: Resource) => toOwner({ cluster, kind, group });
   return {
-    ...networkConcerns(cluster, counted),
+    ...networkConcerns(counted),
     workloads: each({ of: "workloads", keys: self, immediate: generationChanged }),
     deployments: each(
       { of: "deployments", keys: self, immediate: generationChanged },
@@ -89,8 +92,8 @@ export function fleetConcerns(
       {
         // A Workload waits for the name of another one's deployment.
         of: "workloads",
-        when: ({ type }) => type !== "updated",
-        keys: ({ object }, views) => keys(views.workloads.byIndex(by.deployment, pathOf(object.metadata))),
+        when: comesOrGoes,
+        keys: ({ object }, views) => keysBy(views.workloads, by.deployment, pathOf(object.metadata)),
       },
     ),
     instances: each(
@@ -99,10 +102,10 @@ export function fleetConcerns(
       {
         // A deployment waits for the name of another one's Instance.
         of: "deployments",
-        when: ({ type }) => type !== "updated",
+        when: comesOrGoes,
         keys({ object: { metadata: { namespace, name = "" } = {} } }, { deployments }) {
           const waiting = deployments.find(deploymentOfInstance(name) ?? "", namespace);
-          return waiting ? [keyOf(cluster, waiting)] : [];
+          return waiting ? [deployments.keyOf(waiting)] : [];
         },
         immediate: always,
       },
@@ -111,74 +114,76 @@ export function fleetConcerns(
     namespaces: each(
       {
         of: "instances",
-        keys: ({ object }, views) => keys(views.instances.byIndex(by.namespace, object.metadata?.name ?? "")),
+        keys: ({ object }, views) => keysBy(views.instances, by.namespace, object.metadata?.name),
         immediate: always,
       },
       {
         // Its labels say which namespace of its project it stands for.
         of: "deployments",
         when: labelsChanged,
-        keys: ({ object }, views) =>
-          keys(views.deployments.byIndex(by.namespace, object.metadata?.name ?? "")),
+        keys: ({ object }, views) => keysBy(views.deployments, by.namespace, object.metadata?.name),
       },
     ),
   };
 }
 
-/** Labels of these concern nothing. */
-function networkConcerns(
-  cluster: ClusterName,
-  counted: () => LocationNamespaces,
-): Pick<Concerns<FleetObjects, Again>, NetworkKind> {
-  const keys = (found: readonly KubeObject[]): readonly ObjectKey[] => found.map((it) => keyOf(cluster, it));
-  const ofBinding = ({ metadata }: NetworkBinding): readonly ObjectKey[] => {
-    const { namespace = "", name = "" } = metadata ?? {};
-    const deployment = deploymentOfBinding(name);
-    return deployment === undefined ? [] : [{ cluster, namespace, name: deployment }];
-  };
-  const ofContext = (path: string, { networkBindings }: FleetViews): readonly ObjectKey[] =>
-    networkBindings.byIndex(by.context, path).flatMap(ofBinding);
-  const ofClaim = (claim: SubnetClaim, views: FleetViews): readonly ObjectKey[] =>
-    contextsOf(claim).flatMap((path) => ofContext(path, views));
-  const deployments = <T extends WithContent>(
-    map: (object: T, views: FleetViews) => readonly ObjectKey[],
-  ): Concern<T> => ({
+/** The deployments of the object before and after a change. Labels of the networks concern none. */
+function deployments<T extends WithContent>(
+  map: (object: T, views: FleetViews) => readonly ObjectKey[],
+): Concern<T> {
+  return {
     of: "deployments",
     when: contentChanged,
     keys: (change, views) => fromStates<T>((object) => map(object, views))(change),
-  });
+  };
+}
+
+function ofBinding({ metadata }: NetworkBinding, views: FleetViews): readonly ObjectKey[] {
+  const name = deploymentOfBinding(metadata?.name ?? "");
+  return name === undefined ? [] : [views.deployments.keyOf({ metadata: { ...metadata, name } })];
+}
+
+function ofContext(path: string, views: FleetViews): readonly ObjectKey[] {
+  return views.networkBindings.byIndex(by.context, path).flatMap((it) => ofBinding(it, views));
+}
+
+function ofClaim(claim: SubnetClaim, views: FleetViews): readonly ObjectKey[] {
+  return contextsOf(claim).flatMap((path) => ofContext(path, views));
+}
+
+function networkConcerns(
+  counted: () => LocationNamespaces,
+): Pick<Concerns<FleetObjects, Again>, NetworkKind> {
+  /** One that has its own Location keeps it, whatever others come and go. */
+  const mayTake = ({ metadata }: Location, views: FleetViews, deployment: WorkloadDeployment): boolean => {
+    const kept = keptLocation(views, deployment, counted())?.metadata;
+    return kept === undefined || pathOf(kept) === pathOf(metadata);
+  };
   return {
-    locations: each(
-      deployments((location, views) => {
-        const here = [...citiesOf([location])].flatMap((city) => views.deployments.byIndex(by.city, city));
-        // One that has its own Location keeps it, whatever others come and go.
-        return keys(
-          here.filter((one) => {
-            const kept = keptLocation(views, one, counted())?.metadata;
-            return kept === undefined || pathOf(kept) === pathOf(location.metadata);
-          }),
-        );
-      }),
+    locations: each<Location>(
+      deployments((location, views) =>
+        [...citiesOf([location])]
+          .flatMap((city) => views.deployments.byIndex(by.city, city))
+          .flatMap((one) => (mayTake(location, views, one) ? [views.deployments.keyOf(one)] : [])),
+      ),
       {
         of: "workloads",
         when: changed(({ spec }) => spec),
         keys: (change, views) =>
-          fromStates<typeof change.object>((location) =>
-            [...citiesOf([location])].flatMap((city) =>
-              isServedBeside(views, location, city, counted())
-                ? []
-                : keys(views.workloads.byIndex(by.city, city)),
-            ),
+          fromStates<Location>((location) =>
+            [...citiesOf([location])]
+              .filter((city) => !isServedBeside(views, location, city, counted()))
+              .flatMap((city) => keysBy(views.workloads, by.city, city)),
           )(change),
       },
     ),
     networks: each(
-      deployments(({ metadata }, views) => keys(views.deployments.byIndex(by.network, pathOf(metadata)))),
+      deployments(({ metadata }, views) => keysBy(views.deployments, by.network, pathOf(metadata))),
       {
         // To a Workload it matters only whether a Network exists.
         of: "workloads",
-        when: ({ type }) => type !== "updated",
-        keys: ({ object }, views) => keys(views.workloads.byIndex(by.network, pathOf(object.metadata))),
+        when: comesOrGoes,
+        keys: ({ object }, views) => keysBy(views.workloads, by.network, pathOf(object.metadata)),
       },
     ),
     networkBindings: each(deployments(ofBinding)),

@@ -5,6 +5,7 @@ import {
   type KeySource,
   type ObjectDecision,
   type ObjectRules,
+  type View,
 } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import type { QueueTuning } from "@berth/runtime";
@@ -33,12 +34,13 @@ export interface FleetRules<T extends KubeObject, P, D extends ObjectDecision> e
   readonly name: string;
   /** The same of the fleet's metrics. */
   readonly counted: string;
+  readonly objects: Pick<View<T>, "get">;
   readonly queue?: QueueTuning;
 }
 
 export function addFleetController<T extends KubeObject, P, D extends ObjectDecision>(
-  { host, lease, views, metrics, asked }: FleetParts,
-  of: Decided,
+  { host, lease, views, metrics }: FleetParts,
+  keys: KeySource,
   { name, counted, queue, ...rules }: FleetRules<T, P, D>,
 ): void {
   const { runtime, client, clock, events } = host;
@@ -47,13 +49,12 @@ export function addFleetController<T extends KubeObject, P, D extends ObjectDeci
     client: views.writing(client),
     clock,
     events,
-    objects: views[of] as never,
-    onRefused: (key) => asked[of].ask([key], "high", true),
+    onRefused: (key) => keys.ask([key], "high", true),
   });
   runtime.addController({
     name,
     lease,
-    sources: [asked[of]],
+    sources: [keys],
     ...(queue && { queue }),
     reconcile: metrics.measured(counted, reconcile),
   });

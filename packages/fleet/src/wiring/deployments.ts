@@ -1,6 +1,6 @@
 /** The controller of WorkloadDeployments: creates, rolls and removes Instances, one at a time. */
 import type { Intent, ObjectDecision } from "@berth/host";
-import { findCondition, keyOf } from "@berth/runtime";
+import { findCondition } from "@berth/runtime";
 import { gates } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import { type DeploymentDecision, decideDeployment, type Relabelling } from "../deployment/decide.ts";
@@ -27,10 +27,10 @@ interface Past {
 
 export function addDeploymentController(parts: FleetParts): void {
   const { host, fleet, views, quota, network, asked } = parts;
-  const { clock, cluster } = host;
-  addFleetController<WorkloadDeployment, Past, ObjectDecision>(parts, "deployments", {
+  addFleetController<WorkloadDeployment, Past, ObjectDecision>(parts, asked.deployments, {
     name: "workload-deployments",
     counted: "deployment",
+    objects: views.deployments,
     resource: workloadDeployments,
     action: "RunDeployment",
     queue: { coalesceMs: COALESCE_MS },
@@ -47,7 +47,7 @@ export function addDeploymentController(parts: FleetParts): void {
       const step = JSON.stringify([found.ready, found.blocked]);
       if (found.ready || step !== past.network)
         asked.instances.ask(
-          owned.filter((it) => hasGate(it, gates.network)).map((it) => keyOf(cluster, it)),
+          owned.filter(awaitsNetwork).map((it) => views.instances.keyOf(it)),
           "high",
           true,
         );
@@ -63,7 +63,7 @@ export function addDeploymentController(parts: FleetParts): void {
         rollHold: () => quota.hold(namespace),
         refusals,
         leftOut: spec.provider === "pods" ? () => templateVerdict(deployment, spec) : undefined,
-        nowMs: clock.now(),
+        nowMs: host.clock.now(),
       });
       return { ...decision, intents: toIntents(deployment, decision, found.create) };
     },
@@ -75,6 +75,10 @@ const UNKNOWN_NETWORK: NetworkDecision = {
   blocked: { reason: "NetworkProvisioning", message: "Berth has not read the networks of this cluster" },
   create: [],
 };
+
+function awaitsNetwork(instance: Instance): boolean {
+  return hasGate(instance, gates.network);
+}
 
 function toStep(state: NetworkStep["state"], { ready, location, blocked }: NetworkDecision) {
   if (state === "off") return { is: "off" } as const;

@@ -18,7 +18,7 @@ interface Decision extends ObjectDecision {
 }
 
 export function addInstanceController(parts: FleetParts, sight: PodSight): void {
-  const { host, fleet, views, quota, network, metrics } = parts;
+  const { host, fleet, views, quota, network, metrics, asked } = parts;
   const { client, clock } = host;
   /** The answer of the API server, by `list`: no other permission is needed. */
   const uidOf = async ({ namespace, name }: ObjectKey, signal: AbortSignal): Promise<string | undefined> => {
@@ -29,9 +29,10 @@ export function addInstanceController(parts: FleetParts, sight: PodSight): void 
   const sweep = (key: ObjectKey, uid: string | undefined): boolean =>
     views.instances.synced && quota.sweep(key, uid, (signal) => uidOf(key, signal));
   const runsPods = (): boolean => fleet.spec.provider === "pods";
-  addFleetController<Instance, Past, Decision>(parts, "instances", {
+  addFleetController<Instance, Past, Decision>(parts, asked.instances, {
     name: "instances",
     counted: "instance",
+    objects: views.instances,
     resource: instances,
     action: "RunInstance",
     steps: MAX_STEPS,

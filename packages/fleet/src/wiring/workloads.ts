@@ -9,11 +9,12 @@ import { creationOf, deletionOf, finalizersTo, statusTo } from "./intents.ts";
 import { by } from "./reads.ts";
 
 export function addWorkloadController(parts: FleetParts): void {
-  const { host, views, network } = parts;
+  const { host, views, network, asked } = parts;
   const { deployments, networks } = views;
-  addFleetController<Workload, unknown, ObjectDecision>(parts, "workloads", {
+  addFleetController<Workload, unknown, ObjectDecision>(parts, asked.workloads, {
     name: "workloads",
     counted: "workload",
+    objects: views.workloads,
     resource: workloads,
     action: "PlaceWorkload",
     queue: { coalesceMs: COALESCE_MS },
