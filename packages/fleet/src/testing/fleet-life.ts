@@ -31,6 +31,7 @@ import { addInstanceController } from "../wiring/instances.ts";
 import { createFleetMetrics } from "../wiring/metrics.ts";
 import { NetworkStep } from "../wiring/network-step.ts";
 import { PodSight } from "../wiring/pod-sight.ts";
+import type { FleetViews } from "../wiring/reads.ts";
 import { addWorkloadController } from "../wiring/workloads.ts";
 import { type CacheOptions, clusterOfModel, LaggingCache, viewsOver } from "./lagging-views.ts";
 import { failed, type ObjectServer } from "./object-server.ts";
@@ -86,6 +87,8 @@ export class FleetLife {
   readonly #keeper = new Keeper(() => this.#plane.outage === undefined);
   readonly #questions = new Set<Promise<void>>();
   readonly #onService: () => void;
+  readonly #fleet: { spec: FleetSpec };
+  readonly #views: FleetViews;
   #isAnswered = false;
 
   constructor(options: LifeOptions) {
@@ -95,13 +98,13 @@ export class FleetLife {
     this.#options = options;
     this.#plane = new ClaimPlane(this.#client(isQuotaDown), () => undefined);
     const host = this.#host();
-    const fleet = { spec };
-    const views = viewsOver(
+    const fleet = (this.#fleet = { spec });
+    const views = (this.#views = viewsOver(
       (resource, given) => this.cacheOf(resource, given),
       { clock, fleet: spec, onKey: ({ of, key }) => void this.woken.push(`${of} ${key.name}`) },
       () => network,
       () => sight,
-    );
+    ));
     const network: NetworkStep = new NetworkStep({ views, fleet, clock });
     const sight: PodSight = new PodSight({ ...host, pods: views.pods });
     const metrics = createFleetMetrics(host.metrics, clock, () => true);
@@ -130,6 +133,12 @@ export class FleetLife {
     addInstanceController(parts, sight);
     addDeploymentController(parts);
     addWorkloadController(parts);
+  }
+
+  /** Another Fleet comes into force. */
+  change(fleet: Partial<FleetSpec>): void {
+    this.#fleet.spec = { ...this.#fleet.spec, ...fleet };
+    this.#views.want(this.#fleet.spec);
   }
 
   cacheOf(resource: Resource, options: CacheOptions = {}): LaggingCache {

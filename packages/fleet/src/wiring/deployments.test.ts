@@ -1,5 +1,5 @@
 /** The controllers of a cluster with networks as they are wired, on a model of the API server and a virtual clock. */
-import type { KubeObject, Resource } from "@berth/kube";
+import { type KubeObject, pods, type Resource } from "@berth/kube";
 import { createVirtualClock, findCondition } from "@berth/runtime";
 import { beforeEach, expect, it } from "vitest";
 import { gates, labels } from "../api/keys.ts";
@@ -95,6 +95,29 @@ it("an Instance that was looked at while networks could not be read is looked at
   cell.life.asked.length = 0;
   await cell.look();
   expect(cell.life.asked).toEqual([]);
+});
+
+it("networks that a Fleet switches off and on again while Berth runs count for what comes then", async () => {
+  cell.life.change({ networking: "Off" });
+  await cell.look();
+  expect(cell.server.all(networkBindings)).toEqual([]);
+  expect(cell.server.all(instances).map((it) => hasGate(it, gates.network))).toEqual([false]);
+  cell.life.change({ networking: "On" });
+  await cell.look();
+  expect(cell.server.all(networkBindings)).toHaveLength(1);
+  expect(cell.says("Available")).toMatch(/^False\/NetworkProvisioning: NetworkBinding /);
+});
+
+it("a provider, a quota service and a size that a Fleet changes while Berth runs count for the next Instance", async () => {
+  const sizes = { "datumcloud/d1-standard-2": { millicores: 250, mebibytes: 64 } };
+  cell.life.change({ networking: "Off", quota: undefined, provider: "external" });
+  await cell.look();
+  await cell.life.look("instances", `${NAME}-0`);
+  expect(cell.server.all(pods)).toEqual([]);
+  cell.life.change({ provider: "pods", catalog: sizes });
+  await cell.life.look("instances", `${NAME}-0`);
+  const [pod] = cell.server.all(pods);
+  expect(pod?.spec?.containers[0]?.resources?.requests).toMatchObject({ cpu: "250m", memory: "64Mi" });
 });
 
 it("an Instance that the API server fails to create is a condition once that lasts", async () => {
