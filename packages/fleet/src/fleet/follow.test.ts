@@ -37,7 +37,7 @@ function started(settings: Partial<FleetSettings> = {}) {
   const files = new Files();
   const changes: string[] = [];
   const fleet = followFleet(files.host, { spec: SPEC, ...settings }, ({ before, quota }) =>
-    changes.push(`${before.cities} → ${fleet.spec.cities}${quota ? ` ${quota.server}` : ""}`),
+    changes.push(`${before.cities.join()} → ${fleet.spec.cities.join()}${quota ? ` ${quota.server}` : ""}`),
   );
   return { files, fleet, changes };
 }

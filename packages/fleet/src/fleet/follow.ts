@@ -75,16 +75,17 @@ function watchDocument(
   const faults = new FaultReport(onFault);
   let known: LocatedDocument<FleetSpec> | undefined;
   let newest: symbol;
-  onFiles(async (documents) => {
+  onFiles((documents) => {
     const turn = (newest = Symbol());
     const [document] = documents.documentsOf(fleetKind);
     known = document ?? known;
     // A Fleet of flags has no place, and no document that could go.
     if (known === undefined) return;
     const { file, line, column } = known;
-    const message = await take(document?.spec, () => turn === newest);
-    if (turn !== newest) return;
     const fault = { file, line, column, severity: "error", reason: NOT_IN_FORCE } as const;
-    faults.report(fleetKind.kind, message === undefined ? [] : [{ ...fault, message }]);
+    void take(document?.spec, () => turn === newest).then((message) => {
+      if (turn !== newest) return;
+      faults.report(fleetKind.kind, message === undefined ? [] : [{ ...fault, message }]);
+    });
   });
 }

@@ -64,7 +64,10 @@ describe("a run of several steps", () => {
     const seen: unknown[] = [];
     const run = world.run({
       steps: 3,
-      look: async ({ metadata }) => void seen.push(`look ${metadata?.resourceVersion}`) as undefined,
+      look({ metadata }) {
+        seen.push(`look ${metadata?.resourceVersion}`);
+        return Promise.resolve(undefined);
+      },
       decide({ metadata }) {
         seen.push(`decide ${metadata?.resourceVersion}`);
         return { intents: [patch] };
