@@ -71,11 +71,13 @@ describe("a Fleet that changes", () => {
     },
   );
 
-  it("against the flags of the process stays out of force", async () => {
+  it("against the flags of the process stays out of force, and may go again", async () => {
     const contradicts = ({ project }: FleetSpec) => (project?.id === "web" ? undefined : "--project web");
     const { files, fleet } = started({ contradicts });
     await files.read({ ...SPEC, project: { id: "other" } });
     expect([fleet.spec, files.told]).toEqual([SPEC, [`--project web${STAYS}`]]);
+    await files.read(undefined);
+    expect(files.told).toEqual([]);
   });
 
   it("by being taken away stays in force, and that is told at the place where it was", async () => {

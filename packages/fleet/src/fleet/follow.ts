@@ -33,14 +33,18 @@ export function followFleet(
   onChange: (replaced: Replaced) => void,
 ): CurrentFleet {
   const current = { spec };
+  /** A document says what is in force, and not only flags. */
+  let isDocument = false;
   watchDocument(files, async (after, isNewest) => {
-    if (after === undefined) return `the Fleet is gone from the files: ${STAYS} until Berth starts again`;
+    if (after === undefined)
+      return isDocument ? `the Fleet is gone from the files: ${STAYS} until Berth starts again` : undefined;
     const { spec: before } = current;
     const isConnected = isSameData(before.quota, after.quota) || after.quota?.kubeconfig === undefined;
     const fixed = (["mode", "cell"] as const).find((it) => before[it] !== after[it]);
     const waits = fixed ?? (isConnected || connect ? undefined : "quota");
     const problem = contradicts?.(after) ?? (waits && `a change of ${waits} has to wait for the next start`);
     if (problem !== undefined) return `${problem}: ${STAYS}`;
+    isDocument = true;
     if (isSameData(before, after)) return undefined;
     let quota: KubeClient | undefined;
     try {
@@ -79,7 +83,6 @@ function watchDocument(
     const turn = (newest = Symbol());
     const [document] = documents.documentsOf(fleetKind);
     known = document ?? known;
-    // A Fleet of flags has no place, and no document that could go.
     if (known === undefined) return;
     const { file, line, column } = known;
     const fault = { file, line, column, severity: "error", reason: NOT_IN_FORCE } as const;
