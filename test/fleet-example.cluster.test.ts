@@ -1,5 +1,5 @@
 /** The example of a fleet, as a new user runs it: outside the cluster. Only its port is another: tests share the machine. */
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type Workload, workloads } from "@berth/fleet";
 import { nodes, pods } from "@berth/kube";

@@ -1,6 +1,6 @@
 /** Random histories of two objects: what Berth, and others, write, and an informer that is behind. */
 import { OwnWrites, UNSEEN_MS } from "@berth/host";
-import { configMaps, type KubeObject } from "@berth/kube";
+import { configMaps, type KubeObject, type Projection } from "@berth/kube";
 import { type Change, createVirtualClock } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -26,7 +26,7 @@ class World {
   readonly #known = new Map<string, number>();
   #hasPassed = false;
 
-  constructor() {
+  constructor(project: Projection<KubeObject> = (it) => it) {
     const informer = new LaggingCache(this.server, configMaps, { indexes: INDEX });
     this.cache = informer;
     // The cache of the model has all that is used of an informer, for objects of any kind.
@@ -34,6 +34,7 @@ class World {
       shown: informer,
       cluster: clusterOfModel,
       indexes: () => INDEX,
+      project,
       clock: this.clock,
       onLost: ({ metadata }) => void this.lost.push(metadata?.name ?? ""),
     });
@@ -162,6 +163,14 @@ describe("any history of two objects", () => {
 
 describe("a write that the informer does not show", () => {
   const key = { cluster: clusterOfModel, namespace: "default", name: "a" };
+
+  it("is projected as the informer would", () => {
+    const world = new World(({ metadata }) => ({ metadata: { ...metadata, labels: { owner: "y" } } }));
+    world.create("a", [], true);
+    world.answer(0);
+    expect(world.own.get(key)?.metadata?.labels).toEqual({ owner: "y" });
+    expect(world.own.byIndex("owner", "y")).toHaveLength(1);
+  });
 
   it("is unseen, and forgotten after 30 s: it has been undone", async () => {
     const world = new World();

@@ -1,5 +1,11 @@
 /** What this process has written and its informers do not show yet. */
-import { compareResourceVersions, type KubeObject, pathOf, type Resource } from "@berth/kube";
+import {
+  compareResourceVersions,
+  type KubeObject,
+  type Projection,
+  pathOf,
+  type Resource,
+} from "@berth/kube";
 import {
   type Change,
   type Clock,
@@ -33,6 +39,8 @@ export interface OwnWritesOptions<T extends KubeObject> {
   readonly cluster: ClusterName;
   /** Those of the informers. */
   readonly indexes: () => Readonly<Record<string, IndexFunction<T>>>;
+  /** That of the informers: what was written takes no more memory than what will be shown. */
+  readonly project: Projection<T>;
   readonly clock: Pick<Clock, "monotonic" | "now" | "schedule">;
   /** The informers have not shown this object for `UNSEEN_MS` after it was written. */
   readonly onLost: (object: T) => void;
@@ -71,6 +79,8 @@ export class OwnWrites<T extends KubeObject> implements Pick<Lister<T>, "get" | 
   note(stored: KubeObject | undefined): void {
     const { uid } = stored?.metadata ?? {};
     if (stored === undefined || uid === undefined) return;
+    // Also of one that is late: whatever waited for it refers to it for a while.
+    const object = this.#options.project(stored as T);
     const id = pathOf(stored.metadata);
     const known = this.#notes.get(id);
     const ofSame = known?.uid === uid ? known : undefined;
@@ -78,7 +88,7 @@ export class OwnWrites<T extends KubeObject> implements Pick<Lister<T>, "get" | 
     // Events, and answers to later writes, may come before this answer.
     const isLate = [shown, known?.object].some((it) => it !== undefined && !isOlder(it, stored));
     if (isLate || (ofSame !== undefined && ofSame.object === undefined)) return;
-    this.#put(id, { uid, object: stored as T, deletedAt: ofSame?.deletedAt });
+    this.#put(id, { uid, object, deletedAt: ofSame?.deletedAt });
   }
 
   /** @param object the version that was seen when Berth deleted it. */

@@ -137,7 +137,8 @@ export class View<T extends KubeObject, C = never, M = never>
       return all.flatMap((informer) => informer.byIndex(index, value));
     },
   };
-  #indexes: NonNullable<Scoped<T>["indexes"]> = {};
+  /** The first scope: all scopes of a read that is written keep the same. */
+  #wanted: Scoped<T> | undefined;
   #signal: AbortSignal | undefined;
 
   constructor(read: Read<T, C, M>, options: ViewOptions<T>) {
@@ -149,7 +150,8 @@ export class View<T extends KubeObject, C = never, M = never>
       ? new OwnWrites<T>({
           ...options,
           shown: this.#shown,
-          indexes: () => this.#indexes,
+          indexes: () => this.#wanted?.indexes ?? {},
+          project: (object) => this.#wanted?.project(object) ?? object,
           onLost: (object) => onChange?.({ type: "deleted", object }),
         })
       : undefined;
@@ -177,7 +179,7 @@ export class View<T extends KubeObject, C = never, M = never>
       .wanted(inForce, views as Views<M>)
       .map((it) => [textOf(it.scope ?? {}), it] as const);
     const wanted = new Map(scopes);
-    this.#indexes = scopes[0]?.[1].indexes ?? {};
+    this.#wanted = scopes[0]?.[1];
     for (const [text, member] of this.#members) {
       if (member.serves(wanted.get(text))) continue;
       this.#members.delete(text);
