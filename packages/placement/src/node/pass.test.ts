@@ -7,7 +7,17 @@ function passOver(...names: readonly string[]) {
   const nodes = new Map(names.map((name) => [name, makeNode({ name })]));
   const state = { synced: false, done: 0 };
   const outcome = { contributions: [], owned: new Map(), changes: [], withheld: new Map() };
-  const tally = { decided() {}, gone() {}, counts: (rule: string) => rule };
+  const heard: string[] = [];
+  const hear =
+    (what: string) =>
+    (name: string): void =>
+      void heard.push(`${what} ${name}`);
+  const tally = {
+    decided: hear("decided"),
+    written: hear("written"),
+    gone: hear("gone"),
+    counts: (rule: string) => rule,
+  };
   const counts = new NodeCounts({
     nodes: {
       get synced() {
@@ -21,13 +31,14 @@ function passOver(...names: readonly string[]) {
   const pass = {
     check: () => counts.check(),
     decided: (name: string) => counts.decided(name, outcome),
+    written: (name: string) => counts.written(name, [], []),
     gone: (name: string) => counts.gone(name),
     /** There are counts only then. */
     get done() {
       return counts.of("r") === "r";
     },
   };
-  return { pass, nodes, state };
+  return { pass, nodes, state, heard };
 }
 
 describe("the first pass over the nodes", () => {
@@ -52,6 +63,14 @@ describe("the first pass over the nodes", () => {
     expect(pass.done).toBe(false);
     pass.decided("b");
     expect(pass.done).toBe(true);
+  });
+
+  it("passes on what its tally counts: decisions, writes and deletions", () => {
+    const { pass, heard } = passOver("a");
+    pass.decided("a");
+    pass.written("a");
+    pass.gone("a");
+    expect(heard).toEqual(["decided a", "written a", "gone a"]);
   });
 
   it("does not wait for a node that went, nor take one for another", () => {

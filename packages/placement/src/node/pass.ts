@@ -102,6 +102,10 @@ export class NodeCounts<K> implements NodeObserver {
     this.#pass.decided(name);
   }
 
+  written(...about: Parameters<NonNullable<NodeObserver["written"]>>): void {
+    this.#tally.written?.(...about);
+  }
+
   gone(name: string): void {
     this.#tally.gone?.(name);
     this.#pass.gone(name);
