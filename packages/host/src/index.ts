@@ -59,5 +59,6 @@ export * from "./views/listed-informers.ts";
 export * from "./views/mask.ts";
 export * from "./views/own-writes.ts";
 export * from "./views/reads.ts";
+export * from "./views/scope-informer.ts";
 export * from "./views/share-parts.ts";
 export * from "./views/view.ts";

@@ -3,7 +3,8 @@ import { type KubeObject, type Namespace, namespaces } from "@berth/kube";
 import type { Change } from "@berth/runtime";
 import type { WriteClient } from "../objects/intent.ts";
 import { noteWrites } from "./own-writes.ts";
-import { pick, type Read, type ReadAt, View, type Views } from "./view.ts";
+import { type Purpose, pick, type ReadAt } from "./scope-informer.ts";
+import { type Read, View, type Views } from "./view.ts";
 
 /** The reads of a capability, by name. @typeParam M the type of the objects of each. */
 export type Reads<M, C> = { readonly [N in keyof M]: Read<M[N] & KubeObject, C, M> };
@@ -72,7 +73,7 @@ export function createViews<M, C, K = never>(reads: Reads<M, C>, options: ViewsO
 
 /** A read of the labels of all namespaces. @param isNeeded whether documents in force ask for them. */
 export function namespacesRead<C>(
-  about: Pick<Read<Namespace, C>, "name" | "consequence">,
+  about: Omit<Purpose<Namespace>, "resource">,
   isNeeded: (inForce: C) => boolean,
 ): Read<Namespace, C> {
   const project = ({ metadata }: Namespace): Namespace => ({

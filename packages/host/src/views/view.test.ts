@@ -2,9 +2,9 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../../../runtime/src/testing/property.ts";
 import { createRecordingMetrics } from "../../../runtime/src/testing/recording-metrics.ts";
+import { pick } from "./scope-informer.ts";
 import { setUp } from "./testing/informer-setup.ts";
 import { objectOf } from "./testing/streams.ts";
-import { pick } from "./view.ts";
 
 const KEYS = ["a", "b", "c"] as const;
 

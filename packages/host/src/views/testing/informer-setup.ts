@@ -9,7 +9,8 @@ import {
   type MetricsRegistry,
   type VirtualClock,
 } from "@berth/runtime";
-import { type ReadAt, type Scoped, View } from "../view.ts";
+import type { ReadAt, Scoped } from "../scope-informer.ts";
+import { View } from "../view.ts";
 import { Streams } from "./streams.ts";
 
 export interface InformerSetup extends AsyncDisposable {
