@@ -14,9 +14,7 @@ import {
 } from "@berth/fleet";
 import {
   type Condition,
-  clusterRoleBindings,
   clusterRoles,
-  configMaps,
   type Deployment,
   events,
   isApiError,
@@ -25,15 +23,9 @@ import {
   namespaces,
   nodes,
   type Pod,
-  podDisruptionBudgets,
   pods,
   type Resource,
-  roleBindings,
-  roles,
   serviceAccounts,
-  services,
-  validatingAdmissionPolicies,
-  validatingAdmissionPolicyBindings,
 } from "@berth/kube";
 import {
   type AuditMark,
@@ -43,7 +35,7 @@ import {
   type TestCluster,
   type TestUser,
 } from "@berth/testcluster";
-import { permissionsOf } from "../packages/cli/src/testing/installed.ts";
+import { installedKinds, permissionsOf } from "../packages/cli/src/testing/installed.ts";
 import { Actor } from "../packages/fleet/src/testing/actor.ts";
 import { runCommand } from "./command.ts";
 import { argumentsOfPod } from "./deployment-pod.ts";
@@ -57,21 +49,6 @@ export const INSTANCE_TYPE = "datumcloud/d1-standard-2";
 export const IMAGE = "registry.test/web:1";
 /** kwok plays a kubelet that cannot pull it. */
 export const BAD_IMAGE = "registry.test/pull-failure:1";
-
-/** What `berth manifests` prints, but for its Deployment: the process of the test is the pod. */
-const INSTALLED: readonly Resource[] = [
-  namespaces,
-  serviceAccounts,
-  validatingAdmissionPolicies,
-  validatingAdmissionPolicyBindings,
-  clusterRoles,
-  clusterRoleBindings,
-  roles,
-  roleBindings,
-  configMaps,
-  services,
-  podDisruptionBudgets,
-];
 
 export interface FleetOptions {
   /** `spec` of the document Fleet. `quota.kubeconfig: quota` is the file with `quota`. */
@@ -251,10 +228,11 @@ async function install(client: KubeClient, how: readonly string[]): Promise<Depl
     readonly items: readonly KubeObject[];
   };
   for (const item of items) {
-    const resource = INSTALLED.find(({ kind }) => kind === item.kind);
-    if (resource !== undefined)
-      await client.apply(resource, item, { fieldManager: "installer", force: true });
-    else deepStrictEqual(item.kind, "Deployment");
+    // The process of the test is the pod of the Deployment.
+    if (item.kind === "Deployment") continue;
+    const resource = installedKinds.find(({ kind }) => kind === item.kind);
+    ok(resource !== undefined, `no resource for ${item.kind}`);
+    await client.apply(resource, item, { fieldManager: "installer", force: true });
   }
   return items.find(({ kind }) => kind === "Deployment") ?? {};
 }

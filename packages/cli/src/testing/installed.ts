@@ -26,7 +26,8 @@ import { installManifests } from "../manifests.ts";
 import type { ExtraRights } from "../manifests-rights.ts";
 import { grant } from "./cluster.ts";
 
-const RESOURCES: readonly Resource[] = [
+/** The kinds of what `berth manifests` prints. */
+export const installedKinds: readonly Resource[] = [
   namespaces,
   networkPolicies,
   serviceAccounts,
@@ -54,7 +55,7 @@ const nothing = defineResource({
 /** Applies what `berth manifests` prints. */
 export async function applyManifests(client: KubeClient, objects: readonly KubeObject[]): Promise<void> {
   for (const object of objects) {
-    const resource = RESOURCES.find(({ kind }) => kind === object.kind);
+    const resource = installedKinds.find(({ kind }) => kind === object.kind);
     if (resource === undefined) throw new Error(`no resource for ${object.kind}`);
     const applied = await client.apply(resource, object, { fieldManager: "installer" });
     // The server defaults and normalizes; what was asked for stands.
