@@ -86,9 +86,11 @@ function watchDocument(
     if (known === undefined) return;
     const { file, line, column } = known;
     const fault = { file, line, column, severity: "error", reason: NOT_IN_FORCE } as const;
-    void take(document?.spec, () => turn === newest).then((message) => {
-      if (turn !== newest) return;
-      faults.report(fleetKind.kind, message === undefined ? [] : [{ ...fault, message }]);
-    });
+    const report = async (): Promise<void> => {
+      const message = await take(document?.spec, () => turn === newest);
+      if (turn === newest)
+        faults.report(fleetKind.kind, message === undefined ? [] : [{ ...fault, message }]);
+    };
+    void report();
   });
 }
