@@ -115,6 +115,8 @@ export interface DeleteOptions extends RequestOptions {
 export interface KubeClient extends AsyncDisposable {
   /** `https://host:port` and the path that all requests begin with, for messages. Tells clusters apart. */
   readonly server: string;
+  /** `ConnectOptions.cluster`. */
+  readonly cluster?: string | undefined;
   /** One object, or a subresource of it. `notFound` when there is none. */
   get<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options?: ReadOptions): Promise<T>;
   /** One page. */
@@ -157,7 +159,8 @@ export interface KubeClient extends AsyncDisposable {
    * A client for an API that this server has under a path, such as the control plane of one project. It has the same
    * credential and the same connections. Closing it ends its own requests; closing the client of `connect` ends all.
    *
-   * @param path as in a URL: `/apis/example.com/v1/projects/web/control-plane`. It follows the path of this client.
+   * @param path as in a URL: `/apis/example.com/v1/projects/web/control-plane`. It follows the path of this client. `""`
+   *   is a client for the same API whose requests can be ended together.
    * @throws TypeError when it is not such a path: it has no `?`, no `#`, and no empty, `.` or `..` segment.
    */
   under(path: string): KubeClient;

@@ -2,9 +2,10 @@ import { Client, type Dispatcher, Pool } from "undici";
 import type { CredentialMaterial } from "./credential.ts";
 import { createLiveConnector, isHttp2 } from "./live-connector.ts";
 
-/** The connections of one cluster and one client certificate. */
+/** The connections of one cluster, one client certificate and one certificate authority. */
 export interface ConnectionPools {
   readonly certificate: CredentialMaterial["certificate"];
+  readonly ca: string | undefined;
   /** HTTP/2: watches and reads share a connection. */
   readonly reads: Pool;
   /** HTTP/1.1: one write to a connection at a time. */
@@ -52,6 +53,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
     });
   return {
     certificate,
+    ca: options.ca,
     // A Pool and not a Client: the 101st watch gets a second connection instead of waiting for one to end. It fills
     // the first connection first (measured: 20 watches and 50 reads share one, 150 watches need two, 250 three).
     reads: new Pool(origin, {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import {
   aNode,
+  createAuthority,
   garbage,
   type HttpProxy,
   hold,
@@ -16,8 +17,8 @@ import {
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { KubeClient } from "./client.ts";
-import { bearerToken, staticCredential, tokenFile } from "./credential.ts";
-import { nodes, selfSubjectReviews } from "./generated/resources.ts";
+import { bearerToken, replaceableCredential, staticCredential, tokenFile } from "./credential.ts";
+import { configMaps, nodes, selfSubjectReviews } from "./generated/resources.ts";
 import { loadKubeconfig } from "./kubeconfig.ts";
 import { connect } from "./rest-client.ts";
 import { errorOf } from "./testing/api-error.ts";
@@ -95,6 +96,46 @@ describe("a token", () => {
   });
 });
 
+describe("a credential that is replaced", () => {
+  it("is used by the next request, with its authority, and ends no watch", async () => {
+    const { certificate: cert, key } = await cluster.authority.issueClient("someone", ["system:masters"]);
+    const credential = replaceableCredential(bearerToken(cluster.adminToken), cluster.ca);
+    await using client = connect({ server: cluster.url, credential });
+    const scope = { namespace: "default" };
+    const { metadata } = await client.list(configMaps, scope);
+    await using watch = await client.watch(configMaps, {
+      ...scope,
+      resourceVersion: metadata.resourceVersion ?? "",
+    });
+    expect(await whoAmI(client)).toBe("admin");
+    credential.replace(staticCredential({ certificate: { cert, key } }), cluster.ca);
+    expect(await whoAmI(client)).toBe("someone");
+    await client.create(configMaps, { metadata: { ...scope, name: "after-the-swap" } });
+    expect(await watch[Symbol.asyncIterator]().next()).toMatchObject({
+      value: { type: "ADDED", object: { metadata: { name: "after-the-swap" } } },
+    });
+    const other = await createAuthority();
+    credential.replace(bearerToken(cluster.adminToken), other.certificate);
+    const failure = { kind: "unreachable", tls: true };
+    expect((await errorOf(whoAmI(client))).failure).toEqual(failure);
+    expect((await errorOf(client.get(nodes, { name: "n1" }))).failure).toEqual(failure);
+  });
+
+  it("is asked again after a 401, and learns which of its parts was rejected", async () => {
+    const rejected: unknown[] = [];
+    const part = (name: string) => ({
+      material: () => Promise.resolve({ authorization: name }),
+      reject: (material: unknown) => void rejected.push(material),
+    });
+    const credential = replaceableCredential(part("one"));
+    const one = await credential.material();
+    credential.replace(part("two"), "CA");
+    expect(await credential.material()).toEqual({ authorization: "two", ca: "CA" });
+    credential.reject(one);
+    expect(rejected).toEqual([{ authorization: "one" }]);
+  });
+});
+
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
 
 describe("T-16 a kubeconfig", () => {
@@ -121,7 +162,7 @@ describe("T-16 a kubeconfig", () => {
       await using plain = connect((await loadKubeconfig([plainFile], { environment: {} })).connect);
       await using right = connect((await loadKubeconfig([namedFile], { environment: {} })).connect);
       const error = await errorOf(plain.get(nodes, { name: "n1" }));
-      expect(error.failure).toEqual({ kind: "unreachable" });
+      expect(error.failure).toEqual({ kind: "unreachable", tls: true });
       expect(error.message).toMatch(/does not match certificate's altnames/);
       // Reads and writes connect by themselves.
       expect(await whoAmI(right)).toBe("admin");
@@ -133,7 +174,7 @@ describe("T-16 a kubeconfig", () => {
     const credential = bearerToken(cluster.adminToken);
     await using strict = connect({ server: cluster.url, credential });
     const error = await errorOf(strict.get(nodes, { name: "n1" }));
-    expect(error.failure).toEqual({ kind: "unreachable" });
+    expect(error.failure).toEqual({ kind: "unreachable", tls: true });
     await using careless = connect({ server: cluster.url, credential, insecure: true });
     expect(await whoAmI(careless)).toBe("admin");
   });

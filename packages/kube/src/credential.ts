@@ -7,6 +7,8 @@ export interface CredentialMaterial {
   readonly authorization?: string;
   /** PEM client certificate and key. */
   readonly certificate?: { readonly cert: string; readonly key: string };
+  /** PEM of the authority that the server's certificate is verified with. Default `ConnectOptions.ca`. */
+  readonly ca?: string;
 }
 
 /** A source of credentials that may change while the program runs. */
@@ -21,6 +23,41 @@ export interface Credential {
 export function staticCredential(material: CredentialMaterial = {}): Credential {
   const fixed = Promise.resolve(material);
   return { material: () => fixed, reject: () => undefined };
+}
+
+/** A credential that its owner replaces while clients use it. */
+export interface ReplaceableCredential extends Credential {
+  /**
+   * Every later request uses `next`, and `ca` where it is given. Requests and watches that run go on with what they began
+   * with. So a change of credentials costs no list.
+   */
+  replace(next: Credential, ca?: string): void;
+}
+
+/** @param ca as in `replace`. */
+export function replaceableCredential(first: Credential, ca?: string): ReplaceableCredential {
+  let current = { credential: first, ca };
+  /** Which credential each material came from: the server may reject one of the last. */
+  const origins = new WeakMap<
+    CredentialMaterial,
+    { readonly of: Credential; readonly own: CredentialMaterial }
+  >();
+  return {
+    async material(signal) {
+      const { credential, ca: authority } = current;
+      const own = await credential.material(signal);
+      const material = authority === undefined ? { ...own } : { ...own, ca: authority };
+      origins.set(material, { of: credential, own });
+      return material;
+    },
+    reject(material) {
+      const origin = origins.get(material);
+      origin?.of.reject(origin.own);
+    },
+    replace: (credential, authority) => {
+      current = { credential, ca: authority };
+    },
+  };
 }
 
 /** A token that never changes. See `tokenFile` for one that rotates. */

@@ -16,6 +16,8 @@ export interface RequestInfo {
   readonly name?: string;
   /** The path of `KubeClient.under`, for a client that has one. */
   readonly under?: string;
+  /** `ConnectOptions.cluster`, for a client that has one. */
+  readonly cluster?: string;
 }
 
 /** One entry of `Status.details.causes`: which field, which rule, in the server's words. */
@@ -54,8 +56,11 @@ export type ApiFailure =
   | { readonly kind: "serverError"; readonly status: number }
   /** No answer within the deadline of the request. */
   | { readonly kind: "timeout"; readonly afterMs: number }
-  /** No connection could be made (`noConnection`), or one broke before the answer was complete. */
-  | { readonly kind: "unreachable"; readonly noConnection?: true }
+  /**
+   * No connection could be made (`noConnection`), one side did not accept the certificate of the other (`tls`), or a
+   * connection broke before the answer was complete.
+   */
+  | { readonly kind: "unreachable"; readonly noConnection?: true; readonly tls?: true }
   /** An answer of the wrong form: not JSON, larger than the bound, cut off. */
   | { readonly kind: "undecodable" }
   /** No usable credential: the exec plugin failed, the token file cannot be read. */
@@ -136,13 +141,17 @@ export function isRefusalOfObject(error: unknown): boolean {
   );
 }
 
-/** `patch nodes "n1"`, `list pods in "kube-system"`, `create leases.coordination.k8s.io "a" in "b" under /some/path`. */
+/**
+ * `patch nodes "n1"`, `list pods in "kube-system"`, `create leases.coordination.k8s.io "a" in "b" under /some/path`,
+ * `get nodes "n1" of cluster dfw-01`.
+ */
 export function describeRequest(request: RequestInfo): string {
   const resource = request.subresource ? `${request.resource}/${request.subresource}` : request.resource;
   const name = request.name === undefined ? "" : ` "${request.name}"`;
   const where = request.namespace ? ` in "${request.namespace}"` : "";
   const under = request.under === undefined ? "" : ` under ${request.under}`;
-  return `${request.verb} ${resource}${name}${where}${under}`;
+  const of = request.cluster === undefined ? "" : ` of cluster ${request.cluster}`;
+  return `${request.verb} ${resource}${name}${where}${under}${of}`;
 }
 
 const EXPLANATION: Readonly<Record<ApiFailure["kind"], string>> = {

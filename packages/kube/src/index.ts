@@ -5,8 +5,14 @@ export * from "./exec-credential.ts";
 export * from "./failure.ts";
 export * from "./generated/resources.ts";
 export type * from "./generated/wire.ts";
-export * from "./kubeconfig.ts";
+export {
+  type KubeconfigOptions,
+  loadInCluster,
+  loadKubeconfig,
+  type ResolvedConfig,
+} from "./kubeconfig.ts";
 export { KubeconfigError } from "./kubeconfig-file.ts";
+export * from "./kubeconfig-text.ts";
 export * from "./object.ts";
 export * from "./resource.ts";
 export { type ConnectOptions, connect } from "./rest-client.ts";

@@ -57,10 +57,17 @@ export async function readKubeconfigFile(path: string): Promise<KubeconfigFile |
     if (cause.code === "ENOENT") return undefined;
     throw new KubeconfigError(`the kubeconfig ${path} cannot be read: ${cause.code ?? cause.message}`);
   });
-  if (text === undefined) return undefined;
-  const file = await parseYaml(text, path);
-  if (!isRecord(file)) throw new KubeconfigError(`the kubeconfig ${path} is empty`);
-  const folder = dirname(resolve(path));
+  return text === undefined ? undefined : await toKubeconfigFile(text, path, dirname(resolve(path)));
+}
+
+/** @param origin names the text in messages. @throws KubeconfigError when it is not YAML. */
+export async function toKubeconfigFile(
+  text: string,
+  origin: string,
+  folder: string,
+): Promise<KubeconfigFile> {
+  const file = await parseYaml(text, origin);
+  if (!isRecord(file)) throw new KubeconfigError(`the kubeconfig ${origin} is empty`);
   const entries = <T>(list: unknown, field: string): ReadonlyMap<string, Located<T>> => {
     const byName = new Map<string, Located<T>>();
     for (const entry of Array.isArray(list) ? (list as readonly unknown[]) : []) {
@@ -96,7 +103,7 @@ export async function readPem<T>(entry: Located<T>, field: string): Promise<stri
  * YAML as kubectl reads it: version 1.1, in which `yes` is true and `0777` is 511. It omits times and base-60 numbers,
  * as go-yaml does. Loaded on first use, because a pod with a service account never needs it.
  */
-async function parseYaml(text: string, path: string): Promise<unknown> {
+async function parseYaml(text: string, origin: string): Promise<unknown> {
   const { parse } = await import("./yaml-parser.ts");
   try {
     const document: unknown = parse(text, {
@@ -111,7 +118,7 @@ async function parseYaml(text: string, path: string): Promise<unknown> {
     });
     return toFields(document, "");
   } catch (cause) {
-    throw new KubeconfigError(`the kubeconfig ${path} is not YAML${placeOf(cause)}`);
+    throw new KubeconfigError(`the kubeconfig ${origin} is not YAML${placeOf(cause)}`);
   }
 }
 

@@ -64,7 +64,7 @@ function firstOfEach<T>(maps: readonly ReadonlyMap<string, T>[]): ReadonlyMap<st
   return merged;
 }
 
-async function resolveContext(
+export async function resolveContext(
   merged: KubeconfigFile,
   from: string,
   options: KubeconfigOptions,

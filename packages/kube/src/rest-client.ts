@@ -15,6 +15,7 @@ import type {
 import { ApiError, type RequestInfo, type Verb } from "./failure.ts";
 import { ListReader } from "./list-reader.ts";
 import type { KubeObject, List, ObjectName } from "./object.ts";
+import { faultOfName, MAX_NAME, PATH, pathOf, type Query, toQuery } from "./request-path.ts";
 import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
 import { type BodyReader, Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
 import { LineWatchStream } from "./watch-stream.ts";
@@ -25,6 +26,8 @@ export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
   readonly userAgent?: string;
   /** Recorded in managedFields when a write does not name its own. Default: the user agent up to its version. */
   readonly fieldManager?: string;
+  /** Names the cluster in every failure. Default none, for a program with one cluster. */
+  readonly cluster?: string;
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
@@ -42,25 +45,30 @@ const PATCH_CONTENT_TYPE: Readonly<Record<Patch["type"], string>> = {
 export function connect(options: ConnectOptions): KubeClient {
   const { userAgent = "kube-client", fieldManager = userAgent.replace(/\/.*/, "") } = options;
   const transport = new Transport({ ...options, userAgent });
-  return new RestClient(transport, fieldManager);
+  return new RestClient(transport, { fieldManager, ...(options.cluster && { cluster: options.cluster }) });
 }
 
-/** Segments as RFC 3986 has them, but none that a URL parser removes. */
-const PATH = /^(?:\/(?!(?:\.|%2e){1,2}(?:\/|$))[\w.~!$&'()*+,;=:@%-]+)+$/i;
-
-type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+/** What each client of one transport has in common. */
+interface Common {
+  readonly fieldManager: string;
+  readonly cluster?: string;
+}
 
 class RestClient implements KubeClient {
   readonly #transport: Transport;
-  readonly #fieldManager: string;
+  readonly #common: Common;
   /** The path of `under`; `undefined` for the client that owns the transport. */
   readonly #under: string | undefined;
   readonly #closing = new AbortController();
 
-  constructor(transport: Transport, fieldManager: string, under?: string) {
+  constructor(transport: Transport, common: Common, under?: string) {
     this.#transport = transport;
-    this.#fieldManager = fieldManager;
+    this.#common = common;
     this.#under = under;
+  }
+
+  get cluster(): string | undefined {
+    return this.#common.cluster;
   }
 
   get server(): string {
@@ -69,8 +77,9 @@ class RestClient implements KubeClient {
   }
 
   under(path: string): KubeClient {
-    if (!PATH.test(path)) throw new TypeError(`${JSON.stringify(path)} is not a path such as /a/b`);
-    return new RestClient(this.#transport, this.#fieldManager, (this.#under ?? "") + path);
+    if (path !== "" && !PATH.test(path))
+      throw new TypeError(`${JSON.stringify(path)} is not a path such as /a/b`);
+    return new RestClient(this.#transport, this.#common, (this.#under ?? "") + path);
   }
 
   get openSockets(): number {
@@ -280,7 +289,7 @@ class RestClient implements KubeClient {
 
   #writeQuery(options: WriteOptions): Query {
     return {
-      fieldManager: options.fieldManager ?? this.#fieldManager,
+      fieldManager: options.fieldManager ?? this.#common.fieldManager,
       dryRun: options.dryRun ? "All" : undefined,
     };
   }
@@ -301,7 +310,8 @@ class RestClient implements KubeClient {
       ...(namespace && namespace.length <= MAX_NAME ? { namespace } : {}),
     };
     const fault = faultOfName(resource, of);
-    if (fault) throw new ApiError({ kind: "invalid", causes: [] }, info, { message: fault });
+    if (fault)
+      throw new ApiError({ kind: "invalid", causes: [] }, this.#at("", info).info, { message: fault });
     const tail = subresource === undefined ? "" : `/${subresource}`;
     const path = `${pathOf(resource, of.namespace)}/${encodeURIComponent(of.name)}${tail}${toQuery(query)}`;
     return this.#at(path, info);
@@ -323,24 +333,13 @@ class RestClient implements KubeClient {
   }
 
   #at(path: string, info: RequestInfo): Pick<TransportRequest, "info" | "path"> {
-    const under = this.#under;
-    return under === undefined ? { info, path } : { info: { ...info, under }, path: under + path };
+    const under = this.#under ?? "";
+    const { cluster } = this.#common;
+    return {
+      info: { ...info, ...(under !== "" && { under }), ...(cluster !== undefined && { cluster }) },
+      path: under + path,
+    };
   }
-}
-
-/**
- * The longest name of an object (apimachinery `DNS1123SubdomainMaxLength`). Names come from references that any author
- * of an object can write. A header that is too long can end a connection that all requests share.
- */
-const MAX_NAME = 253;
-
-/** Why a name is invalid: the server would answer a bare 404 or 405, use another path, or reject it. */
-function faultOfName(resource: Resource, of: ObjectName): string | undefined {
-  if (resource.namespaced && !of.namespace) return `${resource.kind} is namespaced and no namespace is given`;
-  if (of.name === "") return "the name is empty";
-  if (of.name.length > MAX_NAME) return `a name has at most ${MAX_NAME} characters`;
-  if ((of.namespace ?? "").length > MAX_NAME) return `a namespace has at most ${MAX_NAME} characters`;
-  return of.name === "." || of.name === ".." ? `"${of.name}" is no name` : undefined;
 }
 
 /** `undefined` for invalid JSON. It omits the parser's error, which quotes the text, and that may be a Secret. */
@@ -364,21 +363,6 @@ function partialMetadata(kind: "PartialObjectMetadata" | "PartialObjectMetadataL
 
 function nameOf(object: KubeObject): ObjectName {
   return { namespace: object.metadata?.namespace ?? "", name: object.metadata?.name ?? "" };
-}
-
-function pathOf(resource: Resource, namespace: string | undefined): string {
-  const root =
-    resource.group === "" ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`;
-  const within = resource.namespaced && namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
-  return `${root}${within}/${resource.plural}`;
-}
-
-function toQuery(query: Query): string {
-  const text = Object.entries(query)
-    .filter(([, value]) => value !== undefined && value !== "")
-    .map(([key, value]) => `${key}=${encodeURIComponent(String(value))}`)
-    .join("&");
-  return text === "" ? "" : `?${text}`;
 }
 
 function deleteBody(options: DeleteOptions): Pick<TransportRequest, "body" | "contentType"> {

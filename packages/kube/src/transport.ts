@@ -237,11 +237,11 @@ export class Transport {
     return headers;
   }
 
-  /** The connections for this client certificate. A new certificate gets new ones. */
-  #connect({ certificate }: CredentialMaterial): ConnectionPools {
+  /** The connections for this client certificate and authority. New ones get new connections. */
+  #connect({ certificate, ca = this.#options.ca }: CredentialMaterial): ConnectionPools {
     const current = this.#connections;
-    if (current && current.certificate?.cert === certificate?.cert) return current;
-    const { ca, serverName, insecure = false, silenceMs = 30_000, maxWriteConnections = 16 } = this.#options;
+    if (current && current.certificate?.cert === certificate?.cert && current.ca === ca) return current;
+    const { serverName, insecure = false, silenceMs = 30_000, maxWriteConnections = 16 } = this.#options;
     const next = createConnectionPools({
       origin: this.origin,
       ca,
@@ -304,12 +304,16 @@ function toConnectionError(cause: unknown, request: TransportRequest, deadline: 
   if (cause instanceof ApiError) return cause;
   if (deadline.passed) return new ApiError({ kind: "timeout", afterMs: request.timeoutMs }, request.info);
   if (deadline.signal.aborted) return new ApiError({ kind: "aborted" }, request.info);
-  const failure: ApiFailure = { kind: "unreachable", ...(isNoConnection(cause) && { noConnection: true }) };
+  const failure: ApiFailure = {
+    kind: "unreachable",
+    ...(hasCode(cause, (code) => NO_CONNECTION.has(code)) && { noConnection: true }),
+    ...(hasCode(cause, (code) => TLS.test(code)) && { tls: true }),
+  };
   return new ApiError(failure, request.info, { message: reasonOf(cause), cause });
 }
 
 /** Codes of connect(2) and getaddrinfo(3), and undici's connect timeout. */
-const NO_CONNECTION: ReadonlySet<unknown> = new Set([
+const NO_CONNECTION: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "EHOSTUNREACH",
   "ENETUNREACH",
@@ -319,9 +323,13 @@ const NO_CONNECTION: ReadonlySet<unknown> = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
 
+/** Codes of a TLS handshake: those of Node, of OpenSSL (`X509_verify_cert_error_string`), and its alerts. */
+const TLS =
+  /^(?:ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|INVALID_CA$|HOSTNAME_MISMATCH$)/;
+
 /** An AggregateError of several addresses has the code of the first. */
-function isNoConnection(cause: unknown): boolean {
-  return cause instanceof Error && "code" in cause && NO_CONNECTION.has(cause.code);
+function hasCode(cause: unknown, isWanted: (code: string) => boolean): boolean {
+  return cause instanceof Error && "code" in cause && typeof cause.code === "string" && isWanted(cause.code);
 }
 
 /** The first sentence of a connection error: Node nests the useful one inside an AggregateError. */

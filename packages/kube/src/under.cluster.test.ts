@@ -71,3 +71,18 @@ it("closing such a client ends its own requests only", async () => {
   await client.close();
   expect(await failureOf(open.read("/version"))).toEqual({ kind: "aborted" });
 });
+
+it("a client of the same API ends its own requests only, and failures name the cluster", async () => {
+  await using client = cluster.connect({ cluster: "dfw-01" });
+  const whole = client.under("");
+  expect([whole.server, whole.cluster]).toEqual([client.server, "dfw-01"]);
+  const missing = await errorOf(whole.get(configMaps, of));
+  expect(missing.request).toEqual({ verb: "get", resource: "configmaps", ...of, cluster: "dfw-01" });
+  expect(missing.message).toContain(
+    `get configmaps "under-a-path" in "default" of cluster dfw-01: not found`,
+  );
+  expect((await errorOf(client.get(configMaps, { name: "" }))).request.cluster).toBe("dfw-01");
+  await whole.close();
+  expect(await failureOf(whole.read("/version"))).toEqual({ kind: "aborted" });
+  await client.read("/version");
+});

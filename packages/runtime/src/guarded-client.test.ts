@@ -50,7 +50,7 @@ function setUp() {
     sent.push(`read ${path}`);
     return Promise.resolve("{}");
   };
-  const raw: object = { ...verbs, read, under: () => raw };
+  const raw: object = { ...verbs, read, under: () => raw, cluster: "dfw-01" };
   const client = guardClient(raw as unknown as KubeClient, {
     clock,
     log,
@@ -144,7 +144,7 @@ describe("I-17 a process that may not write", () => {
     const setup = setUp();
     setup.mayWrite = false;
     const write = setup.client.under("/a").under("/b").patch(nodes, ofNode("n1"), empty);
-    await expect(write).rejects.toThrow('patch nodes "n1" under /a/b: stopped');
+    await expect(write).rejects.toThrow('patch nodes "n1" under /a/b of cluster dfw-01: stopped');
     expect(setup.sent).toEqual([]);
   });
 });

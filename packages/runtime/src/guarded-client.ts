@@ -82,13 +82,15 @@ class GuardingClient implements GuardedClient {
   readonly #outages: OutageLog;
   readonly #served: ServedApis;
   /** The part of `RequestInfo` that the client adds. */
-  readonly #place: Pick<RequestInfo, "under">;
+  readonly #place: Pick<RequestInfo, "under" | "cluster">;
 
   constructor(
     client: KubeClient,
     options: GuardOptions,
     outages: OutageLog = new OutageLog(options),
-    place: Pick<RequestInfo, "under"> = {},
+    place: Pick<RequestInfo, "under" | "cluster"> = client.cluster === undefined
+      ? {}
+      : { cluster: client.cluster },
   ) {
     this.#client = client;
     this.#options = options;
@@ -112,7 +114,8 @@ class GuardingClient implements GuardedClient {
   under(path: string): GuardedClient {
     const under = (this.#place.under ?? "") + path;
     const options = { ...this.#options, watchesCrds: false };
-    return new GuardingClient(this.#client.under(path), options, this.#outages, { under });
+    const place = { ...this.#place, ...(under !== "" && { under }) };
+    return new GuardingClient(this.#client.under(path), options, this.#outages, place);
   }
 
   whenServed(resource: Resource, signal: AbortSignal): Promise<void> {
@@ -121,6 +124,10 @@ class GuardingClient implements GuardedClient {
 
   get server(): string {
     return this.#client.server;
+  }
+
+  get cluster(): string | undefined {
+    return this.#client.cluster;
   }
 
   get openSockets(): number {

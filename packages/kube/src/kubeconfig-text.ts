@@ -1,0 +1,104 @@
+/** A kubeconfig that other people wrote, as the content of a Secret: it must not run, read or reach anything here. */
+import { createHash, X509Certificate } from "node:crypto";
+import { createSecureContext } from "node:tls";
+import type { CredentialMaterial } from "./credential.ts";
+import { type ResolvedConfig, resolveContext } from "./kubeconfig.ts";
+import { KubeconfigError, type KubeconfigFile, toKubeconfigFile } from "./kubeconfig-file.ts";
+
+/** A connection that a text described. */
+export interface ParsedKubeconfig extends ResolvedConfig {
+  /**
+   * Equal for equal credentials, whatever else the texts say, and for no others. It does not give a strong credential
+   * away, and it still belongs into no log.
+   */
+  readonly fingerprint: string;
+}
+
+/** The text, its name in messages, and the context to use. */
+export interface ParseKubeconfigOptions {
+  /** Names the text in messages: `Secret berth/dfw-01`. */
+  readonly origin: string;
+  /** Default: the text's `current-context`. */
+  readonly context?: string;
+}
+
+/** Fields of a user that read files, run programs or change who asks, and the way out. */
+const REFUSED_OF_USER: Readonly<Record<string, string>> = {
+  exec: "has an exec plugin: use a token or a client certificate",
+  "auth-provider": "has an auth-provider: use a token or a client certificate",
+  tokenFile: "names a tokenFile: put the token itself there",
+  "client-certificate": "names a file in client-certificate: use client-certificate-data",
+  "client-key": "names a file in client-key: use client-key-data",
+  as: "wants impersonation (as): use the credential of that user",
+  "as-groups": "wants impersonation (as-groups): use the credential of such a user",
+  "as-uid": "wants impersonation (as-uid): use the credential of that user",
+  "as-user-extra": "wants impersonation (as-user-extra): use the credential of that user",
+};
+
+const REFUSED_OF_CLUSTER: Readonly<Record<string, string>> = {
+  "certificate-authority": "names a file in certificate-authority: use certificate-authority-data",
+  "insecure-skip-tls-verify":
+    "skips the verification of the server's certificate: use certificate-authority-data",
+  "proxy-url": "wants a proxy (proxy-url): connect directly",
+};
+
+/**
+ * Reads a kubeconfig that holds all it needs: an https address, and a token, a password or a client certificate. Entries
+ * that the context does not use may be anything.
+ *
+ * @throws KubeconfigError with the field and what to write instead. It repeats no value but the names of entries.
+ */
+export async function parseKubeconfig(
+  text: string,
+  { origin, context }: ParseKubeconfigOptions,
+): Promise<ParsedKubeconfig> {
+  const file = await toKubeconfigFile(text, origin, "/");
+  refuse(file, origin, context ?? file.currentContext);
+  const config = await resolveContext(file, origin, { environment: {}, ...(context && { context }) });
+  const { authorization, certificate } = await config.connect.credential.material();
+  if (authorization === undefined && certificate === undefined)
+    throw new KubeconfigError(`${origin} has no credential: its user needs a token or a client certificate`);
+  if (!isUsable(config.connect.ca, certificate))
+    throw new KubeconfigError(
+      `${origin} has a certificate or a key that cannot be used, or that do not match`,
+    );
+  const fingerprint = createHash("sha256")
+    .update(JSON.stringify([authorization, certificate?.cert]))
+    .digest("base64url");
+  return { ...config, fingerprint };
+}
+
+/** @returns false rather than the reason, which may quote a key. */
+function isUsable(ca: string | undefined, certificate: CredentialMaterial["certificate"]): boolean {
+  try {
+    if (certificate) createSecureContext(certificate);
+    // A secure context takes a text without a certificate for an authority, and then trusts none.
+    return ca === undefined || new X509Certificate(ca).raw.length > 0;
+  } catch {
+    return false;
+  }
+}
+
+function refuse(file: KubeconfigFile, origin: string, name: string): void {
+  const context = file.contexts.get(name)?.value ?? {};
+  const user = file.users.get(context.user ?? "")?.value ?? {};
+  const cluster = file.clusters.get(context.cluster ?? "")?.value ?? {};
+  refuseFields(user, REFUSED_OF_USER, `user "${context.user}" of ${origin}`);
+  refuseFields(cluster, REFUSED_OF_CLUSTER, `cluster "${context.cluster}" of ${origin}`);
+  const { server = "" } = cluster;
+  const url = URL.parse(server);
+  const isSafe = url?.protocol === "https:" && url.username === "" && url.password === "";
+  if (server !== "" && !isSafe) {
+    throw new KubeconfigError(
+      `cluster "${context.cluster}" of ${origin} has a server that is not https://HOST:PORT, without user and password`,
+    );
+  }
+}
+
+function refuseFields(entry: object, refused: Readonly<Record<string, string>>, owner: string): void {
+  for (const [field, why] of Object.entries(refused)) {
+    const value = Object.hasOwn(entry, field) ? Reflect.get(entry, field) : undefined;
+    if (value !== undefined && value !== null && value !== false && value !== "")
+      throw new KubeconfigError(`${owner} ${why}`);
+  }
+}
