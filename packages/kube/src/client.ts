@@ -161,9 +161,10 @@ export interface KubeClient extends AsyncDisposable {
    *
    * @param path as in a URL: `/apis/example.com/v1/projects/web/control-plane`. It follows the path of this client. `""`
    *   is a client for the same API whose requests can be ended together.
+   * @param options a name for failures, instead of that of this client.
    * @throws TypeError when it is not such a path: it has no `?`, no `#`, and no empty, `.` or `..` segment.
    */
-  under(path: string): KubeClient;
+  under(path: string, options?: { readonly cluster?: string }): KubeClient;
   /** Open sockets now. Idle: one for each hundred watches, and none without a watch. */
   readonly openSockets: number;
   /** Ends every present and future request with `aborted`, and every connection that no other client uses. */

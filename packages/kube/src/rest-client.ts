@@ -76,10 +76,10 @@ class RestClient implements KubeClient {
     return origin + prefix + (this.#under ?? "");
   }
 
-  under(path: string): KubeClient {
+  under(path: string, options: { readonly cluster?: string } = {}): KubeClient {
     if (path !== "" && !PATH.test(path))
       throw new TypeError(`${JSON.stringify(path)} is not a path such as /a/b`);
-    return new RestClient(this.#transport, this.#common, (this.#under ?? "") + path);
+    return new RestClient(this.#transport, { ...this.#common, ...options }, (this.#under ?? "") + path);
   }
 
   get openSockets(): number {

@@ -75,6 +75,7 @@ it("closing such a client ends its own requests only", async () => {
 it("a client of the same API ends its own requests only, and failures name the cluster", async () => {
   await using client = cluster.connect({ cluster: "dfw-01" });
   const whole = client.under("");
+  expect(client.under("/a", { cluster: "ord-01" }).cluster).toBe("ord-01");
   expect([whole.server, whole.cluster]).toEqual([client.server, "dfw-01"]);
   const missing = await errorOf(whole.get(configMaps, of));
   expect(missing.request).toEqual({ verb: "get", resource: "configmaps", ...of, cluster: "dfw-01" });

@@ -75,6 +75,11 @@ export class KeyedBackoff {
     this.#failures.delete(key);
   }
 
+  /** Resets the count of every key. */
+  clear(): void {
+    this.#failures.clear();
+  }
+
   /** Keys that have failed and were not forgotten. */
   get size(): number {
     return this.#failures.size;

@@ -2,7 +2,7 @@ import type { Random } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
 import type { Component, Running } from "./component.ts";
 import { type ControllerMetrics, declareControllerMetrics } from "./controller-metrics.ts";
-import type { ObjectKey } from "./key.ts";
+import { type ObjectKey, type QueueKey, toQueueText } from "./key.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 import type { Reconcile } from "./reconcile.ts";
@@ -15,14 +15,7 @@ import {
 } from "./reconcile-outcome.ts";
 import { isShared } from "./shared-failure.ts";
 import type { Source } from "./source.ts";
-import {
-  type AddOptions,
-  type Lease,
-  type QueueKey,
-  type QueueTuning,
-  toQueueText,
-  WorkQueue,
-} from "./work-queue.ts";
+import { type AddOptions, type Lease, type QueueTuning, WorkQueue } from "./work-queue.ts";
 
 /** The reconciler of a controller, the sources of its keys, and its limits. */
 export interface ControllerOptions<K extends QueueKey = ObjectKey> {
@@ -61,6 +54,8 @@ export interface ControllerOptions<K extends QueueKey = ObjectKey> {
 export interface Controller<K extends QueueKey = ObjectKey> extends Component {
   /** Asks for a key, also before `start`. Ignored once stopping. */
   enqueue(key: K, options?: AddOptions): void;
+  /** Keys that wait are due now: what made them wait has passed. Running reconciles go on. */
+  retryNow(): void;
 }
 
 /**
@@ -135,6 +130,10 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
 
   enqueue(key: K, options?: AddOptions): void {
     this.#queue.add(key, options);
+  }
+
+  retryNow(): void {
+    this.#queue.dueNow();
   }
 
   /** Reports only when every worker is stuck: one stuck key must not take the replica out of service. */

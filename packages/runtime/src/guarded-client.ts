@@ -1,6 +1,7 @@
 /** A client for a whole program: it limits requests that the server refuses, and writes only with the lease. */
 import {
   ApiError,
+  type ApiFailure,
   type ApplyOptions,
   type CollectionScope,
   type DeleteOptions,
@@ -39,6 +40,8 @@ export interface GuardOptions {
   readonly grantOf?: (refusal: ApiError) => string | undefined;
   /** Whether this process may write now: `LeaderElector.mayWrite`. Default always. */
   readonly mayWrite?: () => boolean;
+  /** Why the server cannot be reached. Requests of that time are not sent, and those that end then are `unreachable`. */
+  readonly unreachable?: () => string | undefined;
   /** Whether `whenServed` also watches CRDs, where the user may list and watch them. Default false. */
   readonly watchesCrds?: boolean;
 }
@@ -50,13 +53,14 @@ export interface GuardOptions {
  *   time, with backoff up to 25 s. The others reject with `SharedFailure` and the time of that attempt: see
  *   `RequestGates`. So a permission that comes back is used within 30 s, however many objects wait for it.
  * - Such refusals, and an unreachable server, are one log line when they begin and one when they end.
+ * - Nothing is sent while `unreachable` gives a reason.
  * - Nothing is written while `mayWrite` returns false: the client calls it right before each write.
  *
  * Give the election a client without a guard.
  */
 export interface GuardedClient extends KubeClient {
   /** As that of the client. It has the same promises, and a memory of refusals of its own. */
-  under(path: string): GuardedClient;
+  under(path: string, options?: { readonly cluster?: string }): GuardedClient;
   /**
    * Resolves once the server serves the resource, or when `signal` aborts. Never rejects. It asks discovery, once for
    * all who wait: after 5 s, then less and less often, up to every 5 min. It asks within 20 s after another request
@@ -111,11 +115,11 @@ class GuardingClient implements GuardedClient {
     )?.refusal;
   }
 
-  under(path: string): GuardedClient {
+  under(path: string, named: { readonly cluster?: string } = {}): GuardedClient {
     const under = (this.#place.under ?? "") + path;
     const options = { ...this.#options, watchesCrds: false };
-    const place = { ...this.#place, ...(under !== "" && { under }) };
-    return new GuardingClient(this.#client.under(path), options, this.#outages, place);
+    const place = { ...this.#place, ...named, ...(under !== "" && { under }) };
+    return new GuardingClient(this.#client.under(path, named), options, this.#outages, place);
   }
 
   whenServed(resource: Resource, signal: AbortSignal): Promise<void> {
@@ -235,12 +239,15 @@ class GuardingClient implements GuardedClient {
       const message = "this process no longer holds the lease, or has not renewed it in time";
       throw new SharedFailure(new ApiError({ kind: "aborted" }, about, { message }));
     }
+    this.#mustBeReached(about, { kind: "unreachable", noConnection: true });
     try {
       const answer = await request();
       this.#outages.reached();
       this.#served.answered(about.resource);
       return answer;
     } catch (error) {
+      // The server may have carried it out.
+      if (isApiError(error, "aborted")) this.#mustBeReached(about, { kind: "unreachable" });
       // Those who wait for a resource list and watch it themselves.
       if (isApiError(error, "notFound") && about.verb !== "list" && about.verb !== "watch")
         this.#served.asked(about.resource);
@@ -253,6 +260,11 @@ class GuardingClient implements GuardedClient {
       this.#outages.unreachable(error);
       throw new SharedFailure(error);
     }
+  }
+
+  #mustBeReached(about: RequestInfo, failure: ApiFailure): void {
+    const message = this.#options.unreachable?.();
+    if (message !== undefined) throw new SharedFailure(new ApiError(failure, about, { message }));
   }
 }
 

@@ -59,7 +59,6 @@ export { type HealthCheck, problemOf } from "./health-checks.ts";
 export {
   createFedInformer,
   createInformer,
-  dropManagedFields,
   type Feed,
   type Informer,
   type InformerOptions,
@@ -82,7 +81,7 @@ export * from "./prometheus.ts";
 export * from "./quantity.ts";
 export type { Priority } from "./ready-list.ts";
 export * from "./reconcile.ts";
-export type { ReadingClient } from "./reflector.ts";
+export { dropManagedFields, type ReadingClient } from "./reflector.ts";
 export {
   createRuntime,
   PROBES,

@@ -17,7 +17,8 @@ import type { Change, Lister } from "./lister.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 import { type IndexFunction, ObjectStore, type Snapshot } from "./object-store.ts";
-import { isAbsence, type ReadingClient, Reflector, type ReflectorSink } from "./reflector.ts";
+import type { ReadingClient, ReflectorSink } from "./reflector.ts";
+import { dropManagedFields, isAbsence, Reflector } from "./reflector.ts";
 import { isShared } from "./shared-failure.ts";
 import type { Subscribable } from "./source.ts";
 
@@ -57,6 +58,8 @@ export interface InformerOptions<T extends KubeObject> {
    * object that the lister lacks may still arrive. Default false.
    */
   readonly eager?: boolean;
+  /** A snapshot was taken over, or `connected` may have changed. Must not throw. */
+  readonly onState?: () => void;
   /** After this long without a connection `problem` says so. Milliseconds, default 60,000. */
   readonly staleAfterMs?: number;
 }
@@ -76,6 +79,8 @@ export interface Informer<T extends KubeObject> extends Lister<T>, Component, Su
   readonly cluster: ClusterName;
   /** For an optional resource: the last answer of the server was that it is missing, or may not be read. */
   readonly absent: boolean;
+  /** Changes arrive as they happen: no failure since a watch has lasted for a second. False before the first snapshot. */
+  readonly connected: boolean;
   /** The message of the server's last refusal; `undefined` before a request, and once the server allows it. */
   readonly refusal: string | undefined;
   /** Resolves `true` once synced, `false` when `signal` aborts first. */
@@ -116,13 +121,6 @@ export function createFedInformer<T extends KubeObject>(
   feedOf: (sink: InformerSink<T>) => Feed,
 ): Informer<T> {
   return new CachingInformer(options, feedOf);
-}
-
-/** Drops who wrote which field and when: most of the bytes of many objects, and no use to a controller. */
-export function dropManagedFields<T extends KubeObject>(object: T): T {
-  const metadata = object.metadata as { managedFields?: unknown } | undefined;
-  if (metadata !== undefined) delete metadata.managedFields;
-  return object;
 }
 
 /** Changes delivered before timers and sockets get a turn. */
@@ -171,7 +169,10 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
       leave: (object) => this.#leave(object),
       arrive: (object, gone) => this.#arrive(object, gone),
       beginSnapshot: () => this.#store.beginSnapshot(),
-      connection: (problem, isKnown = false) => this.#connection(problem, isKnown),
+      connection: (problem, isKnown = false) => {
+        this.#connection(problem, isKnown);
+        options.onState?.();
+      },
       listing: (how) => {
         this.#metrics?.snapshots.inc({ ...this.#labels, how });
         this.#log.debug("taking a snapshot", { how });
@@ -247,6 +248,10 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
 
   get absent(): boolean {
     return this.#absence !== undefined;
+  }
+
+  get connected(): boolean {
+    return this.#synced && this.#failure === undefined && this.#absence === undefined;
   }
 
   get refusal(): string | undefined {
@@ -333,6 +338,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     this.#absence = undefined;
     // The list succeeded, so reading is allowed now. The watch is tried next.
     if (this.#failure?.error.failure.kind === "forbidden") this.#failure = undefined;
+    this.#options.onState?.();
     for (const synced of this.#waiting) synced();
     this.#waiting.clear();
     let told = 0;

@@ -32,3 +32,11 @@ export function keyOf(cluster: ClusterName, object: KubeObject): ObjectKey {
 export function toKeyText(key: ObjectKey): string {
   return `${key.cluster}/${key.namespace}/${key.name}`;
 }
+
+/** The key types of a queue. An object that extends `ObjectKey` needs its own `toText`. */
+export type QueueKey = ObjectKey | string;
+
+/** The default text of a key, which identifies it in a queue and in messages. */
+export function toQueueText(key: QueueKey): string {
+  return typeof key === "string" ? key : toKeyText(key);
+}

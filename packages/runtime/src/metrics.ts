@@ -2,16 +2,22 @@
 export interface Counter<L extends string = never> {
   /** Adds `by`, default 1. */
   inc(labels?: Readonly<Record<L, string>>, by?: number): void;
+  /** Exposes these labels no longer. */
+  remove(labels: Readonly<Record<L, string>>): void;
 }
 /** A number that goes up and down, one per set of label values. */
 export interface Gauge<L extends string = never> {
   /** Replaces the value. */
   set(value: number, labels?: Readonly<Record<L, string>>): void;
+  /** Exposes these labels no longer. */
+  remove(labels: Readonly<Record<L, string>>): void;
 }
 /** The distribution of values, one per set of label values. */
 export interface Histogram<L extends string = never> {
   /** Counts one value. */
   observe(value: number, labels?: Readonly<Record<L, string>>): void;
+  /** Exposes these labels no longer. */
+  remove(labels: Readonly<Record<L, string>>): void;
 }
 
 /** Options of every metric. */
@@ -20,6 +26,12 @@ export interface MetricOptions<L extends string> {
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly L[];
+}
+
+/** Options of a gauge. */
+export interface GaugeOptions<L extends string> extends MetricOptions<L> {
+  readonly collect?: (gauge: Gauge<L>) => void;
+  readonly until?: AbortSignal;
 }
 
 /**
@@ -31,10 +43,8 @@ export interface MetricsRegistry {
   readonly prefix: string;
   /** A counter that starts at 0. */
   counter<L extends string = never>(options: MetricOptions<L>): Counter<L>;
-  /** `collect` is called at each scrape, to set the value just then. */
-  gauge<L extends string = never>(
-    options: MetricOptions<L> & { readonly collect?: (gauge: Gauge<L>) => void },
-  ): Gauge<L>;
+  /** `collect` is called at each scrape until `until` aborts, to set the value just then. */
+  gauge<L extends string = never>(options: GaugeOptions<L>): Gauge<L>;
   /** `buckets` in the unit of the name, ascending; default: 1 ms to 30 s. */
   histogram<L extends string = never>(
     options: MetricOptions<L> & { readonly buckets?: readonly number[] },

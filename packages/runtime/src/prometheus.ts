@@ -5,7 +5,7 @@ import {
   Histogram as PromHistogram,
   Registry,
 } from "prom-client";
-import type { Counter, Gauge, Histogram, MetricOptions, MetricsRegistry } from "./metrics.ts";
+import type { Counter, Gauge, GaugeOptions, Histogram, MetricOptions, MetricsRegistry } from "./metrics.ts";
 
 /** What a registry exposes besides the declared metrics. */
 export interface MetricsRegistryOptions {
@@ -35,7 +35,7 @@ export function createMetricsRegistry(options: MetricsRegistryOptions = {}): Met
   const { prefix = "" } = options;
   const signatures = new Map<string, string>();
   const counters = new Map<string, PromCounter>();
-  const gauges = new Map<string, { readonly metric: PromGauge; readonly collects: (() => void)[] }>();
+  const gauges = new Map<string, { readonly metric: PromGauge; readonly collects: Set<() => void> }>();
   const histograms = new Map<string, PromHistogram>();
   if (options.processMetrics ?? true) collectDefaultMetrics({ register: registry });
 
@@ -76,22 +76,29 @@ export function createMetricsRegistry(options: MetricsRegistryOptions = {}): Met
     counter<L extends string>(metricOptions: MetricOptions<L>): Counter<L> {
       const create = (): PromCounter => new PromCounter({ ...promOptions(metricOptions), registers });
       const metric = declare("counter", counters, metricOptions, create);
-      return { inc: (labels, by = 1) => metric.inc(labels ?? {}, by) };
+      return {
+        inc: (labels, by = 1) => metric.inc(labels ?? {}, by),
+        remove: (labels) => metric.remove(labels),
+      };
     },
-    gauge<L extends string>(
-      metricOptions: MetricOptions<L> & { readonly collect?: (gauge: Gauge<L>) => void },
-    ): Gauge<L> {
+    gauge<L extends string>(metricOptions: GaugeOptions<L>): Gauge<L> {
       const { metric, collects } = declare("gauge", gauges, metricOptions, () => {
-        const own: (() => void)[] = [];
+        const own = new Set<() => void>();
         const collect = (): void => own.forEach((one) => collectSafely(metricOptions.name, one));
         return {
           collects: own,
           metric: new PromGauge({ ...promOptions(metricOptions), registers, collect }),
         };
       });
-      const gauge: Gauge<L> = { set: (value, labels) => metric.set(labels ?? {}, value) };
-      const { collect } = metricOptions;
-      if (collect !== undefined) collects.push(() => collect(gauge));
+      const gauge: Gauge<L> = {
+        set: (value, labels) => metric.set(labels ?? {}, value),
+        remove: (labels) => metric.remove(labels),
+      };
+      const { collect, until } = metricOptions;
+      if (collect === undefined) return gauge;
+      const own = (): void => collect(gauge);
+      collects.add(own);
+      until?.addEventListener("abort", () => void collects.delete(own), { once: true });
       return gauge;
     },
     histogram<L extends string>(
@@ -101,7 +108,10 @@ export function createMetricsRegistry(options: MetricsRegistryOptions = {}): Met
       const create = (): PromHistogram =>
         new PromHistogram({ ...promOptions(metricOptions), registers, buckets });
       const metric = declare("histogram", histograms, metricOptions, create);
-      return { observe: (value, labels) => metric.observe(labels ?? {}, value) };
+      return {
+        observe: (value, labels) => metric.observe(labels ?? {}, value),
+        remove: (labels) => metric.remove(labels),
+      };
     },
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
   };

@@ -337,3 +337,10 @@ function collect<T extends KubeObject>(
   else snapshot.put(object);
   sink.arrive(object, gone);
 }
+
+/** Drops who wrote which field and when: most of the bytes of many objects, and no use to a controller. */
+export function dropManagedFields<T extends KubeObject>(object: T): T {
+  const metadata = object.metadata as { managedFields?: unknown } | undefined;
+  if (metadata !== undefined) delete metadata.managedFields;
+  return object;
+}

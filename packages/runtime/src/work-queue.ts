@@ -1,13 +1,10 @@
 import { type BackoffOptions, KeyedBackoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
 import { DeadlineHeap, type HeapItem } from "./deadline-heap.ts";
-import { type ObjectKey, toKeyText } from "./key.ts";
+import { type ObjectKey, type QueueKey, toQueueText } from "./key.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 import { declareQueueMetrics, type QueueMetrics } from "./queue-metrics.ts";
 import { type Priority, ReadyList, type ReadySlot } from "./ready-list.ts";
-
-/** The key types of a queue. An object that extends `ObjectKey` needs its own `toText`. */
-export type QueueKey = ObjectKey | string;
 
 /** The delays of a queue, and its capacity. */
 export interface QueueTuning {
@@ -158,6 +155,14 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   /** The key succeeded: its next failure is its first. Pending requests stay. */
   forget(key: K): void {
     this.#backoff.forget(this.#toText(key));
+  }
+
+  /** Every pending key is due now, and no failure counts any more: what they waited for has happened. */
+  dueNow(): void {
+    this.#backoff.clear();
+    const now = this.#clock.monotonic();
+    for (const entry of this.#entries.values()) if (entry.pending) this.#hasten(entry, now, entry.priority);
+    this.#dispatch();
   }
 
   /** The next key, as soon as there is one. `undefined` when `signal` aborts or the queue is shut down. */
@@ -390,9 +395,4 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
       this.#entries.delete(entry.text);
     }
   }
-}
-
-/** The default text of a key, which identifies it in a queue and in messages. */
-export function toQueueText(key: QueueKey): string {
-  return typeof key === "string" ? key : toKeyText(key);
 }

@@ -256,7 +256,7 @@ function countersOf(metrics: MetricsRegistry): MetricsRegistry {
     prefix: metrics.prefix,
     counter: (options) => metrics.counter(options),
     histogram: (options) => metrics.histogram(options),
-    gauge: () => ({ set: () => undefined }),
+    gauge: () => ({ set: () => undefined, remove: () => undefined }),
     expose: () => metrics.expose(),
   };
 }

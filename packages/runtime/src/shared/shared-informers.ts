@@ -13,7 +13,8 @@ import { type Member, type Refusals, SharedWatch, type SharedWatchOptions } from
 /** The cluster that the informers read. */
 export interface SharedInformersOptions
   extends Pick<InformerOptions<KubeObject>, "cluster" | "clock" | "random"> {
-  readonly client: ReadingClient;
+  /** A function makes a client for each watch. */
+  readonly client: ReadingClient | (() => ReadingClient);
 }
 
 /** `project` must not change the object that it is given: other informers read the same one. */
@@ -82,8 +83,9 @@ export function createSharedInformers(options: SharedInformersOptions): SharedIn
 
 type GroupOptions<T extends KubeObject> = Omit<
   SharedWatchOptions<T>,
-  "scope" | "after" | "refusals" | "onMissing" | "onRefused"
->;
+  "client" | "scope" | "after" | "refusals" | "onMissing" | "onRefused"
+> &
+  Pick<SharedInformersOptions, "client">;
 
 /** The informers of one resource. */
 class Group<T extends KubeObject> {
@@ -167,9 +169,11 @@ class Group<T extends KubeObject> {
   #begin(scope: Scope, members: readonly Member<T>[], after: Promise<unknown>): void {
     const refusals: Refusals = this.#refusals.get(scope.text) ?? new Map();
     this.#refusals.set(scope.text, refusals);
+    const { client } = this.#options;
     const watch = new SharedWatch<T>(
       {
         ...this.#options,
+        client: typeof client === "function" ? client() : client,
         scope,
         after,
         refusals,

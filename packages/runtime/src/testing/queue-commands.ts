@@ -79,6 +79,12 @@ export const forget = (name: string): Command =>
     queue.forget(name);
   });
 
+export const dueNow = (): Command =>
+  command("dueNow()", (model, { queue }) => {
+    model.dueNow();
+    queue.dueNow();
+  });
+
 export const advance = (ms: number): Command =>
   command(`advance(${ms})`, async (model, { clock }) => {
     model.advance(ms);

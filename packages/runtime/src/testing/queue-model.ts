@@ -144,6 +144,17 @@ export class QueueModel {
     this.#failures.delete(name);
   }
 
+  dueNow(): void {
+    this.#failures.clear();
+    for (const key of this.#keys.values()) {
+      if (key.dueAt === undefined || key.dueAt <= this.#now) continue;
+      key.dueAt = this.#now;
+      key.order = this.#order++;
+    }
+    this.#makeReady();
+    this.#give();
+  }
+
   advance(ms: number): void {
     const until = this.#now + ms;
     const deadlines = (): number[] =>

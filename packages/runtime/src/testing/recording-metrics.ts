@@ -1,4 +1,4 @@
-import type { Gauge, MetricsRegistry } from "../metrics.ts";
+import type { Gauge, GaugeOptions, MetricsRegistry } from "../metrics.ts";
 
 /** A registry that remembers, for tests. As in the real one, every `collect` of a gauge runs at each reading. */
 export interface RecordingMetrics extends MetricsRegistry {
@@ -16,15 +16,25 @@ export function createRecordingMetrics(): RecordingMetrics {
     const key = keyOf(name, labels);
     values.set(key, (values.get(key) ?? 0) + by);
   };
+  const remover =
+    (name: string) =>
+    (labels: Readonly<Record<string, string>>): void =>
+      void values.delete(keyOf(name, labels));
   return {
     prefix: "",
-    counter: ({ name }) => ({ inc: (labels, by = 1) => add(name, labels, by) }),
-    gauge: <L extends string>({ name, collect }: { name: string; collect?: (gauge: Gauge<L>) => void }) => {
-      const gauge: Gauge<L> = { set: (value, labels) => void values.set(keyOf(name, labels), value) };
-      if (collect !== undefined) collects.push(() => collect(gauge));
+    counter: ({ name }) => ({ inc: (labels, by = 1) => add(name, labels, by), remove: remover(name) }),
+    gauge: <L extends string>({ name, collect, until }: GaugeOptions<L>) => {
+      const gauge: Gauge<L> = {
+        set: (value, labels) => void values.set(keyOf(name, labels), value),
+        remove: remover(name),
+      };
+      if (collect !== undefined) collects.push(() => until?.aborted || collect(gauge));
       return gauge;
     },
-    histogram: ({ name }) => ({ observe: (_value, labels) => add(name, labels, 1) }),
+    histogram: ({ name }) => ({
+      observe: (_value, labels) => add(name, labels, 1),
+      remove: remover(name),
+    }),
     expose: () => Promise.resolve({ contentType: "text/plain", body: "" }),
     value(name, labels) {
       for (const collect of collects) collect();
