@@ -39,6 +39,20 @@ export { declareApiMetrics } from "./api-metrics.ts";
 export * from "./backoff.ts";
 export { type BindAddress, parseBindAddress } from "./bind-address.ts";
 export * from "./clock.ts";
+export type { ClusterControllerOptions } from "./clusters/cluster-controller.ts";
+export { type ClusterSet, type ClusterSetOptions, createClusterSet } from "./clusters/cluster-set.ts";
+export type { ClusterAccess, ClusterCommon, EngagedCluster } from "./clusters/engaged-cluster.ts";
+export {
+  type FleetView,
+  type ViewHandler,
+  type ViewRequest,
+  type ViewState,
+  type WatchViewOptions,
+  watchView,
+} from "./clusters/fleet-view.ts";
+export { type MetricsScope, scopeMetrics } from "./clusters/metrics-scope.ts";
+export type { ProbeTarget } from "./clusters/probe.ts";
+export type { Reach, ReachCause, Uid } from "./clusters/reachability.ts";
 export * from "./component.ts";
 export * from "./conditions.ts";
 export { type Controller, type ControllerOptions, createController } from "./controller.ts";

@@ -59,7 +59,7 @@ export interface InformerOptions<T extends KubeObject> {
    */
   readonly eager?: boolean;
   /** A snapshot was taken over, or `connected` may have changed. Must not throw. */
-  readonly onState?: () => void;
+  readonly onState?: (what: "snapshot" | "connection") => void;
   /** After this long without a connection `problem` says so. Milliseconds, default 60,000. */
   readonly staleAfterMs?: number;
 }
@@ -171,7 +171,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
       beginSnapshot: () => this.#store.beginSnapshot(),
       connection: (problem, isKnown = false) => {
         this.#connection(problem, isKnown);
-        options.onState?.();
+        options.onState?.("connection");
       },
       listing: (how) => {
         this.#metrics?.snapshots.inc({ ...this.#labels, how });
@@ -338,7 +338,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     this.#absence = undefined;
     // The list succeeded, so reading is allowed now. The watch is tried next.
     if (this.#failure?.error.failure.kind === "forbidden") this.#failure = undefined;
-    this.#options.onState?.();
+    this.#options.onState?.("snapshot");
     for (const synced of this.#waiting) synced();
     this.#waiting.clear();
     let told = 0;

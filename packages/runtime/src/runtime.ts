@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { apiVersionOf, type KubeClient, type KubeObject, nameOfResource, type Resource } from "@berth/kube";
 import { type Clock, systemClock } from "./clock.ts";
+import { type ClusterSet, type ClusterSetOptions, createClusterSet } from "./clusters/cluster-set.ts";
 import { type Component, createServerComponent } from "./component.ts";
 import { type Controller, type ControllerOptions, createController } from "./controller.ts";
 import { EventRecorder } from "./events.ts";
@@ -94,6 +95,11 @@ export interface Runtime {
   readonly client: GuardedClient;
   /** Guards the client of another server in the same way. The caller closes `client`. */
   guard(client: KubeClient): GuardedClient;
+  /**
+   * A set of other clusters, which starts with the informers. Its clients write nothing once a lease is lost.
+   * @throws Error after `run`.
+   */
+  clusters(name: string): ClusterSet;
   /** Writes Events while `run` runs. Events recorded earlier wait. */
   readonly events: EventRecorder;
   readonly metrics: MetricsRegistry;
@@ -147,6 +153,7 @@ class AssembledRuntime implements Runtime {
   readonly #common: Common;
   readonly #identity: string;
   readonly #guarding: GuardOptions;
+  readonly #reporting: Pick<ClusterSetOptions, "reportingController" | "reportingInstance">;
   /** By the name of the Lease. */
   readonly #elections = new Map<string, LeaderElector>();
   readonly #informers = new Map<string, Informer<KubeObject>>();
@@ -179,12 +186,11 @@ class AssembledRuntime implements Runtime {
       ...(grantOf && { grantOf }),
     };
     this.client = guardClient(options.client, { ...this.#guarding, watchesCrds: true });
-    this.events = new EventRecorder({
-      ...this.#common,
-      client: this.client,
+    this.#reporting = {
       reportingController: options.reportingController ?? name,
       reportingInstance: identity,
-    });
+    };
+    this.events = new EventRecorder({ ...this.#common, ...this.#reporting, client: this.client });
   }
 
   /** @returns the name of the Lease that leads what is led by this one: `undefined` for `RuntimeOptions.lease`. */
@@ -202,6 +208,12 @@ class AssembledRuntime implements Runtime {
 
   guard(client: KubeClient): GuardedClient {
     return guardClient(client, this.#guarding);
+  }
+
+  clusters(name: string): ClusterSet {
+    const set = createClusterSet({ ...this.#common, ...this.#guarding, ...this.#reporting, name });
+    this.add(set, "caches");
+    return set;
   }
 
   get metricsUrl(): string | undefined {
