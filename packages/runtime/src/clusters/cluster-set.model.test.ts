@@ -22,6 +22,8 @@ const step = fc.oneof(
 );
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
+const setting = fc.record({ seed: fc.nat(), refusesStreams: fc.boolean() });
+
 /** Longer than it takes to notice anything: a probe, its timeout, and the time without an answer. */
 const NOTICED_MS = 15_000;
 
@@ -187,14 +189,17 @@ describe("a set of clusters", () => {
     run.options,
     async () => {
       await fc.assert(
-        fc.asyncProperty(fc.array(step, { maxLength: 60, size: "max" }), fc.nat(), async (history, seed) => {
-          await using fleet = await startFleet({ random: randomFrom(seed) });
-          // Their identities are known from the beginning.
-          const model = new History(fleet);
-          await model.run(history);
-          await model.finish();
-          expect(model.violations).toEqual([]);
-        }),
+        fc.asyncProperty(
+          fc.array(step, { maxLength: 60, size: "max" }),
+          setting,
+          async (history, { seed, ...servers }) => {
+            await using fleet = await startFleet({ random: randomFrom(seed), ...servers });
+            const model = new History(fleet);
+            await model.run(history);
+            await model.finish();
+            expect(model.violations).toEqual([]);
+          },
+        ),
         run.parameters,
       );
     },

@@ -40,13 +40,16 @@ export class ClusterWorld {
   readonly #clock: Clock;
   readonly #history: ((log: VersionLog) => void)[] = [];
   readonly #right: string;
+  readonly #refusesStreams: boolean;
   #awake = Promise.withResolvers<void>();
 
-  constructor(clock: Clock, uid: string) {
+  /** @param refusesStreams it knows no snapshots by stream, so all come in pages. */
+  constructor(clock: Clock, uid: string, refusesStreams = false) {
     this.#clock = clock;
     this.uid = uid;
     this.#right = uid;
-    this.log = new VersionLog({ clock });
+    this.#refusesStreams = refusesStreams;
+    this.log = new VersionLog({ clock, refusesStreams });
   }
 
   get isRight(): boolean {
@@ -133,7 +136,7 @@ export class ClusterWorld {
 
   #begin(history: readonly ((log: VersionLog) => void)[]): void {
     const before = this.log;
-    this.log = new VersionLog({ clock: this.#clock });
+    this.log = new VersionLog({ clock: this.#clock, refusesStreams: this.#refusesStreams });
     this.#history.length = 0;
     for (const change of history) this.#change(change);
     before.cut();

@@ -34,8 +34,12 @@ export const keyIn = (cluster: string, name: string): ObjectKey =>
 /** Clusters with things, a view of them, and a controller that runs from the beginning. */
 export async function startFleet({
   random = () => 0,
+  refusesStreams = false,
   ...controlling
-}: Partial<ClusterControllerOptions> & { readonly random?: () => number } = {}): Promise<Fleet> {
+}: Partial<ClusterControllerOptions> & {
+  readonly random?: () => number;
+  readonly refusesStreams?: boolean;
+} = {}): Promise<Fleet> {
   const clock = createVirtualClock();
   const metrics = createMetricsRegistry({ processMetrics: false });
   const common = { clock, random, log: createSilentLogger(), metrics };
@@ -61,7 +65,7 @@ export async function startFleet({
   });
   const worlds = new Map<string, ClusterWorld>();
   const world = (name: string): ClusterWorld => {
-    const known = worlds.get(name) ?? new ClusterWorld(clock, `uid-${name}`);
+    const known = worlds.get(name) ?? new ClusterWorld(clock, `uid-${name}`, refusesStreams);
     worlds.set(name, known);
     return known;
   };
