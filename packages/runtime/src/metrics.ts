@@ -30,7 +30,9 @@ export interface MetricOptions<L extends string> {
 
 /** Options of a gauge. */
 export interface GaugeOptions<L extends string> extends MetricOptions<L> {
+  /** Sets the value at each scrape. */
   readonly collect?: (gauge: Gauge<L>) => void;
+  /** Ends `collect` when it aborts. */
   readonly until?: AbortSignal;
 }
 

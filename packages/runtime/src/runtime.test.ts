@@ -1,8 +1,9 @@
 import { connect, nodes, pods, staticCredential } from "@berth/kube";
-import { describe, expect, expectTypeOf, it } from "vitest";
+import { describe, expect, expectTypeOf, it, vi } from "vitest";
 import { createLoopComponent, whenAborted } from "./component.ts";
 import type { Informer } from "./informer.ts";
 import { createSilentLogger } from "./json-log.ts";
+import { clusterName } from "./key.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 
 /** A client that connects when it is first asked, which nothing here does. */
@@ -39,6 +40,18 @@ describe("the informers of a runtime", () => {
 });
 
 describe("the run of a runtime", () => {
+  it("includes its sets of clusters", async () => {
+    const runtime = aRuntime();
+    const cells = runtime.clusters("cells");
+    cells.join(clusterName("dfw"), { to: client });
+    const stop = new AbortController();
+    const running = runtime.run(stop.signal);
+    await vi.waitFor(() => expect(cells.get(clusterName("dfw"))?.reach.is).toBe("no"));
+    stop.abort();
+    expect(await running).toEqual({ reason: "stopped", stillRunning: [] });
+    expect(cells.list()).toEqual([]);
+  });
+
   it("ends with its signal, whatever it was doing, and happens once", async () => {
     const runtime = aRuntime();
     runtime.informer(nodes);
@@ -54,6 +67,7 @@ describe("the run of a runtime", () => {
     await runtime.run(AbortSignal.abort());
     expect(() => runtime.add(idle("late"))).toThrow(Error);
     expect(() => runtime.informer(nodes)).toThrow(Error);
+    expect(() => runtime.clusters("late")).toThrow(Error);
     const reconcile = () => Promise.resolve(undefined);
     expect(() => runtime.addController({ name: "late", for: nodes, reconcile })).toThrow(Error);
   });

@@ -59,7 +59,7 @@ export function createClusterSet(options: ClusterSetOptions): ClusterSet {
 
 /** From the join of a cluster until it leaves. */
 interface Membership {
-  readonly access: ClusterAccess;
+  access: ClusterAccess;
   readonly stop: AbortController;
   /** Of the present attempt. */
   connection: Connection | undefined;
@@ -87,7 +87,7 @@ class SupervisedClusters implements ClusterSet {
   join(name: ClusterName, access: ClusterAccess): void {
     const known = this.#members.get(name);
     if (known?.connection?.renew(known.access, access)) {
-      this.#members.set(name, Object.assign(known, { access }));
+      known.access = access;
       return;
     }
     if (known !== undefined) void this.leave(name);
