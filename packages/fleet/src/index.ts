@@ -1,4 +1,7 @@
+export * from "./api/cell.ts";
+export * from "./api/reasons.ts";
 export * from "./api/workload.ts";
+export type * from "./drivers/driver.ts";
 export * from "./explain/explain.ts";
 export * from "./explain/forecast.ts";
 export { formatOverview, type WorkloadLine } from "./explain/overview.ts";
@@ -9,6 +12,7 @@ export * from "./fleet/flags.ts";
 export * from "./fleet/globs.ts";
 export * from "./fleet/operator.ts";
 export * from "./fleet/settings.ts";
+export { hubKinds } from "./kinds/kinds.ts";
 export * from "./once/change.ts";
 export * from "./once/clean.ts";
 export * from "./once/overview.ts";

@@ -10,7 +10,9 @@ import {
   instanceName,
   instanceOfClaim,
   ordinalOf,
+  projectMarks,
   projectOf,
+  projectOfNamespace,
 } from "./keys.ts";
 
 describe("8.1 the label of a project", () => {
@@ -38,6 +40,31 @@ describe("8.1 the label of a project", () => {
     ["web", undefined],
   ])("%o names project %s", (label, project) => {
     expect(projectOf(label)).toBe(project);
+  });
+});
+
+describe("8.1 a path that is too long for a label", () => {
+  const long = `${"o".repeat(40)}/${"p".repeat(40)}`;
+
+  it("is in an annotation, and the label is its hash", () => {
+    const marks = projectMarks(long);
+    expect(Object.values(marks.labels)[0]).toMatch(/^sha256-[0-9a-f]{56}$/);
+    expect(Object.values(marks.annotations)).toEqual([`cluster-${long.replace("/", "_")}`]);
+    expect(projectOfNamespace({ metadata: marks })).toBe("p".repeat(40));
+  });
+
+  it("names no project when the annotation is not that of the label", () => {
+    const { labels } = projectMarks(long);
+    const { annotations } = projectMarks(`${long}x`);
+    expect(projectOfNamespace({ metadata: { labels, annotations } })).toBeUndefined();
+    expect(projectOfNamespace({ metadata: { labels } })).toBeUndefined();
+    const forged = { labels: projectMarks("web").labels, annotations };
+    expect(projectOfNamespace({ metadata: forged })).toBe("web");
+  });
+
+  it("is in the label alone up to 63 characters", () => {
+    expect(projectMarks("p".repeat(55)).annotations).toEqual({});
+    expect(projectMarks("p".repeat(56)).annotations).not.toEqual({});
   });
 });
 

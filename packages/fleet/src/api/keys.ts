@@ -1,5 +1,8 @@
 /** Labels, annotations, finalizers, gates and names on objects of the fleet. All of them are a wire format: fixed. */
 
+import { createHash } from "node:crypto";
+import type { KubeObject, ObjectMeta } from "@berth/kube";
+
 /** Labels of an Instance, in every cluster. `WORKLOAD_UID` is also on deployments. */
 export const labels = {
   workloadUid: "compute.datumapis.com/workload-uid",
@@ -16,6 +19,12 @@ export const labels = {
   /** Of a namespace in a cell: the project that it belongs to (see `encodeCluster`), and the namespace there. */
   upstreamCluster: "meta.datumapis.com/upstream-cluster-name",
   upstreamNamespace: "meta.datumapis.com/upstream-namespace",
+  /** Of a deployment on the hub: its city, and its cell, which is derived from the placement. */
+  city: "topology.datum.net/city-code",
+  cell: "berth.dev/cell",
+  /** Of an Instance in a project, which is a projection: its copy on the hub. */
+  hubNamespace: "compute.datumapis.com/hub-namespace",
+  hubUid: "compute.datumapis.com/hub-uid",
 } as const;
 
 /** The name of a cell that has none: then it is in the label `source-cluster` of its claims. */
@@ -32,6 +41,26 @@ export const annotations = {
   ordinalStart: "berth.dev/ordinal-start",
   /** Of an Instance that another program made: the uid of its claim, which that program made as well. */
   claim: "berth.dev/claim",
+  /** Of a deployment in a project: its namespace on the hub and in cells. */
+  federationNamespace: "compute.datumapis.com/federation-namespace",
+  /** Of a deployment on the hub and in a cell: the generation that it had in the project. */
+  sourceGeneration: "compute.datumapis.com/source-generation",
+  /** Of a deployment on the hub and in a cell: its uid in the project. Of a copy on the hub: the Instance's in the cell. */
+  sourceUid: "berth.dev/source-uid",
+  /** Of a deployment on the hub: see `CellPlacement`. */
+  placement: "berth.dev/placement",
+  /** Of a deployment in a cell: see `Origin`. */
+  hubUid: "berth.dev/hub-uid",
+  epoch: "berth.dev/epoch",
+  signature: "berth.dev/signature",
+  /** Of a deployment in a cell: it wants no Instances, and stays. */
+  hold: "berth.dev/hold",
+  /** Of a copy on the hub: the uid of its cell. */
+  cellUid: "berth.dev/cell-uid",
+  /** Of a namespace on the hub: the uid of the project. */
+  projectUid: "berth.dev/project-uid",
+  /** Of a namespace on the hub and in a cell: the path of the project, where it is too long for the label. */
+  upstreamCluster: "berth.dev/upstream-cluster-name",
   /** Of a CRD: the kind belongs to projects. */
   parentContexts: "discovery.miloapis.com/parent-contexts",
 } as const;
@@ -43,6 +72,12 @@ export const finalizers = {
   instance: "compute.datumapis.com/instance-controller",
   /** On Instances: the claim goes first. */
   claim: "quota.compute.datumapis.com/claim-cleanup",
+  /** On deployments in a project: the hub's one goes first. */
+  federator: "compute.datumapis.com/federator",
+  /** On deployments on the hub: that of the cell goes first, or a Withdrawal stands for it. */
+  direct: "berth.dev/direct",
+  /** On a Cell, while a placement or a Withdrawal names it. */
+  cell: "berth.dev/cell",
 } as const;
 
 /** Names in `spec.controller.schedulingGates`, in the order in which an Instance is created with them. */
@@ -91,6 +126,36 @@ export function instanceOfClaim(claim: string): string | undefined {
 export function encodeCluster(path: string): string {
   if (path === "") throw new RangeError("a project path must not be empty");
   return `cluster-${path.replaceAll("/", "_")}`;
+}
+
+/** Characters of a label value. */
+const MAX_LABEL = 63;
+
+/** Label and, for a path that is too long for it, annotation of a namespace on the hub or in a cell. */
+export function projectMarks(path: string): Required<Pick<ObjectMeta, "labels" | "annotations">> {
+  const encoded = encodeCluster(path);
+  if (encoded.length <= MAX_LABEL) return { labels: { [labels.upstreamCluster]: encoded }, annotations: {} };
+  return {
+    labels: { [labels.upstreamCluster]: shortened(encoded) },
+    annotations: { [annotations.upstreamCluster]: encoded },
+  };
+}
+
+/** The project of a namespace with `projectMarks`. An annotation counts only where the label is its hash. */
+export function projectOfNamespace({ metadata }: KubeObject): string | undefined {
+  const label = metadata?.labels?.[labels.upstreamCluster] ?? "";
+  const full = metadata?.annotations?.[annotations.upstreamCluster];
+  return projectOf(full !== undefined && label === shortened(full) ? full : label);
+}
+
+/** It never begins as an encoded path does. */
+function shortened(encoded: string): string {
+  return `sha256-${createHash("sha256").update(encoded).digest("hex").slice(0, 56)}`;
+}
+
+/** The namespace on the hub and in cells, by the uid of the namespace in the project. */
+export function hubNamespaceOf(namespaceUid: string): string {
+  return `ns-${namespaceUid}`;
 }
 
 /** The name of the project in a label value: the last segment of its path. `undefined` when it is no such value. */

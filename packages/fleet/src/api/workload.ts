@@ -160,6 +160,9 @@ export interface ReplicaCounts {
   readonly updatedReplicas?: number;
   readonly desiredReplicas: number;
   readonly readyReplicas: number;
+  /** Those of `readyReplicas` whose cell is not heard now, and until when it was. */
+  readonly unheard?: number;
+  readonly since?: string;
 }
 
 export interface WorkloadSpec {

@@ -73,3 +73,13 @@ export const replicaCounts: Readonly<Record<string, z.ZodType>> = {
   desiredReplicas: int32().describe("Instances that there should be."),
   readyReplicas: int32().describe("Instances that are ready."),
 };
+
+/** How old counters are that nothing confirms now. */
+export const unheard: Readonly<Record<string, z.ZodType>> = {
+  unheard: int32().min(0).optional().describe("Those of readyReplicas that nothing confirms now."),
+  since: z
+    .string()
+    .optional()
+    .meta({ format: "date-time" })
+    .describe("Until when the unheard ones were confirmed."),
+};

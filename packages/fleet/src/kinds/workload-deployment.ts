@@ -4,7 +4,7 @@ import * as z from "zod";
 import { workloadDeployments } from "../api/workload.ts";
 import { age, available, column, common, replicas } from "./columns.ts";
 import { instanceTemplate } from "./instance-spec.ts";
-import { locationReference, name, onUpdate, replicaCounts, scaleSettings } from "./schema.ts";
+import { locationReference, name, onUpdate, replicaCounts, scaleSettings, unheard } from "./schema.ts";
 
 const immutable = onUpdate({ rule: "self == oldSelf", message: "must not change" });
 
@@ -26,6 +26,7 @@ const deploymentStatus = z
     location: locationReference.optional().describe("The Location that serves the city, once one was found."),
     conditions,
     ...replicaCounts,
+    ...unheard,
     observedGeneration,
     observedSourceGeneration: z
       .int()

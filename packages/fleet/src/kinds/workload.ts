@@ -4,7 +4,7 @@ import * as z from "zod";
 import { workloads } from "../api/workload.ts";
 import { age, available, column, common, replicas } from "./columns.ts";
 import { instanceTemplate } from "./instance-spec.ts";
-import { int32, listByName, name, replicaCounts, scaleSettings } from "./schema.ts";
+import { int32, listByName, name, replicaCounts, scaleSettings, unheard } from "./schema.ts";
 
 /** Of placements, and of the cities of each. */
 const MAX_PLACES = 256;
@@ -27,9 +27,10 @@ const workloadStatus = z
     conditions,
     deployments: int32().describe("WorkloadDeployments that exist."),
     ...replicaCounts,
+    ...unheard,
     observedGeneration,
     placements: z
-      .array(z.strictObject({ name: name("Of the placement."), conditions, ...replicaCounts }))
+      .array(z.strictObject({ name: name("Of the placement."), conditions, ...replicaCounts, ...unheard }))
       .optional()
       .describe("The state of each placement."),
   })

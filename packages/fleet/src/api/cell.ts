@@ -1,0 +1,73 @@
+/** `Cell` and `Withdrawal` on the wire. Both are in the cluster that Berth runs in. `kinds/` has their schemas. */
+import { type Condition, defineResource, type KubeObject, type Resource } from "@berth/kube";
+import { BERTH_GROUP as group, BERTH_VERSION as version } from "./group.ts";
+
+export interface CellSpec {
+  /** The code of the city that it serves. Immutable. */
+  readonly city: string;
+  /** A Secret in Berth's namespace, with a kubeconfig under the key `kubeconfig`. */
+  readonly secretRef: { readonly name: string };
+  /** The uid of the cluster: that of its namespace `identityNamespace`. Immutable. */
+  readonly uid: string;
+  /** Default `kube-system`. */
+  readonly identityNamespace?: string;
+  /** The operator says that the cell never comes back. */
+  readonly forgotten?: boolean;
+}
+
+export interface CellStatus {
+  readonly conditions?: readonly Condition[];
+  readonly observedGeneration?: number;
+  /** When it was last heard, RFC 3339. Only while it is not heard. */
+  readonly since?: string;
+}
+
+/** A cluster that runs Instances. Its name is also that of its Lease and of `--cell`. */
+export interface Cell extends KubeObject {
+  readonly spec?: CellSpec;
+  readonly status?: CellStatus;
+}
+
+export const cells: Resource<Cell> = defineResource({
+  group,
+  version,
+  plural: "cells",
+  kind: "Cell",
+  namespaced: false,
+});
+
+/** All of it is immutable. */
+export interface WithdrawalSpec {
+  readonly cell: string;
+  readonly cellUid: string;
+  /** Of the deployment, in the hub and in the cell. */
+  readonly namespace: string;
+  readonly name: string;
+  /** Of the deployment in the project. Nothing of another source is deleted. */
+  readonly sourceUid: string;
+  /** Epochs above it stay. Absent: it is not known which there are, and all go. */
+  readonly epoch?: number;
+  /** The first ordinal that stays reserved meanwhile. Absent: any may be in use. */
+  readonly start?: number;
+}
+
+/** A deployment that must go from a cell which did not answer. It outlives the hub's objects. */
+export interface Withdrawal extends KubeObject {
+  readonly spec?: WithdrawalSpec;
+}
+
+export const withdrawals: Resource<Withdrawal> = defineResource({
+  group,
+  version,
+  plural: "withdrawals",
+  kind: "Withdrawal",
+  namespaced: false,
+});
+
+/** One for each source and cell. */
+export function withdrawalName({
+  sourceUid,
+  cellUid,
+}: Pick<WithdrawalSpec, "sourceUid" | "cellUid">): string {
+  return `${sourceUid}.${cellUid}`;
+}

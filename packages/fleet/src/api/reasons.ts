@@ -1,0 +1,41 @@
+/** Reasons of conditions, findings and Events about several clusters. The value is the meaning for people. */
+const MEANINGS = {
+  // A deployment that is not where it should be.
+  NoMatchingLocation: "No cell serves the city of the deployment, or none of them takes new deployments.",
+  CellsNotRead:
+    "The deployment ran before. Berth places it when every Cell of its city has been read, as one of them may have it.",
+  NoFreeOrdinals: "Other cells may still have Instances under all names that the deployment could use.",
+  HubUnreachable: "The hub does not answer, so nothing is known of the deployment since.",
+  CellUnreachable: "The cell does not answer, so nothing is known of the deployment since.",
+  CellUnheard: "The API server of the cell answers, and Berth in the cell has not renewed its Lease.",
+  NotInCell: "The cell answers and does not have the deployment.",
+  Withdrawing: "Berth deletes an earlier placement of the deployment from the cell first.",
+  Superseded: "A later placement of the deployment is elsewhere. This one wants no Instances any more.",
+  TakenOver: "A cell has a later placement than the hub knew. Berth takes it over.",
+  CellForgotten: "The operator gave up the cell, so the deployment goes elsewhere.",
+  // Names that belong to others.
+  NamespaceConflict:
+    "The namespace on the hub or in the cell is not that of this project. Berth writes nothing there.",
+  NamespaceEnding: "The namespace is being deleted. Berth makes it again when it is gone.",
+  ProjectReplaced: "A new project has the name of another one, whose objects stay until they are given up.",
+  NameTaken: "A deployment of another origin has the name. Berth leaves it alone.",
+  StillLocal: "The deployment was made in mode `single`, and its Instances run in the project's own cluster.",
+  Orphaned: "A cell has a deployment that this hub made and knows nothing of. Berth leaves it alone.",
+  Forged: "A deployment in a cell claims to be of this hub, and its signature is wrong.",
+  // Objects of the hub that cannot be shown in a project.
+  IdentityMissing: "A label or a record is missing that says to which project the object belongs.",
+  IdentityUndecodable: "The label of the project is not one that Berth writes.",
+  ProjectDeploymentMissing: "The project does not have the deployment of the Instance.",
+  // Verdicts on a cell.
+  Chosen: "The cell has the least to run.",
+  MoreLoaded: "The cell would do. Another one has less to run.",
+  NotAccepting: "The cell takes no new deployments.",
+  ApiMissing: "The cell does not serve the kinds of the fleet.",
+} as const;
+
+export type HubReason = keyof typeof MEANINGS;
+
+/** All reasons with their meaning, in the order of the reference. */
+export const hubReasons: readonly { readonly reason: HubReason; readonly meaning: string }[] = Object.freeze(
+  Object.entries(MEANINGS).map(([reason, meaning]) => ({ reason: reason as HubReason, meaning })),
+);

@@ -1,0 +1,65 @@
+/** A Cell, and what its cluster showed last. */
+import type { Cell } from "../../api/cell.ts";
+import { type Origin, originOf, type Signer } from "../../api/origin.ts";
+import type { WorkloadDeployment } from "../../api/workload.ts";
+import { isDeleting } from "../source.ts";
+
+export type CellState =
+  /** All has been read since the connection was made, and the cluster is the right one. Absence means absence. */
+  | { readonly is: "synced" }
+  /** It does not answer, is another cluster, or is not read yet. */
+  | { readonly is: "away"; readonly reason: "CellUnreachable" | "CellUnheard"; readonly message: string };
+
+export interface CellSeen {
+  readonly cell: Cell;
+  readonly state: CellState;
+  /** It serves the kinds of the fleet. */
+  readonly hasApis: boolean;
+  /** The operator lets it take new deployments. */
+  readonly isAccepting: boolean;
+  /** Sum of the replicas of the deployments that are placed there. */
+  readonly assigned: number;
+}
+
+export const uidOf = ({ cell }: CellSeen): string => cell.spec?.uid ?? "";
+export const nameOf = ({ cell }: CellSeen): string => cell.metadata?.name ?? "";
+export const isForgotten = ({ cell }: CellSeen): boolean => cell.spec?.forgotten === true;
+
+/** A deployment of this hub that was found in a cell. */
+export interface Found {
+  readonly cell: CellSeen;
+  readonly deployment: WorkloadDeployment;
+  readonly origin: Origin;
+}
+
+/** `undefined`: this hub did not make it, or the cell says so only. */
+export function foundIn(
+  cell: CellSeen,
+  deployment: WorkloadDeployment,
+  { hub, signer }: { readonly hub: string; readonly signer: Signer },
+): Found | undefined {
+  const seen = originOf(deployment, uidOf(cell), signer);
+  return seen.is === "signed" && seen.origin.hub === hub
+    ? { cell, deployment, origin: seen.origin }
+    : undefined;
+}
+
+/** Cells without a Cell object count as ones that do not answer. */
+export function cellWith(cells: readonly CellSeen[], uid: string): CellSeen | undefined {
+  return cells.find((it) => uidOf(it) === uid);
+}
+
+/** What decides whether the finalizer of a Cell that is being deleted goes. */
+export interface CellEndView {
+  readonly seen: CellSeen;
+  /** A placement or a Withdrawal names it. */
+  readonly isNamed: boolean;
+  /** A deployment of this hub was read there. */
+  readonly hasDeployments: boolean;
+}
+
+/** Only a person frees a cell that may still run something: see `forgotten`. */
+export function mayEnd({ seen, isNamed, hasDeployments }: CellEndView): boolean {
+  if (!isDeleting(seen.cell)) return false;
+  return isForgotten(seen) || (seen.state.is === "synced" && !isNamed && !hasDeployments);
+}

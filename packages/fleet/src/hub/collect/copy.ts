@@ -1,0 +1,98 @@
+/** The copy on the hub of an Instance in a cell. Pure: whether the hub pulls it or the cell pushes it. */
+
+import { isDeepStrictEqual } from "node:util";
+import { COMPUTE_GROUP, COMPUTE_VERSION } from "../../api/group.ts";
+import { deploymentOfInstance, annotations as keys, labels, ordinalOf } from "../../api/keys.ts";
+import { isOwnedBy } from "../../api/owner.ts";
+import { hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
+import type { Seen } from "../../api/seen.ts";
+import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
+import { canonicalJson } from "../../deployment/template-hash.ts";
+import type { Found } from "../cells/seen.ts";
+import { uidOf } from "../cells/seen.ts";
+import { isDeleting, sourceUidOf } from "../source.ts";
+import { type Corrections, corrections } from "./corrections.ts";
+
+export interface CopyView {
+  /** On the hub, with the namespace and the name that the Instance's deployment has. */
+  readonly hubDeployment: WorkloadDeployment | undefined;
+  /** Labels of the namespace on the hub: they alone say which project it is. */
+  readonly namespaceLabels: Readonly<Record<string, string>>;
+  /** The deployment in the cell, as this hub signed it. */
+  readonly found: Found | undefined;
+  /** In the cell. `unknown`: the cell is not synced. */
+  readonly instance: Seen<Instance>;
+  /** On the hub. */
+  readonly copy: Instance | undefined;
+}
+
+/** Empty: settled, or not the hub's to copy. */
+export interface CopyDecision extends Corrections {
+  readonly create?: Instance | undefined;
+  /** Bound to the uid. One that cannot become right is deleted first: the spec of an Instance never changes. */
+  readonly delete?: Instance | undefined;
+}
+
+/** What the cell says about an Instance that is not where its deployment was placed does not count. */
+export function decideCopy(view: CopyView): CopyDecision {
+  const { hubDeployment, instance, copy } = view;
+  if (instance.is === "unknown" || (copy !== undefined && isDeleting(copy))) return {};
+  const wanted = instance.is === "there" ? copyOf(view, instance.value) : undefined;
+  if (wanted === undefined) return copy === undefined ? {} : { delete: copy };
+  // Its finalizer waits for the copies, and the collector must not race with it.
+  if (hubDeployment === undefined || isDeleting(hubDeployment)) return {};
+  if (copy === undefined) return { create: wanted };
+  const same = (it: Instance): unknown => [
+    it.metadata?.annotations?.[keys.sourceUid],
+    canonicalJson(it.spec ?? {}),
+  ];
+  if (!isOwnedBy(copy, hubDeployment) || !isDeepStrictEqual(same(copy), same(wanted)))
+    return { delete: copy };
+  return corrections(copy, wanted);
+}
+
+/** `undefined`: the deployment is not placed there, or the Instance is none of it. */
+function copyOf(
+  { hubDeployment, namespaceLabels, found }: CopyView,
+  instance: Instance,
+): Instance | undefined {
+  const { name = "", namespace = "", uid = "" } = instance.metadata ?? {};
+  if (hubDeployment === undefined || found === undefined) return undefined;
+  const { metadata, spec } = hubDeployment;
+  const target = targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).find(
+    (it) => it.uid === uidOf(found.cell) && it.epoch === found.origin.epoch,
+  );
+  const isOurs =
+    target !== undefined &&
+    found.origin.sourceUid === sourceUidOf(hubDeployment) &&
+    isOwnedBy(instance, found.deployment) &&
+    deploymentOfInstance(name) === metadata?.name &&
+    hasSlot(target, ordinalOf(name));
+  if (!isOurs) return undefined;
+  const apiVersion = `${COMPUTE_GROUP}/${COMPUTE_VERSION}`;
+  const own = metadata?.name ?? "";
+  return {
+    apiVersion,
+    kind: "Instance",
+    metadata: {
+      name,
+      namespace,
+      labels: {
+        ...namespaceLabels,
+        [labels.workloadUid]: spec?.workloadRef.uid ?? "",
+        [labels.deploymentUid]: found.deployment.metadata?.uid ?? "",
+        [labels.deploymentName]: own,
+        [labels.instanceIndex]: String(ordinalOf(name)),
+        [labels.cityCode]: spec?.cityCode ?? "",
+        [labels.workloadName]: spec?.workloadRef.name ?? "",
+        [labels.placementName]: spec?.placementName ?? "",
+      },
+      annotations: { [keys.sourceUid]: uid, [keys.cellUid]: target.uid },
+      ownerReferences: [
+        { apiVersion, kind: "WorkloadDeployment", name: own, uid: metadata?.uid ?? "", controller: true },
+      ],
+    },
+    ...(instance.spec && { spec: instance.spec }),
+    ...(instance.status && { status: instance.status }),
+  };
+}

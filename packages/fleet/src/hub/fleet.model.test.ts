@@ -1,0 +1,213 @@
+/** Random histories of a fleet: what is never true of two cells, and what is true in the end. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { seededRun, steps } from "../../../runtime/src/testing/property.ts";
+import { workloadDeployments } from "../api/workload.ts";
+import { FleetModel, NAMES, PASSES } from "./testing/fleet-model.ts";
+
+const name = fc.constantFrom(...NAMES);
+const at = fc.nat(1);
+const min = fc.constantFrom(0, 1, 2);
+const image = fc.constantFrom("app:1", "app:2");
+const fate = fc.constantFrom("answered", "answered", "answered", "answered", "unanswered", "late", "lost");
+const plane = fc.constantFrom("project", "hub", "own", "a", "b");
+const changes = fc.constantFrom(1, 2, 3, 5, 8, 13, 21, 34);
+
+/** How far Berth and the cells get afterwards. */
+const rounds = fc.constantFrom(0, 0, 0, 1, 2, 4, 7);
+const late = fc.constantFrom(undefined, undefined, "carry", "federate");
+const step = fc.oneof(
+  steps(26, PASSES, { name, fate }),
+  steps(10, ["see"], { plane, states: fc.constantFrom(1, 3, Number.POSITIVE_INFINITY) }),
+  steps(6, ["cell"], { at, count: fc.integer({ min: 1, max: 6 }) }),
+  steps(14, ["round"], { name, rounds, late }),
+  steps(14, ["create", "create", "change", "remove", "remove"], { name, min, image, rounds }),
+  steps(10, ["remove-on-hub", "strip-on-hub"], { name, rounds }),
+  steps(16, ["cut", "back"], { plane, isNoticed: fc.boolean(), rounds }),
+  steps(6, ["restore"], { plane, changes, rounds }),
+  steps(5, ["remove-namespace", "restart"], { rounds }),
+  steps(4, ["remove-cell", "forget"], { at: fc.constant(0), rounds }),
+  steps(6, ["deliver"], { which: fc.nat(5) }),
+  steps(6, ["advance"], { ms: fc.constantFrom(1_000, 20_000, 70_000, 130_000) }),
+);
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+function planeOf(model: FleetModel, named: string) {
+  const cell = model.cells.find((it) => it.name === named);
+  return cell ?? (named === "project" ? model.project : named === "hub" ? model.hub : model.own);
+}
+
+function take(model: FleetModel, one: Step): void {
+  if ("fate" in one) model.pass(one.do, one.name, one.fate);
+  else if ("states" in one) planeOf(model, one.plane).see(one.states);
+  else if ("which" in one) model.deliver(one.which);
+  else if ("ms" in one) model.advance(one.ms);
+  else if ("count" in one) {
+    for (const cell of model.cells.slice(one.at, one.at + 1))
+      for (let left = one.count; left > 0; left -= 1) model.cellStep(cell);
+  } else happen(model, one);
+}
+
+function happen(model: FleetModel, one: Extract<Step, { rounds: number }>): void {
+  if ("changes" in one) model.restore(planeOf(model, one.plane), one.changes);
+  else if ("isNoticed" in one) {
+    const found = planeOf(model, one.plane);
+    found.isReachable = one.do === "back";
+    if (one.isNoticed) found.probe();
+  } else if ("at" in one) {
+    const { name: of = "" } = model.cells[one.at] ?? {};
+    if (one.do === "forget") model.forget(of);
+    else model.removeCell(of);
+  } else if ("image" in one) {
+    if (one.do === "create") model.create(one.name, one.min);
+    else if (one.do === "change") model.change(one.name, one.min, one.image);
+    else model.remove(one.name);
+  } else if (one.do === "remove-on-hub") model.removeOnHub(one.name);
+  else if (one.do === "strip-on-hub") model.stripOnHub(one.name);
+  else if (one.do === "restart") model.restart();
+  else if (one.do === "remove-namespace") model.removeHubNamespace();
+  for (let left = one.rounds; left > 0; left -= 1)
+    model.round("name" in one ? one.name : "w0", "late" in one ? one.late : undefined);
+}
+
+describe("any history of a fleet", () => {
+  const run = seededRun(200, process.env);
+  it(
+    `has no slot with two owners, no false number, and in the end what is wanted and nothing else (${run.name})`,
+    run.options,
+    () => {
+      fc.assert(
+        fc.property(
+          fc.array(step, { maxLength: 40 }),
+          fc.boolean(),
+          fc.nat(14),
+          (history, isSelf, rounds) => {
+            const model = new FleetModel(isSelf);
+            model.create("w0", 2);
+            for (let count = 0; count < rounds; count += 1) model.round("w0");
+            for (const one of history) take(model, one);
+            model.settle();
+            expect(model.violations).toEqual([]);
+          },
+        ),
+        run.parameters,
+      );
+    },
+  );
+});
+
+describe("a history that random ones reach seldom", () => {
+  const rounds = (model: FleetModel, count: number, late?: "carry"): void => {
+    for (let left = count; left > 0; left -= 1) model.round("w0", late);
+  };
+  /** The namespace arrives, and the deployment is still on its way to the cell. */
+  const createLate = (model: FleetModel): void => {
+    rounds(model, 1);
+    rounds(model, 1, "carry");
+    model.deliver(0);
+    rounds(model, 1, "carry");
+  };
+  const cutOff = (model: FleetModel, cell: string | undefined): void => {
+    for (const plane of model.cells.filter((it) => it.name === cell)) {
+      plane.isReachable = false;
+      plane.probe();
+    }
+  };
+
+  it.each<[string, (model: FleetModel) => void]>([
+    [
+      "a creation arrives after the deployment is gone",
+      (model) => {
+        createLate(model);
+        model.remove("w0");
+        rounds(model, 6);
+        expect(model.cells.flatMap((it) => it.now(workloadDeployments))).toEqual([]);
+        model.deliver(0);
+        expect(model.cells.flatMap((it) => it.now(workloadDeployments))).toHaveLength(1);
+      },
+    ],
+    [
+      "the same after another process has taken the lead",
+      (model) => {
+        createLate(model);
+        model.restart();
+        model.remove("w0");
+        rounds(model, 6);
+        model.deliver(0);
+      },
+    ],
+    [
+      "the name is used again while the cell with the old one is away",
+      (model) => {
+        rounds(model, 8);
+        cutOff(model, model.cellOf("w0"));
+        model.remove("w0");
+        rounds(model, 6);
+        model.create("w0", 2);
+        rounds(model, 10);
+        expect(model.cells.map((it) => it.now(workloadDeployments).length)).toEqual([1, 1]);
+      },
+    ],
+    [
+      "the hub's deployment is deleted before the first status, with its cell away",
+      (model) => {
+        rounds(model, 3);
+        cutOff(model, model.cellOf("w0"));
+        model.removeOnHub("w0");
+        rounds(model, 8);
+      },
+    ],
+    [
+      "the hub's deployment is lost, then deleted in the project",
+      (model) => {
+        rounds(model, 8);
+        model.stripOnHub("w0");
+        model.remove("w0");
+        rounds(model, 4);
+      },
+    ],
+    [
+      "the hub loses the status while the cell is away",
+      (model) => {
+        rounds(model, 10);
+        cutOff(model, model.cellOf("w0"));
+        model.stripOnHub("w0");
+        rounds(model, 4);
+      },
+    ],
+    [
+      "the cell is given up, and a backup of Berth's objects takes that back",
+      (model) => {
+        rounds(model, 8);
+        const cell = model.cellOf("w0") ?? "";
+        cutOff(model, cell);
+        model.forget(cell);
+        rounds(model, 6);
+        model.restore(model.own, 1);
+        for (const plane of model.cells) plane.isReachable = true;
+        rounds(model, 6);
+      },
+    ],
+    [
+      "the cell is given up, and backups of both planes of Berth take that back",
+      (model) => {
+        rounds(model, 8);
+        const cell = model.cellOf("w0") ?? "";
+        const before = model.hub.version;
+        cutOff(model, cell);
+        model.forget(cell);
+        rounds(model, 8);
+        expect(model.cellOf("w0")).not.toBe(cell);
+        model.restore(model.own, 1);
+        model.restore(model.hub, model.hub.version - before);
+        expect(model.cellOf("w0")).toBe(cell);
+      },
+    ],
+  ])("%s", (_, happens) => {
+    const model = new FleetModel(false);
+    model.create("w0", 2);
+    happens(model);
+    model.settle();
+    expect(model.violations).toEqual([]);
+  });
+});

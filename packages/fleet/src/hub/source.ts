@@ -1,0 +1,49 @@
+/** Whether a project wants a deployment of the hub. All deletions in cells follow from this, and from nothing else. */
+import type { KubeObject } from "@berth/kube";
+import { annotations as keys } from "../api/keys.ts";
+import { type CellPlacement, parsePlacement } from "../api/placement.ts";
+import type { WorkloadDeployment } from "../api/workload.ts";
+
+/** `unknown`: nothing may be created or deleted in a cell. */
+export type Source = "live" | "deleting" | "gone" | "unknown";
+
+/** A project as it is seen now. */
+export interface ProjectSeen {
+  /** Its path: `acme/web`, or the name alone. */
+  readonly path: string;
+  /** Read on the connection of its deployments, after their list. */
+  readonly uid: string;
+  /** All its deployments have been read, and its API server answers. */
+  readonly isSynced: boolean;
+}
+
+export interface SourceView {
+  /** Of the deployment on the hub or in a cell. */
+  readonly sourceUid: string;
+  /** The project that its namespace on the hub is of. */
+  readonly projectUid: string | undefined;
+  /** The project that has this name now. `undefined`: there is none, or it is not connected. */
+  readonly project: ProjectSeen | undefined;
+  /** In the project, under that name. */
+  readonly deployment: WorkloadDeployment | undefined;
+}
+
+export function sourceOf({ sourceUid, projectUid, project, deployment }: SourceView): Source {
+  if (project === undefined || project.uid !== projectUid || !project.isSynced) return "unknown";
+  if (deployment?.metadata?.uid !== sourceUid) return "gone";
+  return deployment.metadata.deletionTimestamp === undefined ? "live" : "deleting";
+}
+
+/** Of a deployment on the hub. */
+export function sourceUidOf({ metadata }: KubeObject): string | undefined {
+  return metadata?.annotations?.[keys.sourceUid];
+}
+
+/** Of a deployment in a project: where the hub had it, if its deployment was deleted there. It may be older than what is. */
+export function recordOf({ metadata }: KubeObject): CellPlacement | undefined {
+  return parsePlacement(metadata?.annotations?.[keys.placement]);
+}
+
+export function isDeleting({ metadata }: KubeObject): boolean {
+  return metadata?.deletionTimestamp !== undefined;
+}
