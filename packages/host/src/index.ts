@@ -13,6 +13,7 @@ export { certificateLabels, WEBHOOK } from "./admission/server.ts";
 export * from "./admission/settings.ts";
 export * from "./capability.ts";
 export * from "./documents/away-report.ts";
+export * from "./documents/compile-by-name.ts";
 export * from "./documents/config-files.ts";
 export * from "./documents/crd-schema.ts";
 export * from "./documents/document-kind.ts";

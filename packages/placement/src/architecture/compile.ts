@@ -1,6 +1,6 @@
 /** From `ArchitecturePolicy` documents to policies in force. */
 
-import { type DocumentFault, type DocumentRules, durationMs, ruleName } from "@berth/host";
+import { compileByName, type DocumentRules, durationMs, type FoundFault } from "@berth/host";
 import { reasons } from "../api/reasons.ts";
 import type { Policy } from "../node/capability.ts";
 import { type MarkId, ownValue, taintId } from "../node/mark.ts";
@@ -27,40 +27,25 @@ const ORIGINAL_PREFIX = `taint/${ORIGINAL_ARCHITECTURE_KEY}:`;
 export function compileArchitecture(
   known: Pick<Known, "sources"> & Partial<Pick<Known, "before" | "unsettled">>,
 ): ArchitecturePolicies {
-  const before = new Map(known.before?.policies.map((policy) => [policy.rule, policy]));
-  const taken = new Map<string, ArchitecturePolicyInForce>();
-  const faults: DocumentFault[] = [];
-  for (const { source, unreadable = [], documents } of known.sources) {
-    const take = (name: string, found: readonly Found[], policy?: ArchitecturePolicyInForce): void => {
-      const first = taken.get(name);
-      const all = first
-        ? [...found, { path: [], message: `${first.rule} has the same name and is in force` }]
-        : found;
-      for (const fault of all)
-        faults.push({ name, source, reason: reasons.ArchitecturePolicyInvalid, ...fault });
-      const inForce = found.length === 0 ? policy : before.get(ruleName(source, name));
-      if (first === undefined && inForce !== undefined) taken.set(name, inForce);
-    };
-    for (const { name, message } of unreadable) take(name, [{ path: [], message }]);
-    for (const { name, spec, annotations } of documents) {
-      take(name, checkSpec(spec), {
-        rule: ruleName(source, name),
-        name,
-        spec,
-        maxHoldMs: durationMs(spec.maxHold),
-        confirmed: ownValue(annotations, BOOTSTRAP_ANNOTATION) === "true",
-      });
-    }
-  }
+  const { inForce, faults } = compileByName(known.sources, {
+    reason: reasons.ArchitecturePolicyInvalid,
+    check: ({ spec }) => checkSpec(spec),
+    make: ({ name, spec, annotations }, rule): ArchitecturePolicyInForce => ({
+      rule,
+      name,
+      spec,
+      maxHoldMs: durationMs(spec.maxHold),
+      confirmed: ownValue(annotations, BOOTSTRAP_ANNOTATION) === "true",
+    }),
+    before: known.before?.policies,
+  });
   // Of equal priority, the one that came first governs: a newer one takes no pods from it.
-  const policies = [...taken.values()].sort((a, b) => b.spec.priority - a.spec.priority);
+  const policies = inForce.toSorted((a, b) => b.spec.priority - a.spec.priority);
   return { policies, policy: policyOf(policies, known), faults };
 }
 
-type Found = Pick<DocumentFault, "path" | "message">;
-
-function checkSpec(spec: ArchitecturePolicySpec): readonly Found[] {
-  const found: Found[] = [
+function checkSpec(spec: ArchitecturePolicySpec): readonly FoundFault[] {
+  const found: FoundFault[] = [
     ...selectorFaults(spec.namespaceSelector, ["namespaceSelector"]),
     ...selectorFaults(spec.podSelector, ["podSelector"]),
     ...selectorFaults(spec.taint.nodeSelector, ["taint", "nodeSelector"]),
