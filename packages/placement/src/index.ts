@@ -2,6 +2,7 @@ export { originalFootprint } from "./api/agent-substrate.ts";
 export * from "./api/group.ts";
 export * from "./api/keys.ts";
 export * from "./api/reasons.ts";
+export * from "./api/served.ts";
 export * from "./architecture/document.ts";
 export * from "./architecture/explain.ts";
 export * from "./architecture/forecast.ts";
@@ -29,6 +30,7 @@ export type { Change } from "./node/change.ts";
 export { type CleanInput, planClean, type Unrecorded } from "./node/clean.ts";
 export * from "./node/clean-once.ts";
 export { DeclaredPlaces, type PlaceStore } from "./node/declared-places.ts";
+export { documentCapability } from "./node/document-capability.ts";
 export * from "./node/explain/diff.ts";
 export * from "./node/explain/node.ts";
 export * from "./node/explain/removals.ts";
@@ -45,6 +47,7 @@ export { buildPatch, type NodePatch } from "./node/patch.ts";
 export * from "./node/place-config-map.ts";
 export { effectiveRecord, type NodePlan, type PlanInput, planNode, type StayingMark } from "./node/plan.ts";
 export { explainedPods, slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
+export { nodeOf, nodesOfChange } from "./node/pod-nodes.ts";
 export { nodeMarksChanged } from "./node/predicate.ts";
 export {
   hasClusterMarks,
@@ -57,6 +60,7 @@ export {
 } from "./node/record.ts";
 export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
+export { policySources } from "./node/sources.ts";
 export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export type { NodeCapability, NodeHost, Wired, WiredFacts } from "./node/wired.ts";
