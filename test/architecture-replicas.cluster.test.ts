@@ -30,7 +30,10 @@ afterAll(async () => {
 const replica = (identity: string) => ({ identity, lease: { namespace: NAMESPACE, name: "berth" } });
 
 /** Objects that an informer of it holds. */
-async function known({ berth }: StartedBerth, informer: "unscheduled-pods" | "daemonsets"): Promise<number> {
+async function known(
+  { berth }: StartedBerth,
+  informer: "unscheduled-pods" | "daemonsets-of-architecture",
+): Promise<number> {
   const line = new RegExp(`^berth_informer_objects\\{.*informer="${informer}".*\\} (\\d+)$`, "m");
   return Number(line.exec((await berth.metrics.expose()).body)?.[1]);
 }
@@ -73,7 +76,10 @@ it("a bootstrap is brought to its end by a replica that takes over, whatever was
   await eventually(async () => expect(await fixture.status("all")).toMatchObject({ uncovered: 1 }));
   const second = await fixture.start(replica("second"));
   await eventually(async () => {
-    expect([await known(second, "unscheduled-pods"), await known(second, "daemonsets")]).toEqual([1, 1]);
+    expect([
+      await known(second, "unscheduled-pods"),
+      await known(second, "daemonsets-of-architecture"),
+    ]).toEqual([1, 1]);
   });
   await fixture.deletePod("gone-before");
   await eventually(async () => expect(await known(second, "unscheduled-pods")).toBe(0));

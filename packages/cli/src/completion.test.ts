@@ -19,7 +19,7 @@ async function candidates(...words: readonly string[]): Promise<readonly string[
 describe("__complete", () => {
   it.each([
     ["pl", "plan"],
-    ["cluster ", "start stop status"],
+    ["cluster ", "start stop status save restore"],
     ["gate ", "list release tolerate"],
     ["gate release n1 --gate ", ""],
     ["run --leader", "--leader-elect"],
