@@ -85,9 +85,10 @@ type Counts<P extends string> = Readonly<Record<P, number>>;
 /** Follows the documents. Their statuses and a gauge count nodes by phase. */
 function follow<S, C, V extends NodeView, M, P extends string>(
   host: NodeHost,
-  { documents: rules, rules: { name, policy }, phases, gauges }: DocumentCapability<S, C, V, M, P>,
+  { documents: rules, rules: decider, phases, gauges }: DocumentCapability<S, C, V, M, P>,
   onChange: (inForce: C) => void,
 ): { readonly observer: NodeObserver; readonly held: HeldDocuments<S, C, Served<Counts<P>>> } {
+  const { name } = decider;
   const tally = new Tally<P>({ onChange: (rule) => held.askRule(rule) });
   const counts = new NodeCounts<Counts<P>>({
     nodes: host.nodes,
@@ -119,7 +120,7 @@ function follow<S, C, V extends NodeView, M, P extends string>(
     rules,
     capability: name,
     gauges,
-    count: (inForce) => policy(inForce).rules.size,
+    count: (inForce) => decider.policy(inForce).rules.size,
     faults: rules.faultsOf,
     counts,
     onChange,
