@@ -1,5 +1,5 @@
 import type { Pod } from "@berth/kube";
-import { type MarkId, reasons } from "@berth/placement";
+import { isRuleKnown, type MarkId, reasons } from "@berth/placement";
 import { aNode, aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { documents, kind, rules, type Savers } from "./capability.ts";
@@ -71,7 +71,7 @@ describe("decide", () => {
       { marks: [NOTE, TAINT], phases: ["saving"], recheckAfterMs: undefined },
     ],
     ["without pods for long", [], noted, 11, { marks: [NOTE, TAINT], phases: ["saving"], findings: [] }],
-    ["of unknown pods", undefined, noted, 20, { marks: [], keep: [NOTE, TAINT], phases: [] }],
+    ["of unknown pods", undefined, noted, 20, { marks: [], keep: [NOTE, TAINT], phases: ["saving"] }],
     ["of unknown pods, without marks", undefined, undefined, 20, { marks: [], keep: [], phases: [] }],
   ])("a node %s", (_, running, since, minutes, expected) => {
     expect(decide(running, since, SINCE + minutes * MINUTE)).toMatchObject(expected);
@@ -88,7 +88,8 @@ describe("decide", () => {
     const deleted = compiled({ sources: [{ ...none, unreadable: [] }] });
     expect(decide(undefined, noted, SINCE, deleted)).toMatchObject({ marks: [], keep: [] });
     const faulty = compiled({ sources: [{ ...none, unreadable: [{ name: "night", message: "no" }] }] });
-    expect(decide([batch], noted, SINCE, faulty)).toMatchObject({ marks: [], keep: [NOTE, TAINT] });
+    expect(isRuleKnown(faulty.policy, RULE)).toBe(false);
+    expect(isRuleKnown(deleted.policy, RULE)).toBe(true);
   });
 
   it("a document in a file takes over the marks of one of its name", () => {

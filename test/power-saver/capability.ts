@@ -62,13 +62,14 @@ export const documents: host.DocumentRules<Spec, Savers> = {
     });
     const sourced = berth.policySources(sources, unsettled, new Set(savers.map(({ rule }) => rule)));
     const places = new Set(savers.map(({ taint }) => taint));
-    return { savers, faults, policy: { ...berth.unreadPolicy, ...sourced, places } };
+    const refused = berth.refusedRules(savers, faults);
+    return { savers, faults, policy: { ...berth.unreadPolicy, ...sourced, places, refused } };
   },
   faultsOf: ({ faults }) => faults,
   resultOf: () => ({ ready: true, reason: "PowerSaverInForce", message: "in force" }),
 };
 
-/** `running`: the pods on the node that have not ended; `undefined` while they are not known. */
+/** `running`: the pods on the node that have not ended; `undefined` until they have been read. */
 export interface SaverView extends berth.NodeView {
   readonly running: readonly Pod[] | undefined;
 }
@@ -77,16 +78,18 @@ export const rules: berth.NodeRules<Savers, SaverView> = {
   name: NAME,
   policy: ({ policy }) => policy,
   inputs: ({ running = [] }) => running.map(({ metadata }) => `pod ${metadata?.namespace}/${metadata?.name}`),
-  decide({ owned, running }, { savers, faults }, now) {
-    // Marks stay while their document has a fault and no other one has its name, or the pods are not known.
-    const unsure = new Set(faults.map(({ source, name }) => `${source}/${name}`));
-    if (running === undefined) for (const { rule } of savers) unsure.add(rule);
-    const known = new Set(running === undefined ? [] : savers.flatMap(({ note, taint }) => [note, taint]));
-    const kept = [...owned].filter(
-      ([id, { capability, rule }]) => capability === NAME && unsure.has(rule) && !known.has(id),
-    );
+  decide({ owned, running }, { savers }, now) {
+    if (running === undefined) {
+      const taints = savers.filter(({ taint }) => owned.has(taint));
+      const kept = savers.flatMap(({ note, taint }) => [note, taint]).filter((id) => owned.has(id));
+      return {
+        ...berth.nothingWanted,
+        keep: new Map(kept.map((id) => [id, berth.reasons.SourceNotRead])),
+        outcomes: taints.map(({ rule }) => ({ rule, phase: "saving" })),
+      };
+    }
     const all = savers.flatMap(({ rule, podLabel: { key, value }, quietMs, note, taint }) => {
-      if (running?.every(({ metadata }) => metadata?.labels?.[key] === value) !== true) return [];
+      if (!running.every(({ metadata }) => metadata?.labels?.[key] === value)) return [];
       const since = owned.get(note)?.since;
       const leftMs = since === undefined ? quietMs : Math.max(0, Date.parse(since) + quietMs - now);
       return [{ rule, taint, leftMs, ids: leftMs > 0 ? [note] : [note, taint] }];
@@ -95,7 +98,7 @@ export const rules: berth.NodeRules<Savers, SaverView> = {
     const mark = { value: "", reason: berth.reasons.RuleMatched, foreign: "overwrite" } as const;
     return {
       marks: all.flatMap(({ rule, ids }) => ids.map((id) => ({ ...mark, id, rule }))),
-      keep: new Map(kept.map(([id]) => [id, berth.reasons.RuleUnreadable])),
+      keep: new Map(),
       findings: waiting.map(({ taint: subject, leftMs }) => {
         const message = `the node is quiet, and gets the taint in ${Math.ceil(leftMs / 1000)} s`;
         return { reason: berth.reasons.NotStable, severity: "info", subject, message };

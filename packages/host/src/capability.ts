@@ -18,7 +18,7 @@ export interface Capability<H = Host, W = unknown> {
   readonly admission?: readonly AdmissionTrace[];
   /** What it changes of objects that others make. Default nothing. */
   readonly changes?: Changes;
-  /** Permissions beyond those for its kinds. Default none. */
+  /** Permissions beyond those for its kinds, as an installation grants them. Default none. */
   readonly permissions?: (asked: AskedPermissions) => readonly Permission[];
   /** Adds its components to the host. No request is sent and no component runs before the host runs. */
   readonly wire: (host: H) => W;

@@ -60,7 +60,7 @@ export {
 } from "./node/record.ts";
 export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
-export { policySources } from "./node/sources.ts";
+export { policySources, refusedRules } from "./node/sources.ts";
 export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export type { NodeCapability, NodeHost, Wired, WiredFacts } from "./node/wired.ts";

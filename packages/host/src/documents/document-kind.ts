@@ -63,8 +63,8 @@ export interface ServedKind<S = unknown> extends DocumentKind<S>, CustomKind {
   readonly resource: Resource<DocumentObject>;
   readonly spec: z.ZodType<S>;
   /**
-   * What happens when the CRD is not served for longer than the grace period. `keep`: marks stay as they are.
-   * `release`: all objects count as deleted.
+   * What happens when the CRD is not served for longer than the grace period. `keep`: no document is in force, and marks
+   * stay as they are. `release`: all objects count as deleted.
    */
   readonly whenAway: "keep" | "release";
   /** Annotations that Berth reads. A change of another annotation is ignored. Default none. */

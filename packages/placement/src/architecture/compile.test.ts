@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { isRuleKnown } from "../node/capability.ts";
 import { compileArchitecture, taintKeys } from "./compile.ts";
 import { documentsOf, type PolicyInit, policiesOf, policyInForce } from "./testing/policies.ts";
 
@@ -80,7 +81,7 @@ describe("faults of architecture policies", () => {
     ]);
   });
 
-  it("leave a policy in force as it was before, whether it can be read or not", () => {
+  it("leave a policy in force as it was before, whether it can be read or not; after a restart its taints stay", () => {
     const before = policiesOf({ p: { priority: 3 }, q: {} });
     const documents = documentsOf({ p: { priority: 4, taint: { key: "startup.k8s.io/x" } } }).documents;
     const unreadable = [{ name: "q", message: "spec.mode: is not valid" }];
@@ -92,7 +93,12 @@ describe("faults of architecture policies", () => {
       "p: other controllers remove taints of this domain once a node has started",
     ]);
     expect(compiled.policy.rules).toEqual(new Set(["cluster/p", "cluster/q"]));
-    expect(compileArchitecture({ sources: [source] }).policies).toEqual([]);
+    expect(compiled.policy.refused).toEqual(new Set());
+    const restarted = compileArchitecture({ sources: [source] });
+    expect(restarted.policies).toEqual([]);
+    const standing = ["cluster/p", "cluster/q"].map((rule) => isRuleKnown(restarted.policy, rule));
+    expect(standing).toEqual([false, false]);
+    expect(isRuleKnown(restarted.policy, "cluster/deleted")).toBe(true);
   });
 
   it("do not bring back a policy whose name a file has taken", () => {

@@ -6,7 +6,7 @@ import type { Policy } from "../node/capability.ts";
 import { type MarkId, ownValue, taintId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { selectorFaults } from "../node/selector.ts";
-import { policySources } from "../node/sources.ts";
+import { policySources, refusedRules } from "../node/sources.ts";
 import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../node/taint-domains.ts";
 import { type ArchitecturePolicySpec, BOOTSTRAP_ANNOTATION, ORIGINAL_ARCHITECTURE_KEY } from "./document.ts";
 import { type ArchitecturePolicies, type ArchitecturePolicyInForce, taints } from "./policy.ts";
@@ -41,7 +41,8 @@ export function compileArchitecture(
   });
   // Of equal priority, the one that came first governs: a newer one takes no pods from it.
   const policies = inForce.toSorted((a, b) => b.spec.priority - a.spec.priority);
-  return { policies, policy: policyOf(policies, known), faults };
+  const policy = { ...policyOf(policies, known), refused: refusedRules(policies, faults) };
+  return { policies, policy, faults };
 }
 
 function checkSpec(spec: ArchitecturePolicySpec): readonly FoundFault[] {

@@ -31,6 +31,7 @@ describe("footprints in force", () => {
       allowedProtected: places,
       exclusive: places,
       removals: new Map([["cluster/b", { delayMs: 30_000 }]]),
+      refused: new Set(),
     });
     expect(compiled.faults).toEqual([]);
   });
@@ -50,7 +51,11 @@ describe("footprints in force", () => {
     expect(rulesOf(compiled)).toEqual(["config/a", "cluster/b"]);
     expect(faultsOf(compiled)).toEqual(["cluster/a : config/a has the same name and goes before it"]);
     const faulty = [{ source: "config" as const, documents: [], unreadable: [{ name: "a", message: "no" }] }];
-    expect(rulesOf(compileFootprints({ sources: [...faulty, documentsOf({ a: A })] }))).toEqual([]);
+    const none = compileFootprints({ sources: [...faulty, documentsOf({ a: A })] });
+    expect(rulesOf(none)).toEqual([]);
+    // Neither is deleted, so what stands on nodes stays. The second in the first list is: the first has its name.
+    expect(none.policy.refused).toEqual(new Set(["config/a", "cluster/a"]));
+    expect(compiled.policy.refused).toEqual(new Set());
   });
 
   it("keep places of before, and wait for sources that may still be read", () => {

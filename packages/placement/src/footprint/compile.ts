@@ -14,7 +14,7 @@ import type { Policy, RemovalPolicy } from "../node/capability.ts";
 import { annotationId, labelId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { selectorFaults } from "../node/selector.ts";
-import { policySources } from "../node/sources.ts";
+import { policySources, refusedRules } from "../node/sources.ts";
 import { domainOf } from "../node/taint-domains.ts";
 import { isProtectedKey } from "../node/validate.ts";
 import { isAgentChecked } from "./agent/check.ts";
@@ -66,7 +66,8 @@ export function compileFootprints(input: CompileFootprintsInput): Footprints {
     const inForce = found.length === 0 ? footprint : last;
     if (inForce !== undefined && clashesOf(inForce, footprints).length === 0) footprints.push(inForce);
   }
-  return { footprints, policy: policyOf(footprints, input), faults };
+  const policy = { ...policyOf(footprints, input), refused: refusedRules(footprints, faults) };
+  return { footprints, policy, faults };
 }
 
 /** Refuses another label: the agent would end on every node before its DaemonSet asks for the new label. */

@@ -35,8 +35,9 @@ export interface NodeDecision {
   readonly findings: readonly Finding[];
   /** The reason for the removal of an own mark, if neither `InputGone` nor `RuleGone` fits. */
   readonly removals?: ReadonlyMap<MarkId, Reason>;
-  /** Rules that hold on this node, for counting. */
+  /** Rules that hold on this node, for counting; those of marks in `keep` too. */
   readonly outcomes?: readonly RuleOutcome[];
+  /** When to decide again if nothing changes before, ms. Only a running Berth does, and all capabilities at once. */
   readonly recheckAfterMs?: number;
 }
 
@@ -75,12 +76,17 @@ export interface RemovalBreaker {
 export interface Policy {
   /** Names of rule sources (`folder` of `folder/x`) that were read completely. Only their marks are ever removed. */
   readonly sourcesRead: ReadonlySet<string>;
-  /** All existing rules. If the rule of a mark is missing here, the user deleted it; no input disappeared. */
+  /** The rules in force. A recorded mark of another rule is removed, as the user has deleted that; but see `refused`. */
   readonly rules: ReadonlySet<string>;
   /**
    * Sources that may still lack some of their rules. A mark of a missing rule stays, unless the rule is in `deleted`.
    */
   readonly unsettled?: { readonly sources: ReadonlySet<string>; readonly deleted: ReadonlySet<string> };
+  /**
+   * Rules that are not in force because their documents have a fault. Their marks stay: the user has not deleted them.
+   * Default none.
+   */
+  readonly refused?: ReadonlySet<string>;
   /**
    * Berth still reads a source, or knows no rule while some may be missing. It then changes no objects except nodes,
    * where records protect the marks.
@@ -104,9 +110,10 @@ export interface Policy {
 }
 
 /** True when Berth knows the present state of the rule, which may be "deleted". Only then may its marks be removed. */
-export function isRuleKnown({ sourcesRead, rules, unsettled }: Policy, rule: string): boolean {
+export function isRuleKnown(policy: Policy, rule: string): boolean {
+  const { sourcesRead, rules, unsettled, refused } = policy;
   const source = rule.split("/", 1)[0] ?? "";
-  if (!sourcesRead.has(source)) return false;
+  if (!sourcesRead.has(source) || refused?.has(rule) === true) return false;
   return unsettled?.sources.has(source) !== true || rules.has(rule) || unsettled.deleted.has(rule);
 }
 

@@ -1,4 +1,7 @@
-/** A whole capability from one decision: its process carries it out, and `plan` and `explain` ask the same one. */
+/**
+ * A whole capability from one decision: its process carries it out, and `plan` and `explain` ask the same one. Every
+ * replica compiles documents and reads; only the leader decides, counts and writes.
+ */
 import {
   type Concerns,
   createViews,
@@ -28,11 +31,12 @@ export interface DocumentCapability<S, C, V extends NodeView, M, P extends strin
   extends Pick<NodeCapability, "fields" | "changed" | "permissions"> {
   readonly documents: DocumentRules<S, C>;
   readonly rules: NodeRules<C, V>;
+  /** `plan` lists them all, `explain node` only the pods of the node, `clean` nothing. */
   readonly reads: Reads<M, C | undefined>;
-  /** The nodes to decide about again. */
+  /** The nodes to decide about again. Not asked about the first snapshot: then every node is decided. */
   readonly concerns: Concerns<M, string>;
   readonly observe: (view: NodeView, views: Views<M>) => V;
-  /** As in `RuleOutcome`. The status has a field for each, with the number of nodes. */
+  /** As in `RuleOutcome`. The status has a field for each, with the number of nodes once all have been decided. */
   readonly phases: readonly P[];
   /** `nodes` has the phase as its label. */
   readonly gauges: DocumentGauges & Readonly<Record<"nodes", DocumentGauges["inForce"]>>;
