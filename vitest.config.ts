@@ -17,10 +17,13 @@ export const unit: TestProjectInlineConfiguration = {
   },
 };
 
+/** They put another list of capabilities in place of the real one, which files that share a process would keep. */
+const mocking = ["test/capabilities.test.ts", "test/power-saver/*.test.ts"];
+
 /**
- * Three projects: pure tests run side by side in milliseconds; tests against a real control plane (`*.cluster.test.ts`
+ * Four projects: pure tests run side by side in milliseconds; tests against a real control plane (`*.cluster.test.ts`
  * and `test/`) run three files at a time, as they wait more than they compute; the architecture rules are also part of
- * `make check`.
+ * `make check`; the last have a process for each file.
  */
 const config: ViteUserConfig = {
   test: {
@@ -39,6 +42,7 @@ const config: ViteUserConfig = {
         test: {
           name: "cluster",
           include: ["packages/*/src/**/*.cluster.test.ts", "test/**/*.cluster.test.ts"],
+          exclude: mocking,
           testTimeout: 180_000,
           hookTimeout: 900_000,
           maxWorkers: 3,
@@ -54,8 +58,18 @@ const config: ViteUserConfig = {
           name: "architecture",
           isolate: false,
           include: ["test/**/*.test.ts"],
-          exclude: ["**/*.cluster.test.ts", "**/*.compat.test.ts"],
+          exclude: ["**/*.cluster.test.ts", "**/*.compat.test.ts", ...mocking],
           maxWorkers: "100%",
+        },
+      },
+      {
+        ...source,
+        test: {
+          name: "mocking",
+          maxWorkers: "100%",
+          include: mocking,
+          testTimeout: 60_000,
+          setupFiles: ["test/restore-clusters.ts"],
         },
       },
     ],

@@ -3,16 +3,11 @@ import { crds, type RunningBerth } from "@berth/cli";
 import { customResourceDefinitions, type KubeObject } from "@berth/kube";
 import { systemClock } from "@berth/runtime";
 import { aPod, eventually, sharedTestCluster } from "@berth/testcluster";
-import { afterAll, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { runCommand } from "../command.ts";
 import { createNamespace, Fixture, metric, taintsOf } from "../fixture.ts";
 import { kind } from "./capability.ts";
 
-// Other files of this process have loaded the real list, and will need it.
-vi.hoisted(() => vi.resetModules());
-afterAll(() => {
-  vi.resetModules();
-});
 vi.mock("../../packages/cli/src/capabilities.ts", async (load) => {
   const real = await load<typeof import("../../packages/cli/src/capabilities.ts")>();
   const { powerSaver } = await import("./capability.ts");
