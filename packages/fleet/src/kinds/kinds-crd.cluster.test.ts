@@ -89,14 +89,16 @@ const ofCounts = {
 
 describe("the CRDs of the fleet", () => {
   it("are established, with nothing to complain about, for the kinds of projects", async () => {
-    for (const { metadata: { name = "" } = {} } of crds) {
-      const { metadata, status } = await cluster.client.get(customResourceDefinitions, { name });
-      expect(metadata?.annotations).toMatchObject({ "discovery.miloapis.com/parent-contexts": "Project" });
-      expect(status?.conditions?.map(({ type, status: is }) => `${type}=${is}`).sort()).toEqual([
-        "Established=True",
-        "NamesAccepted=True",
-      ]);
-    }
+    // The API server serves a kind a moment before its condition says so.
+    for (const { metadata: { name = "" } = {} } of crds)
+      await eventually(async () => {
+        const { metadata, status } = await cluster.client.get(customResourceDefinitions, { name });
+        expect(metadata?.annotations).toMatchObject({ "discovery.miloapis.com/parent-contexts": "Project" });
+        expect(status?.conditions?.map(({ type, status: is }) => `${type}=${is}`).sort()).toEqual([
+          "Established=True",
+          "NamesAccepted=True",
+        ]);
+      });
   });
 
   it.each([
