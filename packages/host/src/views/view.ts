@@ -8,6 +8,7 @@ import {
   type Lister,
   type MetricsRegistry,
   type ObjectKey,
+  type ObservedInformer,
   type Running,
   whenAborted,
 } from "@berth/runtime";
@@ -115,9 +116,18 @@ export class View<T extends KubeObject, C = never, M = never>
         onRead?.();
       },
     };
+    if (metrics === undefined) return;
     // One gauge for all scopes: a gauge of a single informer would stay after the informer stopped.
-    if (metrics !== undefined)
-      declareInformerGauges(metrics, { cluster, resource: nameOfResource(read.resource) }, this);
+    declareInformerGauges(metrics, { cluster, resource: nameOfResource(read.resource) }, this.#observed());
+  }
+
+  /** For metrics: nothing is missing of what nobody wants. */
+  #observed(): ObservedInformer {
+    return Object.defineProperties({} as ObservedInformer, {
+      name: { value: this.name },
+      size: { get: () => this.size },
+      synced: { get: () => this.synced || !this.isWanted },
+    });
   }
 
   /** May be called at any time, also before `start`; ignored after the end. @param views see `Read.wanted`. */
