@@ -25,6 +25,7 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { expect } from "vitest";
+import { aDaemonSet } from "../packages/cli/src/testing/cluster.ts";
 import { Fixture, orGone, type StartOptions, taintsOf } from "./fixture.ts";
 
 export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
@@ -32,6 +33,7 @@ export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.
 export const atOnce: object = { stableFor: "0s", signals: { pods: [{}] } };
 /** Owns pods in kube-system wherever a fixture is; nothing makes them but tests. */
 const SETUP = "node-setup";
+const SYSTEM = { namespace: "kube-system" };
 /** Of a patch that a kubelet makes. */
 export const STATUS = { subresource: "status" } as const;
 
@@ -65,7 +67,7 @@ export async function createGateFixture(cluster: TestCluster, name: string): Pro
   return new GateFixture(
     cluster,
     name,
-    await cluster.client.create(daemonSets, aDaemonSet(SETUP, originalGate.podLabels)),
+    await cluster.client.create(daemonSets, setupSet(SETUP, originalGate.podLabels), SYSTEM),
   );
 }
 
@@ -139,7 +141,7 @@ export class GateFixture extends Fixture {
   }
 
   daemonSet(name: string, labels: Readonly<Record<string, string>>): Promise<DaemonSet> {
-    return this.cluster.client.create(daemonSets, aDaemonSet(name, labels));
+    return this.cluster.client.create(daemonSets, setupSet(name, labels), SYSTEM);
   }
 
   /** Resolves once the node has a taint with this key, as kubectl writes it; by default that of the contract. */
@@ -195,22 +197,8 @@ export class GateFixture extends Fixture {
   }
 }
 
-function aDaemonSet(name: string, labels: Readonly<Record<string, string>>): DaemonSet {
-  return {
-    apiVersion: "apps/v1",
-    kind: "DaemonSet",
-    metadata: { name, namespace: "kube-system" },
-    spec: {
-      selector: { matchLabels: labels },
-      template: {
-        metadata: { labels },
-        spec: {
-          tolerations: [{ operator: "Exists" }],
-          containers: [{ name: "main", image: "registry.test/setup:1" }],
-        },
-      },
-    },
-  };
+function setupSet(name: string, labels: Readonly<Record<string, string>>): DaemonSet {
+  return aDaemonSet(name, { labels, image: "registry.test/setup:1", tolerations: [{ operator: "Exists" }] });
 }
 
 function toStatus({ ready, containersReady = ready, noContainers, startedAt, since }: Said): Pod["status"] {

@@ -22,7 +22,7 @@ export interface ParseKubeconfigOptions {
   readonly context?: string;
 }
 
-/** Fields of a user that read files, run programs or change who asks, and the way out. */
+/** Fields of a user that read files, run programs or change the identity. Each has the advice for its error. */
 const REFUSED_OF_USER: Readonly<Record<string, string>> = {
   exec: "has an exec plugin: use a token or a client certificate",
   "auth-provider": "has an auth-provider: use a token or a client certificate",

@@ -26,7 +26,7 @@ import { installManifests } from "../manifests.ts";
 import type { ExtraRights } from "../manifests-rights.ts";
 import { grant } from "./cluster.ts";
 
-/** The kinds of what `berth manifests` prints. */
+/** The kinds of the objects that `berth manifests` prints. */
 export const installedKinds: readonly Resource[] = [
   namespaces,
   networkPolicies,

@@ -63,7 +63,7 @@ describe("informers that come and go", () => {
     const labels = { cluster: "test", resource: "configmaps" };
     const together = { ...labels, informer: "red" };
     await setup.start();
-    // Nothing is missing of what nobody wants.
+    // Without a wanted scope the view lacks nothing.
     expect(metrics.value("informer_synced", together)).toBe(1);
     setup.want("a", "b");
     expect(metrics.value("informer_synced", together)).toBe(0);

@@ -72,18 +72,17 @@ export class View<T extends KubeObject, C = never, M = never>
   /** What the informers have. */
   readonly #shown: Pick<Lister<T>, "get" | "list" | "byIndex"> = {
     get: (key) => {
-      for (const informer of this.#all()) {
-        const found = informer.get(key);
+      for (const { read } of this.#members.values()) {
+        const found = read?.get(key);
         if (found !== undefined) return found;
       }
       return undefined;
     },
     list: () => this.#listed(),
     byIndex: (index, value) => {
-      const all = this.#all();
-      const [only] = all;
-      if (only !== undefined && all.length === 1) return only.byIndex(index, value);
-      return all.flatMap((informer) => informer.byIndex(index, value));
+      const found = Array.from(this.#members.values(), ({ read }) => read?.byIndex(index, value) ?? []);
+      const [only = []] = found;
+      return found.length > 1 ? found.flat() : only;
     },
   };
   /** The first scope: all scopes of a read that is written keep the same. */
@@ -121,7 +120,7 @@ export class View<T extends KubeObject, C = never, M = never>
     declareInformerGauges(metrics, { cluster, resource: nameOfResource(read.resource) }, this.#observed());
   }
 
-  /** For metrics: nothing is missing of what nobody wants. */
+  /** For metrics. Without a wanted scope the view lacks nothing, so it counts as synced. */
   #observed(): ObservedInformer {
     return Object.defineProperties({} as ObservedInformer, {
       name: { value: this.name },
@@ -240,11 +239,7 @@ export class View<T extends KubeObject, C = never, M = never>
   }
 
   *#listed(): IterableIterator<T> {
-    for (const informer of this.#all()) yield* informer.list();
-  }
-
-  #all(): readonly Informer<T>[] {
-    return [...this.#members.values()].flatMap(({ read }) => read ?? []);
+    for (const { read } of this.#members.values()) if (read !== undefined) yield* read.list();
   }
 
   #launch(member: ScopeInformer<T>): void {

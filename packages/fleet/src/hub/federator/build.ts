@@ -1,4 +1,5 @@
 /** The hub's objects for a deployment of a project. Metadata is built, never copied: an owner of another cluster deletes. */
+import { pick } from "@berth/host";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../../api/group.ts";
 import { finalizers, annotations as keys, labels } from "../../api/keys.ts";
 import { type CellPlacement, formatPlacement } from "../../api/placement.ts";
@@ -30,14 +31,18 @@ export function hubDeployment(
   };
 }
 
-/** A merge patch of what differs in the hub; `undefined`: nothing. The placement is not the federator's to change. */
+/**
+ * A merge patch of the fields that differ on the hub; `undefined` when none does. It never touches the placement, which
+ * the placement reconciler owns.
+ */
 export function hubPatch(source: WorkloadDeployment, hub: WorkloadDeployment): object | undefined {
+  const [labelsOfHub, annotations] = [hubLabels(source), generationOf(source)];
   const metadata = mergePatchOf(
     {
-      labels: pick(hub.metadata?.labels, hubLabels(source)),
-      annotations: pick(hub.metadata?.annotations, generationOf(source)),
+      labels: pick(hub.metadata?.labels ?? {}, Object.keys(labelsOfHub)),
+      annotations: pick(hub.metadata?.annotations ?? {}, Object.keys(annotations)),
     },
-    { labels: hubLabels(source), annotations: generationOf(source) },
+    { labels: labelsOfHub, annotations },
   );
   const isSame = canonicalJson(hub.spec ?? {}) === canonicalJson(source.spec ?? {});
   const spec = isSame ? undefined : mergePatchOf(hub.spec, source.spec);
@@ -55,11 +60,4 @@ function hubLabels({ metadata, spec }: WorkloadDeployment): Readonly<Record<stri
 
 function generationOf({ metadata }: WorkloadDeployment): Readonly<Record<string, string>> {
   return { [keys.sourceGeneration]: String(metadata?.generation ?? 0) };
-}
-
-function pick(
-  from: Readonly<Record<string, string>> = {},
-  like: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(from).filter(([key]) => Object.hasOwn(like, key)));
 }
