@@ -1,13 +1,18 @@
-import { Client, type Dispatcher, Pool } from "undici";
+import { type buildConnector, Client, type Dispatcher, Pool, ProxyAgent } from "undici";
 import type { CredentialMaterial } from "./credential.ts";
-import { createLiveConnector, isHttp2 } from "./live-connector.ts";
+import {
+  createLiveConnector,
+  isHttp2,
+  type LiveConnectorOptions,
+  toConnectorOptions,
+} from "./live-connector.ts";
 
 /** The connections of one cluster, one client certificate and one certificate authority. */
 export interface ConnectionPools {
   readonly certificate: CredentialMaterial["certificate"];
   readonly ca: string | undefined;
   /** HTTP/2: watches and reads share a connection. */
-  readonly reads: Pool;
+  readonly reads: Dispatcher;
   /** HTTP/1.1: one write to a connection at a time. */
   readonly writes: Dispatcher;
 }
@@ -18,6 +23,8 @@ export interface ConnectionPoolsOptions {
   readonly serverName: string | undefined;
   readonly insecure: boolean;
   readonly certificate: CredentialMaterial["certificate"];
+  /** URL of an HTTP proxy that carries all connections. */
+  readonly proxy?: string | undefined;
   readonly silenceMs: number;
   readonly maxWriteConnections: number;
   readonly onOpen: () => void;
@@ -33,30 +40,29 @@ const MAX_READ_CONNECTIONS = 64;
 const READ_IDLE_MS = 60_000;
 const WRITE_IDLE_MS = 4000;
 
-type Connector = ReturnType<typeof createLiveConnector>;
+type Connector = buildConnector.connector;
 
 /** Opens no connection yet. */
 export function createConnectionPools(options: ConnectionPoolsOptions): ConnectionPools {
   const { origin, certificate, silenceMs } = options;
-  const connector = (http2: boolean): Connector =>
-    createLiveConnector({
-      ca: options.ca,
-      cert: certificate?.cert,
-      key: certificate?.key,
-      servername: options.serverName,
-      rejectUnauthorized: options.insecure ? false : undefined,
-      http2,
-      silenceMs,
-      connectTimeoutMs: CONNECT_TIMEOUT_MS,
-      onOpen: options.onOpen,
-      onClose: options.onClose,
-    });
+  const connections = (http2: boolean): LiveConnectorOptions => ({
+    ca: options.ca,
+    cert: certificate?.cert,
+    key: certificate?.key,
+    servername: options.serverName,
+    rejectUnauthorized: options.insecure ? false : undefined,
+    http2,
+    silenceMs,
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    onOpen: options.onOpen,
+    onClose: options.onClose,
+  });
   return {
     certificate,
     ca: options.ca,
     // A Pool and not a Client: the 101st watch gets a second connection instead of waiting for one to end. It fills
     // the first connection first (measured: 20 watches and 50 reads share one, 150 watches need two, 250 three).
-    reads: new Pool(origin, {
+    reads: dispatcherOf(connections(true), options.proxy, origin, (connector) => ({
       allowH2: true,
       connections: MAX_READ_CONNECTIONS,
       h2Options: {
@@ -64,15 +70,36 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
         pingInterval: Math.max(1, Math.floor(silenceMs / 3)),
       },
       keepAliveTimeout: READ_IDLE_MS,
-      factory: (url, inherited) => createReader(url, inherited, connector(true)),
-    }),
-    writes: new Pool(origin, {
+      factory: (url, inherited) => createReader(url, inherited, connector),
+    })),
+    writes: dispatcherOf(connections(false), options.proxy, origin, (connect) => ({
       allowH2: false,
-      connect: connector(false),
+      connect,
       connections: options.maxWriteConnections,
       keepAliveTimeout: WRITE_IDLE_MS,
-    }).compose(forgetHeaderBytes),
+    })).compose(forgetHeaderBytes),
   };
+}
+
+/** A pool of connections to the origin, or of tunnels to it through the proxy. */
+function dispatcherOf(
+  connections: LiveConnectorOptions,
+  proxy: string | undefined,
+  origin: string,
+  toOptions: (connect: Connector) => Pool.Options,
+): Dispatcher {
+  if (proxy === undefined) return new Pool(origin, toOptions(createLiveConnector(connections)));
+  return new ProxyAgent({
+    uri: proxy,
+    requestTls: toConnectorOptions(connections),
+    proxyTls: { allowH2: false },
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    // A proxy that does not answer CONNECT counts as one that cannot be reached.
+    clientFactory: (url, inherited) =>
+      new Pool(url, { ...inherited, headersTimeout: CONNECT_TIMEOUT_MS, keepAliveTimeout: WRITE_IDLE_MS }),
+    factory: (_, { connect }: Pool.Options) =>
+      new Pool(origin, toOptions(createLiveConnector({ ...connections, through: connect as Connector }))),
+  });
 }
 
 /**

@@ -16,4 +16,4 @@ export * from "./kubeconfig-text.ts";
 export * from "./object.ts";
 export * from "./resource.ts";
 export { type ConnectOptions, connect } from "./rest-client.ts";
-export type { RequestOutcome } from "./transport.ts";
+export type { Impersonation, RequestOutcome } from "./transport.ts";

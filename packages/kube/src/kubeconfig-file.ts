@@ -29,6 +29,9 @@ export interface UserEntry {
   readonly exec?: Partial<ExecPlugin>;
   readonly "auth-provider"?: { readonly name?: string };
   readonly as?: string;
+  readonly "as-uid"?: string;
+  readonly "as-groups"?: readonly string[];
+  readonly "as-user-extra"?: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface ContextEntry {

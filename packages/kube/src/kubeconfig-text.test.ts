@@ -1,7 +1,7 @@
 import { createAuthority, type KeyPair } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { KubeconfigError } from "./kubeconfig-file.ts";
-import { parseKubeconfig } from "./kubeconfig-text.ts";
+import { fingerprintOf, formatKubeconfig, parseKubeconfig } from "./kubeconfig-text.ts";
 
 const SECRET = "s3cr3t-t0k3n";
 const origin = "Secret berth/dfw-01";
@@ -133,5 +133,23 @@ describe("the kubeconfig of a Secret", () => {
   it("may hold other entries that would be refused; one is chosen by its context", async () => {
     expect((await parseKubeconfig(text({}, "other"), { origin, context: "c" })).origin).toContain('"c"');
     expect(await refusalOf(text({}, "other"))).toContain("has an exec plugin");
+  });
+
+  it.each<[string, () => object]>([
+    ["a token", () => ({ token: SECRET })],
+    ["a password with a colon", () => ({ username: "me", password: `a:${SECRET} b` })],
+    ["a certificate", certified],
+  ])("with %s is written anew without its other entries", async (_, user) => {
+    const cluster = { "certificate-authority-data": base64(ca), "tls-server-name": "kubernetes" };
+    const given = await parseKubeconfig(text({ cluster, user: user() }), { origin });
+    const written = await formatKubeconfig(given);
+    expect(written).not.toContain("exec");
+    const again = await parseKubeconfig(written, { origin });
+    const { credential, ...rest } = again.connect;
+    const { credential: before, ...same } = given.connect;
+    expect(rest).toEqual(same);
+    expect(await credential.material()).toEqual(await before.material());
+    expect(again.fingerprint).toBe(given.fingerprint);
+    expect(fingerprintOf(await before.material())).toBe(given.fingerprint);
   });
 });

@@ -55,17 +55,61 @@ export async function parseKubeconfig(
   const file = await toKubeconfigFile(text, origin, "/");
   refuse(file, origin, context ?? file.currentContext);
   const config = await resolveContext(file, origin, { environment: {}, ...(context && { context }) });
-  const { authorization, certificate } = await config.connect.credential.material();
+  const material = await config.connect.credential.material();
+  const { authorization, certificate } = material;
   if (authorization === undefined && certificate === undefined)
     throw new KubeconfigError(`${origin} has no credential: its user needs a token or a client certificate`);
   if (!isUsable(config.connect.ca, certificate))
     throw new KubeconfigError(
       `${origin} has a certificate or a key that cannot be used, or that do not match`,
     );
-  const fingerprint = createHash("sha256")
+  return { ...config, fingerprint: fingerprintOf(material) };
+}
+
+/** As `ParsedKubeconfig` has it, of a credential that came another way. */
+export function fingerprintOf({ authorization, certificate }: CredentialMaterial): string {
+  return createHash("sha256")
     .update(JSON.stringify([authorization, certificate?.cert]))
     .digest("base64url");
-  return { ...config, fingerprint };
+}
+
+/** A text that `parseKubeconfig` reads as the same connection. Other entries of the text that it came from are not in it. */
+export async function formatKubeconfig({ connect }: ParsedKubeconfig): Promise<string> {
+  const { server, ca, serverName, credential } = connect;
+  const { authorization, certificate } = await credential.material();
+  const [scheme, proof = ""] = authorization?.split(" ") ?? [];
+  const password = scheme === "Basic" ? Buffer.from(proof, "base64").toString("utf8") : undefined;
+  const colon = password?.indexOf(":") ?? 0;
+  const cluster = {
+    server,
+    ...(ca !== undefined && { "certificate-authority-data": toBase64(ca) }),
+    ...(serverName !== undefined && { "tls-server-name": serverName }),
+  };
+  const user = {
+    ...(scheme === "Bearer" && { token: proof }),
+    ...(password !== undefined && {
+      username: password.slice(0, colon),
+      password: password.slice(colon + 1),
+    }),
+    ...(certificate && {
+      "client-certificate-data": toBase64(certificate.cert),
+      "client-key-data": toBase64(certificate.key),
+    }),
+  };
+  const name = "cluster";
+  const file = {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name, cluster }],
+    users: [{ name, user }],
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    "current-context": name,
+  };
+  return `${JSON.stringify(file, undefined, 2)}\n`;
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString("base64");
 }
 
 /** @returns false rather than the reason, which may quote a key. */

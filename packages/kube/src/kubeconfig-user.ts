@@ -14,6 +14,7 @@ import {
   readPem,
   type UserEntry,
 } from "./kubeconfig-file.ts";
+import type { Impersonation } from "./transport.ts";
 
 export interface UserContext {
   /** For messages: `user "me" of ~/.kube/config`. */
@@ -29,8 +30,6 @@ export async function toCredential(user: Located<UserEntry>, context: UserContex
   const { who, environment, cluster } = context;
   if (value["auth-provider"] !== undefined)
     throw new KubeconfigError(`${who} uses the removed auth-provider; use an exec plugin instead`);
-  if (value.as !== undefined)
-    throw new KubeconfigError(`${who} wants impersonation (as), which is not supported`);
   if (value.exec !== undefined)
     return execCredential(checkPlugin(value.exec, who), { folder, environment, cluster });
   const read = (): Promise<CredentialMaterial> => readMaterial(user, who);
@@ -39,6 +38,22 @@ export async function toCredential(user: Located<UserEntry>, context: UserContex
   const credential = fileCredential(read);
   await credential.material(); // a missing file is told now and not at the first request
   return credential;
+}
+
+/**
+ * The user that the entry wants requests to be for; `undefined` for the one of its credential.
+ * @throws KubeconfigError when it has no name, or what no header can hold.
+ */
+export function impersonationOf({ value }: Located<UserEntry>, who: string): Impersonation | undefined {
+  const { as: user, "as-uid": uid, "as-groups": groups = [], "as-user-extra": extra = {} } = value;
+  if (!Array.isArray(groups) || !Object.values(extra).every(Array.isArray))
+    throw new KubeconfigError(`${who} has an as-groups or as-user-extra that holds no lists`);
+  const texts: readonly unknown[] = [user ?? "", uid ?? "", ...groups, ...Object.values(extra).flat()];
+  if (!texts.every((text) => typeof text === "string" && /^[\x20-\x7e]*$/.test(text)))
+    throw new KubeconfigError(`${who} wants impersonation (as…) with what no HTTP header can hold`);
+  if (user) return { user, ...(uid && { uid }), groups, extra };
+  if (texts.length === 2 && !uid) return undefined;
+  throw new KubeconfigError(`${who} wants impersonation of groups, uid or extra without a user (as)`);
 }
 
 /** As in client-go, a token file wins over a token. Either is sent together with a client certificate. */

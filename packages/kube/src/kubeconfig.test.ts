@@ -186,6 +186,32 @@ current-context: 1:30`,
   });
 });
 
+describe("a kubeconfig", () => {
+  it("names its proxy, before that of the program", async () => {
+    const proxyFor = ({ host }: URL): string => `http://for.${host}`;
+    await using folder = await createFolder({
+      own: config("{ server: https://a, proxy-url: 'http://me:pw@own:3128' }"),
+      none: config(A),
+    });
+    expect((await folder.load(["own"], { proxyFor })).connect.proxy).toBe("http://me:pw@own:3128");
+    expect((await folder.load(["none"], { proxyFor })).connect.proxy).toBe("http://for.a:6443");
+    expect((await folder.load(["none"])).connect.proxy).toBeUndefined();
+  });
+
+  it.each([
+    ["{ token: t }", undefined],
+    ["{ token: t, as: '', as-groups: [] }", undefined],
+    ["{ token: t, as: me }", { user: "me", groups: [], extra: {} }],
+    [
+      "{ token: t, as: me, as-uid: 17, as-groups: [a, b], as-user-extra: { example.com/k: [v] } }",
+      { user: "me", uid: "17", groups: ["a", "b"], extra: { "example.com/k": ["v"] } },
+    ],
+  ])("with the user %s is for %j", async (user, expected) => {
+    await using folder = await createFolder({ config: config(A, user) });
+    expect((await folder.load(["config"])).connect.impersonate).toEqual(expected);
+  });
+});
+
 describe("a kubeconfig that cannot be used", () => {
   const exec = (fields: string): string => config(A, `{ exec: { ${fields} } }`);
   const context = (fields: string, clusters = "[]"): string =>
@@ -205,12 +231,18 @@ describe("a kubeconfig that cannot be used", () => {
       /refers to user "gone", which does not exist$/,
     ],
     ["has no URL", config("{ server: 'https://[' }"), /server https:\/\/\[ of .* is no URL$/],
-    ["wants a proxy", config("{ server: https://a, proxy-url: socks5://b }"), /wants proxy-url/],
+    [
+      "wants a proxy of another kind",
+      config("{ server: https://a, proxy-url: socks5://s3cret@b }"),
+      /^cluster "k" of \S+ has a proxy-url that is no http:\/\/ or https:\/\/ URL$/,
+    ],
     ["has no CA", config("{ server: https://a, certificate-authority: gone }"), /gone cannot .*: ENOENT$/],
     ["has no token", config(A, "{ tokenFile: gone }"), /^user "u" of .*the token file .*ENOENT$/],
     ["has half a certificate", config(A, "{ client-key-data: S0VZ }"), /or a key without certificate$/],
     ["uses auth-provider", config(A, "{ auth-provider: { name: gcp } }"), /removed auth-provider/],
-    ["wants impersonation", config(A, "{ as: somebody }"), /wants impersonation/],
+    ["wants groups of nobody", config(A, "{ as-groups: [g] }"), /without a user \(as\)$/],
+    ["wants a user of two lines", config(A, '{ as: "a\\nb" }'), /what no HTTP header can hold$/],
+    ["wants no list of groups", config(A, "{ as: a, as-groups: g }"), /that holds no lists$/],
     ["has an exec without a command", exec(`apiVersion: ${V1}`), /without a command$/],
     ["has an exec without a version", exec("command: x"), /has an exec with no apiVersion; use client.auth/],
     ["has an exec of old", exec(`command: x, apiVersion: ${V1}alpha1`), /the apiVersion .*alpha1; use/],

@@ -5,7 +5,7 @@
 import { readFile } from "node:fs/promises";
 import { staticCredential, tokenFile } from "./credential.ts";
 import { KubeconfigError, type KubeconfigFile, readKubeconfigFile, readPem } from "./kubeconfig-file.ts";
-import { clusterForPlugins, toCredential } from "./kubeconfig-user.ts";
+import { clusterForPlugins, impersonationOf, toCredential } from "./kubeconfig-user.ts";
 import type { ConnectOptions } from "./rest-client.ts";
 import { isConfidential } from "./transport.ts";
 
@@ -27,6 +27,8 @@ export interface KubeconfigOptions {
   readonly context?: string;
   /** Replaces the server of the context (the old `-master` flag). */
   readonly server?: string;
+  /** The URL of the proxy for a server where the file names none (`proxy-url`). Default: none. */
+  readonly proxyFor?: ((server: URL) => string | undefined) | undefined;
 }
 
 /** @throws KubeconfigError when a file cannot be read or does not describe a usable cluster and user. */
@@ -85,11 +87,6 @@ export async function resolveContext(
       `context "${name}" of ${from} refers to cluster "${context.cluster ?? ""}", which has no server`,
     );
   }
-  if (entry["proxy-url"]) {
-    throw new KubeconfigError(
-      `cluster "${context.cluster}" of ${from} wants proxy-url, which is not supported: connect directly`,
-    );
-  }
   const user = merged.users.get(context.user ?? "");
   if (user === undefined && context.user) {
     throw new KubeconfigError(
@@ -97,15 +94,21 @@ export async function resolveContext(
     );
   }
   const url = checkServer(server, from);
+  const proxyUrl = entry["proxy-url"];
+  if (proxyUrl) checkProxy(proxyUrl, `cluster "${context.cluster ?? ""}" of ${from}`);
+  const proxy = proxyUrl || options.proxyFor?.(new URL(url));
   const ca = cluster && (await readPem(cluster, "certificate-authority"));
   const who = `user "${context.user ?? ""}" of ${from}`;
   const forPlugins = clusterForPlugins(entry, server, ca);
+  const impersonate = user && impersonationOf(user, who);
   return {
     connect: {
       server: url,
       ...(ca === undefined ? {} : { ca }),
       ...(entry["tls-server-name"] ? { serverName: entry["tls-server-name"] } : {}),
       ...(entry["insecure-skip-tls-verify"] === true ? { insecure: true } : {}),
+      ...(proxy ? { proxy } : {}),
+      ...(impersonate ? { impersonate } : {}),
       credential:
         user === undefined
           ? staticCredential()
@@ -114,6 +117,13 @@ export async function resolveContext(
     namespace: context.namespace,
     origin: `context "${name}" of ${from}`,
   };
+}
+
+/** The message does not repeat the URL, because it may hold a password. */
+function checkProxy(proxy: string, of: string): void {
+  const { protocol } = URL.parse(proxy) ?? {};
+  if (protocol !== "http:" && protocol !== "https:")
+    throw new KubeconfigError(`${of} has a proxy-url that is no http:// or https:// URL`);
 }
 
 function checkServer(server: string, from: string): string {

@@ -19,6 +19,8 @@ export interface LiveConnectorOptions {
   readonly silenceMs: number;
   /** Time for TCP and TLS to be established. */
   readonly connectTimeoutMs: number;
+  /** Opens the connections, with TLS of its own. Default: undici's connector, with the TLS options above. */
+  readonly through?: buildConnector.connector | undefined;
   readonly onOpen: () => void;
   readonly onClose: () => void;
 }
@@ -28,16 +30,7 @@ export interface LiveConnectorOptions {
  * open for ever, and undici's own pings do not notice a missing answer.
  */
 export function createLiveConnector(options: LiveConnectorOptions): buildConnector.connector {
-  const connect = buildConnector({
-    allowH2: options.http2,
-    ...(options.http2 ? { preferH2: true } : {}),
-    timeout: options.connectTimeoutMs,
-    ...(options.ca === undefined ? {} : { ca: options.ca }),
-    ...(options.cert === undefined ? {} : { cert: options.cert }),
-    ...(options.key === undefined ? {} : { key: options.key }),
-    ...(options.servername === undefined ? {} : { servername: options.servername }),
-    ...(options.rejectUnauthorized === undefined ? {} : { rejectUnauthorized: options.rejectUnauthorized }),
-  });
+  const connect = options.through ?? buildConnector(toConnectorOptions(options));
   return (target, callback) => {
     connect(target, (...result) => {
       const [error, socket] = result;
@@ -47,6 +40,20 @@ export function createLiveConnector(options: LiveConnectorOptions): buildConnect
       if (isHttp2(socket)) watchSilence(socket, options.silenceMs);
       callback(null, socket);
     });
+  };
+}
+
+/** How undici opens a connection with these options. */
+export function toConnectorOptions(options: LiveConnectorOptions): buildConnector.BuildOptions {
+  return {
+    allowH2: options.http2,
+    ...(options.http2 ? { preferH2: true } : {}),
+    timeout: options.connectTimeoutMs,
+    ...(options.ca === undefined ? {} : { ca: options.ca }),
+    ...(options.cert === undefined ? {} : { cert: options.cert }),
+    ...(options.key === undefined ? {} : { key: options.key }),
+    ...(options.servername === undefined ? {} : { servername: options.servername }),
+    ...(options.rejectUnauthorized === undefined ? {} : { rejectUnauthorized: options.rejectUnauthorized }),
   };
 }
 

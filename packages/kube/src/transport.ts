@@ -23,6 +23,10 @@ export interface TransportOptions {
   readonly serverName?: string;
   /** Do not verify the server certificate. Only users set it, never Berth itself. */
   readonly insecure?: boolean;
+  /** URL of an HTTP proxy (`http://` or `https://`, with a user and password or none). Default: none. */
+  readonly proxy?: string;
+  /** The user that the requests are for. The credential needs the permission to impersonate it. */
+  readonly impersonate?: Impersonation;
   readonly credential: Credential;
   readonly userAgent: string;
   /** A connection silent for this long is dead. Default 30,000 ms; pings are sent three times as often. */
@@ -31,6 +35,14 @@ export interface TransportOptions {
   readonly maxWriteConnections?: number;
   /** Called after each attempt of a request, answered or not: for metrics. Must be quick and not throw. */
   readonly onAnswer?: (request: RequestInfo, outcome: RequestOutcome, tookMs: number) => void;
+}
+
+/** A user that requests are for, as the API server describes one. */
+export interface Impersonation {
+  readonly user: string;
+  readonly uid?: string;
+  readonly groups?: readonly string[];
+  readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** `ok`, or the kind of failure. For a watch: how it began. */
@@ -78,6 +90,7 @@ export class Transport {
   /** The path of `server`; `""` for none. */
   readonly prefix: string;
   readonly #options: TransportOptions;
+  readonly #impersonation: Readonly<Record<string, string | string[]>>;
   readonly #closing = new AbortController();
   #connections: ConnectionPools | undefined;
   #openSockets = 0;
@@ -90,6 +103,7 @@ export class Transport {
     this.origin = url.origin;
     this.prefix = url.pathname.replace(/\/+$/, "");
     this.#options = options;
+    this.#impersonation = toHeaders(options.impersonate);
   }
 
   get openSockets(): number {
@@ -211,6 +225,7 @@ export class Transport {
     try {
       deadline.signal.throwIfAborted();
       const response = dispatcher.request({
+        origin: this.origin,
         method: request.method,
         path: this.prefix + request.path,
         headers: this.#headers(request, material),
@@ -227,8 +242,9 @@ export class Transport {
     }
   }
 
-  #headers(request: TransportRequest, material: CredentialMaterial): Record<string, string> {
-    const headers: Record<string, string> = {
+  #headers(request: TransportRequest, material: CredentialMaterial): Record<string, string | string[]> {
+    const headers: Record<string, string | string[]> = {
+      ...this.#impersonation,
       accept: request.accept ?? "application/json",
       "user-agent": this.#options.userAgent,
     };
@@ -241,13 +257,20 @@ export class Transport {
   #connect({ certificate, ca = this.#options.ca }: CredentialMaterial): ConnectionPools {
     const current = this.#connections;
     if (current && current.certificate?.cert === certificate?.cert && current.ca === ca) return current;
-    const { serverName, insecure = false, silenceMs = 30_000, maxWriteConnections = 16 } = this.#options;
+    const {
+      serverName,
+      insecure = false,
+      proxy,
+      silenceMs = 30_000,
+      maxWriteConnections = 16,
+    } = this.#options;
     const next = createConnectionPools({
       origin: this.origin,
       ca,
       serverName,
       insecure,
       certificate,
+      proxy,
       silenceMs,
       maxWriteConnections,
       onOpen: () => {
@@ -262,6 +285,23 @@ export class Transport {
     if (current) void Promise.allSettled([current.reads.close(), current.writes.close()]);
     return next;
   }
+}
+
+/** As client-go sends them (`transport/round_trippers.go`): the names of extras are percent-encoded. */
+function toHeaders(impersonate: Impersonation | undefined): Readonly<Record<string, string | string[]>> {
+  if (impersonate === undefined) return {};
+  const { user, uid, groups = [], extra = {} } = impersonate;
+  return {
+    "impersonate-user": user,
+    ...(uid === undefined ? {} : { "impersonate-uid": uid }),
+    ...(groups.length === 0 ? {} : { "impersonate-group": [...groups] }),
+    ...Object.fromEntries(
+      Object.entries(extra).map(([key, values]) => [
+        `impersonate-extra-${encodeURIComponent(key)}`,
+        [...values],
+      ]),
+    ),
+  };
 }
 
 /** https, or http that does not leave this machine. URL has already normalised the address: `127.1` is `127.0.0.1`. */
@@ -332,9 +372,15 @@ function hasCode(cause: unknown, isWanted: (code: string) => boolean): boolean {
   return cause instanceof Error && "code" in cause && typeof cause.code === "string" && isWanted(cause.code);
 }
 
+/** undici has no code for it: the proxy refuses a tunnel, or a request that it forwards. */
+const PROXY_STATUS = /^Proxy (?:response|Authentication Required) \((\d{3})\)/;
+
 /** The first sentence of a connection error: Node nests the useful one inside an AggregateError. */
 export function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
+  const status = PROXY_STATUS.exec(cause.message)?.[1];
+  if (status !== undefined)
+    return `the proxy answers with status ${status}${status === "407" ? ": it wants a login" : ""}`;
   if (cause instanceof AggregateError && cause.errors[0] instanceof Error) return cause.errors[0].message;
   return cause.message === "" ? cause.name : cause.message;
 }

@@ -38,6 +38,13 @@ export class AddressGuard {
     this.ofPublic = blocking([...forbidden, ...inside]);
   }
 
+  /** Whether this is an address that must not be connected to. Names are not. */
+  isBlocked(host: string, byPublic: boolean): boolean {
+    const family = isIP(host);
+    const list = byPublic ? this.ofPublic : this.ofImages;
+    return family !== 0 && list.check(host, family === 6 ? "ipv6" : "ipv4");
+  }
+
   /** Whether an address is neither private nor forbidden. An unknown address counts as public. */
   isPublic(address = ""): boolean {
     const [bare = ""] = address.split("%");

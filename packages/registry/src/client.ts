@@ -4,6 +4,7 @@
  */
 import { performance } from "node:perf_hooks";
 import { type Asker, Authorizer } from "./authorization.ts";
+import type { ProxyFor } from "./connections.ts";
 import { Deadline } from "./deadline.ts";
 import { digestOf, hasDigest, isCheckable } from "./digest.ts";
 import { checkEndpoints, type Endpoint, endpointsFor, type RegistryEndpoints } from "./endpoints.ts";
@@ -22,6 +23,8 @@ import type { ImageFacts, ImageReader, ImageReference, ReadOptions, RegistryCred
 export interface RegistryClientOptions {
   /** Registries that are not reached by https at their own name. Default: none. */
   readonly endpoints?: RegistryEndpoints;
+  /** The proxy for a server. It decides which addresses are reached behind it. Default: no proxy. */
+  readonly proxyFor?: ProxyFor;
   /** Default `berth`. */
   readonly userAgent?: string;
   /** Time limit of each request, ms. Default 10,000. */
@@ -63,7 +66,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
 
   constructor(options: RegistryClientOptions) {
     const { endpoints = {}, userAgent = "berth", requestMs = 10_000, readMs = 30_000 } = options;
-    const { onRequest = () => undefined, clock = SYSTEM_CLOCK } = options;
+    const { onRequest = () => undefined, clock = SYSTEM_CLOCK, proxyFor } = options;
     checkEndpoints(endpoints);
     this.#endpoints = endpoints;
     const listed = new Set(
@@ -71,7 +74,13 @@ class RegistryClient implements ImageReader, AsyncDisposable {
         endpointsFor(name, config).map(({ origin }) => origin),
       ),
     );
-    this.#transport = new Transport({ userAgent, requestMs, onRequest, listed });
+    this.#transport = new Transport({
+      userAgent,
+      requestMs,
+      onRequest,
+      listed,
+      ...(proxyFor && { proxyFor }),
+    });
     this.#authorizer = new Authorizer(new TokenStore(this.#transport, clock, this.#closing.signal));
     this.#clock = clock;
     this.#readMs = readMs;

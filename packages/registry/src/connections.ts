@@ -1,6 +1,6 @@
 /** The connections of a client: one bounded pool per server, never undici's global dispatcher. */
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
-import { buildConnector, Pool } from "undici";
+import { buildConnector, type Dispatcher, Pool, ProxyAgent } from "undici";
 import { AddressGuard } from "./address-guard.ts";
 import { NameLookups } from "./name-lookups.ts";
 import { RecentMap } from "./recent-map.ts";
@@ -15,18 +15,37 @@ const IDLE_MS = 4_000;
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_AUTHORITIES = 64;
 
+const POOL = {
+  connections: CONNECTIONS_PER_SERVER,
+  pipelining: 1,
+  allowH2: false,
+  keepAliveTimeout: IDLE_MS,
+  keepAliveMaxTimeout: IDLE_MS,
+  maxHeaderSize: MAX_HEADER_BYTES,
+  // Requests have their own deadlines, exact to the millisecond.
+  headersTimeout: 0,
+  bodyTimeout: 0,
+} as const;
+
 export interface ConnectionsOptions {
   /** Time limit of name resolution, of the connection, and of the TLS handshake, each. */
   readonly connectMs: number;
   /** Origins that the configuration lists. They may have any address. */
   readonly listed: ReadonlySet<string>;
+  /** The URL of the proxy for an origin. Default: none. */
+  readonly proxyFor?: ProxyFor;
   readonly guard?: AddressGuard;
   readonly names?: NameLookups;
 }
 
+/** The URL of the HTTP proxy for a server, with a user and password or none; `undefined`: none. */
+export type ProxyFor = (server: URL) => string | undefined;
+
 /** A server and its connections. */
 export interface Server {
-  readonly pool: Pool;
+  readonly pool: Dispatcher;
+  /** Host and port of the proxy that the connections go through. */
+  readonly proxy?: string;
   /** Set by the first connection to a public address of it, and never reset. */
   isPublic: boolean;
 }
@@ -54,6 +73,9 @@ export class Connections {
   /**
    * Requests with different trusted authorities or different address rules never share a connection.
    *
+   * A proxy resolves names, so addresses behind it are unknown, and count as public. Only a URL with an address can be
+   * refused here.
+   *
    * @param ca PEM to trust besides the system's authorities.
    * @param byPublic a server at a public address named this one, so it must not be private unless it is listed.
    */
@@ -61,21 +83,32 @@ export class Connections {
     const key = `${origin} ${byPublic} ${ca ?? ""}`;
     const existing = this.#servers.get(key);
     if (existing !== undefined) return existing;
-    const pool = new Pool(origin, {
-      connections: CONNECTIONS_PER_SERVER,
-      pipelining: 1,
-      allowH2: false,
-      keepAliveTimeout: IDLE_MS,
-      keepAliveMaxTimeout: IDLE_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
-      // Requests have their own deadlines, exact to the millisecond.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      connect: this.#connector(origin, ca, byPublic, () => server),
-    });
-    const server: Server = { pool, isPublic: false };
+    const proxy = this.#options.proxyFor?.(new URL(origin));
+    const connect = this.#connector(origin, ca, byPublic, () => server);
+    const server: Server =
+      proxy === undefined
+        ? { pool: new Pool(origin, { ...POOL, connect }), isPublic: false }
+        : this.#through(proxy, origin, ca, byPublic);
     this.#servers.set(key, server);
     return server;
+  }
+
+  /** @throws Error `ERR_IP_BLOCKED`, as a direct connection does. */
+  #through(proxy: string, origin: string, ca: string | undefined, byPublic: boolean): Server {
+    const address = new URL(origin).hostname.replace(/^\[|\]$/g, "");
+    if (!this.isListed(origin) && this.#guard.isBlocked(address, byPublic))
+      throw Object.assign(new Error("the address is blocked"), { code: "ERR_IP_BLOCKED" });
+    const timeout = this.#options.connectMs;
+    const pool = new ProxyAgent({
+      ...POOL,
+      uri: proxy,
+      requestTls: { allowH2: false, ...(ca === undefined ? {} : { secureContext: this.#trusting(ca) }) },
+      proxyTls: { allowH2: false },
+      connectTimeout: timeout,
+      // A proxy that does not answer CONNECT counts as one that cannot be reached.
+      clientFactory: (url, inherited) => new Pool(url, { ...inherited, headersTimeout: timeout }),
+    });
+    return { pool, isPublic: true, proxy: new URL(proxy).host };
   }
 
   /** Ends the requests in flight. */
@@ -124,7 +157,7 @@ export class Connections {
   }
 
   /** Requests in flight keep their connection until they end. */
-  #retire(pool: Pool): void {
+  #retire(pool: Dispatcher): void {
     const closed = pool.close().finally(() => this.#closing.delete(closed));
     this.#closing.add(closed);
   }

@@ -14,6 +14,36 @@ const usersFor = (config: DockerConfig | readonly DockerConfig[], image: string)
 
 const ada = { username: "ada", password: "smash" };
 
+describe("credHelpers", () => {
+  it("name a program for a host, whose empty entry is no fault", () => {
+    const credHelpers = { "gcr.io": "gcloud", "https://index.docker.io/v1/": "pass" };
+    const auths = { "gcr.io": {}, "ghcr.io": ada };
+    const config = parseDockerConfig(JSON.stringify({ auths, credHelpers }), "dockerconfigjson");
+    const helpers = [
+      { host: "gcr.io", name: "gcloud" },
+      { host: "index.docker.io", name: "pass" },
+    ];
+    expect(config).toEqual({
+      entries: [{ host: "ghcr.io", path: "", credential: ada }],
+      problems: [],
+      helpers,
+    });
+  });
+
+  it.each<[string, unknown]>([
+    ["a path", { "gcr.io": "../../bin/sh" }],
+    ["an option", { "gcr.io": "-rf" }],
+    ["no text", { "gcr.io": 1 }],
+    ["no host", { "me:secret@gcr.io": "gcloud" }],
+    ["no object", ["gcloud"]],
+  ])("that are %s are a problem, and nothing is run", (_, credHelpers) => {
+    expect(parseDockerConfig(JSON.stringify({ credHelpers }), "dockerconfigjson")).toEqual({
+      entries: [],
+      problems: ["the credHelpers of the docker config have an entry that cannot be used"],
+    });
+  });
+});
+
 describe("entries", () => {
   it.each([
     ["user and password in base64", { auth: base64("ada:smash") }, ada],
@@ -58,9 +88,9 @@ describe("entries", () => {
       "the entry for nocolon.example.com of the docker config has an auth that is not the base64 of user:password: it is not used",
       "an entry of the docker config is for a place that is no host name: it is not used",
       "an entry of the docker config is for a place that is no host name: it is not used",
-      "the entry for helper.example.com/x of the docker config holds no credential (credential helpers are not run): it is not used",
+      "the entry for helper.example.com/x of the docker config holds no credential: it is not used",
       "the entry for token.example.com of the docker config has a registrytoken that cannot be sent: it is not used",
-      "the entry for list.example.com of the docker config holds no credential (credential helpers are not run): it is not used",
+      "the entry for list.example.com of the docker config holds no credential: it is not used",
     ]);
   });
 

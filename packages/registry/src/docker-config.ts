@@ -14,14 +14,26 @@ export interface DockerConfig {
   readonly entries: readonly DockerConfigEntry[];
   /** Sentences for the author of the config. They name hosts, and quote nothing else of the config. */
   readonly problems: readonly string[];
+  /** Programs that have the credentials of a host. Run only those of a config that the operator wrote. */
+  readonly helpers?: readonly DockerConfigHelper[];
 }
 
-/** One credential and the place that it is for. */
-export interface DockerConfigEntry {
+/** `credHelpers: { "gcr.io": "gcloud" }`: the program `docker-credential-gcloud` has the credential. */
+export interface DockerConfigHelper {
+  readonly host: string;
+  readonly name: string;
+}
+
+/** A registry or a part of one. */
+export interface Place {
   /** `ghcr.io`, `registry.example.com:5000`, `*.example.com`: exact but for `*` within a label of the name. */
   readonly host: string;
   /** Required start of the image's path: `/team`, or empty for all. */
   readonly path: string;
+}
+
+/** One credential and the place that it is for. */
+export interface DockerConfigEntry extends Place {
   readonly credential: RegistryCredential;
 }
 
@@ -41,7 +53,39 @@ export function parseDockerConfig(text: string, format: DockerConfigFormat): Doc
   if (!isRecord(document.value) || !isRecord(auths)) {
     return { entries: [], problems: ["the docker config is no object with an entry for each registry"] };
   }
-  const pairs = Object.entries(auths);
+  const { helpers, problems } = helpersOf(document.value);
+  const isEmpty = (value: unknown): boolean => isRecord(value) && Object.keys(value).length === 0;
+  // `docker login` leaves an empty entry for a host with a helper.
+  const pairs = Object.entries(auths).filter(
+    ([location, value]) =>
+      !isEmpty(value) || helpers.every(({ host }) => host !== parsePlace(location)?.host),
+  );
+  const config = entriesOf(pairs);
+  return {
+    entries: config.entries,
+    problems: [...config.problems, ...problems],
+    ...(helpers.length > 0 && { helpers }),
+  };
+}
+
+/** The name of a helper becomes a part of a file name. */
+const HELPER = /^[A-Za-z0-9][\w.-]{0,63}$/;
+
+function helpersOf(document: unknown): Required<Pick<DockerConfig, "helpers" | "problems">> {
+  const given = fieldOf(document, "credHelpers") ?? {};
+  const pairs = isRecord(given) ? Object.entries(given).slice(0, MAX_ENTRIES) : [];
+  const helpers = pairs.flatMap(([location, name]) => {
+    const host = parsePlace(location)?.host;
+    return host !== undefined && typeof name === "string" && HELPER.test(name) ? [{ host, name }] : [];
+  });
+  if (isRecord(given) && helpers.length === Object.keys(given).length) return { helpers, problems: [] };
+  return { helpers, problems: ["the credHelpers of the docker config have an entry that cannot be used"] };
+}
+
+/** The entries by place. Bad ones become problems. */
+export function entriesOf(
+  pairs: readonly (readonly [place: string, value: unknown])[],
+): Pick<DockerConfig, "entries" | "problems"> {
   const parsed = pairs.slice(0, MAX_ENTRIES).map(([location, value]) => parseEntry(location, value));
   const problems = parsed.filter((entry) => typeof entry === "string");
   if (pairs.length > MAX_ENTRIES)
@@ -61,10 +105,7 @@ export function credentialsFor(
   reference: ImageReference,
 ): readonly RegistryCredential[] {
   const entries = configs.flatMap((config) => config.entries);
-  const path = `/${reference.repository}`;
-  const matching = entries.filter(
-    (entry) => hostMatches(entry.host, reference.registry) && path.startsWith(entry.path),
-  );
+  const matching = entries.filter((entry) => isPlaceOf(entry, reference));
   const ofTheHub =
     reference.registry === HUB ? entries.filter(({ host, path }) => host === HUB_KEY && path === "") : [];
   const found = matching.length > 0 ? matching.toSorted(moreSpecificFirst) : ofTheHub;
@@ -80,9 +121,14 @@ export function isOf(place: string, { registry, repository }: ImageReference): b
   return hostMatches(host, registry) && `${repository}/`.startsWith(path.map((part) => `${part}/`).join(""));
 }
 
+/** Whether an image belongs to a place as in docker configs and `matchImages`: `/team` is also the start of `/team-two`. */
+export function isPlaceOf({ host, path }: Place, { registry, repository }: ImageReference): boolean {
+  return hostMatches(host, registry) && `/${repository}`.startsWith(path);
+}
+
 /** The entry, or a sentence why it cannot be used. */
 function parseEntry(location: string, value: unknown): DockerConfigEntry | string {
-  const place = parseLocation(location);
+  const place = parsePlace(location);
   if (place === undefined)
     return "an entry of the docker config is for a place that is no host name: it is not used";
   const credential = parseCredential(value);
@@ -94,7 +140,7 @@ function parseEntry(location: string, value: unknown): DockerConfigEntry | strin
  * `https://quay.io/v1/` means all of `quay.io`, as for Docker. Rejects text that may be a password
  * (`user:password@host`) or cannot be shown.
  */
-function parseLocation(location: string): { readonly host: string; readonly path: string } | undefined {
+export function parsePlace(location: string): Place | undefined {
   const [, host = "", rest = ""] = /^(?:https?:\/\/)?([^/?#]*)([^?#]*)/.exec(location) ?? [];
   if (!/^(?:[\w.*-]+|\[[0-9a-fA-F:]+\])(?::[0-9]+)?$/.test(host) || host.length > 300) return undefined;
   const path = /^\/v[12]\//.test(rest) ? rest.slice(3) : rest;
@@ -115,7 +161,7 @@ function parseCredential(value: unknown): RegistryCredential | string {
   // The token is sent unchanged, so a line break in it could add headers.
   if (/[^\x21-\x7e]/.test(registryToken)) return "has a registrytoken that cannot be sent";
   if (`${username}${password}${identityToken}${registryToken}` === "") {
-    return "holds no credential (credential helpers are not run)";
+    return "holds no credential";
   }
   return {
     ...(username === "" ? {} : { username }),

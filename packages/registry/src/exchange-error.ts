@@ -46,6 +46,22 @@ export function reasonOf(cause: unknown): string {
   return REASONS.get(code) ?? `cannot be reached${code === "" ? "" : ` (${code})`}`;
 }
 
+/** The same where a proxy carries the connection. What fails before the handshake with the server is the proxy's. */
+export function reasonThroughProxy(cause: unknown, proxy: string): string {
+  const status = /^Proxy (?:response|Authentication Required) \((\d{3})\)/.exec(messageOf(cause))?.[1];
+  if (status === "407") return `cannot be reached: the proxy ${proxy} wants a login, or another one`;
+  if (status !== undefined) return `cannot be reached: the proxy ${proxy} refuses with status ${status}`;
+  const reason = reasonOf(cause);
+  return /certificate|https|address/.test(reason)
+    ? reason
+    : `cannot be reached: the proxy ${proxy} ${reason}`;
+}
+
+/** undici has no code for a proxy that refuses. */
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : "";
+}
+
 /** Of a server that answers, and not in TLS: most likely in plain http. */
 const NO_TLS = "does not speak https";
 

@@ -1,11 +1,20 @@
 export { createRegistryClient, type RegistryClientOptions } from "./client.ts";
+export type { ProxyFor } from "./connections.ts";
+export {
+  CredentialPlugins,
+  type CredentialPluginsOptions,
+  type CredentialProvider,
+} from "./credential-plugins.ts";
 export {
   credentialsFor,
   type DockerConfig,
   type DockerConfigEntry,
   type DockerConfigFormat,
+  type DockerConfigHelper,
   isOf,
+  type Place,
   parseDockerConfig,
+  parsePlace,
 } from "./docker-config.ts";
 export { DockerConfigFile } from "./docker-config-file.ts";
 export type { RegistryEndpoint, RegistryEndpoints, RegistryMirror } from "./endpoints.ts";
@@ -28,6 +37,7 @@ export {
   parseManifest,
 } from "./manifest.ts";
 export { type Platform, platformText } from "./platform.ts";
+export { parseGoDuration } from "./plugin-answer.ts";
 export { parseReference, referenceText } from "./reference.ts";
 export type { RegistryBreakerOptions } from "./registry-breaker.ts";
 export type { RequestTurnsOptions } from "./request-turns.ts";

@@ -3,7 +3,7 @@ import type { Dispatcher } from "undici";
 import { Connections, type ConnectionsOptions, type Server } from "./connections.ts";
 import { Deadline } from "./deadline.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { ExchangeError, reasonOf } from "./exchange-error.ts";
+import { ExchangeError, reasonOf, reasonThroughProxy } from "./exchange-error.ts";
 
 /** The purpose of a request. */
 export type RequestKind = "manifest" | "head" | "blob" | "token";
@@ -83,9 +83,8 @@ export class Transport {
       if (hops > MAX_REDIRECTS) throw astray(exchange, `redirects more than ${MAX_REDIRECTS} times`);
       seen.add(url.href);
       const authorization = elsewhere ? undefined : exchange.authorization;
-      const server = this.#connections.to(url.origin, exchange.endpoint.ca, fromPublic);
-      const answer = await this.#once(exchange, url, server, authorization, signal);
-      fromPublic ||= server.isPublic;
+      const { isPublic, ...answer } = await this.#once(exchange, url, fromPublic, authorization, signal);
+      fromPublic ||= isPublic;
       if (!REDIRECTS.has(answer.status) || exchange.method === "POST")
         return { ...answer, elsewhere, fromPublic };
       const next = targetOf(answer, url, exchange);
@@ -107,25 +106,29 @@ export class Transport {
   async #once(
     exchange: Exchange,
     url: URL,
-    server: Server,
+    byPublic: boolean,
     authorization: string | undefined,
     signal: AbortSignal,
-  ): Promise<Omit<Answer, "elsewhere" | "fromPublic">> {
+  ): Promise<Omit<Answer, "elsewhere" | "fromPublic"> & Pick<Server, "isPublic">> {
     using deadline = new Deadline(this.#options.requestMs, signal);
     let status: number | undefined;
     let failure: ExchangeError | undefined;
+    let server: Server | undefined;
     try {
+      server = this.#connections.to(url.origin, exchange.endpoint.ca, byPublic);
       const response = await this.#dispatch(exchange, url, server, authorization, deadline);
       status = response.statusCode;
       const { headers, body } = response;
       // Without this listener an error of a body that is no longer read would end the process.
       body.on("error", () => undefined);
+      const { isPublic } = server;
       if (status >= 200 && status < 300)
-        return { status, headers, bytes: await readWhole(response, exchange, deadline) };
+        return { status, headers, bytes: await readWhole(response, exchange, deadline), isPublic };
       await deadline.race(body.dump({ limit: MAX_IGNORED_BYTES })).catch(() => body.destroy());
-      return { status, headers, bytes: Buffer.alloc(0) };
+      return { status, headers, bytes: Buffer.alloc(0), isPublic };
     } catch (cause) {
-      failure = this.#failureOf(cause, exchange, url, signal.aborted, deadline.passed);
+      const { proxy } = server ?? {};
+      failure = this.#failureOf(cause, exchange, { url, proxy }, signal.aborted, deadline.passed);
       throw failure;
     } finally {
       this.#options.onRequest({
@@ -140,13 +143,15 @@ export class Transport {
   #failureOf(
     cause: unknown,
     { endpoint }: Exchange,
-    { host, origin }: URL,
+    { url: { host, origin }, proxy }: { readonly url: URL; readonly proxy: string | undefined },
     aborted: boolean,
     late: boolean,
   ): ExchangeError {
     if (aborted) return new ExchangeError("aborted", `${host} had not answered when the lookup ended`);
     if (cause instanceof ExchangeError) return cause;
-    const why = late ? `does not answer within ${this.#options.requestMs / 1000} s` : reasonOf(cause);
+    const silent = `does not answer within ${this.#options.requestMs / 1000} s`;
+    const reason = proxy === undefined ? reasonOf(cause) : reasonThroughProxy(cause, proxy);
+    const why = late ? `${silent}${proxy === undefined ? "" : ` through the proxy ${proxy}`}` : reason;
     return new ExchangeError("unreachable", `${host} ${why}`, { elsewhere: origin !== endpoint.origin });
   }
 
@@ -159,6 +164,7 @@ export class Transport {
   ): Promise<Dispatcher.ResponseData> {
     deadline.signal.throwIfAborted();
     const response = pool.request({
+      origin: url.origin,
       method: exchange.method,
       path: url.pathname + url.search,
       headers: {

@@ -1,4 +1,5 @@
 export * from "./actions.ts";
+export { type ForwardProxy, type ForwardProxyOptions, startForwardProxy } from "./forward-proxy.ts";
 export { type Hold, hold } from "./hold.ts";
 export { type HttpProxy, type HttpProxyOptions, startHttpProxy } from "./http-proxy.ts";
 export type * from "./interceptor.ts";
