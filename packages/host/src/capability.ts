@@ -12,7 +12,7 @@ export interface Capability<H = Host, W = unknown> {
   /** Stored in the objects that it writes, so it must never change: `startup-gate`. */
   readonly name: string;
   readonly kinds: readonly DocumentKind[];
-  /** Kinds of other projects that it serves on request. Default none. */
+  /** Kinds that it serves on request, such as those of other projects. Default none. */
   readonly foreignKinds?: readonly CustomKind[];
   /** The admission rules that it may add to the host: `clean` removes their objects. Default none. */
   readonly admission?: readonly AdmissionTrace[];

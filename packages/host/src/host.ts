@@ -70,6 +70,8 @@ export interface HostOptions extends Omit<RuntimeOptions, "name" | "reportingCon
   readonly traces?: DocumentTraces;
   /** The object of Events about files: the pod, or the namespace of its state. Absent: no such Events. */
   readonly self?: ObjectReference | undefined;
+  /** The proxy of `post`, by address. Default: none. */
+  readonly proxyFor?: (url: URL) => string | undefined;
 }
 
 /** Input of `Host.documents`. `S` is the spec of one document, `C` the compiled form of all of them. */
@@ -172,7 +174,7 @@ export function createHost(options: HostOptions): Host {
     product,
     installation,
     events,
-    post: createPost(clock, product.name),
+    post: createPost(clock, product.name, options.proxyFor),
     filesRead: files.firstReading,
     onFault,
     onFiles: (listener) => listeners.push(listener),

@@ -1,10 +1,15 @@
 /** Requests to a real HTTP server on this machine. */
 import { once } from "node:events";
+import { mkdtempDisposable, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { systemClock } from "@berth/runtime";
-import { expect, it } from "vitest";
+import { createAuthority, startForwardProxy } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { createPost, type PostResult } from "./post.ts";
 
 const post = createPost(systemClock, "berth-test");
@@ -111,5 +116,63 @@ it("names only the origin of a server that is down or that speaks no HTTP", asyn
     problem: expect.stringMatching(
       /^http:\/\/127\.0\.0\.1:\d+ does not answer: [A-Z_]+$|: the HTTP exchange failed$/,
     ),
+  });
+});
+
+describe("through a proxy", () => {
+  const HOST = "inventory.example";
+  const login = { name: "me", password: "correct-horse" };
+  const options = { timeoutMs: 20_000, signal: new AbortController().signal };
+
+  it("reaches https with an authority of a file, also where only the proxy finds the name", async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), "berth-post-"));
+    const caFile = join(folder.path, "ca.pem");
+    const authority = await createAuthority();
+    await writeFile(caFile, authority.certificate);
+    const { certificate: cert, key } = await authority.issueServing([HOST]);
+    const server = createTlsServer({ cert, key }, (_, response) => response.end()).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const place = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await using proxy = await startForwardProxy({ user: login, hosts: { [`${HOST}:443`]: place } });
+    const postThrough = createPost(systemClock, "berth-test", () => proxy.url);
+    const url = `https://${HOST}/secret`;
+    expect(await postThrough(url, {}, { ...options, caFile })).toEqual({ result: "accepted" });
+    expect(proxy.requests).toEqual([`CONNECT ${HOST}:443`]);
+    const failure = `https://${HOST} does not answer through the proxy 127.0.0.1:${proxy.port}: `;
+    expect(await postThrough(url, {}, options)).toEqual({
+      result: "failed",
+      problem: `${failure}UNABLE_TO_VERIFY_LEAF_SIGNATURE`,
+    });
+    await rm(caFile);
+    expect(await postThrough(url, {}, { ...options, caFile })).toEqual({
+      result: "failed",
+      problem: `the authorities in ${caFile} cannot be read: ENOENT`,
+    });
+    server.close();
+  });
+
+  it("forwards plain http", async () => {
+    await using target = await serve((_, response) => response.end());
+    const hosts = { [HOST]: new URL(target.origin).host };
+    await using proxy = await startForwardProxy({ user: login, hosts });
+    const postThrough = createPost(systemClock, "berth-test", () => proxy.url);
+    expect(await postThrough(`http://${HOST}/x?y`, {}, options)).toEqual({ result: "accepted" });
+    expect(proxy.requests).toEqual([`POST http://${HOST}/x?y`]);
+  });
+
+  it.each([
+    ["refuses", { status: 403 }, "https", "ERR_PROXY_TUNNEL"],
+    ["wants a login", { user: login }, "https", "ERR_PROXY_TUNNEL"],
+    ["wants a login for plain http", { user: login }, "http", "the proxy wants a login, or another one"],
+  ])("that %s, fails without a password", async (_, given, scheme, why) => {
+    await using proxy = await startForwardProxy(given);
+    const postThrough = createPost(
+      systemClock,
+      "berth-test",
+      () => `http://me:wrong@127.0.0.1:${proxy.port}`,
+    );
+    const answer = await postThrough(`${scheme}://${HOST}`, {}, options);
+    expect(answer).toMatchObject({ problem: expect.stringContaining(why) });
+    expect(JSON.stringify(answer)).not.toContain("wrong");
   });
 });

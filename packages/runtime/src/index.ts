@@ -51,7 +51,7 @@ export {
   watchView,
 } from "./clusters/fleet-view.ts";
 export { type MetricsScope, scopeMetrics } from "./clusters/metrics-scope.ts";
-export type { ProbeTarget } from "./clusters/probe.ts";
+export { type ProbeTarget, readIdentity } from "./clusters/probe.ts";
 export type { Reach, ReachCause, Uid } from "./clusters/reachability.ts";
 export * from "./component.ts";
 export * from "./conditions.ts";

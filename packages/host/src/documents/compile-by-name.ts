@@ -1,47 +1,62 @@
-import { type Document } from "./read-documents.ts";
 import { type DocumentFault, ruleName, type SourceDocuments } from "./sources.ts";
 
-/** A fault of a document, without its place. */
-export type FoundFault = Pick<DocumentFault, "path" | "message">;
+/** A fault of a document, without its place. `reason`: default that of all faults. */
+export type FoundFault = Pick<DocumentFault, "path" | "message"> & { readonly reason?: string };
 
-export interface ByName<S, R extends Compiled> {
-  /** Of each fault. */
+export interface ByName<D extends Named, R extends Compiled> {
+  /** Of each fault. `ofTwins`: where the name is taken; default the same. */
   readonly reason: string;
+  readonly ofTwins?: string;
   /** What the schema cannot find. */
-  readonly check: (document: Document<S>) => readonly FoundFault[];
-  readonly make: (document: Document<S>, rule: string) => R;
+  readonly check: (document: D, rule: string) => readonly FoundFault[];
+  /** `undefined`: only of a document in which `check` finds a fault. */
+  readonly make: (document: D, rule: string) => R | undefined;
+  /** What it must not share with those that came first, besides the name. Default: nothing. */
+  readonly clashes?: (one: R, first: readonly R[]) => readonly FoundFault[];
   /** Those in force until now: one whose document gets a fault stays as it was. Default: it is left out. */
-  readonly before?: readonly R[] | undefined;
+  readonly before?: Iterable<R> | undefined;
+  /** A document with a fault keeps its name from a second one too. Default: the first without a fault is in force. */
+  readonly keepsName?: true;
+}
+
+interface Named {
+  readonly name: string;
 }
 
 interface Compiled {
   readonly rule: string;
 }
 
-/** Total: reports each document with a fault. Of two documents with one name, the first without a fault is in force. */
-export function compileByName<S, R extends Compiled>(
-  sources: readonly SourceDocuments<Document<S>>[],
-  { reason, check, make, before = [] }: ByName<S, R>,
+/** Total: reports each document with a fault, and of two documents with one name the second. */
+export function compileByName<D extends Named, R extends Compiled>(
+  sources: readonly SourceDocuments<D>[],
+  { reason, ofTwins = reason, check, make, clashes = () => [], before = [], keepsName }: ByName<D, R>,
 ): { readonly inForce: readonly R[]; readonly faults: readonly DocumentFault[] } {
-  const last = new Map(before.map((one) => [one.rule, one]));
-  const taken = new Map<string, R>();
+  const last = new Map(Array.from(before, (one) => [one.rule, one]));
+  const taken = new Map<string, string>();
+  const inForce: R[] = [];
   const faults: DocumentFault[] = [];
   for (const { source, unreadable = [], documents } of sources) {
-    const take = (
-      name: string,
-      found: readonly FoundFault[],
-      made: (rule: string) => R | undefined,
-    ): void => {
-      const rule = ruleName(source, name);
+    const take = (name: string, rule: string, own: readonly FoundFault[], made?: R): void => {
       const first = taken.get(name);
-      const twice = first && { path: [], message: `${first.rule} has the same name and is in force` };
-      for (const fault of [...found, ...(twice ? [twice] : [])])
-        faults.push({ name, source, reason, ...fault });
-      const inForce = found.length === 0 ? made(rule) : last.get(rule);
-      if (first === undefined && inForce !== undefined) taken.set(name, inForce);
+      const twice =
+        first === undefined
+          ? []
+          : [{ path: [], reason: ofTwins, message: `${first} has the same name and goes before it` }];
+      const found = [...own, ...twice, ...(made ? clashes(made, inForce) : [])];
+      for (const fault of found) faults.push({ name, source, reason, ...fault });
+      const stays = last.get(rule);
+      const one =
+        found.length === 0 ? made : stays && clashes(stays, inForce).length === 0 ? stays : undefined;
+      if (first !== undefined || (one === undefined && !keepsName)) return;
+      taken.set(name, rule);
+      if (one !== undefined) inForce.push(one);
     };
-    for (const { name, message } of unreadable) take(name, [{ path: [], message }], () => undefined);
-    for (const document of documents) take(document.name, check(document), (rule) => make(document, rule));
+    for (const { name, message } of unreadable) take(name, ruleName(source, name), [{ path: [], message }]);
+    for (const document of documents) {
+      const rule = ruleName(source, document.name);
+      take(document.name, rule, check(document, rule), make(document, rule));
+    }
   }
-  return { inForce: [...taken.values()], faults };
+  return { inForce, faults };
 }

@@ -1,8 +1,9 @@
 /** Schemas for the status fields that all kinds share. */
+import type { Condition } from "@berth/kube";
 import * as z from "zod";
 
 /** One of `status.conditions`, with the limits of `metav1.Condition` (apimachinery `pkg/apis/meta/v1/types.go`). */
-const condition: z.ZodType = z
+const condition: z.ZodType<Condition> = z
   .strictObject({
     type: z
       .string()
@@ -15,7 +16,7 @@ const condition: z.ZodType = z
     observedGeneration: z
       .int()
       .min(0)
-      .optional()
+      .exactOptional()
       .describe("The metadata.generation that the condition was decided for."),
     lastTransitionTime: z
       .string()
@@ -32,8 +33,9 @@ const condition: z.ZodType = z
   .describe("One aspect of the state of the object.");
 
 /** `status.conditions`: a list with unique types. */
-export const conditions: z.ZodType = z
+export const conditions: z.ZodOptional<z.ZodReadonly<z.ZodArray<z.ZodType<Condition>>>> = z
   .array(condition)
+  .readonly()
   .optional()
   .describe("What is true of it now.")
   .meta({
@@ -41,7 +43,7 @@ export const conditions: z.ZodType = z
     "x-kubernetes-list-map-keys": ["type"],
   });
 
-export const observedGeneration: z.ZodType = z
+export const observedGeneration: z.ZodOptional<z.ZodInt> = z
   .int()
   .min(0)
   .optional()

@@ -3,8 +3,9 @@ import { counted } from "@berth/host";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { taintId } from "../node/mark.ts";
 import { placeOf } from "./compile.ts";
-import { type ArchitecturePolicyStatus, BOOTSTRAP_ANNOTATION } from "./document.ts";
+import { BOOTSTRAP_ANNOTATION } from "./document.ts";
 import { type ArchitecturePolicies, type ArchitecturePolicyInForce, taints } from "./policy.ts";
+import type { ArchitecturePolicyStatus } from "./resource.ts";
 import type { ArchitectureNodeTally, ArchitectureTally, Uncovered } from "./tally.ts";
 
 export interface BootstrapInput {

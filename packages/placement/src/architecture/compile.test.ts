@@ -76,7 +76,7 @@ describe("faults of architecture policies", () => {
         source: "cluster",
         path: [],
         reason: "ArchitecturePolicyInvalid",
-        message: "config/p has the same name and is in force",
+        message: "config/p has the same name and goes before it",
       },
     ]);
   });

@@ -1,6 +1,6 @@
 /** `ArchitecturePolicy`, `berth.dev/v1alpha1`: pods run only where all their images do. */
 
-import { duration, labelKey, type Selector, selector, withRules } from "@berth/host";
+import { duration, labelKey, selector, withRules } from "@berth/host";
 import * as z from "zod";
 
 /** The taint key of archaware-controller. Berth takes over its clusters unchanged: see `./README.md`. */
@@ -16,45 +16,6 @@ export const ARCHITECTURE_LABEL = "berth.dev/architecture";
 /** On a policy, with the value `true`: Berth may taint its nodes (`bootstrap: Confirm`). */
 export const BOOTSTRAP_ANNOTATION = "berth.dev/bootstrap-confirmed";
 
-export interface ArchitectureTaint {
-  /** GKE's own is `kubernetes.io/arch`. */
-  readonly key: string;
-  readonly nodes: "Taint" | "Leave";
-  readonly nodeSelector: Selector;
-}
-
-/** What an image runs on, without asking a registry. */
-export interface ImageOverride {
-  /** A full name, or a prefix that ends with `*`. Berth expands short names. The longest match wins. */
-  readonly image: string;
-  readonly architectures: readonly string[];
-}
-
-export interface ArchitecturePreference {
-  readonly architecture: string;
-  /** 1 to 100, as in `preferredDuringSchedulingIgnoredDuringExecution`. */
-  readonly weight: number;
-}
-
-/** `architecturePolicySpec` describes the fields and their defaults. */
-export interface ArchitecturePolicySpec {
-  readonly mode: "Taint" | "Affinity" | "Both";
-  readonly preset?: "multiarch-tuning-operator" | undefined;
-  readonly priority: number;
-  readonly namespaceSelector: Selector;
-  readonly excludedNamespaces: readonly string[];
-  readonly podSelector: Selector;
-  readonly taint: ArchitectureTaint;
-  readonly bootstrap: "Automatic" | "Confirm";
-  readonly maxHold: string;
-  readonly afterMaxHold: "Fallback" | "Release" | "Keep";
-  readonly fallbackArchitectures: readonly string[];
-  readonly unresolvable: "Open" | "Closed";
-  readonly impossible?: "Refuse" | "Hold" | undefined;
-  readonly preferences: readonly ArchitecturePreference[];
-  readonly images: readonly ImageOverride[];
-}
-
 const ARCHITECTURE_NAME = /^[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?$/;
 const NAMESPACE = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const MAX_ARCHITECTURES = 16;
@@ -69,7 +30,7 @@ const architectures = (least: number): z.ZodReadonly<z.ZodArray<z.ZodString>> =>
   z.array(architecture()).min(least).max(MAX_ARCHITECTURES).readonly();
 
 /** Schema of `spec`; parsing fills in the defaults. */
-export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRules<ArchitecturePolicySpec>(
+export const architecturePolicySpec = withRules(
   z.strictObject({
     mode: z
       .enum(["Taint", "Affinity", "Both"])
@@ -181,15 +142,6 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
     },
   ],
 ).describe("Which pods the policy governs, and how it keeps them on nodes that run all their images.");
-
-/** What Berth reports about a policy: counts and a few names, never all pods. `resource.ts` describes the fields. */
-export interface ArchitecturePolicyStatus {
-  readonly observedGeneration?: number;
-  readonly phase?: "Bootstrapping" | "Tainting" | "Narrowing";
-  readonly taintedNodes?: number;
-  readonly uncovered?: number;
-  /** `Pod default/web-1` or `DaemonSet kube-system/cni`, at most 5. */
-  readonly firstUncovered?: readonly string[];
-  readonly waitingPods?: number;
-  readonly impossiblePods?: number;
-}
+export type ArchitecturePolicySpec = z.infer<typeof architecturePolicySpec>;
+export type ImageOverride = ArchitecturePolicySpec["images"][number];
+export type ArchitecturePreference = ArchitecturePolicySpec["preferences"][number];

@@ -4,42 +4,10 @@ import { type DocumentKind, duration, durationMs, onlyOne } from "@berth/host";
 import { parseReference } from "@berth/registry";
 import * as z from "zod";
 
-/** How Berth reaches one registry. It reaches all others by https, with the certificate authorities of the system. */
-export interface RegistrySpec {
-  /**
-   * As in image names: `docker.io`, `registry.example:5000`. A listed host may have any address, even one of this
-   * machine. List token and storage servers in the same way.
-   */
-  readonly registry: string;
-  /**
-   * Berth asks these first, in this order: `https://mirror.example`, optionally with a path that it puts before
-   * repositories. Mirrors get no credentials. Default none.
-   */
-  readonly mirrors: readonly string[];
-  /** PEM file of certificate authorities for it and its mirrors, in addition to those of the system. */
-  readonly certificateAuthority?: string | undefined;
-  /** The registry uses http, not https. Default false; registries on the loopback of this machine may use either. */
-  readonly plainHttp: boolean;
-}
-
-export interface ImageRegistriesSpec {
-  /** Default none. */
-  readonly registries: readonly RegistrySpec[];
-  /** Berth looks up images only from these: `ghcr.io`, `*.example.com`, `docker.io/library`. Default all. */
-  readonly allowedRegistries?: readonly string[] | undefined;
-  /** A docker config with credentials for all pods, as a node has. Berth reloads it on changes. Default none. */
-  readonly dockerConfig?: string | undefined;
-  /** How long Berth trusts what a registry said about a tag. Default `6h`. */
-  readonly tagTtl: string;
-  /** The same for `imagePullPolicy: Always`. Default `5m`. */
-  readonly alwaysTtl: string;
-  /** Of each request to a registry. Default `10s`. */
-  readonly timeout: string;
-}
-
 const MAX_REGISTRIES = 64;
 const MAX_MIRRORS = 8;
 const MAX_ALLOWED = 256;
+const MAX_VARIABLES = 64;
 const LONGEST_TIMEOUT_MS = 300_000;
 
 /** The domain of an image name, as the reference grammar of distribution has it: host or IPv6 address, and port. */
@@ -68,12 +36,15 @@ function isNamed(text: string): boolean {
 const NOT_NAMED =
   "never names a registry in an image name: use docker.io for the Hub, and for a name with neither dot nor port";
 
-const registry: z.ZodType<RegistrySpec> = z.strictObject({
+/** How Berth reaches one registry. It reaches all others by https, with the certificate authorities of the system. */
+const registry = z.strictObject({
+  // A listed host may have any address, even one of this machine. List token and storage servers in the same way.
   registry: z
     .string()
     .max(255)
     .regex(REGISTRY, "must be a registry as image names have it: docker.io, registry.example:5000")
     .refine(isNamed, NOT_NAMED),
+  // Berth asks these first, in this order: `https://mirror.example/path`. Mirrors get no credentials.
   mirrors: z
     .array(
       z.string().max(512).refine(isMirror, "must be http:// or https:// and a host, without user and query"),
@@ -81,7 +52,9 @@ const registry: z.ZodType<RegistrySpec> = z.strictObject({
     .max(MAX_MIRRORS)
     .readonly()
     .default([]),
+  // PEM file of certificate authorities for it and its mirrors, in addition to those of the system.
   certificateAuthority: z.string().min(1, "must not be empty").optional(),
+  // Registries on the loopback of this machine may use http in any case.
   plainHttp: z.boolean().default(false),
 });
 
@@ -94,13 +67,39 @@ const place = z
     return host.includes("*") || isNamed(host);
   }, NOT_NAMED);
 
-const spec: z.ZodType<ImageRegistriesSpec> = z
+// Berth runs these programs without a shell, and gives them only the environment that is named here.
+const credentialPlugins = z.strictObject({
+  // Folder of the programs: those of `config`, and `docker-credential-NAME` for `credHelpers` of the docker config.
+  folder: z.string().min(1, "must not be empty"),
+  // A CredentialProviderConfig, as the kubelet has it. Berth reads it when it starts.
+  config: z.string().min(1, "must not be empty").optional(),
+  // Names of variables of Berth's environment that the programs get.
+  environment: z
+    .array(
+      z
+        .string()
+        .max(128)
+        .regex(/^[A-Za-z_]\w*$/, "must be the name of a variable: AWS_ROLE_ARN"),
+    )
+    .max(MAX_VARIABLES)
+    .readonly()
+    .default([]),
+});
+export type CredentialPluginsSpec = z.infer<typeof credentialPlugins>;
+
+const spec = z
   .strictObject({
     registries: z.array(registry).max(MAX_REGISTRIES).readonly().default([]),
+    // Berth looks up images only from these: `ghcr.io`, `*.example.com`, `docker.io/library`. Default all.
     allowedRegistries: z.array(place).min(1).max(MAX_ALLOWED).readonly().optional(),
+    // A docker config with credentials for all pods, as a node has. Berth reloads it on changes.
     dockerConfig: z.string().min(1, "must not be empty").optional(),
+    // Programs with credentials for all pods, as a node has.
+    credentialPlugins: credentialPlugins.optional(),
+    // How long Berth trusts what a registry said about a tag; `alwaysTtl`: the same for `imagePullPolicy: Always`.
     tagTtl: duration.default("6h"),
     alwaysTtl: duration.default("5m"),
+    // Of each request to a registry.
     timeout: duration.default("10s").refine((text) => {
       const ms = durationMs(text);
       return ms > 0 && ms <= LONGEST_TIMEOUT_MS;
@@ -115,10 +114,13 @@ const spec: z.ZodType<ImageRegistriesSpec> = z
     }
   });
 
+export type RegistrySpec = z.infer<typeof registry>;
+export type ImageRegistriesSpec = z.infer<typeof spec>;
+
 export const imageRegistriesKind: DocumentKind<ImageRegistriesSpec> = {
   kind: "ImageRegistries",
   spec,
-  placed({ registries, dockerConfig, ...given }, { folder }) {
+  placed({ registries, dockerConfig, credentialPlugins: plugins, ...given }, { folder }) {
     const at = (file: string): string => path.resolve(folder, file);
     return {
       ...given,
@@ -127,6 +129,13 @@ export const imageRegistriesKind: DocumentKind<ImageRegistriesSpec> = {
         ...(file !== undefined && { certificateAuthority: at(file) }),
       })),
       ...(dockerConfig !== undefined && { dockerConfig: at(dockerConfig) }),
+      ...(plugins && {
+        credentialPlugins: {
+          ...plugins,
+          folder: at(plugins.folder),
+          ...(plugins.config !== undefined && { config: at(plugins.config) }),
+        },
+      }),
     };
   },
   tooMany: onlyOne("ImageRegistries"),

@@ -3,6 +3,7 @@ export { architectureFields } from "./capability.ts";
 export { architectureRules, compileArchitecture, taintKeys } from "./compile.ts";
 export * from "./image-observations.ts";
 export {
+  type CredentialPluginsSpec,
   defaultImageRegistries,
   type ImageRegistriesSpec,
   imageRegistriesKind,
@@ -18,7 +19,11 @@ export {
   readMsOf,
 } from "./images/image-library.ts";
 export type { ImagesOnce } from "./images/once.ts";
-export { type FoundCredentials, PullCredentials } from "./images/pull-credentials.ts";
+export {
+  type FoundCredentials,
+  PullCredentials,
+  type PullCredentialsOptions,
+} from "./images/pull-credentials.ts";
 export { architectureOnce } from "./once.ts";
 export { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 export { architectureRuntimeClasses } from "./runtime-class.ts";

@@ -1,15 +1,20 @@
 /** `ArchitecturePolicy` as the API server serves it: resource, status and how kubectl shows it. */
 
-import { conditions, observedGeneration, type ServedKind } from "@berth/host";
+import type { ServedKind } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
-import { age, column, condition, count, type Served, servedResource, wide } from "../api/served.ts";
 import {
-  type ArchitecturePolicySpec,
-  type ArchitecturePolicyStatus,
-  architecturePolicySpec,
-  BOOTSTRAP_ANNOTATION,
-} from "./document.ts";
+  age,
+  column,
+  condition,
+  count,
+  names,
+  type Served,
+  servedResource,
+  statusWith,
+  wide,
+} from "../api/served.ts";
+import { type ArchitecturePolicySpec, architecturePolicySpec, BOOTSTRAP_ANNOTATION } from "./document.ts";
 
 export type ArchitecturePolicy = Served<ArchitecturePolicyStatus>;
 
@@ -23,27 +28,23 @@ export const MAX_FIRST_UNCOVERED = 5;
 /** `DaemonSet`, a namespace and a name: at most 9 + 63 + 253 characters, plus separators. */
 const MAX_WORKLOAD = 330;
 
-const status: z.ZodType = z
-  .strictObject({
-    observedGeneration,
-    phase: z
-      .enum(["Bootstrapping", "Tainting", "Narrowing"])
-      .optional()
-      .describe(
-        "Bootstrapping: nodes are not tainted yet. Tainting: they are. Narrowing: the affinity of pods is narrowed, and nodes are not tainted.",
-      ),
-    taintedNodes: count("Nodes that carry its taint."),
-    uncovered: count("Pods and DaemonSets that nodes are not tainted for yet."),
-    firstUncovered: z
-      .array(z.string().max(MAX_WORKLOAD))
-      .max(MAX_FIRST_UNCOVERED)
-      .optional()
-      .describe("The first of them by kind and name; never all of them."),
-    waitingPods: count("Pods that wait because their images are not known."),
-    impossiblePods: count("Pods that can run nowhere."),
-    conditions,
-  })
-  .describe("What Berth observed last. Only Berth writes it.");
+const status = statusWith({
+  phase: z
+    .enum(["Bootstrapping", "Tainting", "Narrowing"])
+    .optional()
+    .describe(
+      "Bootstrapping: nodes are not tainted yet. Tainting: they are. Narrowing: the affinity of pods is narrowed, and nodes are not tainted.",
+    ),
+  taintedNodes: count("Nodes that carry its taint."),
+  uncovered: count("Pods and DaemonSets that nodes are not tainted for yet."),
+  firstUncovered: names("The first of them by kind and name; never all of them.", {
+    most: MAX_FIRST_UNCOVERED,
+    length: MAX_WORKLOAD,
+  }),
+  waitingPods: count("Pods that wait because their images are not known."),
+  impossiblePods: count("Pods that can run nowhere."),
+});
+export type ArchitecturePolicyStatus = z.infer<typeof status>;
 
 export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
   kind: "ArchitecturePolicy",

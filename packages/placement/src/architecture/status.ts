@@ -5,8 +5,7 @@ import type { DesiredCondition } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { NodeCounts } from "../node/pass.ts";
 import type { BootstrapState, Bootstraps } from "./bootstrap.ts";
-import type { ArchitecturePolicyStatus } from "./document.ts";
-import type { ArchitecturePolicy } from "./resource.ts";
+import type { ArchitecturePolicy, ArchitecturePolicyStatus } from "./resource.ts";
 import type { PodCounts, Uncovered } from "./tally.ts";
 import type { Workloads } from "./workloads.ts";
 
@@ -19,10 +18,6 @@ export const architectureConditions = {
   /** The API server asks Berth about new pods and DaemonSets. */
   admission: "Admission",
 } as const;
-
-export type FullArchitectureStatus = ArchitecturePolicyStatus & {
-  readonly conditions?: readonly Condition[];
-};
 
 /** The state of a policy in force. A field is `undefined` until Berth knows it: the status keeps its former value. */
 export interface ArchitectureProgress {
@@ -59,7 +54,7 @@ export interface ArchitectureStatusInput {
   readonly admission: DocumentResult | undefined;
 }
 
-export function describePolicy(input: ArchitectureStatusInput): StatusParts<FullArchitectureStatus> {
+export function describePolicy(input: ArchitectureStatusInput): StatusParts<ArchitecturePolicyStatus> {
   const { policy, progress } = input;
   const conditions = conditionsOf(input);
   const wanted = new Set(conditions.map(({ type }) => type));

@@ -31,7 +31,7 @@ describe("policies in force", () => {
     expect(policies.map(({ rule }) => rule)).toEqual(["config/a", "cluster/b"]);
     expect(faults).toMatchObject([
       { name: "b", source: "config", path: ["podSelector", "matchLabels", "not a key"] },
-      { name: "a", source: "cluster", message: "config/a has the same name and is in force" },
+      { name: "a", source: "cluster", message: "config/a has the same name and goes before it" },
     ]);
   });
 

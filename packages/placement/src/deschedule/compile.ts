@@ -1,42 +1,28 @@
 /** From `DeschedulePolicy` documents to policies in force. */
-import { type DocumentFault, type DocumentRules, durationMs, ruleName } from "@berth/host";
+import { compileByName, type DocumentRules, durationMs } from "@berth/host";
 import { reasons } from "../api/reasons.ts";
 import { selectorFaults } from "../node/selector.ts";
 import type { DeschedulePolicySpec } from "./document.ts";
-import type { DeschedulePolicies, DeschedulePolicyInForce } from "./policy.ts";
+import type { DeschedulePolicies } from "./policy.ts";
 import { deschedulePolicyKind } from "./resource.ts";
 
 type Rules = DocumentRules<DeschedulePolicySpec, DeschedulePolicies>;
 
-/**
- * Total: reports each document with a fault and leaves it out, so its pods stay. Of two documents with one name, the
- * first is in force.
- */
+/** Leaves out each document with a fault, so its pods stay. */
 export function compileDeschedule({
   sources,
 }: Pick<Parameters<Rules["compile"]>[0], "sources">): DeschedulePolicies {
-  const taken = new Map<string, DeschedulePolicyInForce>();
-  const faults: DocumentFault[] = [];
-  for (const { source, documents, unreadable = [] } of sources) {
-    const fault = (name: string, path: DocumentFault["path"], message: string): void =>
-      void faults.push({ name, source, path, reason: reasons.DeschedulePolicyInvalid, message });
-    for (const { name, message } of unreadable) fault(name, [], message);
-    for (const { name, spec } of documents) {
-      const first = taken.get(name);
-      const found = [
-        ...selectorFaults(spec.namespaceSelector, ["namespaceSelector"]),
-        ...selectorFaults(spec.podSelector, ["podSelector"]),
-        ...(first === undefined
-          ? []
-          : [{ path: [], message: `${first.rule} has the same name and is in force` }]),
-      ];
-      for (const { path, message } of found) fault(name, path, message);
-      if (found.length > 0) continue;
-      const [forMs, minAgeMs] = [durationMs(spec.for), durationMs(spec.minAge)];
-      taken.set(name, { rule: ruleName(source, name), name, spec, forMs, minAgeMs });
-    }
-  }
-  return { policies: [...taken.values()], faults };
+  const { inForce: policies, faults } = compileByName(sources, {
+    reason: reasons.DeschedulePolicyInvalid,
+    check: ({ spec }) => [
+      ...selectorFaults(spec.namespaceSelector, ["namespaceSelector"]),
+      ...selectorFaults(spec.podSelector, ["podSelector"]),
+    ],
+    make({ name, spec }, rule) {
+      return { rule, name, spec, forMs: durationMs(spec.for), minAgeMs: durationMs(spec.minAge) };
+    },
+  });
+  return { policies, faults };
 }
 
 export const descheduleRules: Rules = {

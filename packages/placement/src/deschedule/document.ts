@@ -17,30 +17,6 @@ export type RequireFit = "True" | "False" | "PendingOk";
 export const protections = ["Bare", "DaemonSet", "SystemCritical", "LocalStorage"] as const;
 export type Protection = (typeof protections)[number];
 
-// The schema below describes each field and its default.
-
-export interface EvictionLimits {
-  readonly cluster: number;
-  readonly node: number;
-  readonly namespace: number;
-  readonly perMinute: number;
-}
-
-export interface DeschedulePolicySpec {
-  readonly for: string;
-  readonly keys?: readonly string[] | undefined;
-  readonly taints: readonly string[];
-  readonly namespaceSelector: Selector;
-  readonly podSelector: Selector;
-  readonly everything: boolean;
-  readonly requireFit: RequireFit;
-  readonly minAge: string;
-  readonly include: readonly Protection[];
-  readonly limits: EvictionLimits;
-  readonly breaker: { readonly percent: number; readonly pods: number };
-  readonly dryRun: boolean;
-}
-
 const MAX_KEYS = 64;
 const MAX_COUNT = 100_000;
 
@@ -81,7 +57,7 @@ const requireFit: z.ZodType<RequireFit> = z
 const isNarrow = ({ matchLabels = {}, matchExpressions = [] }: Selector): boolean =>
   Object.keys(matchLabels).length + matchExpressions.length > 0;
 
-export const deschedulePolicySpec: z.ZodType<DeschedulePolicySpec> = withRules<DeschedulePolicySpec>(
+export const deschedulePolicySpec = withRules(
   z.strictObject({
     for: duration.default("5m").describe("How long a pod must be on a wrong node before it is evicted."),
     keys: keys
@@ -141,13 +117,4 @@ export const deschedulePolicySpec: z.ZodType<DeschedulePolicySpec> = withRules<D
     },
   ],
 ).describe("Which pods move, when, and how many at once.");
-
-/** What Berth reports about a policy. Its schema says what the fields are. */
-export interface DeschedulePolicyStatus {
-  readonly observedGeneration?: number;
-  readonly podsInScope?: number;
-  readonly lostPods?: number;
-  readonly evictionsInProgress?: number;
-  readonly givenUpOwners?: number;
-  readonly firstPods?: readonly string[];
-}
+export type DeschedulePolicySpec = z.infer<typeof deschedulePolicySpec>;

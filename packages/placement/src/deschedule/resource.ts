@@ -1,10 +1,19 @@
 /** `DeschedulePolicy` as the API server serves it: resource, status and how kubectl shows it. */
 
-import { conditions, observedGeneration, type ServedKind } from "@berth/host";
+import type { ServedKind } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
-import { age, column, condition, count, type Served, servedResource } from "../api/served.ts";
-import { type DeschedulePolicySpec, type DeschedulePolicyStatus, deschedulePolicySpec } from "./document.ts";
+import {
+  age,
+  column,
+  condition,
+  count,
+  names,
+  type Served,
+  servedResource,
+  statusWith,
+} from "../api/served.ts";
+import { type DeschedulePolicySpec, deschedulePolicySpec } from "./document.ts";
 
 export type DeschedulePolicy = Served<DeschedulePolicyStatus>;
 
@@ -16,21 +25,17 @@ export const deschedulePolicies: Resource<DeschedulePolicy> = servedResource(
 /** How many pods a status names. */
 export const MAX_FIRST_PODS = 10;
 
-const status: z.ZodType = z
-  .strictObject({
-    observedGeneration,
-    podsInScope: count("Pods that the policy is about."),
-    lostPods: count("Pods on a node that they do not match any more."),
-    evictionsInProgress: count("Evicted pods whose replacement is not Ready yet."),
-    givenUpOwners: count("Owners whose pods came back to wrong nodes three times."),
-    firstPods: z
-      .array(z.string().max(317))
-      .max(MAX_FIRST_PODS)
-      .optional()
-      .describe("The first of the lost pods, as namespace/name; never all of them."),
-    conditions,
-  })
-  .describe("What Berth observed last. Only Berth writes it.");
+const status = statusWith({
+  podsInScope: count("Pods that the policy is about."),
+  lostPods: count("Pods on a node that they do not match any more."),
+  evictionsInProgress: count("Evicted pods whose replacement is not Ready yet."),
+  givenUpOwners: count("Owners whose pods came back to wrong nodes three times."),
+  firstPods: names("The first of the lost pods, as namespace/name; never all of them.", {
+    most: MAX_FIRST_PODS,
+    length: 317,
+  }),
+});
+export type DeschedulePolicyStatus = z.infer<typeof status>;
 
 export const deschedulePolicyKind: ServedKind<DeschedulePolicySpec> = {
   kind: "DeschedulePolicy",

@@ -110,7 +110,6 @@ export function decideFootprints(
     pasts: new Map([...(around.pasts ?? [])].filter(([rule]) => footprints.policy.rules.has(rule))),
   };
   for (const footprint of footprints.footprints) decideOne(draft, footprint, view, around);
-  keepFaulty(draft, footprints, view);
   const { recheckAfterMs, room: _, pasts, ...decision } = draft;
   return { decision: recheckAfterMs === undefined ? decision : { ...decision, recheckAfterMs }, pasts };
 }
@@ -248,21 +247,4 @@ function ownerlessFinding(rule: string, ownerless: readonly PodUse[]): Finding {
   const names = some(ownerless.map(({ pod }) => pathOf(pod.metadata)));
   const message = `${names}: lost its owner, and counts for that owner until the pod ends`;
   return { reason: reasons.FootprintOwnerless, severity: "info", subject: rule, message };
-}
-
-/**
- * Keeps the marks of a footprint that is not in force because of a fault, until a user corrects the document.
- * Exception: places that a footprint in force now owns.
- */
-function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints, { owned }: NodeView): void {
-  if (faults.length === 0) return;
-  const inForce = new Set(footprints.map(({ name }) => name));
-  // A faulty footprint loses its marks if another footprint of the same name is in force.
-  const faulty = new Set(
-    faults.flatMap(({ source, name }) => (inForce.has(name) ? [] : [`${source}/${name}`])),
-  );
-  for (const [id, { capability, rule }] of owned) {
-    if (capability !== FOOTPRINT || !faulty.has(rule) || policy.rules.has(rule)) continue;
-    if (!footprints.some((footprint) => isPlaceOf(footprint, id))) keep.set(id, reasons.RuleInvalid);
-  }
 }

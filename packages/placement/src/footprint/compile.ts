@@ -1,11 +1,10 @@
 /** From `NodeFootprint` documents to footprints in force. */
 import { isDeepStrictEqual } from "node:util";
 import {
-  type DocumentFault,
+  compileByName,
   type DocumentRules,
-  ruleName,
+  type FoundFault,
   type SourceDocuments,
-  type SourceName,
   type Unsettled,
 } from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
@@ -18,7 +17,7 @@ import { policySources, refusedRules } from "../node/sources.ts";
 import { domainOf } from "../node/taint-domains.ts";
 import { isProtectedKey } from "../node/validate.ts";
 import { isAgentChecked } from "./agent/check.ts";
-import { completeFootprint, type SpecFault } from "./complete.ts";
+import { completeFootprint } from "./complete.ts";
 import type { NodeFootprintSpec } from "./document.ts";
 import type { Footprint, FootprintDocument, Footprints } from "./footprint.ts";
 import { nodeFootprintKind } from "./resource.ts";
@@ -43,94 +42,43 @@ const NODE_RESTRICTION = "node-restriction.kubernetes.io";
 /** Where capabilities of Berth keep their own state on nodes. */
 const OWN_ANNOTATIONS: readonly string[] = [MARKS_ANNOTATION, "gate.berth.dev/"];
 
-/** Total. Berth reports each document with a fault, and uses its last version without a fault, if there is one. */
+/**
+ * Berth uses the last version without a fault of a document, if there is one. The first document of a name has it, even
+ * with a fault: the second one would take over its marks.
+ */
 export function compileFootprints(input: CompileFootprintsInput): Footprints {
-  const before = new Map([...(input.before ?? [])].map((footprint) => [footprint.rule, footprint]));
-  const { first, shadowed } = byName(input.sources.flatMap(readSource));
-  const faultOf = ({ name, source }: ReadDocument, found: Found): DocumentFault => ({
-    ...found,
-    name,
-    source,
+  const before = new Map(Array.from(input.before ?? [], (footprint) => [footprint.rule, footprint]));
+  const { inForce: footprints, faults } = compileByName(input.sources, {
+    reason: reasons.FootprintInvalid,
+    keepsName: true,
+    before: before.values(),
+    check(document, rule) {
+      const { footprint, faults: found } = completeFootprint(document, rule);
+      return [
+        ...found,
+        ...faultsOfSelectors(document.spec),
+        ...(footprint ? [...placeFaults(footprint), ...relabelFault(footprint, before.get(rule))] : []),
+      ];
+    },
+    make: (document, rule) => completeFootprint(document, rule).footprint,
+    clashes: clashesOf,
   });
-  const faults = shadowed.map((document) => faultOf(document, sameName(first, document)));
-  const footprints: Footprint[] = [];
-  for (const document of first) {
-    const { footprint } = document;
-    const last = before.get(document.rule);
-    const found = [
-      ...document.found,
-      ...(footprint === undefined ? [] : clashesOf(footprint, footprints)),
-      ...relabelFault(footprint, last),
-    ];
-    faults.push(...found.map((fault) => faultOf(document, fault)));
-    const inForce = found.length === 0 ? footprint : last;
-    if (inForce !== undefined && clashesOf(inForce, footprints).length === 0) footprints.push(inForce);
-  }
   const policy = { ...policyOf(footprints, input), refused: refusedRules(footprints, faults) };
   return { footprints, policy, faults };
 }
 
 /** Refuses another label: the agent would end on every node before its DaemonSet asks for the new label. */
-function relabelFault(footprint: Footprint | undefined, last: Footprint | undefined): readonly Found[] {
-  if (footprint === undefined || last === undefined || !isAgentChecked(last)) return [];
+function relabelFault(footprint: Footprint, last: Footprint | undefined): readonly FoundFault[] {
+  if (last === undefined || !isAgentChecked(last)) return [];
   const [now, before] = [footprint, last].map(({ label: { key, value } }) => `${key}=${value}`);
   if (now === before) return [];
   const message = `${before} cannot become ${now} while the agent selects it: give another footprint the new label, have the DaemonSet ask for it, and delete this one`;
-  return [{ path: ["node", "label"], reason: reasons.FootprintInvalid, message }];
+  return [{ path: ["node", "label"], message }];
 }
 
-type Found = Pick<DocumentFault, "path" | "reason" | "message">;
-
-/** `footprint` is absent when the document is unreadable or `completeFootprint` found a fault. */
-interface ReadDocument {
-  readonly name: string;
-  readonly source: SourceName;
-  readonly rule: string;
-  readonly found: readonly Found[];
-  readonly footprint?: Footprint;
-}
-
-function readSource({
-  source,
-  documents,
-  unreadable = [],
-}: SourceDocuments<FootprintDocument>): readonly ReadDocument[] {
-  const of = (name: string) => ({ name, source, rule: ruleName(source, name) });
-  const invalid = (fault: SpecFault): Found => ({ ...fault, reason: reasons.FootprintInvalid });
-  return [
-    ...unreadable.map(({ name, message }) => ({ ...of(name), found: [invalid({ path: [], message })] })),
-    ...documents.map((document) => {
-      const { footprint, faults } = completeFootprint(document, ruleName(source, document.name));
-      const found = [
-        ...faults,
-        ...faultsOfSelectors(document.spec),
-        ...(footprint ? placeFaults(footprint) : []),
-      ];
-      return { ...of(document.name), found: found.map(invalid), ...(footprint && { footprint }) };
-    }),
-  ];
-}
-
-/** The first document of a name wins, even with a fault. Otherwise the second one would take over its marks. */
-function byName(documents: readonly ReadDocument[]): {
-  readonly first: readonly ReadDocument[];
-  readonly shadowed: readonly ReadDocument[];
-} {
-  const first = new Map<string, ReadDocument>();
-  for (const document of documents) if (!first.has(document.name)) first.set(document.name, document);
-  const shadowed = documents.filter((document) => first.get(document.name) !== document);
-  return { first: [...first.values()], shadowed };
-}
-
-function sameName(first: readonly ReadDocument[], { name }: ReadDocument): Found {
-  const rule = first.find((it) => it.name === name)?.rule ?? name;
-  const message = `${rule} has the same name and goes before it`;
-  return { path: [], reason: reasons.FootprintInvalid, message };
-}
-
-/** Finds values that footprints must not share, with their fields. @param before those in force that came first. */
-function clashesOf(one: Footprint, before: readonly Footprint[]): readonly Found[] {
-  return SHARED.flatMap(({ path, isShared, say }): readonly Found[] => {
+/** Finds values that footprints must not share, with their fields. */
+function clashesOf(one: Footprint, before: readonly Footprint[]): readonly FoundFault[] {
+  return SHARED.flatMap(({ path, isShared, say }): readonly FoundFault[] => {
     const other = before.find((it) => isShared(one, it));
     if (other === undefined) return [];
     const message = `${other.rule} ${say(one)}, came first, and stays in force`;
@@ -139,7 +87,7 @@ function clashesOf(one: Footprint, before: readonly Footprint[]): readonly Found
 }
 
 interface Shared {
-  readonly path: Found["path"];
+  readonly path: FoundFault["path"];
   readonly isShared: (one: Footprint, other: Footprint) => boolean;
   /** What the other footprint does, for the message. */
   readonly say: (one: Footprint) => string;
@@ -166,7 +114,7 @@ const SHARED: readonly Shared[] = [
   },
 ];
 
-function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonly SpecFault[] {
+function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonly FoundFault[] {
   return [
     ...workloads.flatMap(({ podSelector = {}, namespaceSelector = {} }, at) => [
       ...selectorFaults(podSelector, ["workloads", at, "podSelector"]),
@@ -177,8 +125,8 @@ function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonl
 }
 
 /** Refuses places that Berth or Kubernetes uses for something else. */
-function placeFaults({ label, claims, hold }: Footprint): readonly SpecFault[] {
-  const faults: SpecFault[] = [];
+function placeFaults({ label, claims, hold }: Footprint): readonly FoundFault[] {
+  const faults: FoundFault[] = [];
   if (hold !== undefined && isProtectedKey(hold.finalizer)) {
     const message =
       "the domain is reserved for Kubernetes: Berth would release objects that its controllers protect";

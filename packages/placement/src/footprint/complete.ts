@@ -1,5 +1,5 @@
 /** From one `NodeFootprint` document to a footprint: explicit field before preset before default. */
-import { type DocumentFault, durationMs } from "@berth/host";
+import { durationMs, type FoundFault } from "@berth/host";
 import type { SecurityContext } from "@berth/kube";
 import type { PortWait } from "../api/wait-container.ts";
 import { isEmptySelector } from "../node/selector.ts";
@@ -18,12 +18,10 @@ import type { FootprintWait } from "./wait/document.ts";
 /** The domain of labels and claims that a document with a preset does not name. */
 export const FOOTPRINT_DOMAIN = "footprint.berth.dev";
 
-export type SpecFault = Pick<DocumentFault, "path" | "message">;
-
 /** `footprint` is absent when there is a fault. */
 export interface CompletedFootprint {
   readonly footprint?: Footprint;
-  readonly faults: readonly SpecFault[];
+  readonly faults: readonly FoundFault[];
 }
 
 const DEFAULT_VALUE = "true";
@@ -88,10 +86,10 @@ function isObject(value: unknown): value is object {
 }
 
 /** Finds required fields that neither preset nor document gives, and fields that contradict each other. */
-function faultsOf({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecFault[] {
+function faultsOf({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): FoundFault[] {
   const { workloads, group, hold, wait, agent } = full;
-  const faults: SpecFault[] = [];
-  const report = (message: string, ...path: SpecFault["path"]): void => void faults.push({ path, message });
+  const faults: FoundFault[] = [];
+  const report = (message: string, ...path: FoundFault["path"]): void => void faults.push({ path, message });
   const needs = preset === undefined ? undefined : presets[preset].needs;
   const needsText = (field: string): string => `the preset ${preset} cannot know it: give ${field}`;
   if (workloads === undefined) report(needsText(`workloads with ${needs}`), "workloads");

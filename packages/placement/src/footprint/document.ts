@@ -1,9 +1,9 @@
 /** `NodeFootprint`, `berth.dev/v1alpha1`: an agent runs only on the nodes whose pods need it. */
 
-import { duration, labelKey, labelValue, type Selector, selector, text, withRules } from "@berth/host";
+import { duration, labelKey, labelValue, selector, text, withRules } from "@berth/host";
 import * as z from "zod";
 import { annotationKeyProblem } from "../node/validate.ts";
-import { DNS_LABEL, type FootprintWait, footprintWait } from "./wait/document.ts";
+import { DNS_LABEL, footprintWait } from "./wait/document.ts";
 
 export const footprintPresets = [
   "agent-substrate/pr-134",
@@ -14,67 +14,6 @@ export const footprintPresets = [
   "image-warmer",
 ] as const;
 export type FootprintPreset = (typeof footprintPresets)[number];
-
-/**
- * Pods that need the agent. A pod must match every given field; several workloads are alternatives. For this type and
- * those below, the schema describes the fields and their defaults.
- */
-export interface FootprintWorkload {
-  readonly podSelector?: Selector | undefined;
-  readonly namespaceSelector?: Selector | undefined;
-  readonly requests?: readonly string[] | undefined;
-  readonly csiDrivers?: readonly string[] | undefined;
-  readonly ignorePhases?: readonly ("Pending" | "Running" | "Succeeded" | "Failed" | "Unknown")[] | undefined;
-  readonly terminating?: "Hold" | "Release" | undefined;
-}
-
-/** How pods form groups. Berth puts one claim for each group on the node. */
-export interface FootprintGroup {
-  readonly by?: "PodLabel" | "OwnerUID" | "Namespace" | "Pod" | "None" | undefined;
-  readonly label?: string | undefined;
-  readonly owner?: { readonly group: string; readonly kind: string } | undefined;
-  readonly verifyOwner?: boolean | undefined;
-}
-
-export interface FootprintNode {
-  readonly label?: { readonly key?: string | undefined; readonly value?: string | undefined } | undefined;
-  readonly claims?:
-    | { readonly annotationPrefix?: string | undefined; readonly value?: string | undefined }
-    | undefined;
-  readonly foreign?: "Reclaim" | "Preserve" | "Report" | undefined;
-  readonly excludeSelector?: Selector | undefined;
-}
-
-export interface GroupVersionResource {
-  readonly group: string;
-  readonly version: string;
-  readonly resource: string;
-}
-
-/** An owner's deletion waits until its pods are gone. */
-export interface FootprintHold {
-  readonly resource?: GroupVersionResource | undefined;
-  readonly finalizer?: string | undefined;
-  readonly onDelete?: "DeleteOwned" | "Wait" | undefined;
-  readonly ownedResources?: readonly GroupVersionResource[] | undefined;
-  readonly timeout?: string | undefined;
-}
-
-export interface FootprintAgent {
-  readonly daemonSet?: { readonly namespace: string; readonly name: string } | undefined;
-  readonly nodeSelector?: "Off" | "Verify" | "Manage" | undefined;
-}
-
-export interface NodeFootprintSpec {
-  readonly preset?: FootprintPreset | undefined;
-  readonly workloads?: readonly FootprintWorkload[] | undefined;
-  readonly group?: FootprintGroup | undefined;
-  readonly node?: FootprintNode | undefined;
-  readonly release?: { readonly delay?: string | undefined } | undefined;
-  readonly hold?: FootprintHold | undefined;
-  readonly wait?: FootprintWait | undefined;
-  readonly agent?: FootprintAgent | undefined;
-}
 
 const MAX_ITEMS = 16;
 const NAME = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
@@ -108,7 +47,8 @@ function claimPrefix(): z.ZodType<string> {
 
 const list = <T extends z.ZodType>(of: T, most = MAX_ITEMS) => z.array(of).max(most).readonly().optional();
 
-const workload: z.ZodType<FootprintWorkload> = z.strictObject({
+/** Pods that need the agent. A pod must match every given field; several workloads are alternatives. */
+const workload = z.strictObject({
   podSelector: selector
     .optional()
     .describe(
@@ -128,7 +68,7 @@ const workload: z.ZodType<FootprintWorkload> = z.strictObject({
     .describe("Whether a terminating pod counts until it is gone. Default Hold."),
 });
 
-const groupSchema: z.ZodType<FootprintGroup> = z.strictObject({
+const groupSchema = z.strictObject({
   by: z
     .enum(["PodLabel", "OwnerUID", "Namespace", "Pod", "None"])
     .optional()
@@ -149,7 +89,7 @@ const groupSchema: z.ZodType<FootprintGroup> = z.strictObject({
     ),
 });
 
-const node: z.ZodType<FootprintNode> = z.strictObject({
+const node = z.strictObject({
   label: z
     .strictObject({
       key: labelKey
@@ -183,7 +123,7 @@ const node: z.ZodType<FootprintNode> = z.strictObject({
  * Schema of `spec`. It sets no defaults: Berth could not distinguish a default of the API server from a value of the
  * user, so a preset would have no effect.
  */
-export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFootprintSpec>(
+export const nodeFootprintSpec = withRules(
   z.strictObject({
     preset: z.enum(footprintPresets).optional().describe("Sets the fields that are not given here."),
     workloads: z
@@ -257,23 +197,9 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
     },
   ],
 ).describe("Which pods need the agent, and what their nodes carry for it.");
-
-/** What Berth reports about a footprint: counts and first names, never a list of all nodes. Its schema says what they are. */
-export interface NodeFootprintStatus {
-  readonly observedGeneration?: number;
-  readonly nodes?: {
-    readonly labelled?: number;
-    readonly pending?: number;
-    readonly unknown?: number;
-    readonly agentReady?: number;
-    readonly agentUnschedulable?: number;
-  };
-  readonly claims?: number;
-  readonly holds?: readonly {
-    readonly name: string;
-    readonly uid: string;
-    readonly since: string;
-    readonly nodes: readonly string[];
-    readonly pods: readonly string[];
-  }[];
-}
+export type NodeFootprintSpec = z.infer<typeof nodeFootprintSpec>;
+export type FootprintWorkload = z.infer<typeof workload>;
+export type FootprintGroup = z.infer<typeof groupSchema>;
+export type FootprintNode = z.infer<typeof node>;
+export type FootprintHold = NonNullable<NodeFootprintSpec["hold"]>;
+export type GroupVersionResource = Readonly<z.infer<ReturnType<typeof groupResource>>>;

@@ -16,6 +16,7 @@ import {
   type ReconcileResult,
   type Running,
 } from "@berth/runtime";
+import { BoundedMap } from "../node/bounded-map.ts";
 import {
   bytesOf,
   controllerOf,
@@ -27,7 +28,6 @@ import {
   toNamedOwner,
   WORKLOADS,
 } from "../node/owner-reference.ts";
-import { BoundedMap } from "./bounded-map.ts";
 import type { FootprintObservations, OwnerIdentity } from "./footprint-observations.ts";
 
 export interface OwnerResolverOptions extends Pick<ReadAt, "clock" | "log" | "metrics"> {
@@ -108,14 +108,17 @@ export class OwnerResolver implements Component, Pick<FootprintObservations, "ow
   >();
   #generation = 0;
   /** Kinds that Berth cannot read, and until when it does not retry, monotonic ms. */
-  readonly #unread = new BoundedMap<{ readonly until: number; readonly why: string }>(MAX_UNREAD);
+  readonly #unread = new BoundedMap<{ readonly until: number; readonly why: string }>({
+    maxEntries: MAX_UNREAD,
+  });
 
   constructor(options: OwnerResolverOptions) {
     const { client, clock, log, metrics, random } = options;
     this.#options = options;
     const { maxOwners = MAX_OWNERS } = options;
-    this.#answers = new BoundedMap(maxOwners, maxOwners * OWNER_BYTES);
-    this.#questions = new BoundedMap(maxOwners, maxOwners * OWNER_BYTES);
+    const bounds = { maxEntries: maxOwners, maxWeight: maxOwners * OWNER_BYTES };
+    this.#answers = new BoundedMap(bounds);
+    this.#questions = new BoundedMap(bounds);
     this.#directory = new ResourceDirectory({ client, monotonic: () => clock.monotonic() });
     this.#controller = createController<string>({
       name: this.name,
@@ -219,7 +222,7 @@ export class OwnerResolver implements Component, Pick<FootprintObservations, "ow
     if (question === undefined) {
       question = { named, waiting: new Map() };
       const bytes = named.key.length + bytesOf(named.ref);
-      if (this.#questions.put(named.key, question, bytes)) this.#forgotten = true;
+      if (this.#questions.set(named.key, question, bytes)) this.#forgotten = true;
       this.#controller.enqueue(named.key, { priority });
     }
     question.waiting.set(pod.spec?.nodeName ?? "", pod);
@@ -250,7 +253,7 @@ export class OwnerResolver implements Component, Pick<FootprintObservations, "ow
     }
     if (why !== undefined) {
       if (this.#unread.get(kind) === undefined) log.warn("owners of pods cannot be read", { kind, why });
-      this.#unread.put(kind, { until: clock.monotonic() + UNREAD_MS, why });
+      this.#unread.set(kind, { until: clock.monotonic() + UNREAD_MS, why });
     }
     if (this.#isNeeded(kind)) return { recheckAfterMs: Math.max(waitMs, 0) || UNREAD_MS };
     this.#answer(question, undefined);
@@ -274,7 +277,7 @@ export class OwnerResolver implements Component, Pick<FootprintObservations, "ow
       : { ...order, alive: false, until: this.#options.clock.monotonic() + GONE_MS };
     this.#questions.delete(key);
     const bytes = 128 + key.length + (controller === undefined ? 0 : bytesOf(controller));
-    const isFuller = this.#answers.put(key, answer, bytes);
+    const isFuller = this.#answers.set(key, answer, bytes);
     const isMoved = before !== undefined && !isSame(before, answer);
     if (isFuller || isMoved) this.#generation++;
     if (isMoved) this.#options.onMoved();

@@ -1,6 +1,6 @@
 /** `NodeFootprint` as the API server serves it: resource, status and how kubectl shows it. */
 
-import { conditions, observedGeneration, type ServedKind } from "@berth/host";
+import type { ServedKind } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
 import {
@@ -11,9 +11,10 @@ import {
   count,
   type Served,
   servedResource,
+  statusWith,
   wide,
 } from "../api/served.ts";
-import { type NodeFootprintSpec, type NodeFootprintStatus, nodeFootprintSpec } from "./document.ts";
+import { type NodeFootprintSpec, nodeFootprintSpec } from "./document.ts";
 
 export type NodeFootprint = Served<NodeFootprintStatus>;
 
@@ -25,40 +26,39 @@ export const MAX_HOLDS = 5;
 const MAX_NAME = 330;
 
 const READY_PODS = "Ready pods of the agent, at most one for each node that needs it.";
-const names = (what: string): z.ZodType => z.array(z.string().max(MAX_NAME)).max(MAX_HOLDS).describe(what);
+const firstNames = (what: string) =>
+  z.array(z.string().max(MAX_NAME)).max(MAX_HOLDS).readonly().describe(what);
 
-const hold: z.ZodType = z.strictObject({
+const hold = z.strictObject({
   name: z.string().max(MAX_NAME).describe("Namespace and name."),
   uid: z.string().max(64).describe("Its uid."),
   since: z.string().meta({ format: "date-time" }).describe("When its deletion was asked for."),
-  nodes: names("The first nodes with pods of it."),
-  pods: names("The first pods of it, by namespace and name."),
+  nodes: firstNames("The first nodes with pods of it."),
+  pods: firstNames("The first pods of it, by namespace and name."),
 });
 
-const status: z.ZodType = z
-  .strictObject({
-    observedGeneration,
-    nodes: z
-      .strictObject({
-        labelled: count("Nodes with the label."),
-        pending: count(
-          "Nodes that need the agent and have no label yet. Absent while this is not known for every node.",
-        ),
-        unknown: count("Nodes for which Berth does not know whether they need the agent."),
-        agentReady: count(READY_PODS),
-        agentUnschedulable: count("Nodes that need the agent and where its DaemonSet cannot run."),
-      })
-      .optional()
-      .describe("How many there are, without their names."),
-    claims: count("Groups that claim a node, over all nodes."),
-    holds: z
-      .array(hold)
-      .max(MAX_HOLDS)
-      .optional()
-      .describe("The first owners whose deletion waits for their pods."),
-    conditions,
-  })
-  .describe("What Berth observed last. Only Berth writes it.");
+const status = statusWith({
+  nodes: z
+    .strictObject({
+      labelled: count("Nodes with the label."),
+      pending: count(
+        "Nodes that need the agent and have no label yet. Absent while this is not known for every node.",
+      ),
+      unknown: count("Nodes for which Berth does not know whether they need the agent."),
+      agentReady: count(READY_PODS),
+      agentUnschedulable: count("Nodes that need the agent and where its DaemonSet cannot run."),
+    })
+    .optional()
+    .describe("How many there are, without their names."),
+  claims: count("Groups that claim a node, over all nodes."),
+  holds: z
+    .array(hold)
+    .max(MAX_HOLDS)
+    .readonly()
+    .optional()
+    .describe("The first owners whose deletion waits for their pods."),
+});
+export type NodeFootprintStatus = z.infer<typeof status>;
 
 const counted = (name: string, path: string, description: string): Column =>
   column(name, "integer", `.status${path}`, description);

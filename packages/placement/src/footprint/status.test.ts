@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { reasons } from "../api/reasons.ts";
 import type { FootprintProgress } from "./conditions.ts";
 import type { HeldEntry } from "./hold/held-owners.ts";
-import type { NodeFootprint } from "./resource.ts";
-import { describeFootprint, type FootprintStatusInput, type FullFootprintStatus } from "./status.ts";
+import type { NodeFootprint, NodeFootprintStatus } from "./resource.ts";
+import { describeFootprint, type FootprintStatusInput } from "./status.ts";
 import { footprintOf } from "./testing/footprints.ts";
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
@@ -33,9 +33,9 @@ function anEntry(name: string): HeldEntry {
 }
 
 /** As the API server keeps it after the merge patch. */
-function stored(status: ReturnType<typeof decide>["status"]): FullFootprintStatus {
+function stored(status: ReturnType<typeof decide>["status"]): NodeFootprintStatus {
   if (status === undefined) throw new Error("no status");
-  return JSON.parse(JSON.stringify(status), (_, value: unknown) => value ?? undefined) as FullFootprintStatus;
+  return JSON.parse(JSON.stringify(status), (_, value: unknown) => value ?? undefined) as NodeFootprintStatus;
 }
 
 const decide = (

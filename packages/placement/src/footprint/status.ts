@@ -1,6 +1,5 @@
 /** Decides the status of a `NodeFootprint`, as plain data. */
 import type { DocumentResult, StatusParts } from "@berth/host";
-import type { Condition } from "@berth/kube";
 import { isAgentChecked } from "./agent/check.ts";
 import {
   conditionsOf,
@@ -11,10 +10,7 @@ import {
   toCondition,
   unknownNodes,
 } from "./conditions.ts";
-import type { NodeFootprintStatus } from "./document.ts";
-import { MAX_HOLDS, type NodeFootprint } from "./resource.ts";
-
-export type FullFootprintStatus = NodeFootprintStatus & { readonly conditions?: readonly Condition[] };
+import { MAX_HOLDS, type NodeFootprint, type NodeFootprintStatus } from "./resource.ts";
 
 export interface FootprintStatusInput {
   readonly object: NodeFootprint;
@@ -27,7 +23,7 @@ export function describeFootprint({
   object,
   result,
   progress,
-}: FootprintStatusInput): StatusParts<FullFootprintStatus> {
+}: FootprintStatusInput): StatusParts<NodeFootprintStatus> {
   const { nodes: _nodes, claims: _claims, holds: _holds, ...others } = object.status ?? {};
   const { desired, stale } = conditionsOf(progress);
   const { ready, reason } = result;

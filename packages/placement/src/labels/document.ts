@@ -2,7 +2,6 @@
 
 import { duration, labelKeyValidations, labelValueValidations, text, withRules } from "@berth/host";
 import * as z from "zod";
-import type { RemovalBreaker } from "../node/capability.ts";
 import { annotationKeyProblem, labelKeyProblem, labelValueProblem } from "../node/validate.ts";
 
 /** With this annotation a person confirms a rule that waits; see `confirmation` for its format. */
@@ -56,30 +55,6 @@ export interface MatchGroup {
 export type MatchTerm = {
   readonly [K in keyof MatchExpression]?: MatchExpression[K] | undefined;
 } & MatchGroup;
-
-/** One label that a rule sets. At most one of `value`, `valueFrom` and `valueTemplate`. */
-export interface LabelOutput {
-  readonly key: string;
-  readonly value?: string | undefined;
-  readonly valueFrom?: ValueFrom | undefined;
-  readonly valueTemplate?: string | undefined;
-  readonly sanitize?: boolean | undefined;
-}
-
-export interface ValueFrom extends Pick<MatchExpression, "source" | "key"> {
-  readonly pattern?: string | undefined;
-}
-
-export interface LabelRuleSpec {
-  readonly match: MatchGroup;
-  readonly labels: readonly LabelOutput[];
-  readonly overwrite: boolean;
-  readonly dryRun: boolean;
-  readonly removalDelay: string;
-  readonly breaker: RemovalBreaker;
-  /** Default: the rule needs no confirmation. */
-  readonly confirmAbovePercent?: number | undefined;
-}
 
 const MAX_TERMS = 32;
 const MAX_VALUES = 64;
@@ -191,7 +166,8 @@ const refuse =
     if (message !== undefined) context.addIssue({ code: "custom", message });
   };
 
-const output: z.ZodType<LabelOutput> = withRules<LabelOutput>(
+/** One label that a rule sets. At most one of `value`, `valueFrom` and `valueTemplate`. */
+const output = withRules(
   z.strictObject({
     key: text({ min: 1, max: MAX_KEY })
       .superRefine(refuse(labelKeyProblem))
@@ -230,10 +206,13 @@ const output: z.ZodType<LabelOutput> = withRules<LabelOutput>(
   ],
 );
 
+export type LabelOutput = Readonly<z.infer<typeof output>>;
+export type ValueFrom = NonNullable<LabelOutput["valueFrom"]>;
+
 const percent = z.int().min(0).max(100);
 
 /** Schema of `spec`; parsing fills in the defaults. */
-export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
+export const labelRuleSpec = withRules(
   z.strictObject({
     match,
     labels: z
@@ -284,14 +263,7 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
   ],
 );
 
-/** The status of a rule: counts and the first node names, never all names, to limit its size. */
-export interface LabelRuleStatus {
-  readonly observedGeneration?: number;
-  readonly matchedNodes?: number;
-  readonly labelledNodes?: number;
-  readonly pendingRemovals?: number;
-  readonly firstNodes?: readonly string[];
-}
+export type LabelRuleSpec = z.infer<typeof labelRuleSpec>;
 
 /** @returns in words why no fact of this source can have the key; `undefined` for a valid key. */
 export function factKeyProblem(from: FactSource, key: string): string | undefined {

@@ -1,30 +1,35 @@
 /** `LabelRule` as the API server serves it: resource, status and kubectl columns. */
 
-import { conditions, observedGeneration, type ServedKind } from "@berth/host";
+import type { ServedKind } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
-import { age, column, condition, count, type Served, servedResource, wide } from "../api/served.ts";
+import {
+  age,
+  column,
+  condition,
+  count,
+  names,
+  type Served,
+  servedResource,
+  statusWith,
+  wide,
+} from "../api/served.ts";
 import { MAX_FIRST_NODES } from "../node/first-names.ts";
-import { CONFIRMED_ANNOTATION, type LabelRuleSpec, type LabelRuleStatus, labelRuleSpec } from "./document.ts";
+import { CONFIRMED_ANNOTATION, type LabelRuleSpec, labelRuleSpec } from "./document.ts";
 
 export type LabelRule = Served<LabelRuleStatus>;
 
 export const labelRules: Resource<LabelRule> = servedResource("labelrules", "LabelRule");
 
-const status: z.ZodType = z
-  .strictObject({
-    observedGeneration,
-    matchedNodes: count("Nodes that match now."),
-    labelledNodes: count("Nodes that carry a label recorded as set by the rule."),
-    pendingRemovals: count("Nodes whose label waits to be removed."),
-    firstNodes: z
-      .array(z.string().max(253))
-      .max(MAX_FIRST_NODES)
-      .optional()
-      .describe("The first matching nodes by name; never all of them."),
-    conditions,
-  })
-  .describe("What Berth observed last. Only Berth writes it.");
+const FIRST = { most: MAX_FIRST_NODES, length: 253 };
+
+const status = statusWith({
+  matchedNodes: count("Nodes that match now."),
+  labelledNodes: count("Nodes that carry a label recorded as set by the rule."),
+  pendingRemovals: count("Nodes whose label waits to be removed."),
+  firstNodes: names("The first matching nodes by name; never all of them.", FIRST),
+});
+export type LabelRuleStatus = z.infer<typeof status>;
 
 export const labelRuleKind: ServedKind<LabelRuleSpec> = {
   kind: "LabelRule",

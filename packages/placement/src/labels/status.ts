@@ -4,8 +4,7 @@ import type { Condition } from "@berth/kube";
 import { type DesiredCondition, findCondition } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { FrozenRule } from "../node/breaker.ts";
-import type { LabelRuleStatus } from "./document.ts";
-import type { LabelRule } from "./resource.ts";
+import type { LabelRule, LabelRuleStatus } from "./resource.ts";
 import type { RuleCounts } from "./tally.ts";
 
 /** Condition types of a LabelRule. The last two exist only while they are true. */
@@ -18,8 +17,6 @@ export const ruleConditions = {
   removalsFrozen: "RemovalsFrozen",
 } as const;
 
-export type FullStatus = LabelRuleStatus & { readonly conditions?: readonly Condition[] };
-
 export interface StatusInput {
   readonly rule: LabelRule;
   readonly result: DocumentResult;
@@ -28,7 +25,7 @@ export interface StatusInput {
   readonly frozen: FrozenRule | undefined;
 }
 
-export function describeRule(input: StatusInput): StatusParts<FullStatus> {
+export function describeRule(input: StatusInput): StatusParts<LabelRuleStatus> {
   const { rule, counts } = input;
   const conditions = conditionsOf(input);
   const types = new Set(conditions.map(({ type }) => type));

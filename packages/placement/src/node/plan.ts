@@ -186,6 +186,7 @@ function whyStays(
   if (recorded.by !== draft.installation) return reasons.OtherInstallation;
   const kept = draft.merged.kept.get(id);
   if (kept !== undefined) return kept;
+  if (policy?.refused?.has(recorded.rule)) return reasons.RuleInvalid;
   if (policy === undefined || !isRuleKnown(policy, recorded.rule)) return reasons.SourceNotRead;
   if (!holdsPods(id)) return permits(policy, id) ? undefined : reasons.ProtectedKey;
   const isDeclared =

@@ -1,4 +1,5 @@
 /** Readers of untrusted JSON. They never throw: a field of the wrong type reads as absent or empty. */
+import * as z from "zod";
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -31,3 +32,14 @@ export function textMapField(value: unknown, name: string): Readonly<Record<stri
 export function isRecord(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+/** A field of a schema. `null` is the same as an absent field. */
+export const absentOr = <T extends z.ZodType>(schema: T) =>
+  schema
+    .nullish()
+    .transform((value) => value ?? undefined)
+    .optional();
+
+export const sentText = absentOr(z.string());
+/** For labels and annotations. */
+export const sentTexts = absentOr(z.record(z.string(), z.string()));

@@ -2,13 +2,29 @@
  * Answers of the startup gate webhooks: JSON patches. Pure and total: a client may send any object. An object that
  * cannot be read passes unchanged.
  */
-import type { DaemonSet, JsonPatchOperation, Node, Taint, Toleration } from "@berth/kube";
+import type { DaemonSet, JsonPatchOperation, Node, Taint } from "@berth/kube";
+import * as z from "zod";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
-import { field, isRecord } from "../node/untrusted-json.ts";
+import { absentOr, field, sentText, sentTexts } from "../node/untrusted-json.ts";
 import { isGatedAtCreation } from "./selection.ts";
 import { additionsTo, type GateList, taintOf } from "./tolerate.ts";
 
 const TAINTS = "/spec/taints";
+
+const taint = z.object({ key: z.string(), effect: z.string(), value: sentText });
+const toleration = z.object({ key: sentText, operator: sentText, value: sentText, effect: sentText });
+
+/** The fields that gates read. Berth does not need the others, and knows no more of an object that differs. */
+const sentNode = z.object({
+  metadata: absentOr(z.object({ labels: sentTexts })),
+  spec: absentOr(z.object({ taints: absentOr(z.array(taint)) })),
+});
+const sentDaemonSet = z.object({
+  metadata: absentOr(z.object({ annotations: sentTexts })).catch(undefined),
+  spec: z.object({
+    template: z.object({ spec: z.object({ tolerations: absentOr(z.array(toleration)) }) }),
+  }),
+});
 
 /** `/mutate-node`: changes only the creation of a Node. */
 export function admitNodeRequest(
@@ -23,7 +39,7 @@ export function admitNodeRequest(
  * API server refuses a node with two taints of the same key and effect.
  */
 export function admitNode({ gates }: GateList, object: unknown): readonly JsonPatchOperation[] {
-  const node = readNode(object);
+  const node = sentNode.safeParse(object).data as Node | undefined;
   if (node === undefined) return [];
   const standing = node.spec?.taints ?? [];
   const replaced: JsonPatchOperation[] = [];
@@ -56,60 +72,10 @@ export function admitDaemonSetRequest(
   // The API server writes both templates in the same order of fields.
   const [template, old] = [object, oldObject].map((it) => JSON.stringify(templateOf(it)));
   const isDue = operation === "CREATE" || (operation === "UPDATE" && template !== old);
-  const daemonSet = isDue ? readDaemonSet(object) : undefined;
+  const daemonSet = isDue ? (sentDaemonSet.safeParse(object).data as DaemonSet | undefined) : undefined;
   return daemonSet === undefined ? [] : additionsTo(daemonSet, gates);
 }
 
 function templateOf(object: unknown): unknown {
   return field(field(object, "spec"), "template");
-}
-
-function readNode(object: unknown): Node | undefined {
-  const labels = optional(field(field(object, "metadata"), "labels"), isTextMap, {});
-  const taints = optional(field(field(object, "spec"), "taints"), isTaintList, []);
-  if (!isRecord(object) || labels === undefined || taints === undefined) return undefined;
-  return { metadata: { labels }, spec: { taints } };
-}
-
-function readDaemonSet(object: unknown): DaemonSet | undefined {
-  const pod = field(templateOf(object), "spec");
-  if (!isRecord(pod)) return undefined;
-  const tolerations = optional(field(pod, "tolerations"), isTolerationList, []);
-  if (tolerations === undefined) return undefined;
-  const annotations = optional(field(field(object, "metadata"), "annotations"), isTextMap, undefined);
-  return {
-    ...(annotations && { metadata: { annotations } }),
-    spec: { selector: {}, template: { spec: { containers: [], tolerations } } },
-  };
-}
-
-function optional<T>(
-  value: unknown,
-  is: (value: unknown) => value is T,
-  absent: T | undefined,
-): T | undefined {
-  if (value === undefined) return absent;
-  return is(value) ? value : undefined;
-}
-
-function isTextMap(value: unknown): value is Readonly<Record<string, string>> {
-  return isRecord(value) && Object.values(value).every((it) => typeof it === "string");
-}
-
-function isTaintList(value: unknown): value is readonly Taint[] {
-  return Array.isArray(value) && value.every((it) => hasTexts(it, ["key", "effect"], ["value"]));
-}
-
-function isTolerationList(value: unknown): value is readonly Toleration[] {
-  const names = ["key", "operator", "value", "effect"];
-  return Array.isArray(value) && value.every((it) => hasTexts(it, [], names));
-}
-
-function hasTexts(value: unknown, required: readonly string[], allowed: readonly string[]): boolean {
-  const isText = (name: string): boolean => typeof field(value, name) === "string";
-  return (
-    isRecord(value) &&
-    required.every(isText) &&
-    allowed.every((name) => field(value, name) === undefined || isText(name))
-  );
 }

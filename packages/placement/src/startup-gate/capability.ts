@@ -18,8 +18,9 @@ import {
 import { type MarkId, markFields, standingValue } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
+import { refusedRules } from "../node/sources.ts";
 import type { NodeHost } from "../node/wired.ts";
-import { isStartupPlace, placesOf, refusedBy } from "./compile.ts";
+import { isStartupPlace, placesOf } from "./compile.ts";
 import { decideGate, type GateCase, type GateVerdict } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { type GateSources, observeGates, readingsOf } from "./observe.ts";
@@ -66,7 +67,8 @@ export function bindGates({
   const look = (view: NodeView, now: Instant): readonly GateLook[] => {
     const gates = current();
     if (gates === undefined) return [];
-    if (gates !== last) sources.clocks.retain(new Set(gates.gates.map(({ rule }) => rule)), refusedBy(gates));
+    const inForce = gates.gates.map(({ rule }) => rule);
+    if (gates !== last) sources.clocks.retain(new Set(inForce), refusedRules(gates.gates, gates.faults));
     last = gates;
     return observeGates(view, gates, { sources, now }).map((it) => {
       const verdict = decideGate(it);
@@ -126,7 +128,7 @@ function decide(
   for (const id of admitted) removals.set(id, reasons.RuleGone);
   const findings = looks.flatMap(({ verdict }) => verdict.findings);
   const outcomes: RuleOutcome[] = looks.map((it) => ({ rule: it.of.gate.rule, phase: it.verdict.phase }));
-  const refused = refusedBy(gates);
+  const refused = refusedRules(gates.gates, gates.faults);
   // A gate in force that has the same taint has taken over its nodes.
   const decided = new Set(looks.flatMap(({ of: it }) => (it.selected ? placesOf(it.gate) : [])));
   for (const [id, { capability, rule }] of owned) {

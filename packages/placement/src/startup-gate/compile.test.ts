@@ -75,7 +75,7 @@ describe("gates in force", () => {
     });
     expect(gates.gates.map(({ rule }) => rule)).toEqual(["config/a", "cluster/d"]);
     expect(faultsOf(gates)).toEqual([
-      "cluster/a  GateOverlap: config/a has the same name, came first, and stays in force",
+      "cluster/a  GateOverlap: config/a has the same name and goes before it",
       "cluster/c taint.key GateOverlap: config/a has the same taint, came first, and stays in force",
       "cluster/e completedAnnotation GateOverlap: cluster/d writes the same annotation, came first, and stays in force",
     ]);

@@ -1,13 +1,13 @@
 /** Compiles `StartupGate` documents to gates in force. */
 
 import {
-  type DocumentFault,
+  compileByName,
   type DocumentRules,
   durationMs,
+  type FoundFault,
   ruleName,
   type Selector,
   type SourceDocuments,
-  type SourceName,
   type Unsettled,
 } from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
@@ -62,23 +62,14 @@ export interface CompileInput {
 /** Total: it reports a document with a fault and leaves it out. The other documents are in force. */
 export function compileGates(input: CompileInput): Gates {
   const { sources, gone = [] } = input;
-  const faults: DocumentFault[] = [];
-  const taken = new Map<string, string>();
-  const gates = new Map<string, Gate>();
-  for (const { source, documents, unreadable = [] } of sources) {
-    for (const { name, message } of unreadable) {
-      faults.push({ name, source, path: [], reason: reasons.GateInvalid, message });
-    }
-    for (const document of documents) {
-      const gate = toGate(source, document);
-      const found = [...faultsOf(document), ...overlaps(gate, taken), ...cycles(gate, gates)];
-      faults.push(...found.map((fault) => ({ ...fault, name: document.name, source })));
-      if (found.length > 0) continue;
-      for (const place of placesOf(gate)) taken.set(place, gate.rule);
-      gates.set(gate.name, gate);
-    }
-  }
-  const ordered = inOrder(gates);
+  const { inForce, faults } = compileByName(sources, {
+    reason: reasons.GateInvalid,
+    ofTwins: reasons.GateOverlap,
+    check: faultsOf,
+    make: toGate,
+    clashes: (gate, first) => [...overlaps(gate, first), ...cycles(gate, first)],
+  });
+  const ordered = inOrder(inForce);
   const taints = new Set(ordered.map(({ taintId: id }) => id));
   const left = gone.filter(({ taintId: id }) => !taints.has(id));
   return {
@@ -89,12 +80,12 @@ export function compileGates(input: CompileInput): Gates {
   };
 }
 
-function toGate(source: SourceName, { name, spec }: GateDocument): Gate {
+function toGate({ name, spec }: GateDocument, rule: string): Gate {
   const { taint, completedAnnotation, timeouts } = spec;
   const isOriginal = taint.key === originalGate.taint.key && taint.effect === originalGate.taint.effect;
   const completed = completedAnnotation ?? (isOriginal ? originalGate.completed : undefined);
   return {
-    rule: ruleName(source, name),
+    rule,
     name,
     spec,
     taintId: taintId(taint.key, taint.effect),
@@ -126,61 +117,52 @@ export function ownPlaces(owned: NodeView["owned"], gate: Gate): ReadonlySet<Mar
   );
 }
 
-type Found = Omit<DocumentFault, "name" | "source">;
-
-function* faultsOf({ name, spec }: GateDocument): Generator<Found> {
-  const invalid = (path: Found["path"], message: string): Found => ({
-    path,
-    reason: reasons.GateInvalid,
-    message,
-  });
+function faultsOf({ name, spec }: GateDocument): readonly FoundFault[] {
+  const found: FoundFault[] = [];
+  const report = (path: FoundFault["path"], message: string): void => void found.push({ path, message });
   const { taint, completedAnnotation: completed = "" } = spec;
-  if (name.length > MAX_NAME) yield invalid([], `the name of a gate has at most ${MAX_NAME} characters`);
-  const ofSelector = (selector: Selector, path: Found["path"]): readonly Found[] =>
-    selectorFaults(selector, path).map((fault) => invalid(fault.path, fault.message));
-  yield* ofSelector(spec.nodeSelector, ["nodeSelector"]);
+  if (name.length > MAX_NAME) report([], `the name of a gate has at most ${MAX_NAME} characters`);
+  const checkSelector = (selector: Selector, path: FoundFault["path"]): void =>
+    void found.push(...selectorFaults(selector, path));
+  checkSelector(spec.nodeSelector, ["nodeSelector"]);
   if (KUBERNETES_DOMAINS.has(domainOf(taint.key)))
-    yield invalid(["taint", "key"], "Kubernetes itself sets and removes taints of this domain");
+    report(["taint", "key"], "Kubernetes itself sets and removes taints of this domain");
   for (const [group, { pods }] of signalGroups(spec).entries()) {
     const of = group === 0 ? ["signals"] : ["signals", "anyOf", group - 1];
     for (const [at, { selector }] of pods.entries()) {
       const path = [...of, "pods", at, "selector"];
-      yield* ofSelector(selector, path);
-      if (isEmptySelector(selector)) yield invalid(path, "it selects every pod: name at least one label");
+      checkSelector(selector, path);
+      if (isEmptySelector(selector)) report(path, "it selects every pod: name at least one label");
     }
   }
   if (completed === MARKS_ANNOTATION || completed.startsWith(`${GATE_DOMAIN}/`))
-    yield invalid(["completedAnnotation"], "Berth keeps its own state there");
+    report(["completedAnnotation"], "Berth keeps its own state there");
+  return found;
 }
 
-/** @param taken by place: the rule of the gate that has it. */
-function* overlaps(gate: Gate, taken: ReadonlyMap<string, string>): Generator<Found> {
+function overlaps(gate: Gate, first: readonly Gate[]): readonly FoundFault[] {
   const wanted = [
-    { id: gate.stateId, path: [], what: "has the same name" },
     { id: gate.taintId, path: ["taint", "key"], what: "has the same taint" },
-    { id: gate.completedId ?? "", path: ["completedAnnotation"], what: "writes the same annotation" },
+    { id: gate.completedId, path: ["completedAnnotation"], what: "writes the same annotation" },
   ];
-  for (const { id, path, what } of wanted) {
-    const rule = taken.get(id);
-    if (rule !== undefined)
-      yield {
-        path,
-        reason: reasons.GateOverlap,
-        message: `${rule} ${what}, came first, and stays in force`,
-      };
-  }
+  return wanted.flatMap(({ id, path, what }) => {
+    const other = id && first.find((one) => placesOf(one).includes(id));
+    if (!other) return [];
+    const message = `${other.rule} ${what}, came first, and stays in force`;
+    return [{ path, reason: reasons.GateOverlap, message }];
+  });
 }
 
-/** Only the gate that closes a circle is refused. @param before gates that came first. */
-function* cycles(gate: Gate, before: ReadonlyMap<string, Gate>): Generator<Found> {
-  if (!reaches(new Map(before).set(gate.name, gate), gate.name, gate.name)) return;
+/** Only the gate that closes a circle is refused. */
+function cycles(gate: Gate, first: readonly Gate[]): readonly FoundFault[] {
+  const all = new Map([...first, gate].map((one) => [one.name, one]));
   const message = "it waits for itself, directly or through other gates, which came first and stay in force";
-  yield { path: ["after"], reason: reasons.GateInvalid, message };
+  return reaches(all, gate.name, gate.name) ? [{ path: ["after"], message }] : [];
 }
 
 /** Orders each gate after those that it waits for. A gate does not wait for one that is missing. */
-function inOrder(gates: ReadonlyMap<string, Gate>): readonly Gate[] {
-  const left = new Map(gates);
+function inOrder(gates: readonly Gate[]): readonly Gate[] {
+  const left = new Map(gates.map((gate) => [gate.name, gate]));
   const ordered: Gate[] = [];
   while (left.size > 0) {
     const free = [...left.values()].filter(({ spec }) => !spec.after.some((name) => left.has(name)));
@@ -232,13 +214,6 @@ export function enforcedGates(gates: Gates | undefined): Gates | undefined {
   return gates === undefined || gates.gates.every(isEnforced)
     ? gates
     : { ...gates, gates: gates.gates.filter(isEnforced) };
-}
-
-/** Rules of gates that are not in force because of a fault. */
-export function refusedBy({ gates, faults }: Gates): ReadonlySet<string> {
-  const refused = new Set(faults.map(({ source, name }) => `${source}/${name}`));
-  for (const { rule } of gates) refused.delete(rule);
-  return refused;
 }
 
 /** Places that the next compilation must still know; see `CompileInput.declaredBefore`. */

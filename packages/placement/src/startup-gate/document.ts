@@ -1,6 +1,6 @@
 /** `StartupGate`, `berth.dev/v1alpha1`: the signals that a fresh node must show before pods may run on it. */
 
-import { duration, labelKey, labelValue, type Selector, selector, text, withRules } from "@berth/host";
+import { duration, labelKey, labelValue, selector, text, withRules } from "@berth/host";
 import * as z from "zod";
 import { annotationKeyProblem } from "../node/validate.ts";
 
@@ -11,81 +11,6 @@ export const originalGate = {
   ready: "startup.k8s.io/ready",
   podLabels: { "startup.k8s.io/component": "init" },
 } as const;
-
-// The schema below describes each field and its default.
-
-/** A pod that ends, or is older than its node or its boot, never counts. */
-export interface PodSignal {
-  readonly selector: Selector;
-  readonly namespaces: readonly string[];
-  readonly ownedBy: "DaemonSet" | "Anything";
-  readonly daemonSets: readonly string[];
-  readonly need: "All" | "Any";
-  readonly readyAnnotation: string;
-  readonly fromBefore: "Ignore" | "Count";
-}
-
-export interface DaemonSetSignal {
-  readonly namespace: string;
-  readonly name: string;
-}
-
-type ConditionStatus = "True" | "False" | "Unknown";
-
-export interface ConditionSignal {
-  readonly type: string;
-  readonly status: ConditionStatus;
-  readonly defaultStatus?: ConditionStatus | undefined;
-}
-
-/** Signals that must all hold. */
-export interface SignalGroup {
-  readonly pods: readonly PodSignal[];
-  readonly daemonSets: readonly DaemonSetSignal[];
-  readonly conditions: readonly ConditionSignal[];
-  readonly annotations: readonly { readonly key: string; readonly value: string }[];
-  readonly resources: readonly string[];
-  readonly labelsSettled: boolean;
-}
-
-export interface GateSignals extends SignalGroup {
-  readonly anyOf: readonly SignalGroup[];
-}
-
-/** The signals of a gate by group: those that must all hold, then each alternative. */
-export function signalGroups({ signals }: Pick<StartupGateSpec, "signals">): readonly SignalGroup[] {
-  return [signals, ...signals.anyOf];
-}
-
-export interface StartupGateSpec {
-  readonly nodeSelector: Selector;
-  readonly controlPlane: "Skip" | "Include";
-  readonly admissionExcept?: Selector | undefined;
-  readonly taint: {
-    readonly key: string;
-    readonly value: string;
-    readonly effect: "NoSchedule" | "NoExecute";
-  };
-  /** Default: the annotation of the contract if the taint is that of the contract; otherwise none. */
-  readonly completedAnnotation?: string | undefined;
-  readonly signals: GateSignals;
-  readonly mode: "Once" | "Continuous";
-  readonly after: readonly string[];
-  readonly stableFor: string;
-  readonly minimumHold: string;
-  /** Both count from the beginning of the hold. */
-  readonly timeouts: {
-    readonly noPod?: string | undefined;
-    readonly notReady?: string | undefined;
-    readonly policy: "Keep" | "Release" | "Cordon";
-  };
-  readonly taintRemoved: "Restore" | "Release";
-  readonly regateOnReboot: boolean;
-  readonly heldAgain: { readonly percent: number; readonly nodes: number };
-  readonly backfill: { readonly within: string; readonly ignoredNamespaces: readonly string[] };
-  readonly directBinding: "Allow" | "Refuse";
-  readonly dryRun: boolean;
-}
 
 const MAX_ITEMS = 16;
 const NAMESPACE = /^(?:\*|[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)$/;
@@ -130,7 +55,7 @@ const taint = section("The taint that holds the node. Two gates need different k
   ]),
 });
 
-const podSignal: z.ZodType<PodSignal> = z.strictObject({
+const podSignal = z.strictObject({
   selector: selector.prefault({ matchLabels: originalGate.podLabels }).describe("Which pods."),
   namespaces: z
     .array(z.string().regex(NAMESPACE, "must be the name of a namespace, or *"))
@@ -151,29 +76,34 @@ const podSignal: z.ZodType<PodSignal> = z.strictObject({
   ),
 });
 
+/** A pod that ends, or is older than its node or its boot, never counts. */
+export type PodSignal = z.infer<typeof podSignal>;
+
+const daemonSetSignal = z.strictObject({
+  namespace: objectName().describe("Its namespace."),
+  name: objectName().describe("Its name."),
+});
+export type DaemonSetSignal = z.infer<typeof daemonSetSignal>;
+
 const conditionStatus = z.enum(["True", "False", "Unknown"]);
+const conditionSignal = z.strictObject({
+  type: z.string().min(1).max(316).describe("Such as Ready."),
+  status: conditionStatus.default("True").describe("The required status."),
+  defaultStatus: conditionStatus
+    .optional()
+    .describe(
+      "The status that a node without the condition counts as having. Default none: the signal is missing.",
+    ),
+});
+export type ConditionSignal = z.infer<typeof conditionSignal>;
 
 const signalFields = {
   pods: anyNumber("Pods on the node that have to be ready.", podSignal),
   daemonSets: anyNumber(
     "DaemonSets with a ready pod on the node, where they are expected there at all.",
-    z.strictObject({
-      namespace: objectName().describe("Its namespace."),
-      name: objectName().describe("Its name."),
-    }),
+    daemonSetSignal,
   ),
-  conditions: anyNumber(
-    "Conditions of the Node.",
-    z.strictObject({
-      type: z.string().min(1).max(316).describe("Such as Ready."),
-      status: conditionStatus.default("True").describe("The required status."),
-      defaultStatus: conditionStatus
-        .optional()
-        .describe(
-          "The status that a node without the condition counts as having. Default none: the signal is missing.",
-        ),
-    }),
-  ),
+  conditions: anyNumber("Conditions of the Node.", conditionSignal),
   annotations: anyNumber(
     "Annotations of the Node.",
     z.strictObject({
@@ -187,6 +117,10 @@ const signalFields = {
   ),
   labelsSettled: flag("The labels that Berth derives are as the current rules want them."),
 };
+
+const signalGroup = z.strictObject(signalFields);
+/** Signals that must all hold. */
+export type SignalGroup = z.infer<typeof signalGroup>;
 
 const LISTS = ["pods", "daemonSets", "conditions", "annotations", "resources"] as const;
 
@@ -203,12 +137,12 @@ const waitsForReports = ({ conditions }: SignalGroup): boolean =>
 const waitsForReportsCel = (path: string): string =>
   `${path}.conditions.all(it, !has(it.defaultStatus) || it.defaultStatus != it.status)`;
 
-const signals: z.ZodType<GateSignals> = z
+const signals = z
   .strictObject({
     ...signalFields,
     anyOf: anyNumber(
       "Alternatives: all signals of one of these groups have to hold as well.",
-      withRules<SignalGroup>(z.strictObject(signalFields), [
+      withRules(signalGroup, [
         { cel: hasSignal("self"), holds: holdsSignal, message: "a group without a signal would always hold" },
         {
           cel: waitsForReportsCel("self"),
@@ -223,8 +157,15 @@ const signals: z.ZodType<GateSignals> = z
   .prefault({})
   .describe("The signals that must all hold.");
 
+export type GateSignals = z.infer<typeof signals>;
+
+/** The signals of a gate by group: those that must all hold, then each alternative. */
+export function signalGroups({ signals: given }: Pick<StartupGateSpec, "signals">): readonly SignalGroup[] {
+  return [given, ...given.anyOf];
+}
+
 /** Schema of `spec`; parsing fills in the defaults. */
-export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGateSpec>(
+export const startupGateSpec = withRules(
   z.strictObject({
     nodeSelector: selector.prefault({}).describe("Which nodes. {} is every node."),
     controlPlane: choice("Whether nodes with a control-plane label or taint are held as well.", [
@@ -298,14 +239,4 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
     },
   ],
 ).describe("Which nodes the gate holds, and until when.");
-
-/** Status of a gate, as the schema of the status has it: counts and first names, never all nodes. */
-export interface StartupGateStatus {
-  readonly observedGeneration?: number;
-  readonly selectedNodes?: number;
-  readonly heldNodes?: number;
-  readonly timedOutNodes?: number;
-  readonly firstNodes?: readonly string[];
-  readonly wouldHoldNodes?: number;
-  readonly wouldReleaseNodes?: number;
-}
+export type StartupGateSpec = z.infer<typeof startupGateSpec>;

@@ -1,7 +1,8 @@
 import type { DocumentRules } from "@berth/host";
 import type { Clock } from "@berth/runtime";
 import type { MarkId } from "../node/mark.ts";
-import { compileGates, declaredPlaces, gateRules, refusedBy } from "./compile.ts";
+import { refusedRules } from "../node/sources.ts";
+import { compileGates, declaredPlaces, gateRules } from "./compile.ts";
 import type { StartupGateSpec } from "./document.ts";
 import type { Gate, Gates } from "./gate.ts";
 
@@ -30,7 +31,7 @@ export function createGateRules(clock: Pick<Clock, "monotonic">): {
   /** @returns whether it added a gate to `gone`. */
   const note = (gates: Gates): boolean => {
     const inForce = new Map(gates.gates.map((gate) => [gate.rule, gate]));
-    const refused = refusedBy(gates);
+    const refused = refusedRules(gates.gates, gates.faults);
     const untilMs = clock.monotonic() + GONE_MS;
     for (const [rule, gate] of last) {
       if (inForce.get(rule)?.taintId === gate.taintId || refused.has(rule)) continue;

@@ -1,32 +1,40 @@
 /** `StartupGate` as the API server serves it: resource, status and how kubectl shows it. */
 
-import { conditions, observedGeneration, type ServedKind } from "@berth/host";
+import type { ServedKind } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
-import { age, column, condition, count, type Served, servedResource, wide } from "../api/served.ts";
+import {
+  age,
+  column,
+  condition,
+  count,
+  names,
+  type Served,
+  servedResource,
+  statusWith,
+  wide,
+} from "../api/served.ts";
 import { MAX_FIRST_NODES } from "../node/first-names.ts";
-import { type StartupGateSpec, type StartupGateStatus, startupGateSpec } from "./document.ts";
+import { type StartupGateSpec, startupGateSpec } from "./document.ts";
 
 export type StartupGate = Served<StartupGateStatus>;
 
 export const startupGates: Resource<StartupGate> = servedResource("startupgates", "StartupGate");
 
-const status: z.ZodType = z
-  .strictObject({
-    observedGeneration,
-    selectedNodes: count("Nodes that the gate selects."),
-    heldNodes: count("Nodes that it holds now."),
-    timedOutNodes: count("Held nodes that took longer than a timeout."),
-    firstNodes: z
-      .array(z.string().max(253))
-      .max(MAX_FIRST_NODES)
-      .optional()
-      .describe("The first held nodes by name, in a dry run those that would be held; never all of them."),
-    wouldHoldNodes: count("Nodes that the gate would hold. Only in a dry run."),
-    wouldReleaseNodes: count("Nodes with the taint that the gate would release. Only in a dry run."),
-    conditions,
-  })
-  .describe("What Berth observed last. Only Berth writes it.");
+const FIRST = { most: MAX_FIRST_NODES, length: 253 };
+
+const status = statusWith({
+  selectedNodes: count("Nodes that the gate selects."),
+  heldNodes: count("Nodes that it holds now."),
+  timedOutNodes: count("Held nodes that took longer than a timeout."),
+  firstNodes: names(
+    "The first held nodes by name, in a dry run those that would be held; never all of them.",
+    FIRST,
+  ),
+  wouldHoldNodes: count("Nodes that the gate would hold. Only in a dry run."),
+  wouldReleaseNodes: count("Nodes with the taint that the gate would release. Only in a dry run."),
+});
+export type StartupGateStatus = z.infer<typeof status>;
 
 export const startupGateKind: ServedKind<StartupGateSpec> = {
   kind: "StartupGate",

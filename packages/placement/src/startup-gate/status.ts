@@ -3,8 +3,8 @@ import { type DocumentResult, type StatusParts, toCondition } from "@berth/host"
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
-import type { StartupGateSpec, StartupGateStatus } from "./document.ts";
-import type { StartupGate } from "./resource.ts";
+import type { StartupGateSpec } from "./document.ts";
+import type { StartupGate, StartupGateStatus } from "./resource.ts";
 import type { GateCounts } from "./tally.ts";
 
 /** Types of the conditions of a StartupGate. */
@@ -17,8 +17,6 @@ export const gateConditions = {
   directBinding: "DirectBinding",
 } as const;
 
-export type FullGateStatus = StartupGateStatus & { readonly conditions?: readonly Condition[] };
-
 export interface GateStatusInput {
   readonly gate: StartupGate;
   readonly result: DocumentResult;
@@ -28,7 +26,7 @@ export interface GateStatusInput {
   readonly directBinding: DocumentResult | undefined;
 }
 
-export function describeGate(input: GateStatusInput): StatusParts<FullGateStatus> {
+export function describeGate(input: GateStatusInput): StatusParts<StartupGateStatus> {
   const { gate, result, counts } = input;
   // Already parsed: a document that does not fit the schema is reported as one with a fault.
   const spec = (gate.spec ?? {}) as Spec;

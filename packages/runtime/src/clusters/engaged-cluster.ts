@@ -54,7 +54,10 @@ export interface EngagedCluster {
   readonly version: string | undefined;
   /** How often it was found restored from a backup since it joined. */
   readonly restores: number;
-  /** The Lease of `ClusterAccess.lease`, and when it was first seen as it is: monotonic milliseconds. */
+  /**
+   * The Lease of `ClusterAccess.lease`, and when it was seen to change: monotonic milliseconds. Of the first one, when it
+   * says that it was renewed.
+   */
   readonly lease: { readonly object: Lease; readonly changedAt: number } | undefined;
   /** Writes Events into this cluster. */
   readonly events: EventRecorder;
@@ -237,9 +240,20 @@ export class Connection implements ReadCluster, EngagedCluster {
 
   #take({ observation, lease }: ProbeResult): void {
     const { resourceVersion } = lease?.metadata ?? {};
-    if (lease !== undefined && this.#lease?.object.metadata?.resourceVersion !== resourceVersion)
-      this.#lease = { object: lease, changedAt: this.#common.clock.monotonic() };
+    const before = this.#lease;
+    if (lease !== undefined && before?.object.metadata?.resourceVersion !== resourceVersion)
+      this.#lease = {
+        object: lease,
+        changedAt: before ? this.#common.clock.monotonic() : this.#renewedAt(lease),
+      };
     this.#observe(observation);
+  }
+
+  /** When one that was not seen before was renewed, as it says itself. It may be of a holder that is long gone. */
+  #renewedAt({ spec }: Lease): number {
+    const { clock } = this.#common;
+    const ageMs = clock.now() - Date.parse(spec?.renewTime ?? "");
+    return clock.monotonic() - (Number.isNaN(ageMs) ? Number.POSITIVE_INFINITY : Math.max(0, ageMs));
   }
 
   #observe(observation: Observation): void {

@@ -3,6 +3,7 @@ import {
   type ApiFailure,
   type KubeClient,
   type KubeObject,
+  type Lease,
   type ListOptions,
   type Resource,
   type WatchOptions,
@@ -32,6 +33,8 @@ export class ClusterWorld {
   /** Probes alone come here, and all else goes there: as behind a load balancer that is wrong. */
   elsewhere: ClusterWorld | undefined;
   uid: string;
+  /** Those that probes read. */
+  leases: readonly Lease[] = [];
   /** Requests that have arrived, and those among them that are not answered yet. */
   requests = 0;
   inFlight = 0;
@@ -58,6 +61,12 @@ export class ClusterWorld {
 
   get version(): string {
     return `${this.log.states.length - 1}`;
+  }
+
+  /** @param atMs when its holder says that it renewed its Lease: by another clock than that of the test, maybe. */
+  renew(atMs: number): void {
+    const resourceVersion = String(atMs);
+    this.leases = [{ metadata: { resourceVersion }, spec: { renewTime: new Date(atMs).toISOString() } }];
   }
 
   write(name: string): void {
@@ -187,7 +196,8 @@ class WorldClient {
     const world = this.#world;
     const signal = this.#signal(options.signal);
     await world.admit("list", signal, options.timeoutMs);
-    if (resource.kind === "Lease") return { items: [], metadata: { resourceVersion: world.version } };
+    if (resource.kind === "Lease")
+      return { items: world.leases, metadata: { resourceVersion: world.version } };
     return await world.log.list(resource, { ...options, signal });
   }
 

@@ -1,12 +1,14 @@
 /** Gets image facts for the rules of architecture placement: asks registries and keeps their answers. */
 import type { KubeClient } from "@berth/kube";
 import {
+  type CredentialPluginsOptions,
   createRegistryClient,
   factName,
   ImageFactStore,
   type ImageReader,
   type ImageReference,
   isOf,
+  type ProxyFor,
   parseReference,
   type RegistryCredential,
   type RegistryEndpoints,
@@ -23,8 +25,8 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
+import { BoundedMap } from "../../node/bounded-map.ts";
 import type { ImageDemand, ImageKnowledge, ImageObservations, ImageQuestion } from "../image-observations.ts";
-import { ExpiringCache } from "./expiring-cache.ts";
 import { FactConfigMaps } from "./fact-config-maps.ts";
 import { ofRefusedName, scopeOf, toKnowledge } from "./knowledge.ts";
 import { createImageMetrics } from "./metrics.ts";
@@ -37,6 +39,10 @@ export interface RegistrySettings {
   readonly allowedRegistries?: readonly string[];
   /** Absolute path. Berth reads the file when it needs it. */
   readonly dockerConfig?: string;
+  /** Programs with credentials for all pods. */
+  readonly credentialPlugins?: Omit<CredentialPluginsOptions, "clock">;
+  /** The proxies of this process. */
+  readonly proxyFor?: ProxyFor;
   readonly tagTtlMs: number;
   readonly alwaysTtlMs: number;
   /** Of each request. */
@@ -78,9 +84,10 @@ export function parseAllowed(image: string, { allowedRegistries }: RegistrySetti
 
 /** How long Berth waits for stored facts before it asks registries without them. Milliseconds. */
 const RESTORE_MS = 10_000;
-const NAMES = { ttlMs: Number.POSITIVE_INFINITY, maxEntries: 10_000, maxWeight: 4 * 1024 * 1024 };
-/** Problems with pull secrets stay as long as a failure may stay. Milliseconds. */
-const PROBLEMS = { ttlMs: 3_600_000, maxEntries: 10_000, maxWeight: 1024 * 1024 };
+const NAMES = { maxEntries: 10_000, maxWeight: 4 * 1024 * 1024 };
+/** Problems with credentials stay as long as a failure may stay. Milliseconds. */
+const PROBLEMS_TTL_MS = 3_600_000;
+const PROBLEMS = { maxEntries: 10_000, maxWeight: 1024 * 1024 };
 
 export function createImageLibrary(options: ImageLibraryOptions): ImageLibrary {
   return new ImageLibrary(options);
@@ -102,21 +109,23 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
   readonly #kept: FactConfigMaps | undefined;
   readonly #woken = Promise.withResolvers<void>();
   /** Parsed image names: callers ask about the same few hundred for every pod. */
-  readonly #names: ExpiringCache<ImageReference | RegistryError>;
+  readonly #names: BoundedMap<ImageReference | RegistryError>;
   /** By scope: the problems with its pull secrets. */
-  readonly #problems: ExpiringCache<readonly string[]>;
+  readonly #problems: BoundedMap<readonly string[]>;
+  /** Problems of credentials for all pods that were logged. */
+  readonly #logged: BoundedMap<true>;
   /** Resolves once Berth has read the stored facts. It asks registries from then on. */
   readonly #ready = Promise.withResolvers<void>();
-  #commonProblem = "";
 
   constructor(options: ImageLibraryOptions) {
     this.#options = options;
     const { registries, clock, log, metrics, namespace } = options;
-    const { endpoints, timeoutMs, tagTtlMs, alwaysTtlMs, dockerConfig } = registries;
+    const { endpoints, timeoutMs, tagTtlMs, alwaysTtlMs, proxyFor } = registries;
     const { onRequest, ...counting } = createImageMetrics(metrics, () => this.#countFacts());
     const listenerFailed = (error: unknown): void => log.error("a listener failed", { error });
     this.#reader = createRegistryClient({
       endpoints,
+      ...(proxyFor && { proxyFor }),
       requestMs: timeoutMs,
       readMs: readMsOf(registries),
       userAgent: options.userAgent,
@@ -138,10 +147,10 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
       observer: { ...counting, listenerFailed },
     });
     const { client } = options;
-    const config = dockerConfig !== undefined && { dockerConfig };
-    this.#credentials = new PullCredentials({ client, clock, ...config });
-    this.#names = new ExpiringCache({ clock, ...NAMES });
-    this.#problems = new ExpiringCache({ clock, ...PROBLEMS });
+    this.#credentials = new PullCredentials({ client, clock, ...registries });
+    this.#names = new BoundedMap(NAMES);
+    this.#problems = new BoundedMap({ ...PROBLEMS, expiry: { clock, ttlMs: PROBLEMS_TTL_MS } });
+    this.#logged = new BoundedMap({ ...PROBLEMS, expiry: { clock, ttlMs: PROBLEMS_TTL_MS } });
     this.#kept =
       namespace === undefined
         ? undefined
@@ -167,7 +176,7 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     const credentials = async (): Promise<readonly RegistryCredential[]> => {
       const found = await this.#credentials.find(access, reference);
       this.#problems.set(scope, found.problems, scope.length + found.problems.join("").length);
-      this.#reportCommon(found.commonProblems.join("; "));
+      for (const problem of found.commonProblems) this.#reportCommon(problem);
       return found.credentials;
     };
     // Never rejects. Disposal of the store waits for it.
@@ -190,12 +199,11 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     return this.#store.subscribe(listener);
   }
 
+  /** Each once an hour, because images take turns with their problems. */
   #reportCommon(problem: string): void {
-    if (problem === this.#commonProblem) return;
-    this.#commonProblem = problem;
-    const { dockerConfig } = this.#options.registries;
-    if (problem !== "")
-      this.#options.log.warn("the docker config for all pods has faults", { path: dockerConfig, problem });
+    if (this.#logged.get(problem)) return;
+    this.#logged.set(problem, true, problem.length);
+    this.#options.log.warn("the credentials for all pods have a fault", { problem });
   }
 
   #parse(image: string): ImageReference | RegistryError {
@@ -226,6 +234,7 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     }
     this.#ready.resolve();
     await whenAborted(signal);
+    this.#credentials[Symbol.dispose]();
     await this.#store[Symbol.asyncDispose]();
     await this.#reader[Symbol.asyncDispose]();
   }

@@ -8,6 +8,8 @@ import {
   serviceAccounts,
 } from "@berth/kube";
 import {
+  CredentialPlugins,
+  type CredentialPluginsOptions,
   credentialsFor,
   type DockerConfig,
   DockerConfigFile,
@@ -16,8 +18,8 @@ import {
   type RegistryCredential,
 } from "@berth/registry";
 import type { Clock } from "@berth/runtime";
+import { BoundedMap } from "../../node/bounded-map.ts";
 import type { ImageAccess } from "../image-observations.ts";
-import { ExpiringCache } from "./expiring-cache.ts";
 
 export interface PullCredentialsOptions {
   /** Absent: there is no cluster, and Berth reads no Secrets. */
@@ -25,6 +27,8 @@ export interface PullCredentialsOptions {
   readonly clock: Pick<Clock, "monotonic">;
   /** Absolute path of a docker config with credentials for all pods. */
   readonly dockerConfig?: string;
+  /** Programs with credentials for all pods. Helpers are run that this docker config names, and none of a Secret. */
+  readonly credentialPlugins?: Omit<CredentialPluginsOptions, "clock">;
 }
 
 export interface FoundCredentials {
@@ -32,14 +36,16 @@ export interface FoundCredentials {
   readonly credentials: readonly RegistryCredential[];
   /** Problems with the pod's own secrets, without their content: `the pull secret team/one does not exist`. */
   readonly problems: readonly string[];
-  /** Problems with the docker config for all pods. */
+  /** Problems with the docker config and the programs for all pods. */
   readonly commonProblems: readonly string[];
 }
 
-/** Berth sees a changed Secret after `ttlMs` at the latest. The weight is the text length: a Secret may have 1 MiB. */
-const KEPT = { ttlMs: 60_000, maxEntries: 1000, maxWeight: 8 * 1024 * 1024 };
+/** Berth sees a changed Secret after this at the latest. Milliseconds. */
+const SECRETS_MS = 60_000;
+/** The weight is the text length: a Secret may have 1 MiB. */
+const KEPT = { maxEntries: 1000, maxWeight: 8 * 1024 * 1024 };
 /** Shorter, as a server that has just started may not know a permission yet. */
-const RIGHTS = { ...KEPT, ttlMs: 10_000 };
+const RIGHTS_MS = 10_000;
 /** Kubernetes does not limit the list in a pod. */
 const MAX_SECRETS = 32;
 /** `NameIsDNSSubdomain`: the names in a pod are unchecked input. */
@@ -60,21 +66,25 @@ interface Reading {
  * Reads each Secret by name with one GET, and keeps it for a minute. The permission to `get` is enough, and without it
  * Berth sends no GET: a refusal is a fault to those who watch the API server. A missing, forbidden or wrong Secret is a
  * problem, and the others count. The order is the kubelet's: pull secrets of the pod, or of its service account if the
- * pod names none. The docker config of the node comes last.
+ * pod names none. What is for all pods comes last: the docker config, then the programs. Disposal ends these.
  */
-export class PullCredentials {
+export class PullCredentials implements Disposable {
   readonly #client: PullCredentialsOptions["client"];
+  readonly #path: string | undefined;
   readonly #file: DockerConfigFile | undefined;
-  readonly #kept: ExpiringCache<Reading>;
+  readonly #plugins: CredentialPlugins | undefined;
+  readonly #kept: BoundedMap<Reading>;
   /** By question: may Berth get this? */
-  readonly #rights: ExpiringCache<Promise<boolean>>;
+  readonly #rights: BoundedMap<Promise<boolean>>;
   readonly #running = new Map<string, Promise<Reading>>();
 
-  constructor({ client, clock, dockerConfig }: PullCredentialsOptions) {
+  constructor({ client, clock, dockerConfig, credentialPlugins }: PullCredentialsOptions) {
     this.#client = client;
+    this.#path = dockerConfig;
+    this.#plugins = credentialPlugins && new CredentialPlugins({ ...credentialPlugins, clock });
     this.#file = dockerConfig === undefined ? undefined : new DockerConfigFile(dockerConfig);
-    this.#kept = new ExpiringCache({ clock, ...KEPT });
-    this.#rights = new ExpiringCache({ clock, ...RIGHTS });
+    this.#kept = new BoundedMap({ ...KEPT, expiry: { clock, ttlMs: SECRETS_MS } });
+    this.#rights = new BoundedMap({ ...KEPT, expiry: { clock, ttlMs: RIGHTS_MS } });
   }
 
   /** Never rejects. */
@@ -82,21 +92,44 @@ export class PullCredentials {
     const account = access.secrets.length > 0 ? undefined : await this.#ofAccount(access);
     const names = [...new Set(account?.names ?? access.secrets)];
     const used = names.slice(0, MAX_SECRETS);
-    const [file, ...read] = await Promise.all([
-      this.#file?.read(),
+    const [common, ...read] = await Promise.all([
+      this.#forAll(reference),
       ...used.map((name) => this.#ofSecret(access.namespace, name)),
     ]);
     const configs = read.map(({ config }) => config).filter((config) => config !== undefined);
     const surplus = names.length - used.length;
     return {
-      credentials: [configs, file ? [file] : []].flatMap((some) => credentialsFor(some, reference)),
+      credentials: [configs, common].flatMap((some) => credentialsFor(some, reference)),
       problems: [
         ...(account?.problems ?? []),
         ...read.flatMap(({ problems }) => problems),
         ...(surplus > 0 ? [`of its pull secrets only the first ${MAX_SECRETS} are used`] : []),
       ],
-      commonProblems: file?.problems ?? [],
+      commonProblems: common.flatMap((config) => config.problems),
     };
+  }
+
+  [Symbol.dispose](): void {
+    this.#plugins?.[Symbol.dispose]();
+  }
+
+  async #readFile(): Promise<DockerConfig | undefined> {
+    const file = await this.#file?.read();
+    if (file === undefined) return undefined;
+    const isIgnored = file.helpers !== undefined && this.#plugins === undefined;
+    const note = "its credHelpers are not run: set credentialPlugins in ImageRegistries";
+    const problems = [...file.problems, ...(isIgnored ? [note] : [])];
+    return { ...file, problems: problems.map((problem) => `the docker config ${this.#path}: ${problem}`) };
+  }
+
+  /** One keyring, as the kubelet's own. */
+  async #forAll(reference: ImageReference): Promise<readonly DockerConfig[]> {
+    const file = await this.#readFile();
+    const ofPlugins = await Promise.all([
+      this.#plugins?.ofHelpers(file?.helpers ?? [], reference),
+      this.#plugins?.ofProviders(reference),
+    ]);
+    return [file, ...ofPlugins].filter((config) => config !== undefined);
   }
 
   #ofAccount({ namespace, serviceAccount }: ImageAccess): Promise<Reading> {

@@ -1,21 +1,12 @@
 /** `NodeNotifier`: what Berth tells others about changes of Nodes. A document of files only. */
-import { type DocumentKind, duration, durationMs, type Selector, selector, text } from "@berth/host";
+import path from "node:path";
+import { type DocumentKind, duration, durationMs, selector, text } from "@berth/host";
 import * as z from "zod";
 import { selectorFaults } from "../../node/selector.ts";
 import { labelKeyProblem } from "../../node/validate.ts";
 
 /** At the end of an entry of `keys`: each key of the domain. */
 export const EACH_KEY = "/*";
-
-// The schema below describes each field and its default.
-
-export interface NodeNotifierSpec {
-  readonly nodeSelector: Selector;
-  readonly keys: readonly string[];
-  readonly post?: { readonly url: string; readonly timeout: string } | undefined;
-  readonly job?: { readonly namespace: string; readonly cronJob: string } | undefined;
-  readonly retries: number;
-}
 
 const MAX_KEYS = 64;
 const MAX_URL = 2048;
@@ -63,43 +54,54 @@ const timeout = duration.refine((given) => {
 const name = (max: number): z.ZodString =>
   z.string().max(max).regex(NAME, "must be the name of an object: lower-case letters, digits, - and .");
 
+const spec = z
+  .strictObject({
+    nodeSelector: selector
+      .prefault({})
+      .superRefine((given, context) => {
+        for (const { path, message } of selectorFaults(given, []))
+          context.addIssue({ code: "custom", path: [...path], message });
+      })
+      .describe("These nodes, by their labels before or after the change. Default all."),
+    keys: z
+      .array(key)
+      .min(1)
+      .max(MAX_KEYS)
+      .readonly()
+      .describe("Keys of labels and annotations; example.com/* is each key of that domain."),
+    post: z
+      .strictObject({
+        url: url.describe("An http or https address."),
+        timeout: timeout.default("10s").describe("For one request, at most 30s."),
+        certificateAuthority: text({ min: 1, max: MAX_URL })
+          .optional()
+          .describe("PEM file with authorities to trust besides those of the system. Read for each request."),
+      })
+      .optional()
+      .describe("Sends the change as JSON, in a POST request."),
+    job: z
+      .strictObject({
+        namespace: name(63).describe("Of the CronJob and of the Job."),
+        cronJob: name(MAX_CRON_JOB).describe("Its jobTemplate becomes the Job."),
+      })
+      .optional()
+      .describe("Creates a Job, as kubectl create job --from=cronjob/name does."),
+    retries: z
+      .int()
+      .min(0)
+      .max(100)
+      .default(5)
+      .describe("How often one change is tried again, after 1s, 2s, 4s and so on, up to 5 minutes."),
+  })
+  .refine(({ post, job }) => (post === undefined) !== (job === undefined), "must have either post or job");
+export type NodeNotifierSpec = z.infer<typeof spec>;
+
 export const nodeNotifierKind: DocumentKind<NodeNotifierSpec> = {
   kind: "NodeNotifier",
-  spec: z
-    .strictObject({
-      nodeSelector: selector
-        .prefault({})
-        .superRefine((given, context) => {
-          for (const { path, message } of selectorFaults(given, []))
-            context.addIssue({ code: "custom", path: [...path], message });
-        })
-        .describe("These nodes, by their labels before or after the change. Default all."),
-      keys: z
-        .array(key)
-        .min(1)
-        .max(MAX_KEYS)
-        .readonly()
-        .describe("Keys of labels and annotations; example.com/* is each key of that domain."),
-      post: z
-        .strictObject({
-          url: url.describe("An http or https address."),
-          timeout: timeout.default("10s").describe("For one request, at most 30s."),
-        })
-        .optional()
-        .describe("Sends the change as JSON, in a POST request."),
-      job: z
-        .strictObject({
-          namespace: name(63).describe("Of the CronJob and of the Job."),
-          cronJob: name(MAX_CRON_JOB).describe("Its jobTemplate becomes the Job."),
-        })
-        .optional()
-        .describe("Creates a Job, as kubectl create job --from=cronjob/name does."),
-      retries: z
-        .int()
-        .min(0)
-        .max(100)
-        .default(5)
-        .describe("How often one change is tried again, after 1s, 2s, 4s and so on, up to 5 minutes."),
-    })
-    .refine(({ post, job }) => (post === undefined) !== (job === undefined), "must have either post or job"),
+  spec,
+  placed({ post, ...given }, { folder }) {
+    const file = post?.certificateAuthority;
+    const placed = file === undefined ? {} : { certificateAuthority: path.resolve(folder, file) };
+    return { ...given, ...(post && { post: { ...post, ...placed } }) };
+  },
 };

@@ -161,8 +161,8 @@ class Notifier {
   }
 
   #post({ node, change }: PendingChange, signal: AbortSignal): Promise<PostResult> {
-    const { url, timeout } = this.spec.post ?? { url: "", timeout: "" };
-    return this.#host.post(url, toMessage(node, change), { timeoutMs: durationMs(timeout), signal });
+    const { url, timeout, certificateAuthority: caFile } = this.spec.post ?? { url: "", timeout: "" };
+    return this.#host.post(url, toMessage(node, change), { timeoutMs: durationMs(timeout), signal, caFile });
   }
 
   async #createJob(pending: PendingChange, signal: AbortSignal): Promise<PostResult> {

@@ -6,7 +6,7 @@ import {
   selfSubjectAccessReviews,
 } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
-import { BoundedMap } from "../bounded-map.ts";
+import { BoundedMap } from "../../node/bounded-map.ts";
 import type { OwnerHold } from "../footprint.ts";
 import type { Guard } from "./decide.ts";
 import { guardName, resourceName } from "./held-resource.ts";
@@ -34,9 +34,9 @@ const MAX_ANSWERS = 10_000;
 export class HoldRights {
   readonly #options: { readonly client: Pick<KubeClient, "create">; readonly clock: Clock };
   /** By question and namespace. */
-  readonly #answers = new BoundedMap<Answer>(MAX_ANSWERS);
+  readonly #answers = new BoundedMap<Answer>({ maxEntries: MAX_ANSWERS });
   /** By hold and namespace: what the last check of an owner found missing. */
-  readonly #lacks = new BoundedMap<Answer>(MAX_ANSWERS);
+  readonly #lacks = new BoundedMap<Answer>({ maxEntries: MAX_ANSWERS });
 
   constructor(options: { readonly client: Pick<KubeClient, "create">; readonly clock: Clock }) {
     this.#options = options;
@@ -50,7 +50,7 @@ export class HoldRights {
   async missing(guard: Guard, namespace: string, signal: AbortSignal): Promise<string | undefined> {
     let answer = await this.#ask(guard, "", signal);
     if (answer.missing !== undefined && namespace !== "") answer = await this.#ask(guard, namespace, signal);
-    this.#lacks.put(`${answer.guard} ${namespace}`, { ...answer, at: this.#options.clock.monotonic() });
+    this.#lacks.set(`${answer.guard} ${namespace}`, { ...answer, at: this.#options.clock.monotonic() });
     return answer.missing;
   }
 
@@ -75,7 +75,7 @@ export class HoldRights {
       for (const verb of onDelete === "DeleteOwned" ? ["list", "watch", "delete"] : ["list", "watch"])
         missing ??= await this.#lackOf({ ...resource, verb }, namespace, signal);
     const answer = { guard: name, missing, at: now };
-    this.#answers.put(key, answer);
+    this.#answers.set(key, answer);
     return answer;
   }
 

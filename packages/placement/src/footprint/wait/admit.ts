@@ -2,12 +2,13 @@
  * Answers of the footprint webhook about a new pod: a JSON patch that makes it wait for its agent, or nothing. Pure and
  * total: users can send any object, and Berth admits an unreadable one unchanged. Berth refuses no pod.
  */
-import type { Container, JsonPatchOperation, OwnerReference, Pod, Volume } from "@berth/kube";
+import type { Container, JsonPatchOperation, Pod } from "@berth/kube";
+import * as z from "zod";
 import { waitContainer } from "../../api/wait-container.ts";
 import type { AdmissionQuestion } from "../../node/admission-question.ts";
 import { controllerOf } from "../../node/owner-reference.ts";
 import { isMirrorPod, isPodSpec } from "../../node/pod-kind.ts";
-import { field, isRecord, listField, textField, textMapField } from "../../node/untrusted-json.ts";
+import { absentOr, field, listField, sentText, sentTexts, textField } from "../../node/untrusted-json.ts";
 import type { Footprint } from "../footprint.ts";
 import { hasGroupLabel, isGroupedByOwner } from "../groups.ts";
 import { type NeedObservations, podNeeds } from "../needs.ts";
@@ -39,9 +40,8 @@ export function admitWait({ footprints, observations }: WaitAdmission, question:
   const { kind, operation, object, subResource = "" } = question;
   if (kind.kind !== "Pod" || operation !== "CREATE" || subResource !== "") return UNCHANGED;
   const spec = field(object, "spec");
-  if (!isPodSpec(spec) || isMirrorPod(field(object, "metadata"))) return UNCHANGED;
-  if (textField(field(spec, "os"), "name") === "windows") return UNCHANGED;
-  const pod = readPod(object, question.namespace);
+  const pod = isPodSpec(spec) ? readPod(object, question.namespace) : undefined;
+  if (pod === undefined || isMirrorPod(pod.metadata) || pod.spec?.os?.name === "windows") return UNCHANGED;
   const waiting: Footprint[] = [];
   const unknown: string[] = [];
   for (const footprint of footprints) {
@@ -59,54 +59,52 @@ function canBring(pod: Pod, footprint: Footprint): boolean {
   return hasGroupLabel(pod, footprint) && (isControlled || !isGroupedByOwner(footprint));
 }
 
-/** Reads the fields by which footprints select pods. The new pod counts as running. */
-function readPod(object: unknown, requestNamespace: string | undefined): Pod {
-  const [metadata, spec] = [field(object, "metadata"), field(object, "spec")];
-  return {
-    metadata: {
-      name: textField(metadata, "name"),
-      namespace: requestNamespace || textField(metadata, "namespace"),
-      labels: textMapField(metadata, "labels"),
-      ownerReferences: listField(metadata, "ownerReferences").map(readOwner),
-    },
-    spec: {
-      resources: readResources(spec),
-      containers: listField(spec, "containers").map(readContainer),
-      initContainers: listField(spec, "initContainers").map(readContainer),
-      volumes: listField(spec, "volumes").map(readVolume),
-    },
-    status: { phase: "Running" },
-  };
-}
+const resources = absentOr(z.object({ requests: sentTexts, limits: sentTexts }));
+const containers = absentOr(z.array(z.object({ name: z.string(), resources })));
 
-function readOwner(owner: unknown): OwnerReference {
-  return {
-    apiVersion: textField(owner, "apiVersion"),
-    kind: textField(owner, "kind"),
-    name: textField(owner, "name"),
-    uid: textField(owner, "uid"),
-    controller: field(owner, "controller") === true,
-  };
-}
+/** The fields by which footprints select pods. */
+const sentPod = z.object({
+  metadata: z.object({
+    name: sentText,
+    namespace: sentText,
+    labels: sentTexts,
+    annotations: sentTexts,
+    ownerReferences: absentOr(
+      z.array(
+        z.object({
+          apiVersion: z.string(),
+          kind: z.string(),
+          name: z.string(),
+          uid: z.string(),
+          controller: absentOr(z.boolean()),
+        }),
+      ),
+    ),
+  }),
+  spec: z.object({
+    os: absentOr(z.object({ name: sentText })),
+    resources,
+    containers,
+    initContainers: containers,
+    volumes: absentOr(
+      z.array(
+        z.object({
+          name: z.string(),
+          csi: absentOr(z.object({ driver: z.string() })),
+          persistentVolumeClaim: absentOr(z.object({ claimName: z.string() })),
+          ephemeral: absentOr(z.object({})),
+        }),
+      ),
+    ),
+  }),
+});
 
-function readContainer(container: unknown): Container {
-  return { name: textField(container, "name"), resources: readResources(container) };
-}
-
-function readResources(of: unknown): NonNullable<Container["resources"]> {
-  const resources = field(of, "resources");
-  return { requests: textMapField(resources, "requests"), limits: textMapField(resources, "limits") };
-}
-
-function readVolume(volume: unknown): Volume {
-  const driver = textField(field(volume, "csi"), "driver");
-  const claimName = textField(field(volume, "persistentVolumeClaim"), "claimName");
-  return {
-    name: textField(volume, "name"),
-    ...(driver !== "" && { csi: { driver } }),
-    ...(claimName !== "" && { persistentVolumeClaim: { claimName } }),
-    ...(isRecord(field(volume, "ephemeral")) && { ephemeral: {} }),
-  };
+/** The new pod counts as running. */
+function readPod(object: unknown, requestNamespace: string | undefined): Pod | undefined {
+  const { metadata, spec } = (sentPod.safeParse(object).data as Pod | undefined) ?? {};
+  if (metadata === undefined || spec === undefined) return undefined;
+  const namespace = requestNamespace || metadata.namespace || "";
+  return { metadata: { ...metadata, namespace }, spec, status: { phase: "Running" } };
 }
 
 /** The containers of footprints. If two have the same name, the first one wins. */

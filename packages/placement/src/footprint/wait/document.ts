@@ -3,25 +3,10 @@
 import { duration, withRules } from "@berth/host";
 import * as z from "zod";
 
-/** Workloads wait for the agent of their node. The schema says what fields mean and what their defaults are. */
-export interface FootprintWait {
-  readonly inject?: "None" | "Webhook" | undefined;
-  readonly container?:
-    | {
-        readonly name?: string | undefined;
-        readonly image?: string | undefined;
-        readonly timeout?: string | undefined;
-        readonly resources?: Readonly<Record<string, string>> | undefined;
-        readonly securityContext?: Readonly<Record<string, string>> | undefined;
-      }
-    | undefined;
-  readonly port?: number | undefined;
-}
-
 /** Pattern of container names, and of plural names of resources. */
 export const DNS_LABEL: RegExp = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 /** Refuses values that an earlier release accepted, instead of ignoring them. */
-const nothing = withRules<Readonly<Record<string, string>>>(z.record(z.string(), z.string()), [
+const nothing = withRules(z.record(z.string(), z.string()), [
   {
     cel: "size(self) == 0",
     holds: (given) => Object.keys(given).length === 0,
@@ -29,7 +14,7 @@ const nothing = withRules<Readonly<Record<string, string>>>(z.record(z.string(),
   },
 ]);
 
-export const footprintWait: z.ZodType<FootprintWait> = z.strictObject({
+export const footprintWait = z.strictObject({
   inject: z
     .enum(["None", "Webhook"], {
       error: ({ input }) =>
@@ -75,3 +60,4 @@ export const footprintWait: z.ZodType<FootprintWait> = z.strictObject({
     .optional()
     .describe("Of the agent, at the address of the node. Required with inject."),
 });
+export type FootprintWait = z.infer<typeof footprintWait>;

@@ -1,5 +1,6 @@
 /** Schema of the fields of `NodeFeatureRule` (Node Feature Discovery, nfd.k8s-sigs.io/v1alpha1) that Berth knows. */
 import * as z from "zod";
+import { absentOr } from "../../node/untrusted-json.ts";
 
 /** The upstream version, and the two that the OpenShift documentation and operator use. */
 export const NFD_API_VERSIONS = [
@@ -26,76 +27,43 @@ const operators = [
   "IsFalse",
 ] as const;
 
-export interface NfdExpression {
-  readonly op: (typeof operators)[number];
-  readonly value?: readonly string[] | undefined;
-  readonly type?: "version" | undefined;
-}
-
-/** Comparisons with the elements of one feature. */
-export interface NfdTerm {
-  readonly feature: string;
-  readonly matchExpressions?: Readonly<Record<string, NfdExpression>> | undefined;
-  readonly matchName?: NfdExpression | undefined;
-}
-
-type Texts = Readonly<Record<string, string>>;
-
-export interface NfdRule {
-  readonly name: string;
-  readonly labels?: Texts | undefined;
-  readonly labelsTemplate?: string | undefined;
-  /** This and the next four are outputs that a LabelRule does not have. */
-  readonly vars?: unknown;
-  readonly varsTemplate?: unknown;
-  readonly annotations?: unknown;
-  readonly extendedResources?: unknown;
-  readonly taints?: unknown;
-  readonly matchFeatures?: readonly NfdTerm[] | undefined;
-  readonly matchAny?: readonly { readonly matchFeatures: readonly NfdTerm[] }[] | undefined;
-}
-
-export interface NodeFeatureRule {
-  readonly metadata: { readonly name: string };
-  readonly spec: { readonly rules: readonly NfdRule[] };
-}
-
-const expression: z.ZodType<NfdExpression> = z.strictObject({
+const expression = z.strictObject({
   op: z.enum(operators),
-  value: z.array(z.string()).optional(),
+  value: z.array(z.string()).readonly().optional(),
   type: z.literal("version").optional(),
 });
 
-/** A field with null is the same as an absent field, as in the API server. */
-function optional<T>(schema: z.ZodType<T>) {
-  return schema.nullish().transform((value) => value ?? undefined);
-}
+/** Comparisons with the elements of one feature. */
+const term = z.strictObject({
+  feature: z.string(),
+  matchExpressions: absentOr(z.record(z.string(), expression)),
+  matchName: absentOr(expression),
+});
+const terms = z.array(term).readonly();
 
-const terms = z.array(
-  z.strictObject({
-    feature: z.string(),
-    matchExpressions: optional(z.record(z.string(), expression)),
-    matchName: optional(expression),
-  }),
-);
-
-const rule: z.ZodType<NfdRule> = z.strictObject({
+const rule = z.strictObject({
   name: z.string(),
-  labels: optional(z.record(z.string(), z.string())),
-  labelsTemplate: optional(z.string()),
+  labels: absentOr(z.record(z.string(), z.string())),
+  labelsTemplate: absentOr(z.string()),
+  // A LabelRule does not have these outputs.
   vars: z.unknown().optional(),
   varsTemplate: z.unknown().optional(),
   annotations: z.unknown().optional(),
   extendedResources: z.unknown().optional(),
   taints: z.unknown().optional(),
-  matchFeatures: optional(terms),
-  matchAny: optional(z.array(z.strictObject({ matchFeatures: terms.nullish().transform((it) => it ?? []) }))),
+  matchFeatures: absentOr(terms),
+  matchAny: absentOr(z.array(z.strictObject({ matchFeatures: terms.nullish().transform((it) => it ?? []) }))),
 });
 
-export const nodeFeatureRule: z.ZodType<NodeFeatureRule> = z.strictObject({
+export const nodeFeatureRule = z.strictObject({
   apiVersion: z.literal(NFD_API_VERSIONS),
   kind: z.literal(NFD_KIND),
   metadata: z.looseObject({ name: z.string().min(1) }),
   spec: z.strictObject({ rules: z.array(rule) }),
   status: z.unknown().optional(),
 });
+
+export type NfdExpression = z.infer<typeof expression>;
+export type NfdTerm = z.infer<typeof term>;
+export type NfdRule = z.infer<typeof rule>;
+export type NodeFeatureRule = Pick<z.infer<typeof nodeFeatureRule>, "metadata" | "spec">;

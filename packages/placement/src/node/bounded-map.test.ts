@@ -1,13 +1,13 @@
 import { createVirtualClock } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { seededRun } from "../../../../runtime/src/testing/property.ts";
-import { ExpiringCache } from "./expiring-cache.ts";
+import { seededRun } from "../../../runtime/src/testing/property.ts";
+import { BoundedMap } from "./bounded-map.ts";
 
-describe("ExpiringCache", () => {
+describe("BoundedMap", () => {
   it("forgets what is old", async () => {
     const clock = createVirtualClock();
-    const cache = new ExpiringCache<string>({ clock, ttlMs: 100, maxEntries: 9, maxWeight: 9 });
+    const cache = new BoundedMap<string>({ expiry: { clock, ttlMs: 100 }, maxEntries: 9, maxWeight: 9 });
     cache.set("a", "A", 1);
     await clock.advance(99);
     expect(cache.get("a")).toBe("A");
@@ -18,7 +18,7 @@ describe("ExpiringCache", () => {
 
   it("lets what was set first go first, by number and by weight", () => {
     const clock = createVirtualClock();
-    const cache = new ExpiringCache<string>({ clock, ttlMs: 100, maxEntries: 2, maxWeight: 10 });
+    const cache = new BoundedMap<string>({ expiry: { clock, ttlMs: 100 }, maxEntries: 2, maxWeight: 10 });
     cache.set("a", "A", 1);
     cache.set("b", "B", 1);
     cache.set("a", "A2", 1);
@@ -43,7 +43,11 @@ describe("ExpiringCache", () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
           const clock = createVirtualClock();
-          const cache = new ExpiringCache<number>({ clock, ttlMs: 100, maxEntries: 3, maxWeight: 10 });
+          const cache = new BoundedMap<number>({
+            expiry: { clock, ttlMs: 100 },
+            maxEntries: 3,
+            maxWeight: 10,
+          });
           const last = new Map<string, { at: number; untilMs: number; weight: number }>();
           for (const [at, { key, weight, waitMs }] of steps.entries()) {
             await clock.advance(waitMs);
