@@ -10,6 +10,8 @@ import { benchCapabilities } from "./capabilities.ts";
 import { benchDeadLink } from "./dead-link.ts";
 import { benchDeschedule } from "./deschedule.ts";
 import { benchFleet } from "./fleet.ts";
+import { benchFleetCells } from "./fleet-cells.ts";
+import { benchFleetHub } from "./fleet-hub.ts";
 import { benchFleetMemory } from "./fleet-memory.ts";
 import { benchFleetPlanes } from "./fleet-planes.ts";
 import { benchFleetReviews } from "./fleet-reviews.ts";
@@ -44,6 +46,7 @@ const PARTS = [
   "fleet-planes",
   "fleet-memory",
   "fleet-reviews",
+  "fleet-hub",
   "hostile",
   "soak",
 ] as const;
@@ -72,6 +75,7 @@ const APART: ReadonlySet<Part> = new Set([
   "fleet-planes",
   "fleet-memory",
   "fleet-reviews",
+  "fleet-hub",
   "hostile",
   "soak",
 ]);
@@ -176,6 +180,8 @@ for (const [part, bench] of [
   ["fleet-planes", benchFleetPlanes],
   ["fleet-memory", benchFleetMemory],
   ["fleet-reviews", benchFleetReviews],
+  ["fleet-hub", benchFleetHub],
+  ["fleet-hub", benchFleetCells],
 ] as const) {
   if (!parts.has(part)) continue;
   const onServer = (version: string): void => void (apiserver = version);
