@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build image chart demo real-node test perturb check compat bench docs mutate release generate clean
+.PHONY: help build image chart demo demo-fleet real-node test perturb check compat bench docs mutate release generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -29,6 +29,9 @@ $(HELM): tools/helm/package-lock.json tools/helm/package.json
 
 demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
 	@bin/berth demo $(ARGS)
+
+demo-fleet: build ## Run Berth on a hub and three cells, and let a cell freeze (ARGS=--exit: end when all was seen)
+	@bin/berth demo --fleet $(ARGS)
 
 real-node: image $(HELM) ## Run Berth on nodes that run processes, and let them fail; needs root
 	@$(NODE) --conditions=berth-source tools/real-node/main.ts $(ARGS)

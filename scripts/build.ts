@@ -72,11 +72,12 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
     'import Client from "./lib/dispatcher/client.js";',
     'import Pool from "./lib/dispatcher/pool.js";',
     'import Agent from "./lib/dispatcher/agent.js";',
+    'import ProxyAgent from "./lib/dispatcher/proxy-agent.js";',
     'import errors from "./lib/core/errors.js";',
     'import buildConnector from "./lib/core/connect.js";',
     'import api from "./lib/api/index.js";',
     "Object.assign(Dispatcher.prototype, api);",
-    "export { Agent, Client, Dispatcher, Pool, buildConnector, errors };",
+    "export { Agent, Client, Dispatcher, Pool, ProxyAgent, buildConnector, errors };",
   ],
   "prom-client": [
     'import Registry from "./lib/registry.js";',

@@ -147,6 +147,15 @@ const rows: readonly (readonly [title: string, ...panels: readonly Panel[]])[] =
     ["Claims left over", "ops", rate("compute_quota_claims_orphaned_total")],
   ],
   [
+    "Hub",
+    ["Cells that are heard", "short", now("berth_fleet_cell_heard", "cell")],
+    ["Clusters that answer", "short", now("berth_cluster_reached", "cluster")],
+    ["Keys of clusters that have not joined", "ops", rate("berth_unknown_cluster_keys_total", "controller")],
+    ["Status on its way to the project, 99 %", "s", p99("compute_federation_sync_lag_seconds")],
+    ["Copies that no project can show", "short", now("compute_federation_quarantined_objects", "reason")],
+    ["Deployments that are left alone", "short", now("compute_federation_stray_deployments", "reason")],
+  ],
+  [
     "Queues",
     ["Due and waiting", "short", now("berth_workqueue_depth", "controller", "priority")],
     ["The oldest waits", "s", now("berth_workqueue_oldest_age_seconds", "controller")],

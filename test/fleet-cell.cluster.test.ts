@@ -211,6 +211,24 @@ it("H2 3.3 its CRDs keep what no webhook guards: replicas below 0, specs, hashes
     { runtime: { resources: { instanceType: "other" } } },
   ])
     await expect(edit(spec)).rejects.toMatchObject(invalid);
+  // What the hub says of it: a generation of the project, a first ordinal, and that it has a later placement elsewhere.
+  const say = (annotations: Readonly<Record<string, string | null>>) =>
+    client.patch(
+      workloadDeployments,
+      { namespace, name: "w-us-dfw" },
+      { type: "merge", body: { metadata: { annotations } } },
+    );
+  await say({ "compute.datumapis.com/source-generation": "7", "berth.dev/ordinal-start": "1000" });
+  await seen.running("w-us-dfw-1000");
+  await say({ "berth.dev/hold": "Superseded" });
+  await seen.running();
+  const held = await seen.deployment();
+  expect([held.status?.observedSourceGeneration, conditionOf(held, "Available")?.reason]).toEqual([
+    7,
+    "Superseded",
+  ]);
+  await say({ "berth.dev/hold": null });
+  await seen.running("w-us-dfw-1000");
   // Without replicas it is empty, and it ends when it is deleted.
   await change(namespace, { scaleSettings: { minReplicas: 0 } });
   await seen.running();

@@ -1,12 +1,13 @@
 /** The example of a fleet, as a new user runs it: outside the cluster. Only its port is another: tests share the machine. */
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { type Workload, workloads } from "@berth/fleet";
-import { nodes, pods } from "@berth/kube";
+import { type Workload, workloadDeployments, workloads } from "@berth/fleet";
+import { leases, namespaces, nodes, pods } from "@berth/kube";
 import { aNode, findFreePort } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { Fixture } from "./fixture.ts";
+import { aDeployment } from "./fleet-fixture.ts";
 import { sharedFullCluster } from "./footprint-cluster.ts";
 import { patiently } from "./patience.ts";
 
@@ -46,4 +47,28 @@ it("F1 examples/fleet runs three pods in one cluster, with nothing but the CRDs;
   await client.create(workloads, inTwo, { dryRun: true });
   await client.delete(workloads, OF);
   await patiently(async () => expect((await client.list(pods, { namespace: "default" })).items).toEqual([]));
+});
+
+it("8.7 a cell that is told nothing but its name runs what a hub brings, for any city, and keeps the Lease by which the hub hears it", async () => {
+  const cluster = await sharedFullCluster();
+  const { client } = cluster;
+  await client.create(nodes, aNode("zrh-1").fake().build());
+  await using fixture = new Fixture(cluster, "cell-alone");
+  const berth = await fixture.spawn({ args: ["--mode", "cell", "--cell", "zrh-01", "--namespace", "cells"] });
+  await berth.ready();
+  const namespace = "ns-zrh";
+  await client.create(namespaces, { metadata: { name: namespace } });
+  const { spec, ...deployment } = aDeployment({ namespace });
+  await client.create(workloadDeployments, {
+    ...deployment,
+    ...(spec && { spec: { ...spec, cityCode: "ZRH" } }),
+  });
+  await patiently(async () => {
+    const { status } = await client.get(workloadDeployments, { namespace, name: "w-us-dfw" });
+    expect(status).toMatchObject({ readyReplicas: 1 });
+  });
+  const renewed = async (): Promise<string | undefined> =>
+    (await client.get(leases, { namespace: "cells", name: "compute-cell-zrh-01" })).spec?.renewTime;
+  const first = await renewed();
+  await patiently(async () => expect(await renewed()).not.toBe(first));
 });

@@ -3,10 +3,11 @@
  * cluster, Install starts Berth, and Uninstall ends both.
  */
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, symlink } from "node:fs/promises";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { anImage, REGISTRY_USER, startForwardProxy, startRegistry } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { helmFolder } from "../scripts/chart/helm.ts";
 import { type Guide, normal, readGuides } from "./guides.ts";
@@ -34,24 +35,43 @@ function scriptOf({ files, steps }: Guide): string {
   return [...saved, ...typed].join("\n");
 }
 
+/** The registry of a company, which wants a login, and which only its proxy finds. */
+async function startCompany(): Promise<
+  AsyncDisposable & { readonly ca: string; readonly environment: Readonly<Record<string, string>> }
+> {
+  await using owned = new AsyncDisposableStack();
+  const name = "registry.corp.example";
+  const registry = owned.use(await startRegistry({ tls: true, names: [name], users: [REGISTRY_USER] }));
+  await registry.push(anImage("team/app:1").platforms("linux/amd64", "linux/arm64"));
+  const proxy = owned.use(await startForwardProxy({ hosts: { [`${name}:443`]: registry.host } }));
+  const started = owned.move();
+  return {
+    ca: registry.ca ?? "",
+    environment: { COMPANY_PROXY: proxy.url },
+    [Symbol.asyncDispose]: () => started.disposeAsync(),
+  };
+}
+
 /** What each step of each guide printed, by the name of the guide. */
 async function followAll(): Promise<ReadonlyMap<string, readonly string[]>> {
   await using _ports = await usualPorts();
+  await using company = await startCompany();
   const folder = await mkdtemp(join(tmpdir(), "berth-guides-"));
   for (const linked of ["examples", "charts", "kustomize"])
     await symlink(join(root, linked), join(folder, linked));
+  await writeFile(join(folder, "ca.pem"), company.ca);
   const script = ["trap 'kill $(jobs -p) 2> /dev/null' EXIT", ...guides.map(scriptOf)].join("\n");
   const path = `${join(root, "bin")}:${process.env["PATH"] ?? ""}:${helmFolder()}`;
   try {
     const { stdout } = await run("bash", ["-c", `${script}\n`], {
       cwd: folder,
-      env: { ...process.env, PATH: path, KUBECONFIG: "" },
+      env: { ...process.env, ...company.environment, PATH: path, KUBECONFIG: "" },
       timeout: LIMIT_MS / 2,
     });
     const printed = stdout.split(`${MARK}\n`).slice(1).map(normal);
     return new Map(guides.map(({ name, steps }) => [name, printed.splice(0, steps.length)]));
   } finally {
-    for (const dir of ["cluster", "fleet"])
+    for (const dir of ["cluster", "fleet", "planes"])
       await run(join(root, "bin/berth"), ["cluster", "stop", "--dir", join(folder, dir)]).catch(
         () => undefined,
       );

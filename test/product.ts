@@ -156,12 +156,14 @@ export interface BerthOnCluster extends KubeconfigChoice {
   readonly documents?: readonly FileDocument[];
   /** Options of `berth run`. */
   readonly args?: readonly string[];
+  /** Added to an environment that names no cluster. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** `berth run` on a cluster. It waits for nothing, and serves metrics and probes at addresses that no other process has. */
 export async function startBerthOn(
   cluster: TestCluster,
-  { kubeconfig, documents = [], args = [], ...choice }: BerthOnCluster = {},
+  { kubeconfig, documents = [], args = [], environment = {}, ...choice }: BerthOnCluster = {},
 ): Promise<BerthProcess> {
   const owned = await mkdtempDisposable(path.join(tmpdir(), "berth-process-"));
   const file = async (name: string, text: string): Promise<string> => {
@@ -172,7 +174,11 @@ export async function startBerthOn(
   const config =
     documents.length === 0 ? [] : ["--config", await file("berth.yaml", documentsText(documents))];
   const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
-  return startBerthProcess({ args: ["run", ...connection, ...config, ...addresses, ...args], owned });
+  return startBerthProcess({
+    args: ["run", ...connection, ...config, ...addresses, ...args],
+    environment,
+    owned,
+  });
 }
 
 /** The text of a file with these documents. */

@@ -3,6 +3,7 @@ import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fleetKind } from "@berth/fleet";
+import { leases } from "@berth/kube";
 import { reasonList } from "@berth/placement";
 import {
   createMetricsRegistry,
@@ -12,7 +13,7 @@ import {
 } from "@berth/runtime";
 import { eventually, sharedTestCluster } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { startBerth } from "../packages/cli/src/composition.ts";
+import { type BerthOptions, startBerth } from "../packages/cli/src/composition.ts";
 import { dashboard } from "../scripts/dashboard.ts";
 import { alertRules, dashboardQueries, metricNamesIn, readingsOf } from "./monitoring.ts";
 import { read, root } from "./pages.ts";
@@ -109,10 +110,33 @@ interface Exposition {
 }
 
 let exposed: Promise<Exposition> | undefined;
-/** Of one Berth with all its capabilities. */
-const exposition = (): Promise<Exposition> => (exposed ??= expose());
+/** Of one Berth with all its capabilities, and of a hub. */
+const exposition = (): Promise<Exposition> => (exposed ??= exposeBoth());
 
-async function expose(): Promise<Exposition> {
+async function exposeBoth(): Promise<Exposition> {
+  const single = await expose({
+    fleet: { spec: fleetKind.spec.parse({ mode: "single" }) },
+    admission: {
+      namespace: "default",
+      spec: { mode: "Webhook", bindAddress: "127.0.0.1:0", failurePolicy: "Ignore" },
+    },
+  });
+  const { client } = await sharedTestCluster();
+  // A hub that never leads writes nothing to the cluster that other tests have.
+  const lease = { name: "compute-management", namespace: "default" };
+  const renewTime = new Date().toISOString().replace("Z", "000Z");
+  const spec = { holderIdentity: "another", leaseDurationSeconds: 3600, renewTime };
+  await client.create(leases, { metadata: lease, spec });
+  const hub = await expose({
+    fleet: { spec: fleetKind.spec.parse({ mode: "management", hub: "self", projects: "self" }) },
+    namespace: "default",
+  });
+  await client.delete(leases, lease);
+  const more = hub.body.split(/^(?=# HELP )/m).filter((text) => !single.labels.has(text.split(" ")[2] ?? ""));
+  return { body: [single.body, ...more].join(""), labels: new Map([...hub.labels, ...single.labels]) };
+}
+
+async function expose(options: Pick<BerthOptions, "fleet" | "admission" | "namespace">): Promise<Exposition> {
   const cluster = await sharedTestCluster();
   await using folder = await mkdtempDisposable(join(tmpdir(), "berth-reference-"));
   const registry = createMetricsRegistry({ prefix: "berth_" });
@@ -135,16 +159,13 @@ async function expose(): Promise<Exposition> {
     metrics,
     labelFolder: { path: folder.path, shown: folder.path, options: { allowReserved: [] } },
     lease: { namespace: "default", name: "berth" },
-    fleet: { spec: fleetKind.spec.parse({ mode: "single" }) },
-    admission: {
-      namespace: "default",
-      spec: { mode: "Webhook", bindAddress: "127.0.0.1:0", failurePolicy: "Ignore" },
-    },
+    ...options,
   });
   await berth.nodes.whenSynced(AbortSignal.timeout(30_000));
   return await eventually(async () => {
     const { body } = await registry.expose();
-    if (!body.includes("berth_admission_requests_total")) throw new Error("admission is not served yet");
+    if (options.admission && !body.includes("berth_admission_requests_total"))
+      throw new Error("admission is not served yet");
     const names = [...body.matchAll(/^# TYPE (\S+)/gm)].map(([, name = ""]) => name);
     return { body, labels: new Map(names.map((name) => [name, declared.get(name) ?? []])) };
   });

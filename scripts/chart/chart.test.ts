@@ -340,7 +340,7 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, it]) => [key, sorted(it)]));
 }
 
-it.each([[], ["single"], ["cell"], ["cell", "quota-credentials"]])(
+it.each([[], ["single"], ["management"], ["cell"], ["cell", "quota-credentials"]])(
   "kustomize makes of the base and %j what berth manifests prints",
   async (...names: readonly string[]) => {
     await using folder = await testFolder({

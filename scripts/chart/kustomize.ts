@@ -12,6 +12,7 @@ const QUOTA = "quota: {from: Projects, kubeconfig: /etc/quota-credentials/kubeco
 /** By component: the spec of its Fleet, and the component that it stands on. */
 export const components: Readonly<Record<string, { readonly fleet: string; readonly on?: string }>> = {
   single: { fleet: "{mode: single}" },
+  management: { fleet: "{mode: management, hub: self, projects: self}" },
   cell: { fleet: `{${CELL}}` },
   "quota-credentials": { fleet: `{${CELL}, ${QUOTA}}`, on: "cell" },
 };

@@ -143,7 +143,17 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
     namespace,
     lease,
   } = options;
-  const { client, questions, metrics: registry, config, crdGraceMs, admission, self, labelFolder } = options;
+  const {
+    client,
+    questions,
+    metrics: registry,
+    config,
+    crdGraceMs,
+    admission,
+    self,
+    labelFolder,
+    registries,
+  } = options;
   const { metricsBindAddress, healthProbeBindAddress: healthBindAddress } = options;
   const host = createHost({
     product,
@@ -164,6 +174,7 @@ function assemble(options: BerthOptions & CapabilityFlags): Assembled {
     log,
     admission,
     self,
+    ...(registries.proxyFor && { proxyFor: registries.proxyFor }),
     ...(lease && { lease }),
     ...(registry && { metrics: registry }),
     ...(config && { config }),

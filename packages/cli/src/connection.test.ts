@@ -50,6 +50,13 @@ describe("A-P13 chooseCluster: flag > KUBECONFIG > pod > home", () => {
     expect([choice.inCluster, choice.namespace]).toEqual([true, "pod-namespace"]);
   });
 
+  it("has the proxy of the environment for a kubeconfig, and none for the pod", async () => {
+    const HTTPS_PROXY = "http://proxy.corp:3128/";
+    expect((await chooseOfAll({}, { HTTPS_PROXY })).connect.proxy).toBe(HTTPS_PROXY);
+    expect((await chooseOfAll({}, { HTTPS_PROXY, NO_PROXY: "home" })).connect.proxy).toBeUndefined();
+    expect((await chooseOfAll({}, { HTTPS_PROXY, ...pod })).connect.proxy).toBeUndefined();
+  });
+
   it("says what to do when there is none", async () => {
     await using folder = await testFolder();
     const deps = { environment: {}, folder: folder.path, home: folder.path };

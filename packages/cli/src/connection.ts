@@ -3,6 +3,7 @@ import path from "node:path";
 import { loadInCluster, loadKubeconfig, type ResolvedConfig, staticCredential } from "@berth/kube";
 import type { CommandDeps } from "./command-deps.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
+import { proxiesOf } from "./proxies.ts";
 
 /** The options with which a command chooses its cluster. */
 export interface ConnectionOptions {
@@ -19,7 +20,8 @@ export interface ClusterChoice extends ResolvedConfig {
 /**
  * Chooses the cluster in this order: `--kubeconfig`, `KUBECONFIG` (a list is merged, as in kubectl), the pod's service
  * account, `~/.kube/config`. An empty value counts as absent. `--context` needs a kubeconfig, so it skips the service
- * account.
+ * account. Proxies of the environment count for kubeconfigs, as in kubectl, and not for the service account: its API
+ * server is inside the cluster.
  *
  * @throws CommandError, KubeconfigError
  */
@@ -32,6 +34,7 @@ export async function chooseCluster(
   const load = async (files: readonly string[]): Promise<ClusterChoice> => {
     const choice = {
       environment,
+      proxyFor: proxiesOf(environment),
       ...(options.context ? { context: options.context } : {}),
       ...(options.master ? { server: options.master } : {}),
     };

@@ -32,7 +32,7 @@ const rows = [...documented.matchAll(/^\| `(\S+)`\s*\| `(\S+)=(\S+)`/gm)].map(
 
 /** The labels that the rules would set on a node with this label. */
 async function labelsFor(label: string): Promise<Readonly<Record<string, string | undefined>>> {
-  const files = await readRuleFiles({ labelDir: "examples/labels" }, { folder: root });
+  const files = await readRuleFiles({ labelDir: "examples/labels" }, { folder: root, environment: {} });
   const { facts } = await labelsOnce(files).read({ files, waiting: "act" });
   const capabilities = facts === undefined ? [] : [facts];
   const node = aNode("n")
@@ -153,12 +153,13 @@ describe("examples/fleet", () => {
   const leases = {
     "cell.yaml": "compute-cell-dfw-01",
     "external-provider.yaml": "compute-single",
+    "management.yaml": "compute-management",
     "quota.yaml": "compute-single",
     "single.yaml": "compute-single",
   };
 
   it("documents every file", async () => {
-    const files = new Set([...Object.keys(leases), "workload.yaml"]);
+    const files = new Set([...Object.keys(leases), "workload.yaml", "workload-two-cities.yaml"]);
     expect(await listFiles(folder)).toEqual({ files, documented: files });
   });
 
@@ -167,11 +168,15 @@ describe("examples/fleet", () => {
     expect(spec && leaseName(spec, "berth")).toBe(lease);
   });
 
-  it("workload.yaml names a city and a size of single.yaml", async () => {
+  it.each([
+    ["workload.yaml", ["DFW"]],
+    ["workload-two-cities.yaml", ["DFW", "ORD"]],
+  ])("%s names cities and a size of single.yaml", async (file, cities) => {
     const fleet = (await settingsOf(folder, "single.yaml")).specOf(fleetKind);
-    const text = await readFile(path.join(root, folder, "workload.yaml"), "utf8");
+    const text = await readFile(path.join(root, folder, file), "utf8");
     const { spec } = parse(text) as Workload;
-    expect(fleet?.cities).toEqual(expect.arrayContaining([...(spec?.placements[0]?.cityCodes ?? ["none"])]));
+    expect(spec?.placements.flatMap(({ cityCodes }) => cityCodes)).toEqual(cities);
+    expect(fleet?.cities).toEqual(expect.arrayContaining(cities));
     expect(Object.keys(fleet?.catalog ?? {})).toContain(spec?.template.spec.runtime.resources.instanceType);
   });
 });

@@ -12,17 +12,17 @@ import {
   readOperator,
 } from "@berth/fleet";
 import type { Documents } from "@berth/host";
-import { connect, type KubeClient, loadKubeconfig } from "@berth/kube";
+import { type ConnectOptions, connect, type KubeClient, loadKubeconfig } from "@berth/kube";
 import type { CommandDeps } from "./command-deps.ts";
 import { refuseFaults, unreadable } from "./config/settings.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
+import { proxiesOf } from "./proxies.ts";
 import { VERSION } from "./version.ts";
 
 /** Flags that say what this process does about Workloads, those of the original included. */
 export interface FleetOptions extends FleetFlags, OriginalFlags {
   readonly leaderElectNamespace?: string;
   readonly enableManagementControllers?: boolean;
-  readonly federationKubeconfig?: string;
 }
 
 type Read = Partial<Omit<OriginalSettings, "fleet">> &
@@ -44,13 +44,22 @@ export async function readFleet(
   const refuse = (message: string): never => {
     throw new CommandError(message, exitCodes.usage);
   };
-  if (options.enableManagementControllers || options.federationKubeconfig)
-    refuse("this release has the modes single and cell; it carries no Workloads to other clusters");
+  const { enableCellControllers: isCell, enableManagementControllers: isManagement } = options;
+  if (isCell && isManagement)
+    refuse("--enable-cell-controllers and --enable-management-controllers: a process has one mode");
+  if (isManagement && options.serverConfig)
+    refuse("--enable-management-controllers: write a document Fleet, and give it with --config");
   const document = settings.specOf(fleetKind);
   const { serverConfig: shown } = options;
   if (!shown) {
-    const mode = options.mode ?? (options.enableCellControllers ? "cell" : undefined);
-    const given = (it: FleetSpec | undefined) => fleetOfFlags({ ...options, ...(mode && { mode }) }, it);
+    const mode = options.mode ?? (isCell ? "cell" : isManagement ? "management" : undefined);
+    const federation = options.federationKubeconfig && path.resolve(folder, options.federationKubeconfig);
+    const flags = {
+      ...options,
+      ...(mode && { mode }),
+      ...(federation && { federationKubeconfig: federation }),
+    };
+    const given = (it: FleetSpec | undefined) => fleetOfFlags(flags, it);
     const read = given(document);
     if (read === undefined) return undefined;
     if ("problem" in read) return refuse(read.problem);
@@ -79,17 +88,29 @@ export async function readFleet(
   return undefined;
 }
 
-/** Opens the connections of the quota service. The caller disposes of them. @throws KubeconfigError */
+/** Opens the connections of the quota service, and reads those of a hub and of projects. The caller disposes of them. @throws KubeconfigError */
 export async function openFleet(
   fleet: Pick<FleetSettings, "spec" | "contradicts">,
   { environment }: Pick<CommandDeps, "environment">,
 ): Promise<FleetSettings & AsyncDisposable> {
   const opened = new AsyncDisposableStack();
   const open = async (kubeconfig: string): Promise<KubeClient> => {
-    const { connect: how } = await loadKubeconfig([kubeconfig], { environment });
+    const proxyFor = proxiesOf(environment);
+    const { connect: how } = await loadKubeconfig([kubeconfig], { environment, proxyFor });
     return opened.use(connect({ ...how, userAgent: `berth/${VERSION}` }));
   };
-  const { kubeconfig } = fleet.spec.quota ?? {};
-  const quota = kubeconfig === undefined ? undefined : await open(kubeconfig);
-  return { ...fleet, quota, connect: open, [Symbol.asyncDispose]: () => opened.disposeAsync() };
+  const { quota: ofQuota, hub, projects } = fleet.spec;
+  const quota = ofQuota?.kubeconfig === undefined ? undefined : await open(ofQuota.kubeconfig);
+  const read = async (kubeconfig: string): Promise<ConnectOptions> => {
+    const { connect: how } = await loadKubeconfig([kubeconfig], { environment });
+    return { ...how, userAgent: `berth/${VERSION}` };
+  };
+  const planes: { hub?: ConnectOptions; projects?: { path: string; to: ConnectOptions }[] } = {};
+  if (hub !== undefined && hub !== "self") planes.hub = await read(hub.kubeconfig);
+  if (projects !== undefined && projects !== "self") {
+    planes.projects = [];
+    for (const { path: of, kubeconfig } of projects.kubeconfigs)
+      planes.projects.push({ path: of, to: await read(kubeconfig) });
+  }
+  return { ...fleet, quota, hub: planes, connect: open, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }

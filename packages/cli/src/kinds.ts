@@ -20,13 +20,13 @@ export const documentKinds: KindList = kindsOf(`${API_GROUP}/${API_GROUP_VERSION
 /** The kinds that a cluster may also have. */
 export const servedKinds: readonly ServedKind[] = documentKinds.kinds.filter(isServed);
 
-/** Kinds of other projects that Berth serves on request. @param names of capabilities. Default all. */
+/** Kinds that Berth serves on request. @param names of capabilities. Default all. */
 export function foreignKinds(names?: readonly string[]): readonly CustomKind[] {
   const asked = capabilities.filter(({ name }) => names === undefined || names.includes(name));
   return asked.flatMap((it) => it.foreignKinds ?? []);
 }
 
-/** The CRDs of all documents. @param more kinds of other projects. The cluster usually has their CRDs already. */
+/** The CRDs of all documents. @param more of `foreignKinds`. The cluster may have their CRDs already. */
 export function crds(more: readonly CustomKind[] = []): readonly CustomResourceDefinition[] {
   return [...servedKinds, ...more].map((kind) => toCustomResourceDefinition(kind, product));
 }

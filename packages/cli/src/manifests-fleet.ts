@@ -1,15 +1,17 @@
 /** What Berth's pods need for the fleet that they run: its file, its flags, and the Secrets that it names. */
 import { posix as path } from "node:path";
-import { fleetKind } from "@berth/fleet";
+import { type FleetSpec, fleetKind } from "@berth/fleet";
 import { admissionServerKind, type Documents, documentOfFlag, type LocatedDocument } from "@berth/host";
 import { parseBindAddress } from "@berth/runtime";
 import type { CommandDeps } from "./command-deps.ts";
 import { type FleetOptions, readFleet } from "./fleet-settings.ts";
-import { OPERATOR_PATH, type PodOptions } from "./manifests-pod.ts";
+import { type MountedSecret, OPERATOR_PATH, type PodOptions } from "./manifests-pod.ts";
 
 export interface FleetOfPodsOptions extends FleetOptions {
   /** The Secret with the kubeconfig of the quota service. */
   readonly quotaSecret: string;
+  /** The Secret with the kubeconfigs of the hub and of projects. */
+  readonly federationSecret: string;
 }
 
 export interface FleetOfPods {
@@ -34,7 +36,7 @@ export async function readFleetOfPods(
   const fleet = await readFleet(options, documents, { folder, place: OPERATOR_PATH });
   const { spec, file, notes = [], webhook, metricsBindAddress } = fleet ?? {};
   for (const note of notes) stderr.write(`berth: ${options.serverConfig}: ${note}\n`);
-  const { enableCellControllers, featureGates, project, quotaSecret: secret } = options;
+  const { enableCellControllers, featureGates, project, quotaSecret: secret, federationSecret } = options;
   const { bindAddress } = documents.specOf(admissionServerKind) ?? webhook ?? {};
   const { kubeconfig } = spec?.quota ?? {};
   const { certificates } = webhook ?? {};
@@ -50,12 +52,28 @@ export async function readFleetOfPods(
         ...(kubeconfig
           ? [{ name: "quota", secret, folder: path.dirname(kubeconfig), keys: [path.basename(kubeconfig)] }]
           : []),
+        ...federation(spec, federationSecret),
         ...(certificates ? [{ ...CERTIFICATES, folder: certificates }] : []),
       ],
       ports: { metrics: portOf(metricsBindAddress), webhook: portOf(bindAddress) },
     },
     ofFlags: spec === undefined || documents.specOf(fleetKind) ? [] : [documentOfFlag(fleetKind, spec)],
   };
+}
+
+/** One mount for each folder that the Fleet names. */
+function federation(
+  { hub, projects }: Pick<FleetSpec, "hub" | "projects"> = {},
+  secret: string,
+): readonly MountedSecret[] {
+  const given = [hub, ...(projects === undefined || projects === "self" ? [] : projects.kubeconfigs)];
+  const files = given.flatMap((it) => (it === undefined || it === "self" ? [] : it.kubeconfig));
+  return [...Map.groupBy(new Set(files), (it) => path.dirname(it))].map(([folder, of], at) => ({
+    name: at === 0 ? "federation" : `federation-${at}`,
+    secret,
+    folder,
+    keys: of.map((it) => path.basename(it)),
+  }));
 }
 
 function portOf(address: string | undefined): number | undefined {

@@ -169,6 +169,19 @@ describe("the Deployment of a fleet", () => {
     expect(await volumesOf(plain, "conf")).toMatchObject([{ name: "config", configMap: {} }]);
   });
 
+  it("has the kubeconfigs of its hub and of projects from one Secret, where the Fleet names them", async () => {
+    const spec =
+      "{mode: management, hub: {kubeconfig: /etc/hub/config}, projects: {kubeconfigs: [{path: web, kubeconfig: web}, {path: api, kubeconfig: /etc/hub/api}]}}";
+    const document = `apiVersion: berth.dev/v1alpha1\nkind: Fleet\nmetadata: {name: default}\nspec: ${spec}\n`;
+    const line = `${INSTALL} --config conf.yaml --federation-secret planes`;
+    const printed = await readBack(line, { "conf.yaml": document });
+    const text = JSON.stringify(printed);
+    expect(text.includes('"mountPath":"/etc/hub"')).toBe(true);
+    // That of the project is beside the document.
+    expect(text.includes('"secret":{"name":"planes","optional":true,"items":[{"key":"web"')).toBe(true);
+    expect(text.includes('"secret":{"secretName":"planes"')).toBe(true);
+  });
+
   it("serves its webhook with the certificate and at the port that the file names", async () => {
     const text = `${OPERATOR}webhookServer: {port: 9444, tls: {certDir: certs}}\n`;
     const printed = await berthWith(
@@ -246,6 +259,19 @@ describe("berth manifests", () => {
         .join(""),
     ).toBe(stdout);
     expect(stdout).toContain("kind: WorkerPool\n");
+  });
+
+  it.each([
+    ["cell", ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]],
+    ["project", []],
+    ["hub", []],
+  ])("prints what lets a hub use a %s, and the rights before the token", async (plane, policies) => {
+    const objects = (await readBack(`manifests access --to ${plane} -n hub`)) as readonly KubeObject[];
+    const rights = ["ClusterRole", "ClusterRoleBinding"];
+    const kinds = ["Namespace", "ServiceAccount", ...policies, ...rights, "Secret"];
+    expect(objects.map(({ kind }) => kind)).toEqual(kinds);
+    const { stdout } = await berthWith({}, `manifests access --to ${plane} -n hub --no-confinement`);
+    expect(stdout).not.toContain("ValidatingAdmissionPolicy");
   });
 
   it.each([

@@ -67,11 +67,6 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   const { serviceAccountName } = options.patch?.spec ?? {};
   const subject = { kind: "ServiceAccount", name: serviceAccountName ?? name, namespace } as const;
   const rbac = "rbac.authorization.k8s.io";
-  const space: Namespace = {
-    apiVersion: "v1",
-    kind: "Namespace",
-    metadata: { name: namespace, labels: policy },
-  };
   const account: ServiceAccount = { apiVersion: "v1", kind: "ServiceAccount", metadata: own };
   const clusterWide = (roleName: string, rules: readonly PolicyRule[]): [ClusterRole, ClusterRoleBinding] => {
     const metadata = { name: roleName, labels };
@@ -99,7 +94,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     mount.files === undefined ? [] : [filesConfigMap(mount, { ...own, name: `${name}-${mount.name}` })],
   );
   const access = [
-    ...(MADE_BY_KUBERNETES.test(namespace) ? [] : [space]),
+    ...namespaceOf(namespace),
     ...(serviceAccountName === undefined ? [account] : []),
     // Created before the rights that it limits.
     ...(options.confinement === false
@@ -127,6 +122,12 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   return [...access, ...files, webhookService(own), ...closed, ...spread, pod];
 }
 
+/** Berth's namespace, unless Kubernetes makes it. */
+export function namespaceOf(name: string): readonly Namespace[] {
+  if (MADE_BY_KUBERNETES.test(name)) return [];
+  return [{ apiVersion: "v1", kind: "Namespace", metadata: { name, labels: policy } }];
+}
+
 /** The taint of the original, which a gate in the cluster may have, and those of the gates in files. */
 function evictingTaints(given: Documents | undefined): readonly string[] {
   const gates = given?.documentsOf(startupGateKind) ?? [];
@@ -139,7 +140,8 @@ function instancesOf(given: Documents | undefined, namespace: string): InstanceC
   const fleet = given?.specOf(fleetKind);
   const policies = given?.documentsOf(architecturePolicyKind) ?? [];
   const taintKeys = policies.flatMap(({ spec: { taint } }) => taint?.key ?? []);
-  return fleet?.provider === "pods" ? { fleet, namespace, taintKeys } : undefined;
+  const makesPods = fleet?.provider === "pods" && fleet.mode !== "management";
+  return makesPods ? { fleet, namespace, taintKeys } : undefined;
 }
 
 /** Limits a drain to one pod at a time, so that the webhook answers and another replica can lead. */

@@ -2,7 +2,13 @@
 import { Command } from "commander";
 import type { CommandLine } from "./arguments.ts";
 import { declareConvert, declareManifests, declareValidate } from "./declarations/documents.ts";
-import { declareRestart, declareScale, declareWorkloads } from "./declarations/fleet.ts";
+import {
+  declareCell,
+  declareFleet,
+  declareRestart,
+  declareScale,
+  declareWorkloads,
+} from "./declarations/fleet.ts";
 import { declareCluster, declareCompletion, declareDemo, declareVersion } from "./declarations/machine.ts";
 import {
   declareClean,
@@ -23,8 +29,10 @@ const DECLARATIONS: readonly Declare[] = [
   declareConfirm,
   declareExplain,
   declareWorkloads,
+  declareFleet,
   declareRestart,
   declareScale,
+  declareCell,
   declareGate,
   declareImage,
   declareValidate,

@@ -18,7 +18,7 @@ export async function readCapabilities(
   const { files } = options;
   const given = {
     ...files,
-    registries: () => readRegistrySettings(files.settings.specOf(imageRegistriesKind)),
+    registries: () => readRegistrySettings(files.settings.specOf(imageRegistriesKind), files.environment),
     userAgent: `berth/${VERSION}`,
   };
   const read: NamedCapability[] = [];

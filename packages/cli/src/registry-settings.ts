@@ -2,19 +2,28 @@
 import { readFile } from "node:fs/promises";
 import { durationMs } from "@berth/host";
 import {
+  type CredentialPluginsSpec,
   defaultImageRegistries,
   type ImageRegistriesSpec,
   type RegistrySettings,
   type RegistrySpec,
 } from "@berth/placement";
 import { createRegistryClient, type RegistryEndpoint, type RegistryEndpoints } from "@berth/registry";
+import type { Environment } from "./command-deps.ts";
+import { readCredentialProviders } from "./credential-provider-config.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
+import { proxiesOf } from "./proxies.ts";
 
-/** @throws CommandError when a file of authorities cannot be read or used, or when a registry name is invalid. */
+/**
+ * @param environment names proxies, and has the variables that credential plugins get.
+ * @throws CommandError when a file of authorities or providers cannot be read or used, or when a name is invalid.
+ */
 export async function readRegistrySettings(
   spec: ImageRegistriesSpec = defaultImageRegistries,
+  environment: Environment = {},
 ): Promise<RegistrySettings> {
   const { registries, allowedRegistries, dockerConfig, tagTtl, alwaysTtl, timeout } = spec;
+  const plugins = spec.credentialPlugins && (await toPlugins(spec.credentialPlugins, environment));
   const pairs = await Promise.all(
     registries.map(async (one) => [one.registry, await toEndpoint(one)] as const),
   );
@@ -24,10 +33,24 @@ export async function readRegistrySettings(
     endpoints,
     ...(allowedRegistries && { allowedRegistries }),
     ...(dockerConfig !== undefined && { dockerConfig }),
+    ...(plugins && { credentialPlugins: plugins }),
+    proxyFor: proxiesOf(environment),
     tagTtlMs: durationMs(tagTtl),
     alwaysTtlMs: durationMs(alwaysTtl),
     timeoutMs: durationMs(timeout),
   };
+}
+
+async function toPlugins(
+  { folder, config, environment: names }: CredentialPluginsSpec,
+  environment: Environment,
+): Promise<NonNullable<RegistrySettings["credentialPlugins"]>> {
+  const values = names.flatMap((name) => {
+    const value = environment[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  const providers = config === undefined ? [] : await readCredentialProviders(config);
+  return { folder, providers, environment: Object.fromEntries(values) };
 }
 
 async function toEndpoint({

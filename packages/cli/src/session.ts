@@ -31,7 +31,7 @@ import {
 } from "@berth/kube";
 import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
 import { nodeProjection } from "./capabilities.ts";
-import type { CommandDeps } from "./command-deps.ts";
+import type { CommandDeps, Environment } from "./command-deps.ts";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
@@ -155,6 +155,8 @@ export interface RuleFiles {
   readonly faults: readonly Fault[];
   /** True when there are configuration files, even without a rule. */
   readonly hasConfig: boolean;
+  /** Of the process: proxies, and what credential plugins get. */
+  readonly environment: Environment;
 }
 
 /**
@@ -163,13 +165,14 @@ export interface RuleFiles {
  */
 export async function readRuleFiles(
   options: RuleOptions,
-  { folder }: Pick<CommandDeps, "folder">,
+  { folder, environment }: Pick<CommandDeps, "folder" | "environment">,
 ): Promise<RuleFiles> {
   const settings = await loadSettings(options, folder);
   const common = {
     settings,
     options: labelOptionsOfFlags(options),
     hasConfig: (options.config ?? []).length > 0,
+    environment,
   };
   const source = settings.specOf(labelFolderKind);
   if (source === undefined) return { ...common, folder: undefined, faults: [] };

@@ -13,13 +13,16 @@ export const DEFAULT_NAMESPACE = "berth-system";
 
 /** The namespace of `--namespace`, else that of the pod of this process, else `berth-system`. */
 export async function findStateNamespace(
-  client: Pick<KubeClient, "get">,
+  client: Pick<KubeClient, "get" | "create">,
   {
     wanted,
+    isNeeded = false,
     cluster,
     signal,
   }: {
     readonly wanted: string | undefined;
+    /** It is made where there is none. Default false. */
+    readonly isNeeded?: boolean;
     readonly cluster: Pick<ClusterChoice, "inCluster" | "namespace">;
     readonly signal: AbortSignal;
   },
@@ -31,6 +34,9 @@ export async function findStateNamespace(
   } catch (error) {
     if (!isApiError(error)) throw error;
     signal.throwIfAborted();
-    return { name, exists: !isApiError(error, "notFound") };
+    if (!isApiError(error, "notFound")) return { name, exists: true };
+    if (!isNeeded) return { name, exists: false };
+    const { metadata } = await client.create(namespaces, { metadata: { name } }, { signal });
+    return { name, exists: true, ...(metadata?.uid ? { uid: metadata.uid } : {}) };
   }
 }

@@ -29,10 +29,11 @@ import { type FleetSpec, fleetKind, listedCities } from "./fleet/document.ts";
 import { followFleet, type Replaced, tellOfNewFleet } from "./fleet/follow.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
 import { type FleetSettings, leaseName } from "./fleet/settings.ts";
-import { fleetKinds } from "./kinds/kinds.ts";
+import { fleetKinds, hubKinds } from "./kinds/kinds.ts";
 import { type Again, type Decided, fleetConcerns } from "./wiring/concerns.ts";
 import type { FleetParts } from "./wiring/controller.ts";
 import { addDeploymentController } from "./wiring/deployments.ts";
+import { wireManagement } from "./wiring/hub/management.ts";
 import { addInstanceController } from "./wiring/instances.ts";
 import { createFleetMetrics } from "./wiring/metrics.ts";
 import { NetworkStep } from "./wiring/network-step.ts";
@@ -52,13 +53,20 @@ export const fleet: Capability<FleetHost, void> = {
   name: "fleet",
   kinds: [fleetKind],
   admission: [fleetAdmission],
-  foreignKinds: fleetKinds,
+  foreignKinds: [...fleetKinds, ...hubKinds],
   permissions: fleetPermissions,
   wire(host) {
     if (host.fleet === undefined) tellOfNewFleet(host);
+    else if (host.fleet.spec.mode === "management") wireManagement(host, host.fleet, homeOf(host));
     else wireFleet(host, host.fleet, host.namespace);
   },
 };
+
+/** @throws Error when there is none: the Secrets of Cells are in it. */
+function homeOf({ namespace }: FleetHost): string {
+  if (namespace === undefined) throw new Error("mode management needs a namespace of its own");
+  return namespace;
+}
 
 function wireFleet(host: Host, settings: FleetSettings, home: string | undefined): void {
   const { client, cluster, clock } = host;

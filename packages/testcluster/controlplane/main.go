@@ -1,6 +1,7 @@
 // Command controlplane is one static binary that holds every part of a Kubernetes control plane which the
 // test cluster runs: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok (which plays the
-// kubelets). The first argument names the component; the rest is passed to it unchanged.
+// kubelets), and Kubernetes' generic API server, which serves CRDs and no pods. The first argument names the
+// component; the rest is passed to it unchanged.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	genericapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
 	kwokconfig "sigs.k8s.io/kwok/pkg/config"
 	kwokcmd "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
@@ -24,7 +26,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kwok [flags]")
+		fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kwok|generic-apiserver [flags]")
 		os.Exit(2)
 	}
 	component := os.Args[1]
@@ -40,6 +42,8 @@ func main() {
 		run(scheduler.NewSchedulerCommand())
 	case "kwok":
 		kwok()
+	case "generic-apiserver":
+		run(genericapiserver.NewCommand())
 	default:
 		fmt.Fprintf(os.Stderr, "controlplane: no component is called %q\n", component)
 		os.Exit(2)

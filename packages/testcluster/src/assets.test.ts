@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { BUNDLED_KUBERNETES, findPrograms, findRegistry, MissingAssetsError } from "./assets.ts";
+import { BUNDLED_KUBERNETES, findPrograms, findRegistry, genericOf, MissingAssetsError } from "./assets.ts";
 import { BuildFailedError, buildOnce } from "./build.ts";
 
 /** Writes where `-o` says. */
@@ -33,6 +33,12 @@ describe("findPrograms", () => {
     const error = await finding.catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(MissingAssetsError);
     expect((error as Error).message).toMatch(/^[^\n]*install Go 1\.26[^\n]*BERTH_CLUSTER_ASSETS[^\n]*$/);
+  });
+
+  it("knows no generic API server but that of the bundled binary", () => {
+    const bundled = { command: "/cache/controlplane", args: ["kube-apiserver"] };
+    expect(genericOf(bundled)).toEqual({ ...bundled, args: ["generic-apiserver"] });
+    expect(() => genericOf({ command: "/own/kube-apiserver", args: [] })).toThrow(MissingAssetsError);
   });
 
   it("leaves no lock and no half-built file when Go is missing", async () => {

@@ -96,6 +96,18 @@ const REGISTRY: BundledModule = {
     "or set BERTH_CLUSTER_ASSETS to a folder that also has `registry` (github.com/distribution/distribution v3)",
 };
 
+/**
+ * Kubernetes' generic API server, which the bundled binary has beside kube-apiserver.
+ *
+ * @throws MissingAssetsError for the kube-apiserver of a folder.
+ */
+export function genericOf({ command, args }: Program): Program {
+  if (args.length > 0) return { command, args: ["generic-apiserver"] };
+  throw new MissingAssetsError(
+    `${command} is no generic API server: unset BERTH_CLUSTER_ASSETS and KUBEBUILDER_ASSETS to use the bundled control plane`,
+  );
+}
+
 /** @throws MissingAssetsError when there is neither a folder, nor a cached binary, nor a Go to build it with. */
 export async function findPrograms(
   names: readonly ComponentName[],

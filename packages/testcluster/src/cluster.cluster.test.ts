@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { access } from "node:fs/promises";
-import { isApiError, nodes } from "@berth/kube";
+import { customResourceDefinitions, isApiError, nodes, pods } from "@berth/kube";
 import { afterEach, describe, expect, it } from "vitest";
 import type { ComponentName } from "./assets.ts";
 import { startTestCluster } from "./cluster.ts";
@@ -22,6 +22,12 @@ describe("startTestCluster", () => {
     await expect(cluster.client.list(nodes)).resolves.toMatchObject({ items: [] });
     await using stranger = cluster.connect({ user: { name: "x", groups: [], token: "wrong" } });
     await expect(stranger.list(nodes)).rejects.toSatisfy((error) => isApiError(error, "unauthorized"));
+  });
+
+  it("is small with the generic API server, which serves CRDs and no pods", async () => {
+    await using cluster = await startTestCluster({ small: true });
+    await expect(cluster.client.list(customResourceDefinitions)).resolves.toMatchObject({ items: [] });
+    await expect(cluster.client.list(pods)).rejects.toSatisfy((error) => isApiError(error, "notFound"));
   });
 
   it("leaves no process and no file behind", async () => {

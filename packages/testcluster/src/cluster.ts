@@ -37,6 +37,11 @@ export interface TestClusterOptions {
   readonly port?: number;
   /** Write an audit log, for `cluster.audit`. Default false: each request waits for its line to be written. */
   readonly audit?: boolean;
+  /**
+   * Kubernetes' generic API server in place of kube-apiserver: namespaces, Secrets, Leases and CRDs, and no pods and nodes.
+   * It takes two thirds of the memory. Only the bundled control plane has it. Default false.
+   */
+  readonly small?: boolean;
   /** Users with a bearer token, for those who reach the server through a proxy that ends TLS. */
   readonly users?: readonly { readonly name: string; readonly groups?: readonly string[] }[];
   /** More flags per program, such as `{ "kube-apiserver": ["--watch-cache=false"] }`. */
@@ -254,6 +259,7 @@ export async function startTestCluster(options: TestClusterOptions = {}): Promis
       folder: path.resolve(folder),
       with: new Set(options.with),
       audit: options.audit ?? false,
+      small: options.small ?? false,
       users: (options.users ?? []).map(({ name, groups = [] }) => ({ name, groups })),
       flags: options.flags ?? {},
       env: options.env ?? process.env,

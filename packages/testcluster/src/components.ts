@@ -18,6 +18,8 @@ export interface Layout {
   readonly ports: Ports;
   readonly with: ReadonlySet<OptionalComponent>;
   readonly audit: boolean;
+  /** The API server is Kubernetes' generic one. */
+  readonly small: boolean;
   /** Appended to ours, so they win where a flag may be given once. */
   readonly flags: Readonly<Partial<Record<ComponentName, readonly string[]>>>;
 }
@@ -95,7 +97,7 @@ function etcdFlags({ folder, ports }: Layout): readonly string[] {
   ];
 }
 
-function apiServerFlags({ folder, ports, with: wanted, audit }: Layout): readonly string[] {
+function apiServerFlags({ folder, ports, with: wanted, audit, small }: Layout): readonly string[] {
   const file = (name: string): string => path.join(folder, name);
   return [
     `--etcd-servers=http://127.0.0.1:${ports.etcdClient}`,
@@ -104,7 +106,7 @@ function apiServerFlags({ folder, ports, with: wanted, audit }: Layout): readonl
     "--bind-address=127.0.0.1",
     `--secure-port=${ports.apiServer}`,
     "--advertise-address=127.0.0.1", // else it looks for a network, which a sandbox may not have,
-    "--endpoint-reconciler-type=none", // and fails to publish a loopback address
+    ...(small ? [] : ["--endpoint-reconciler-type=none"]), // and fails to publish a loopback address
     `--tls-cert-file=${file(FILES.servingCertificate)}`,
     `--tls-private-key-file=${file(FILES.servingKey)}`,
     `--client-ca-file=${file(FILES.ca)}`,
@@ -113,11 +115,10 @@ function apiServerFlags({ folder, ports, with: wanted, audit }: Layout): readonl
     "--service-account-issuer=https://kubernetes.default.svc",
     `--service-account-key-file=${file(FILES.serviceAccountPublicKey)}`,
     `--service-account-signing-key-file=${file(FILES.serviceAccountKey)}`,
-    "--service-cluster-ip-range=10.0.0.0/24",
-    "--allow-privileged=true",
+    ...(small ? [] : ["--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true"]),
     "--profiling=false",
     // It refuses every pod until the controller manager has made the namespace's default service account.
-    ...(wanted.has("controller-manager") ? [] : ["--disable-admission-plugins=ServiceAccount"]),
+    ...(wanted.has("controller-manager") || small ? [] : ["--disable-admission-plugins=ServiceAccount"]),
     ...(audit
       ? [
           `--audit-policy-file=${file(FILES.auditPolicy)}`,

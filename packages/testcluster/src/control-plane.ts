@@ -1,7 +1,7 @@
 /** Starts the processes of one cluster in a folder and waits until the API server is ready. */
 import { mkdir } from "node:fs/promises";
 import type { ConnectOptions } from "@berth/kube";
-import { type ComponentName, findPrograms, type Program, type Programs } from "./assets.ts";
+import { type ComponentName, findPrograms, genericOf, type Program, type Programs } from "./assets.ts";
 import type { BuildProgress } from "./build.ts";
 import {
   componentsOf,
@@ -29,6 +29,8 @@ export interface ControlPlaneOptions {
   /** Port of the API server; absent: a free one. */
   readonly port?: number;
   readonly audit: boolean;
+  /** Kubernetes' generic API server. Default false. */
+  readonly small?: boolean;
   readonly users: readonly Pick<TokenUser, "name" | "groups">[];
   readonly flags: Layout["flags"];
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -83,8 +85,8 @@ async function startOnPorts(
   programs: Programs,
   options: ControlPlaneOptions,
 ): Promise<ControlPlane> {
-  const { folder, audit, flags } = options;
-  const layout: Layout = { folder, ports, with: options.with, audit, flags };
+  const { folder, audit, flags, small = false } = options;
+  const layout: Layout = { folder, ports, with: options.with, audit, small, flags };
   const credentials = await writeCredentials(layout, options.users);
   const components = new Map<ComponentName, Component>();
   await using undo = new AsyncDisposableStack();
@@ -96,7 +98,7 @@ async function startOnPorts(
     options.onProgress?.({ step: "start", component: name });
     const component = await startComponent({
       name,
-      program: programOf(programs, name),
+      program: programOf(programs, name, small),
       flags: flagsOf(name, layout),
       logFile: logFileOf(folder, name),
     });
@@ -188,10 +190,10 @@ async function untilReady(
   }
 }
 
-function programOf(programs: Programs, name: ComponentName): Program {
+function programOf(programs: Programs, name: ComponentName, small: boolean): Program {
   const program = programs.get(name);
   if (program === undefined) throw new Error(`${name} is not part of this cluster`);
-  return program;
+  return small && name === "kube-apiserver" ? genericOf(program) : program;
 }
 
 /** How our own clients of a cluster connect: named so that no test takes them for what it tests. */

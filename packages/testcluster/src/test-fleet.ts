@@ -2,7 +2,9 @@ import { startTestCluster, type TestCluster, type TestClusterOptions } from "./c
 import { type FleetPlanes, startPlanes } from "./fleet-planes.ts";
 
 /** Which planes there are; the rest as for `startTestCluster`. */
-export interface TestFleetOptions extends FleetPlanes, Pick<TestClusterOptions, "audit" | "env" | "signal"> {}
+export interface TestFleetOptions
+  extends FleetPlanes,
+    Pick<TestClusterOptions, "audit" | "env" | "signal" | "onProgress"> {}
 
 /** Clusters by name, owned by their caller. */
 export interface TestFleet extends AsyncDisposable {

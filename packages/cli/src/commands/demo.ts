@@ -1,15 +1,13 @@
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { formatSeconds, Progress, type Style, styleFor } from "@berth/host";
 import { nodes } from "@berth/kube";
 import { whenAborted } from "@berth/runtime";
 import {
   eventually,
   findFreePort,
+  REGISTRY_USER,
   startRegistry,
   startTcpProxy,
   startTestCluster,
@@ -17,12 +15,9 @@ import {
   type TestRegistry,
 } from "@berth/testcluster";
 import type { CommandDeps } from "../command-deps.ts";
-import {
-  ARCHITECTURE_SCENES,
-  admissionServer,
-  listed,
-  setTheArchitectureStage,
-} from "../demo/architecture-story.ts";
+import { ARCHITECTURE_SCENES, admissionServer, setTheArchitectureStage } from "../demo/architecture-story.ts";
+import { runBerth, startBerth } from "../demo/berth-process.ts";
+import { COMPANY_HOST, openCompany } from "../demo/company.ts";
 import { DESCHEDULE_SCENES } from "../demo/deschedule-story.ts";
 import { FLEET_SCENES, fleetDocument, setTheFleetStage } from "../demo/fleet-story.ts";
 import { FOOTPRINT_SCENES } from "../demo/footprint-story.ts";
@@ -58,13 +53,14 @@ export async function demo(options: DemoOptions, deps: CommandDeps): Promise<Exi
   const config = join(folder.path, "config");
   await mkdir(config);
   await writeFile(join(config, "startup-gate.yaml"), GATE);
-  await writeFile(join(config, "image-registries.yaml"), listed(registry));
+  await using company = await openCompany(folder.path, registry);
+  const berthDeps = { ...deps, environment: { ...deps.environment, ...company.environment } };
   await writeFile(join(config, "admission-server.yaml"), admissionServer(await findFreePort()));
   await writeFile(join(config, "fleet.yaml"), fleetDocument(quotaKubeconfig));
-  const { images, node: third } = await setTheArchitectureStage({ client: cluster.client }, registry);
+  const { images, node: third } = await setTheArchitectureStage({ client: cluster.client }, company);
   const names = [...(await setTheStage({ client: cluster.client, rules })), third];
   await setTheGateStage({ client: cluster.client });
-  const unpullable = await setTheFleetStage({ client: cluster.client, signal }, registry);
+  const unpullable = await setTheFleetStage({ client: cluster.client, signal }, company);
   await allReady(cluster, names, signal);
   say(`The nodes ${names.join(", ")} are Ready`);
 
@@ -72,8 +68,11 @@ export async function demo(options: DemoOptions, deps: CommandDeps): Promise<Exi
   const ending = AbortSignal.any([signal, stop.signal]);
   const narration = await narrate({ client: cluster.client, clock, style, signal: ending, say });
   const args = ["--kubeconfig", kubeconfig, "--label-dir", rules, "--config", config];
-  await using berth = startBerth(deps, [...args, "--namespace", NAMESPACE]);
+  await using berth = startBerth(berthDeps, [...args, "--namespace", NAMESPACE]);
   say(style.heading(`Berth runs: ${deps.self} run ${args.join(" ")}`));
+  say(
+    `Its images are of ${COMPANY_HOST}, which wants a login and is behind the proxy ${company.environment.HTTPS_PROXY}`,
+  );
 
   const node = (name: string) =>
     narration.nodes.get({ cluster: narration.nodes.cluster, namespace: "", name });
@@ -81,7 +80,7 @@ export async function demo(options: DemoOptions, deps: CommandDeps): Promise<Exi
     client: cluster.client,
     rules,
     node,
-    berth: (command) => runBerth(deps, [...command, "--kubeconfig", kubeconfig, "--config", config]),
+    berth: (command) => runBerth(berthDeps, [...command, "--kubeconfig", kubeconfig, "--config", config]),
     images,
     unpullable,
     policyFile: join(config, "architecture-policy.yaml"),
@@ -103,7 +102,16 @@ export async function demo(options: DemoOptions, deps: CommandDeps): Promise<Exi
     say(`  seen: ${scene.expected}`);
   }
   say(style.heading("The demo saw all of it happen"));
-  stdout.write(lookAround(style, { self: deps.self, kubeconfig, rules, config, image: images.web }));
+  stdout.write(
+    lookAround(style, {
+      self: deps.self,
+      kubeconfig,
+      rules,
+      config,
+      image: images.web,
+      proxy: company.environment.HTTPS_PROXY,
+    }),
+  );
   if (!options.exit) {
     stdout.write("The cluster stays up until Ctrl-C.\n");
     await whenAborted(signal);
@@ -129,6 +137,9 @@ async function startImages({ stderr, clock, signal, environment }: CommandDeps):
   return await startRegistry({
     env: environment,
     signal,
+    tls: true,
+    names: [COMPANY_HOST],
+    users: [REGISTRY_USER],
     onProgress: ({ packages }) =>
       progress.update(`building the image registry, once, about a minute: ${packages} packages`),
   });
@@ -147,51 +158,11 @@ async function allReady(cluster: TestCluster, names: readonly string[], signal: 
   );
 }
 
-interface BerthProcess extends AsyncDisposable {
-  /** Aborts when the process ends, for any reason. */
-  readonly ended: AbortSignal;
-  /** The last part of its log. */
-  log(): string;
-}
-
-function startBerth(deps: CommandDeps, args: readonly string[]): BerthProcess {
-  const off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
-  const child = spawn(deps.self, ["run", ...args, ...off], {
-    env: deps.environment,
-    stdio: ["ignore", "pipe", "pipe"],
-    // Ctrl-C then reaches only the demo, which stops this process in order.
-    detached: true,
-  });
-  const ended = new AbortController();
-  const abort = (): void => ended.abort(new Error("berth run has ended"));
-  const gone = once(child, "exit").then(abort, abort);
-  let log = "";
-  const keep = (chunk: Buffer): void => {
-    log = (log + chunk.toString("utf8")).slice(-4096);
-  };
-  child.stdout.on("data", keep);
-  child.stderr.on("data", keep);
-  return {
-    ended: AbortSignal.any([ended.signal, deps.signal]),
-    log: () => log,
-    async [Symbol.asyncDispose]() {
-      child.kill("SIGTERM");
-      await gone;
-    },
-  };
-}
-
-/** @returns the standard output. @throws Error with the output when the command fails. */
-async function runBerth({ self, environment }: CommandDeps, args: readonly string[]): Promise<string> {
-  const { stdout } = await promisify(execFile)(self, args, { env: environment });
-  return stdout;
-}
-
-type Place = "self" | "kubeconfig" | "rules" | "config" | "image";
+type Place = "self" | "kubeconfig" | "rules" | "config" | "image" | "proxy";
 
 function lookAround(
   style: Style,
-  { self, kubeconfig, rules, config, image }: Readonly<Record<Place, string>>,
+  { self, kubeconfig, rules, config, image, proxy }: Readonly<Record<Place, string>>,
 ): string {
   const berth = `--kubeconfig ${kubeconfig} --label-dir ${rules} --config ${config}`;
   return [
@@ -202,7 +173,7 @@ function lookAround(
     `  ${self} explain node core-1 ${berth}`,
     `  ${self} plan ${berth}`,
     `  ${self} explain pod default/sensor-2 --kubeconfig ${kubeconfig} --config ${config}`,
-    `  ${self} image inspect ${image} --config ${config}`,
+    `  HTTPS_PROXY=${proxy} ${self} image inspect ${image} --config ${config}`,
     `  kubectl --kubeconfig ${kubeconfig} get workloads,workloaddeployments,instances`,
     `  ${self} explain workload default/api --kubeconfig ${kubeconfig} --config ${config}`,
     `  ${self} gate list --kubeconfig ${kubeconfig} --config ${config}`,

@@ -1,6 +1,9 @@
 import {
   explainInstance,
   explainWorkload,
+  type FleetExplanation,
+  type FleetFacts,
+  type FleetReading,
   formatExplanation,
   instances,
   readFleetFacts,
@@ -26,22 +29,26 @@ export async function explainFleet(options: ExplainFleetOptions, deps: CommandDe
   const given = await readGivenFleet(options, deps, owned);
   await using session = await openSession(options, deps);
   const of = objectOf(options, session);
-  const facts = { ...given, run: session, namespace: of.namespace };
-  const explanation =
+  const reading = { ...given, run: session, namespace: of.namespace };
+  const { explanation, facts } =
     options.kind === "workload"
-      ? explainWorkload(
-          await readOne(workloads, of, session),
-          await readFleetFacts(facts, { withPods: true }),
-        )
-      : explainInstance(
-          await readOne(instances, of, session),
-          await readFleetFacts(facts, { withPods: true }),
-        );
-  if (given.fleet === undefined)
+      ? await withFacts(explainWorkload, await readOne(workloads, of, session), reading)
+      : await withFacts(explainInstance, await readOne(instances, of, session), reading);
+  // Cells ask for quota, each where its own Fleet says.
+  if (given.fleet === undefined && facts.planes === undefined)
     deps.stderr.write(
       "ResourceClaims are left out: the document Fleet says where they are; give it with --config\n",
     );
   if (options.output) printData(stdout, explanation, options.output);
   else stdout.write(formatExplanation(explanation, deps.clock.now(), styleFor(stdout)));
   return exitCodes.done;
+}
+
+async function withFacts<T>(
+  explain: (object: T, facts: FleetFacts) => FleetExplanation,
+  object: T,
+  reading: FleetReading,
+): Promise<{ readonly explanation: FleetExplanation; readonly facts: FleetFacts }> {
+  const facts = await readFleetFacts(reading, { withPods: true });
+  return { explanation: explain(object, facts), facts };
 }

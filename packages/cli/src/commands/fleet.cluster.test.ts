@@ -97,6 +97,8 @@ describe("explain", () => {
     });
     const { stdout: line } = await berth("workloads -A");
     expect(line).toMatch(/^default +bad +0\/1 +\d +False +ImageUnavailable +DFW$/m);
+    const { stdout: cities } = await berth("fleet");
+    expect(cities).toMatch(/^DFW +default +bad +1 +0 +\d +0 +ImageUnavailable$/m);
     const { stdout: data } = await berth("explain instance bad-us-dfw-0 -o json --config fleet.yaml");
     expect(JSON.parse(data)).toMatchObject({
       about: "Instance default/bad-us-dfw-0",

@@ -39,7 +39,7 @@ export async function inspect(options: ImageInspectOptions, deps: CommandDeps): 
   const { stdout, stderr, folder } = deps;
   const access = accessOf(options.pullSecret ?? []);
   const settings = await loadSettings({ config: options.config ?? [] }, folder);
-  const registries = await readRegistrySettings(settings.specOf(imageRegistriesKind));
+  const registries = await readRegistrySettings(settings.specOf(imageRegistriesKind), deps.environment);
   const reference = parse(options.image, registries);
   const { credentials, problems, commonProblems } = await findCredentials(
     { options, reference, access, registries },
@@ -79,7 +79,7 @@ interface Wanted {
   readonly registries: RegistrySettings;
 }
 
-/** Credentials of the Secrets, then those of the docker config for all pods. */
+/** Credentials of the Secrets, then those for all pods. */
 async function findCredentials(
   { options, reference, access, registries }: Wanted,
   deps: CommandDeps,
@@ -88,18 +88,15 @@ async function findCredentials(
   const found: FoundCredentials[] = [];
   if (access.length > 0) {
     await using session = await openSession(options, deps);
-    const ofSecrets = new PullCredentials({ client: session.client, clock });
+    using ofSecrets = new PullCredentials({ client: session.client, clock });
     for (const one of access) found.push(await ofSecrets.find(one, reference));
   }
-  const { dockerConfig } = registries;
-  const common = new PullCredentials({ clock, ...(dockerConfig !== undefined && { dockerConfig }) });
+  using common = new PullCredentials({ clock, ...registries });
   found.push(await common.find({ namespace: "", serviceAccount: "", secrets: [] }, reference));
   return {
     credentials: found.flatMap(({ credentials }) => credentials),
     problems: found.flatMap(({ problems }) => problems),
-    commonProblems: found.flatMap(({ commonProblems }) =>
-      commonProblems.map((problem) => `the docker config ${dockerConfig ?? ""}: ${problem}`),
-    ),
+    commonProblems: found.flatMap(({ commonProblems }) => commonProblems),
   };
 }
 
@@ -121,6 +118,7 @@ async function ask(
   const requests: RegistryRequest[] = [];
   await using client = createRegistryClient({
     endpoints: registries.endpoints,
+    ...(registries.proxyFor && { proxyFor: registries.proxyFor }),
     requestMs: registries.timeoutMs,
     readMs: readMsOf(registries),
     userAgent: `berth/${VERSION}`,

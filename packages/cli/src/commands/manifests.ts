@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import type { Plane } from "@berth/fleet";
 import {
   assembleReadDocuments,
   type Documents,
@@ -20,10 +21,13 @@ import { type FleetOfPodsOptions, readFleetOfPods } from "../manifests-fleet.ts"
 import { DOCUMENTS_PATH } from "../manifests-pod.ts";
 import { type ExtraRights, permissionsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
+import { planeAccess } from "../plane-access.ts";
 import { type PodPatch, readPodPatch } from "../pod-patch.ts";
 
 export interface ManifestsOptions extends FleetOfPodsOptions {
-  readonly what: "install" | "crds" | "runtime-class";
+  readonly what: "install" | "crds" | "runtime-class" | "access";
+  /** Of `access`: what the cluster is for the hub. */
+  readonly to: Plane;
   /** Architectures of RuntimeClasses. */
   readonly architectures: readonly string[];
   /** Required for installation manifests. */
@@ -68,6 +72,8 @@ async function objectsOf(options: ManifestsOptions, deps: CommandDeps): Promise<
   const { workerPools = false, fleet = false } = options;
   const foreign = [...(workerPools ? ["worker-pools"] : []), ...(fleet ? ["fleet"] : [])];
   if (options.what === "crds") return crds(foreignKinds(foreign));
+  const { to: plane, namespace, installation, confinement = true } = options;
+  if (options.what === "access") return planeAccess({ plane, namespace, installation, confinement });
   return options.what === "install" ? installObjects(options, deps) : runtimeClassesOf(options);
 }
 

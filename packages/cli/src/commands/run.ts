@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import path from "node:path";
+import { setFlagsFromString } from "node:v8";
 import {
   admissionServerKind,
   baseName,
@@ -18,6 +19,7 @@ import {
   describeRunEnd,
   type Logger,
   type LogLevel,
+  sleep,
 } from "@berth/runtime";
 import type { CommandDeps } from "../command-deps.ts";
 import { startBerth } from "../composition.ts";
@@ -47,9 +49,49 @@ export interface RunOptions extends ConnectionOptions, RuleOptions, FleetOptions
   readonly originalForm: boolean;
 }
 
+/**
+ * How much the heap may grow until V8 collects all of it. By default up to four times what is alive: 400 Instances with
+ * large templates then leave 60 MB more that the process keeps. V8 reads it at each collection.
+ */
+const HEAP_GROWTH = "--heap-growing-percent=50";
+
+/** Until a cell that runs alone starts again after its Lease was lost, ms. */
+const AGAIN_MS = 1_000;
+
 /** Runs until the user stops it, or until it cannot continue. */
 export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCode> {
-  const { folder, stdout, signal } = deps;
+  setFlagsFromString(HEAP_GROWTH);
+  const { stdout, signal, clock } = deps;
+  const log = createJsonLogger({
+    level: given.logLevel,
+    ...(stdout.isTerminal ? { destination: stdout } : {}),
+  });
+  // Its next life must not wait for the Lease of the one before.
+  const self = { identity: `${deps.environment["POD_NAME"] || hostname()}_${randomUUID().slice(0, 8)}`, log };
+  let hasRun = false;
+  do {
+    try {
+      const end = await live(given, deps, self);
+      if (end !== "again") return end;
+      log.warn("the Lease could not be renewed in time: Berth starts again, as no other replica stands by");
+    } catch (error) {
+      if (!hasRun || signal.aborted) throw error;
+      log.warn("Berth cannot start again yet", {
+        error: error instanceof Error ? error.message : String(error),
+      });
+    }
+    hasRun = true;
+  } while (await sleep(clock, AGAIN_MS, signal));
+  return exitCodes.done;
+}
+
+/** @returns `again`: it lost a Lease that it keeps only to be heard. */
+async function live(
+  given: RunOptions,
+  deps: CommandDeps,
+  { identity, log }: { readonly identity: string; readonly log: Logger },
+): Promise<ExitCode | "again"> {
+  const { folder, signal } = deps;
   const options = await withDefaultFolder(given, folder);
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
@@ -57,10 +99,6 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const asked = await readFleet(options, settings, { folder });
   const { POD_NAME: podName } = deps.environment;
   const cluster = await chooseCluster(options, deps);
-  const log = createJsonLogger({
-    level: options.logLevel,
-    ...(stdout.isTerminal ? { destination: stdout } : {}),
-  });
   const metrics = createMetricsRegistry({ prefix: `${product.name}_` });
   const onAnswer = declareApiMetrics(metrics);
   const connection = { ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer };
@@ -70,10 +108,14 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   await meetCluster(client, cluster, { log, signal });
   await using fleet = asked && (await openFleet(asked, deps));
   const lease = baseName(berthAs(options.installation));
+  const { mode } = asked?.spec ?? {};
+  // The hub hears a cell by its Lease, so a process that is alone keeps it too.
+  const elects = options.leaderElect === true || mode === "cell";
+  const ofState = { wanted: options.namespace ?? options.leaderElectNamespace, cluster, signal };
   const namespace = await findStateNamespace(client, {
-    wanted: options.namespace ?? options.leaderElectNamespace,
-    cluster,
-    signal,
+    ...ofState,
+    // The Secrets of Cells are in it, and the Lease of a cell.
+    isNeeded: mode === "management" || mode === "cell",
   });
   const { installation } = options;
   log.info("berth starts", {
@@ -107,11 +149,11 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
       ...(namespace.exists && { namespace: namespace.name }),
       ...(podName && { podName }),
     },
-    registries: await readRegistrySettings(settings.specOf(imageRegistriesKind)),
+    registries: await readRegistrySettings(settings.specOf(imageRegistriesKind), deps.environment),
     ...(namespace.exists && { namespace: namespace.name }),
-    identity: `${podName || hostname()}_${randomUUID().slice(0, 8)}`,
+    identity,
     ...(namespace.exists && { self: selfOf(deps, namespace) }),
-    ...(options.leaderElect && { lease: { namespace: namespace.name, name: lease } }),
+    ...(elects && { lease: { namespace: namespace.name, name: lease } }),
     metricsBindAddress,
     healthProbeBindAddress,
     metrics,
@@ -123,6 +165,7 @@ export async function run(given: RunOptions, deps: CommandDeps): Promise<ExitCod
   const end = await berth.ended;
   if (end.reason === "stopped") return exitCodes.done;
   if (end.reason !== "lost leadership") throw new CommandError(describeRunEnd(end));
+  if (!options.leaderElect) return "again";
   throw new CommandError(
     `${describeRunEnd(end)}: another process holds the Lease ${namespace.name}/${end.lease ?? lease}, or it could not be renewed in time; start berth again to stand by`,
     exitCodes.leaseLost,

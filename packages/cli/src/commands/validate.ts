@@ -68,7 +68,7 @@ async function checkConfig(
   const source = settings.specOf(labelFolderKind);
   const read = source && (await readLabelFolder(source));
   const all = [...faults, ...(read?.faults ?? [])];
-  const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
+  const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true, environment: {} };
   return (await readCapabilities({ files, waiting: "act" }, "nodes")).flatMap((it) => it.faults);
 }
 

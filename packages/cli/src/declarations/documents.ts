@@ -1,5 +1,5 @@
 /** Commands that check, convert and print documents. */
-import { Argument, type Command } from "commander";
+import { Argument, type Command, Option } from "commander";
 import {
   collect,
   does,
@@ -43,14 +43,14 @@ export function declareConvert(root: Command, program: ProgramOptions): void {
 export function declareManifests(root: Command, program: ProgramOptions): void {
   const manifests = prints(takesOriginal(takesInstallation(root.command("manifests"))))
     .description(
-      "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture",
+      "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or what lets a hub use a cell",
     )
     .addArgument(
       new Argument(
         "[what]",
-        "Berth itself, the kinds that it adds to the API (their deletion deletes all their objects), or RuntimeClasses",
+        "Berth itself, the kinds that it adds to the API (their deletion deletes all their objects), RuntimeClasses, or an account for a hub with its rights",
       )
-        .choices(["install", "crds", "runtime-class"])
+        .choices(["install", "crds", "runtime-class", "access"])
         .default("install"),
     )
     .argument("[architectures...]", "of RuntimeClasses: amd64, arm64, …")
@@ -65,6 +65,11 @@ export function declareManifests(root: Command, program: ProgramOptions): void {
       "--quota-secret <name>",
       "the Secret with the kubeconfig that the Fleet or --server-config names for quota; its key is the name of that file",
       "compute-quota-credentials",
+    )
+    .option(
+      "--federation-secret <name>",
+      "the Secret with the kubeconfigs that a Fleet of mode management names for its hub and its projects; its keys are the names of those files",
+      "berth-federation",
     )
     .option("--replicas <number>", "more than one turns leader election on", "2")
     .option(
@@ -89,12 +94,17 @@ export function declareManifests(root: Command, program: ProgramOptions): void {
     )
     .option(
       "--fleet",
-      "with crds: print those of Workload, WorkloadDeployment and Instance too; a document Fleet, given by --config, says which rights they take",
+      "with crds: print those of the fleet too (Workload, WorkloadDeployment, Instance, Cell, Withdrawal); a document Fleet, given by --config, says which rights they take",
     )
     .option(
       "--api-server-cidr <cidr>",
       "print a NetworkPolicy too, by which only these addresses reach the webhook; repeatable. None by default: the addresses of the API servers are not known",
       collect,
+    )
+    .addOption(
+      new Option("--to <plane>", "with access: what the cluster is for the hub")
+        .choices(["cell", "project", "hub"])
+        .default("cell"),
     )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
     .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect);

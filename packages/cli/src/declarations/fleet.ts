@@ -1,12 +1,50 @@
 /** Commands about Workloads. */
 import { Argument, type Command } from "commander";
-import { does, type ProgramOptions, prints, takesCluster } from "./shared-options.ts";
+import { does, type ProgramOptions, prints, takesCluster, takesNamespace } from "./shared-options.ts";
 
 export function declareWorkloads(root: Command, program: ProgramOptions): void {
   const workloads = takesObjectNamespace(prints(takesCluster(root.command("workloads"))))
     .description("List Workloads: how many Instances are ready, and the one reason that blocks each")
     .option("-A, --all-namespaces", "those of all namespaces");
   does(workloads, program, async () => (await import("../commands/workloads.ts")).workloads);
+}
+
+export function declareFleet(root: Command, program: ProgramOptions): void {
+  const fleet = prints(takesCluster(root.command("fleet"))).description(
+    "Show what runs in each city: how many Instances of each Workload are wanted, ready, of the present template, and in a cell that is not heard",
+  );
+  does(fleet, program, async () => (await import("../commands/fleet.ts")).fleet);
+}
+
+export function declareCell(root: Command, program: ProgramOptions): void {
+  const cell = root.command("cell").description("Give the management plane clusters for its cities");
+  const add = takesNamespace(prints(cell.command("add")))
+    .description(
+      "Make a Cell of a cluster: checks its API, its identity, and what the credential may do there; then writes the Secret and the Cell. Repeat it with another kubeconfig of the same cluster to replace the credential",
+    )
+    .argument("<name>", "of the Cell, as `berth run --cell` has it there")
+    .requiredOption("--city <code>", "the city that it serves")
+    .requiredOption(
+      "--kubeconfig <file>",
+      "connection to the cell, for the management plane: a token or a certificate, no programs or files",
+    )
+    .option("--context <name>", "context of that kubeconfig; default its current one")
+    .option(
+      "--hub-kubeconfig <file>",
+      "the cluster that the management plane runs in; default KUBECONFIG, the pod's own, ~/.kube/config",
+    );
+  does(add, program, async () => (await import("../commands/cell.ts")).add);
+  const list = prints(takesCluster(cell.command("list"))).description(
+    "List the Cells: whether each is reached and takes new deployments, and why not",
+  );
+  does(list, program, async () => (await import("../commands/cell.ts")).list);
+  const forget = prints(takesCluster(cell.command("forget")))
+    .description(
+      "Give up a Cell that never comes back: its deployments go to other cells. Shows them, and the ResourceClaims that stay granted, unless --yes is given",
+    )
+    .argument("<name>", "its name")
+    .option("--yes", "act: it cannot be taken back");
+  does(forget, program, async () => (await import("../commands/cell.ts")).forget);
 }
 
 export function declareRestart(root: Command, program: ProgramOptions): void {

@@ -1,5 +1,6 @@
 /** Commands for this machine: a local test cluster, the program itself, and shells. */
 import { Argument, type Command } from "commander";
+import type { DemoOptions } from "../commands/demo.ts";
 import type { Shell } from "../completion.ts";
 import { does, type ProgramOptions, prints } from "./shared-options.ts";
 
@@ -48,8 +49,13 @@ export function declareDemo(root: Command, program: ProgramOptions): void {
   const demo = root
     .command("demo")
     .description("Start a real cluster, run Berth on it, make changes and show what it does")
-    .option("--exit", "end once everything has converged, instead of staying up");
-  does(demo, program, async () => (await import("../commands/demo.ts")).demo);
+    .option("--exit", "end once everything has converged, instead of staying up")
+    .option("--fleet", "show a hub and three cells instead: four clusters, about 2 GB");
+  does(demo, program, async ({ fleet }: DemoOptions & { readonly fleet?: boolean }) =>
+    fleet
+      ? (await import("../commands/demo-fleet.ts")).demoFleet
+      : (await import("../commands/demo.ts")).demo,
+  );
 }
 
 export function declareVersion(root: Command, { outside, onEnd }: ProgramOptions): void {

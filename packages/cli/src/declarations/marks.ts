@@ -29,7 +29,10 @@ export function declareRun(root: Command, program: ProgramOptions): void {
       "where /healthz and /readyz are served; 0 is off",
       ":8081",
     )
-    .option("--leader-elect", "only one of several replicas acts, through a Lease in the namespace")
+    .option(
+      "--leader-elect",
+      "only one of several replicas acts, through a Lease in the namespace; always so with --mode cell",
+    )
     .addOption(
       new Option("--mode <mode>", "run Workloads too; a document Fleet says more").choices([
         "single",

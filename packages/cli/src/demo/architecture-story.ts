@@ -1,7 +1,8 @@
-/** The part of the demo where pods only run on nodes that their images support. Uses a real registry. */
+/** The part of the demo where pods only run on nodes that their images support. Uses a real registry, as a company has it. */
 import { writeFile } from "node:fs/promises";
 import { isApiError, nodes, type Pod, pods } from "@berth/kube";
-import { aNode, anImage, aPod, type TestRegistry } from "@berth/testcluster";
+import { aNode, anImage, aPod } from "@berth/testcluster";
+import type { Company } from "./company.ts";
 import { type Images, makePod, type Scene, type World } from "./story.ts";
 
 const GATE = "berth.dev/architecture";
@@ -32,12 +33,12 @@ spec:
 /** Before Berth starts: creates images, and a node of a third architecture. @returns the names of both. */
 export async function setTheArchitectureStage(
   { client }: Pick<World, "client">,
-  registry: TestRegistry,
+  company: Pick<Company, "push">,
 ): Promise<{ readonly images: Images; readonly node: string }> {
   const node = "mainframe-1";
   await client.create(nodes, aNode(node).architecture("s390x").fake().build());
-  const push = async (name: string, ...platforms: readonly string[]): Promise<string> =>
-    (await registry.push(anImage(name).platforms(...platforms))).reference;
+  const push = (name: string, ...platforms: readonly string[]): Promise<string> =>
+    company.push(anImage(name).platforms(...platforms));
   const images = {
     web: await push("shop/web:1", "linux/amd64", "linux/arm64", "linux/s390x"),
     legacy: await push("shop/legacy:1", "linux/amd64"),
@@ -45,16 +46,6 @@ export async function setTheArchitectureStage(
   };
   return { images, node };
 }
-
-/** Allows Berth to use the registry of this machine, which it does not do by default. */
-export const listed = ({ host }: Pick<TestRegistry, "host">): string => `apiVersion: berth.dev/v1alpha1
-kind: ImageRegistries
-metadata:
-  name: demo
-spec:
-  registries:
-    - registry: ${host}
-`;
 
 export const ARCHITECTURE_SCENES: readonly Scene[] = [
   {

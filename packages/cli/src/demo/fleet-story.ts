@@ -1,11 +1,12 @@
 /** The part of the demo where a Workload becomes running pods. The demo plays the quota service, which is not Berth. */
 import { type InstanceStatus, instances, type Workload, type WorkloadSpec, workloads } from "@berth/fleet";
 import { toCustomResourceDefinition } from "@berth/host";
-import { customResourceDefinitions, pods } from "@berth/kube";
+import { type CustomResourceDefinition, customResourceDefinitions, type KubeClient, pods } from "@berth/kube";
 import { product } from "@berth/placement";
 import { findCondition } from "@berth/runtime";
-import { anImage, eventually, type TestRegistry } from "@berth/testcluster";
+import { anImage, eventually } from "@berth/testcluster";
 import { foreignKinds } from "../kinds.ts";
+import type { Company } from "./company.ts";
 import { claimCrd, grantClaims } from "./quota-service.ts";
 import type { Images, Scene, World } from "./story.ts";
 
@@ -28,22 +29,29 @@ spec:
     kubeconfig: ${quota}
 `;
 
-/** Before Berth starts: creates the kinds of the fleet, and ResourceClaim. @returns an image that no node can pull. */
-export async function setTheFleetStage(
-  { client, signal }: Pick<World, "client" | "signal">,
-  registry: TestRegistry,
-): Promise<string> {
-  const crds = [
-    ...foreignKinds(["fleet"]).map((kind) => toCustomResourceDefinition(kind, product)),
-    claimCrd,
-  ];
+/** Creates the kinds of the fleet, and those in `more`. Resolves when the API server serves them. */
+export async function serveFleetKinds(
+  client: KubeClient,
+  signal: AbortSignal,
+  more: readonly CustomResourceDefinition[] = [],
+): Promise<void> {
+  const own = foreignKinds(["fleet"]).map((kind) => toCustomResourceDefinition(kind, product));
+  const crds = [...own, ...more];
   for (const crd of crds) await client.create(customResourceDefinitions, crd);
   for (const { spec } of crds) {
     const path = `/apis/${spec?.group}/${spec?.versions[0]?.name}/${spec?.names.plural}?limit=1`;
     await eventually(() => client.read(path), { timeoutMs: 30_000, signal });
   }
+}
+
+/** Before Berth starts: creates the kinds of the fleet, and ResourceClaim. @returns an image that no node can pull. */
+export async function setTheFleetStage(
+  { client, signal }: Pick<World, "client" | "signal">,
+  company: Pick<Company, "push">,
+): Promise<string> {
+  await serveFleetKinds(client, signal, [claimCrd]);
   // kwok lets the pull of an image with this name fail.
-  return (await registry.push(anImage("shop/pull-failure:1").platforms("linux/amd64"))).reference;
+  return company.push(anImage("shop/pull-failure:1").platforms("linux/amd64"));
 }
 
 export const FLEET_SCENES: readonly Scene[] = [

@@ -1,3 +1,4 @@
+import { type Cell, cellLine, cells, type WorkloadDeployment, workloadDeployments } from "@berth/fleet";
 import { counted, type Style } from "@berth/host";
 import {
   type DaemonSet,
@@ -40,24 +41,71 @@ export interface NarratorOptions {
  * and Events of Berth.
  */
 export async function narrate(options: NarratorOptions): Promise<Narration> {
-  const { client, clock, say, style, signal } = options;
-  const common = { client, clock, cluster: clusterName("demo"), log: createSilentLogger() };
-  const running: Running[] = [];
-  const follow = async <T extends KubeObject>(
-    resource: Resource<T>,
-    linesOf: (change: Change<T>, style: Style) => readonly string[],
-  ): Promise<Informer<T>> => {
-    const informer = createInformer<T>({ ...common, resource });
-    running.push(await informer.start(signal));
-    informer.subscribe({ onChange: (change) => linesOf(change, style).forEach(say) });
-    return informer;
-  };
+  const { follow, ended } = followerOf(options);
   const [followed] = await Promise.all([
     follow(nodes, markLines),
     follow(events, eventLines),
     follow(daemonSets, spreadLines),
   ]);
-  return { nodes: followed, ended: Promise.all(running.map(({ ended }) => ended)) };
+  return { nodes: followed, ended: ended() };
+}
+
+/** Prints what a hub knows of its cells and of the deployments of its projects. */
+export async function narrateFleet(options: NarratorOptions): Promise<Pick<Narration, "ended">> {
+  const { follow, ended } = followerOf(options);
+  await Promise.all([follow(cells, cellLines), follow(workloadDeployments, countLines)]);
+  return { ended: ended() };
+}
+
+interface Follower {
+  readonly follow: <T extends KubeObject>(
+    resource: Resource<T>,
+    linesOf: (change: Change<T>, style: Style) => readonly string[],
+  ) => Promise<Informer<T>>;
+  /** Resolves when all of them have ended. */
+  readonly ended: () => Promise<unknown>;
+}
+
+function followerOf({ client, clock, say, style, signal }: NarratorOptions): Follower {
+  const common = { client, clock, cluster: clusterName("demo"), log: createSilentLogger() };
+  const running: Running[] = [];
+  return {
+    async follow(resource, linesOf) {
+      const informer = createInformer({ ...common, resource });
+      running.push(await informer.start(signal));
+      informer.subscribe({ onChange: (change) => linesOf(change, style).forEach(say) });
+      return informer;
+    },
+    ended: () => Promise.all(running.map(({ ended }) => ended)),
+  };
+}
+
+/** Whether a cell is reached, when that changed. */
+function cellLines(change: Change<Cell>): readonly string[] {
+  if (change.type === "deleted") return [];
+  const textOf = (cell: Cell): string => {
+    const { name, city, reachable, reason } = cellLine(cell);
+    return reachable === "True"
+      ? `  ${name} in ${city} is heard`
+      : `  ${name} in ${city} is not heard: ${reason}`;
+  };
+  const text = textOf(change.object);
+  const isNews =
+    change.object.status !== undefined && (change.type !== "updated" || textOf(change.old) !== text);
+  return isNews ? [text] : [];
+}
+
+/** The counts of a deployment of a project, when they changed. */
+function countLines(change: Change<WorkloadDeployment>, style: Style): readonly string[] {
+  // The hub's own copies are beside them.
+  if (change.type === "deleted" || change.object.metadata?.namespace !== "default") return [];
+  const textOf = ({ spec, status }: WorkloadDeployment): string => {
+    const { readyReplicas = 0, updatedReplicas = 0, unheard = 0 } = status ?? {};
+    return `  ${spec?.cityCode}: ${readyReplicas} ready, ${updatedReplicas} up to date, ${unheard} not heard`;
+  };
+  const text = textOf(change.object);
+  const isNews = change.type !== "updated" || textOf(change.old) !== text;
+  return isNews ? [style.aside(text)] : [];
 }
 
 /** `+ edge-1  accelerators/edgetpu=true`, one for each label and taint that differs. */

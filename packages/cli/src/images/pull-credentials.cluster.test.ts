@@ -1,4 +1,5 @@
 /** Which credentials a pod has for its images, read from a real API server. */
+import { access } from "node:fs/promises";
 import {
   type KubeClient,
   namespaces,
@@ -9,11 +10,12 @@ import {
   serviceAccounts,
 } from "@berth/kube";
 import type { ImageAccess } from "@berth/placement";
-import { PullCredentials } from "@berth/placement";
+import { PullCredentials, type PullCredentialsOptions } from "@berth/placement";
 import { parseReference } from "@berth/registry";
 import { createVirtualClock, type VirtualClock } from "@berth/runtime";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { programFolder } from "../../../registry/src/testing/programs.ts";
 import { testFolder } from "../testing/harness.ts";
 
 const IMAGE = parseReference("registry.example/team/app:1");
@@ -31,7 +33,7 @@ interface World extends AsyncDisposable {
   readonly clock: VirtualClock;
   /** Requests to the API server since the last time. */
   requests(): number;
-  credentialsWith(options?: { readonly dockerConfig?: string }): PullCredentials;
+  credentialsWith(options?: Omit<PullCredentialsOptions, "client" | "clock">): PullCredentials;
   access(secretNames?: readonly string[], serviceAccount?: string): ImageAccess;
 }
 
@@ -122,6 +124,39 @@ describe("credentials of a pod", () => {
       credentials: [{ username: "pod" }],
       problems: [],
       commonProblems: [expect.any(String)],
+    });
+  });
+
+  it("may come from programs, which only the docker config for all pods can name", async () => {
+    await using world = await aWorld();
+    const { namespace } = world;
+    const answer = `echo '{"Username":"helped","Secret":"${PASSWORD}"}'`;
+    await using programs = await programFolder({
+      "docker-credential-corp": answer,
+      "docker-credential-evil": `touch ran; ${answer}`,
+    });
+    const config = JSON.stringify({ credHelpers: { "registry.example": "corp" } });
+    await using folder = await testFolder({ "config.json": config });
+    const dockerConfig = `${folder.path}/config.json`;
+    const data = { ".dockerconfigjson": base64({ credHelpers: { "registry.example": "evil" } }) };
+    await put(namespace, "evil", "kubernetes.io/dockerconfigjson", data);
+    const credentialPlugins = {
+      folder: programs.path,
+      providers: [],
+      environment: { PATH: "/usr/bin:/bin" },
+    };
+    using credentials = world.credentialsWith({ dockerConfig, credentialPlugins });
+    const found = await credentials.find(world.access(["evil"]), IMAGE);
+    expect(found).toEqual({
+      credentials: [{ username: "helped", password: PASSWORD }],
+      problems: [],
+      commonProblems: [],
+    });
+    await expect(access(`${programs.path}/ran`)).rejects.toThrow("ENOENT");
+    using without = world.credentialsWith({ dockerConfig });
+    expect(await without.find(world.access(["evil"]), IMAGE)).toMatchObject({
+      credentials: [],
+      commonProblems: [expect.stringContaining("its credHelpers are not run: set credentialPlugins")],
     });
   });
 

@@ -24,12 +24,19 @@ describe("the origin of a deployment in a cell", () => {
     ["another namespace", { namespace: "ns-V" }],
     ["no signature", { annotations: { ...annotations, "berth.dev/signature": "" } }],
     [
+      "a signature that is no text",
+      { annotations: { ...annotations, "berth.dev/signature": { toString: 5 } } },
+    ],
+    [
       "a longer signature",
       { annotations: { ...annotations, "berth.dev/signature": `${annotations["berth.dev/signature"]}x` } },
     ],
   ])("is forged with %s", (_, metadata) => {
     expect(originOf({ metadata: { ...made.metadata, ...metadata } }, "c", signer).is).toBe("forged");
   });
+
+  it("is none where the server says null", () =>
+    expect(originOf({ metadata: { annotations: null as never } }, "c", signer)).toEqual({ is: "none" }));
 
   it("is forged in another cell, and under another key", () => {
     expect(originOf(made, "d", signer).is).toBe("forged");

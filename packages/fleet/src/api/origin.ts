@@ -55,17 +55,23 @@ export type OriginSeen =
   | { readonly is: "signed"; readonly origin: Origin };
 
 export function originOf({ metadata }: KubeObject, cellUid: string, signer: Signer): OriginSeen {
-  const { name = "", namespace = "", annotations = {} } = metadata ?? {};
-  const hub = annotations[keys.hubUid];
-  if (hub === undefined) return { is: "none" };
+  const { name = "", namespace = "" } = metadata ?? {};
+  // The API server of a cell may answer with what no other one stores.
+  const annotations: Readonly<Record<string, unknown>> = metadata?.annotations ?? {};
+  const text = (key: string): string => {
+    const value = annotations[key];
+    return typeof value === "string" ? value : "";
+  };
+  const hub = text(keys.hubUid);
+  if (hub === "") return { is: "none" };
   const origin: Origin = {
     hub,
-    sourceUid: annotations[keys.sourceUid] ?? "",
-    epoch: Number(annotations[keys.epoch]),
-    start: Number(annotations[keys.ordinalStart]),
+    sourceUid: text(keys.sourceUid),
+    epoch: Number(text(keys.epoch)),
+    start: Number(text(keys.ordinalStart)),
   };
   const right = Buffer.from(signer.sign(origin, { cellUid, namespace, name }));
-  const found = Buffer.from(annotations[keys.signature] ?? "");
+  const found = Buffer.from(text(keys.signature));
   const isSigned = right.length === found.length && timingSafeEqual(right, found);
   return isSigned ? { is: "signed", origin } : { is: "forged", hub };
 }

@@ -1,6 +1,6 @@
 import type { KubeClient } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { labels } from "../api/keys.ts";
+import { annotations, labels, projectMarks } from "../api/keys.ts";
 import { fleetKind } from "../fleet/document.ts";
 import { payerOf, quotaClients } from "./payer.ts";
 
@@ -22,6 +22,17 @@ describe("the project that pays for a namespace", () => {
     ["an empty namespace", { [cluster]: "cluster-web", [upstream]: "" }, unresolvable(upstream)],
   ])("in a cell, with %s", (_, given, payer) => {
     expect(payerOf(cell, "ns-u", { metadata: { ...(given && { labels: given }) } })).toEqual(payer);
+  });
+
+  it("in a cell, is that of an annotation where the path is too long for the label", () => {
+    const marks = projectMarks(`${"o".repeat(60)}/web`);
+    const found = (given: typeof marks.annotations) =>
+      payerOf(cell, "ns-u", {
+        metadata: { labels: { ...marks.labels, [upstream]: "up" }, annotations: given },
+      });
+    expect(found(marks.annotations)).toEqual({ project: "web", namespace: "up" });
+    // A writer of annotations alone sends the bill to no other project.
+    expect(found({ [annotations.upstreamCluster]: "cluster-other" })).toEqual(unresolvable(cluster));
   });
 
   it("in a cell, is not known before the namespace is read, and not where it has no metadata", () => {

@@ -1,7 +1,7 @@
 /** Which project pays for a namespace, and which API server has its claims. */
 import type { View } from "@berth/host";
 import type { KubeClient, Namespace } from "@berth/kube";
-import { labels, projectOf } from "../api/keys.ts";
+import { labels, projectOfNamespace } from "../api/keys.ts";
 import type { FleetSpec, QuotaSpec } from "../fleet/document.ts";
 import type { CurrentFleet } from "../fleet/follow.ts";
 import type { QuotaSeen } from "../instance/view.ts";
@@ -39,9 +39,8 @@ export function payerOf(
       project: "",
       claim: { is: "unknown", because: `Berth has not read namespace ${namespace}` },
     };
-  const { [labels.upstreamCluster]: encoded = "", [labels.upstreamNamespace]: upstream = "" } =
-    found.metadata?.labels ?? {};
-  const id = projectOf(encoded);
+  const { [labels.upstreamNamespace]: upstream = "" } = found.metadata?.labels ?? {};
+  const id = projectOfNamespace(found);
   if (id !== undefined && upstream !== "") return { project: id, namespace: upstream };
   const missing = id === undefined ? labels.upstreamCluster : labels.upstreamNamespace;
   return {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { buildInstance, desiredCount, ordinalStart } from "./build.ts";
+import { buildInstance, desiredCount, ordinalStart, sourceGeneration } from "./build.ts";
 import { aDeployment, aTemplate } from "./testing/fixtures.ts";
 
 const options = { ordinal: 0, templateHash: "v1-x", location: undefined, hasNetwork: true, hasQuota: true };
@@ -86,6 +86,24 @@ describe("what a deployment wants", () => {
 
   it("nothing while it is being deleted", () => {
     expect(desiredCount(aDeployment({ metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } }))).toBe(0);
+  });
+
+  it("nothing while the hub holds it", () => {
+    expect(desiredCount(aDeployment({ metadata: { annotations: { "berth.dev/hold": "" } } }))).toBe(0);
+  });
+
+  it.each([
+    [undefined, undefined],
+    ["0", 0],
+    ["17", 17],
+    ["-1", undefined],
+    ["1.5", undefined],
+    ["", undefined],
+    ["9".repeat(16), undefined],
+  ])("source-generation %j is %j", (text, generation) => {
+    const annotations: Record<string, string> =
+      text === undefined ? {} : { "compute.datumapis.com/source-generation": text };
+    expect(sourceGeneration(aDeployment({ metadata: { annotations } }))).toBe(generation);
   });
 
   it.each([

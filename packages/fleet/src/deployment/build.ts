@@ -61,10 +61,26 @@ export function placeLabels({ metadata, spec }: WorkloadDeployment): Readonly<Re
 }
 
 /** How many Instances the deployment wants: from 0 to 1000, whatever it says. An autoscaler would answer here. */
-export function desiredCount({ metadata, spec }: WorkloadDeployment): number {
-  if (metadata?.deletionTimestamp !== undefined) return 0;
+export function desiredCount(deployment: WorkloadDeployment): number {
+  const isGoing = deployment.metadata?.deletionTimestamp !== undefined;
+  return isGoing || isHeld(deployment) ? 0 : boundedCount(deployment);
+}
+
+/** The same for one that is neither held nor being deleted. */
+export function boundedCount({ spec }: WorkloadDeployment): number {
   const wanted = Math.trunc(spec?.scaleSettings.minReplicas ?? 0);
   return Math.min(Math.max(wanted, 0), MAX_REPLICAS) || 0;
+}
+
+/** Does it stay without Instances, because its hub has a later placement elsewhere? */
+export function isHeld({ metadata }: WorkloadDeployment): boolean {
+  return metadata?.annotations?.[keys.hold] !== undefined;
+}
+
+/** The generation in the project of the spec that the deployment has. `undefined`: no hub brought it. */
+export function sourceGeneration({ metadata }: WorkloadDeployment): number | undefined {
+  const text = metadata?.annotations?.[keys.sourceGeneration] ?? "";
+  return /^(?:0|[1-9]\d{0,14})$/.test(text) ? Number(text) : undefined;
 }
 
 /** The first ordinal. `undefined`: the annotation is no ordinal, and which Instances are wanted is not known. */

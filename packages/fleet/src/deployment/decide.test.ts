@@ -93,6 +93,18 @@ describe("a deployment that comes and goes", () => {
   });
 });
 
+it("a deployment that the hub holds loses its Instances, the highest first, and stays", () => {
+  const held = aDeployment({ metadata: { annotations: { "berth.dev/hold": "Superseded" } } });
+  const three = [0, 1, 2].map((at) => anInstance(held, at));
+  const { actions, findings } = decide({ deployment: held, instances: three });
+  expect(actions.map((it) => `${it.do} ${it.ordinal}`)).toEqual(["delete 2", "delete 1", "delete 0"]);
+  expect(findings).toEqual([]);
+  const { actions: none, status } = decide({ deployment: held });
+  expect(none).toEqual([]);
+  expect(status).toMatchObject({ replicas: 0, desiredReplicas: 0 });
+  expect(status?.conditions?.[0]).toMatchObject({ type: "Available", status: "False", reason: "Superseded" });
+});
+
 describe("hostile input", () => {
   it("R17 objects with fields missing are decided about, and nothing is without a spec", () => {
     const { spec } = deployment;

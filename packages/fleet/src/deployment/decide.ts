@@ -3,7 +3,7 @@ import type { Finding } from "@berth/host";
 import { finalizers, instanceName } from "../api/keys.ts";
 import { ownerOf } from "../api/owner.ts";
 import type { DeploymentStatus, Instance, WorkloadDeployment } from "../api/workload.ts";
-import { buildInstance, desiredCount, ordinalStart, placeLabels } from "./build.ts";
+import { boundedCount, buildInstance, desiredCount, ordinalStart, placeLabels } from "./build.ts";
 import type { Block, Verdict } from "./conditions.ts";
 import { type Action, decideActions } from "./control.ts";
 import { deploymentStatus, type NetworkStep, NOT_READ, type StatusView, waitFor } from "./status.ts";
@@ -201,7 +201,7 @@ function findingsOf(
 ): readonly Finding[] {
   const { name: deploymentName = "" } = deployment.metadata ?? {};
   const { minReplicas = 0 } = deployment.spec?.scaleSettings ?? {};
-  const desired = desiredCount(deployment);
+  const desired = boundedCount(deployment);
   return [
     ...(start === undefined
       ? [

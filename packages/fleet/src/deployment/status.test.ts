@@ -39,6 +39,16 @@ function verdict({ conditions }: DeploymentStatus, type = "Available"): string {
   return found === undefined ? "" : `${found.status}/${found.reason} ${found.message}`;
 }
 
+it("a deployment that the hub brought echoes the generation that it has in the project", () => {
+  const brought = (generation: string) =>
+    aDeployment({ metadata: { annotations: { "compute.datumapis.com/source-generation": generation } } });
+  const first = statusOf([ready(0)], {}, brought("7"));
+  expect(first.observedSourceGeneration).toBe(7);
+  const again = { ...brought("8"), status: first };
+  expect(statusOf([ready(0)], {}, again).observedSourceGeneration).toBe(8);
+  expect(statusOf([ready(0)])).not.toHaveProperty("observedSourceGeneration");
+});
+
 describe("the condition Available of a deployment", () => {
   const waiting = (step: object = {}): NetworkStep => ({ is: "waiting", location: LOCATION, ...step });
   const noLocation: NetworkStep = { is: "waiting" };

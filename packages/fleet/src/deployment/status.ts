@@ -6,7 +6,7 @@ import { rankOf, worstOf } from "../api/ranks.ts";
 import type { DeploymentStatus, Instance, LocationReference, WorkloadDeployment } from "../api/workload.ts";
 import { isFailure } from "../instance/ready.ts";
 import { awaitsQuota, hasGate } from "../instance/tiers.ts";
-import { desiredCount } from "./build.ts";
+import { desiredCount, isHeld, sourceGeneration } from "./build.ts";
 import { type Block, conditionsWith, type Verdict } from "./conditions.ts";
 
 /** What the network step of the deployment came to. */
@@ -41,6 +41,8 @@ export interface StatusView {
 }
 
 export const NOT_READ: readonly string[] = ["NetworksNotRead"];
+/** The condition of a deployment that the hub holds. */
+const HELD = "the hub has a later placement of the deployment: this one wants no instances";
 /** Left by the central scheduler of earlier releases, as types or reasons. */
 const SCHEDULER: ReadonlySet<string> = new Set(["LocationAssigned", "NoCandidateLocations"]);
 /** From this rank on, the reason of one Instance is that of its deployment. */
@@ -57,6 +59,7 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
       isCurrent(it) && it.status?.controller?.observedTemplateHash === it.spec?.controller?.templateHash,
   );
   const observedGeneration = metadata?.generation;
+  const observedSourceGeneration = sourceGeneration(deployment);
   const leftovers = (status?.conditions ?? []).filter(
     ({ type, reason }) => SCHEDULER.has(type) || SCHEDULER.has(reason),
   );
@@ -85,6 +88,7 @@ export function deploymentStatus(view: StatusView): DeploymentStatus {
     desiredReplicas: desiredCount(deployment),
     conditions,
     ...(observedGeneration !== undefined && { observedGeneration }),
+    ...(observedSourceGeneration !== undefined && { observedSourceGeneration }),
   };
   return status !== undefined && isDeepStrictEqual(next, status) ? status : next;
 }
@@ -126,6 +130,7 @@ function availability(view: StatusView, ready: number): Verdict {
   const { deployment, instances, network, refusal, refused, taken = [] } = view;
   const counts = `${ready}/${instances.length} instances are ready`;
   if (ready > 0) return { status: "True", reason: "StableInstanceFound", message: counts };
+  if (isHeld(deployment)) return { status: "False", reason: "Superseded", message: HELD };
   if (taken.length > 0) return { status: "False", ...nameTaken(taken) };
   if (refused !== undefined) return { status: "False", ...refused };
   if (network.is === "waiting") {

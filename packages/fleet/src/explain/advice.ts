@@ -19,6 +19,12 @@ const ADVICE: Readonly<Record<string, string>> = {
   NetworkFailedToCreate: "Correct the Network, and delete the NetworkBinding that failed.",
   NetworkNotFound: "Create the Network, or correct networkInterfaces of the Workload.",
   NetworkProvisioning: "The networking service must report the objects of the network as ready.",
+  CellUnreachable:
+    "The API server of the cell must answer again; `berth cell list` says why it does not. What runs there goes on.",
+  CellUnheard: "Berth must run in the cell: `berth run --mode cell --cell NAME`. What runs there goes on.",
+  HubUnreachable: "The API server of the hub must answer again. What runs in cells goes on.",
+  CellsNotRead: "All cells of the city must answer, or be given up: `berth cell forget`.",
+  StillLocal: "Take it over for the cells: `berth fleet adopt-single`.",
   NoMatchingLocation: "Create a Location with the city code, or remove the city from the placement.",
   NoMatchingLocations: "Create a Location with the city code, or remove the city from the placement.",
   AmbiguousServingLocation: "Keep one Location of the city.",
@@ -32,7 +38,18 @@ const ADVICE: Readonly<Record<string, string>> = {
   Pending: "A running Berth must look at it: is there a `berth run` with a Fleet?",
 };
 
+const ADD_CELL = "Add a cell of the city (`berth cell add`), or remove the city from the placement.";
+
+/** Where cells run the Instances. */
+const WITH_CELLS: Readonly<Record<string, string>> = {
+  ...ADVICE,
+  NoMatchingLocation: ADD_CELL,
+  NoMatchingLocations: ADD_CELL,
+  Pending: "A running Berth must look at it: is there a `berth run` with a Fleet in mode management?",
+};
+
 /** A sentence; `undefined` for reasons of other programs, and for those that pass by themselves. */
-export function adviceFor(reason: string): string | undefined {
-  return Object.hasOwn(ADVICE, reason) ? ADVICE[reason] : undefined;
+export function adviceFor(reason: string, { hasCells }: { readonly hasCells: boolean }): string | undefined {
+  const advice = hasCells ? WITH_CELLS : ADVICE;
+  return Object.hasOwn(advice, reason) ? advice[reason] : undefined;
 }

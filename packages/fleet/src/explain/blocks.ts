@@ -22,6 +22,12 @@ type Said = Pick<Block, "reason" | "message"> & { readonly lastTransitionTime?: 
 /** Conditions of deployments and Workloads that, when False, say why something does not run. */
 const TELLING: ReadonlySet<string> = new Set(["Available", "Progressing", "ReplicasReady"]);
 
+/** Conditions that say so when True. */
+const BAD: ReadonlySet<string> = new Set(["DeploymentConflict", "Stale"]);
+
+/** Above all others: no correction of another block reaches a cell that does not answer. */
+const STALE_RANK = 8;
+
 /** The block with the highest rank; the first of equals. Give those of Instances first: they say the most. */
 export function worstBlock(blocks: readonly Block[]): Block | undefined {
   return blocks.reduce<Block | undefined>(
@@ -66,14 +72,20 @@ export function instanceBlock(instance: Instance): readonly Block[] {
 
 const PENDING: Said = { reason: "Pending", message: "Berth has not looked at it yet" };
 
+/** Of deployments whose cell is not heard. */
+export function staleBlocks(deployments: readonly WorkloadDeployment[]): readonly Block[] {
+  return deployments.flatMap(parentBlocks).filter(({ rank }) => rank === STALE_RANK);
+}
+
 function parentBlocks(parent: Workload | WorkloadDeployment): readonly Block[] {
   const { spec, status } = parent;
   const about = aboutOf(spec !== undefined && "cityCode" in spec ? "WorkloadDeployment" : "Workload", parent);
   return (status?.conditions ?? [])
-    .filter(({ type, status: is }) =>
-      type === "DeploymentConflict" ? is === "True" : is === "False" && TELLING.has(type),
-    )
-    .map((condition) => blockOf(condition, { about, rank: rankOf(condition.reason), object: parent }));
+    .filter(({ type, status: is }) => (BAD.has(type) ? is === "True" : is === "False" && TELLING.has(type)))
+    .map((condition) => {
+      const rank = condition.type === "Stale" ? STALE_RANK : rankOf(condition.reason);
+      return blockOf(condition, { about, rank, object: parent });
+    });
 }
 
 function blockOf(

@@ -1,6 +1,10 @@
-/** Explains a Workload or an Instance: the one thing that blocks it, and a tree from the Workload to its pods. Pure. */
+/**
+ * Explains a Workload or an Instance: the one thing that blocks it, and a tree from the Workload to its pods, or to its
+ * cells. Pure.
+ */
+import { formatAge } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
-import { findCondition } from "@berth/runtime";
+import { findCondition, fromTime } from "@berth/runtime";
 import { claimName, gates } from "../api/keys.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
@@ -8,7 +12,7 @@ import { decideInstance } from "../instance/decide.ts";
 import { gatesOf, hasGate } from "../instance/tiers.ts";
 import type { NetworkSeen, ProviderSeen, QuotaSeen } from "../instance/view.ts";
 import { adviceFor } from "./advice.ts";
-import { aboutOf, type Block, blocksOf, instanceBlock, isReady, worstBlock } from "./blocks.ts";
+import { aboutOf, type Block, blocksOf, instanceBlock, isReady, staleBlocks, worstBlock } from "./blocks.ts";
 import {
   deploymentDecision,
   deploymentOf,
@@ -21,6 +25,7 @@ import {
   workloadDecision,
 } from "./facts.ts";
 import { actionText, type Next, nextOfDeployment, nextOfInstance } from "./next.ts";
+import { cellText, isCarried, placingOf } from "./planes.ts";
 
 /** One object of the tree, or what stands for one. */
 export interface TreeNode {
@@ -41,6 +46,8 @@ export interface FleetExplanation {
   /** What would change that. */
   readonly advice?: string;
   readonly next: Next;
+  /** RFC 3339: a cell was heard last then, and what it has now is not known. Absent: all of them are heard. */
+  readonly since?: string;
   /** Sources that were not read. What depends on them is left out. */
   readonly unread: readonly Unread[];
   readonly tree: TreeNode;
@@ -68,14 +75,17 @@ export function explainWorkload(workload: Workload, facts: FleetFacts): FleetExp
       ? { now: steps, onChangeOf: ["its deployments"] }
       : blocked !== undefined
         ? nextOf(blocked, facts)
-        : nextOfDeployment(nameOf(deployments[acting]), looks[acting] ?? SETTLED);
+        : isElsewhere(deployments)
+          ? NEXT_ELSEWHERE
+          : nextOfDeployment(nameOf(deployments[acting]), looks[acting] ?? SETTLED);
   const placements = workload.spec?.placements ?? [];
   const desired = placements.reduce(
     (sum, { cityCodes, scaleSettings }) => sum + cityCodes.length * scaleSettings.minReplicas,
     0,
   );
   return {
-    ...explanation(aboutOf("Workload", workload), block, next),
+    ...explanation(aboutOf("Workload", workload), { block, next, facts }),
+    ...sinceOf(deployments),
     unread: facts.unread,
     tree: {
       kind: "Workload",
@@ -87,6 +97,19 @@ export function explainWorkload(workload: Workload, facts: FleetFacts): FleetExp
   };
 }
 
+/** Of Workloads that run in cells, the hub sees no more than that. */
+const NEXT_ELSEWHERE: Next = { now: [], onChangeOf: ["its cells or the hub"] };
+
+function isElsewhere(deployments: readonly WorkloadDeployment[]): boolean {
+  return deployments.length > 0 && deployments.every(isCarried);
+}
+
+/** When the cell that is silent for longest was heard. */
+function sinceOf(deployments: readonly WorkloadDeployment[]): Pick<FleetExplanation, "since"> {
+  const [since] = deployments.flatMap(({ status }) => status?.since ?? []).sort();
+  return since === undefined ? {} : { since };
+}
+
 const SETTLED = { removeGate: [], actions: [], findings: [] };
 
 export function explainInstance(instance: Instance, facts: FleetFacts): FleetExplanation {
@@ -95,9 +118,12 @@ export function explainInstance(instance: Instance, facts: FleetFacts): FleetExp
   const about = aboutOf("Instance", instance);
   const networkBlock =
     network !== undefined && hasGate(instance, gates.network) ? [{ ...network, about, rank: 2 }] : [];
-  const block = worstBlock([...instanceBlock(instance), ...networkBlock]);
+  const carried = deployment !== undefined && isCarried(deployment) ? [deployment] : [];
+  const stale = staleBlocks(carried);
+  const block = worstBlock([...instanceBlock(instance), ...networkBlock, ...stale]);
   return {
-    ...explanation(about, block, nextOf(instance, facts)),
+    ...explanation(about, { block, next: nextOf(instance, facts), facts }),
+    ...sinceOf(carried),
     unread: facts.unread,
     tree: instanceNode(instance, facts),
   };
@@ -105,16 +131,21 @@ export function explainInstance(instance: Instance, facts: FleetFacts): FleetExp
 
 function explanation(
   about: string,
-  block: Block | undefined,
-  next: Next,
+  {
+    block,
+    next,
+    facts,
+  }: { readonly block: Block | undefined; readonly next: Next; readonly facts: FleetFacts },
 ): Omit<FleetExplanation, "tree" | "unread"> {
   if (block === undefined) return { about, next };
   const { rank: _, ...blocking } = block;
-  const advice = adviceFor(block.reason);
+  const advice = adviceFor(block.reason, { hasCells: facts.planes !== undefined });
   return { about, blocking, ...(advice !== undefined && { advice }), next };
 }
 
 function nextOf(instance: Instance, facts: FleetFacts): Next {
+  const deployment = deploymentOf(instance, facts);
+  if (deployment !== undefined && isCarried(deployment)) return NEXT_ELSEWHERE;
   const view = instanceView(instance, facts);
   const decision = decideInstance(view);
   // What is said of an Instance with gates depends on networks and quota.
@@ -139,28 +170,72 @@ function deploymentNode(
 ): TreeNode {
   const instances = instancesOf(deployment, facts);
   const city = deployment.spec?.cityCode ?? "";
+  const steps = isCarried(deployment)
+    ? carriedText(deployment, facts)
+    : action
+      ? [actionText(nameOf(deployment), action)]
+      : [];
   return {
     kind: "WorkloadDeployment",
     name: nameOf(deployment),
     state: `${instances.filter(isReady).length}/${desiredCount(deployment)} ready`,
-    detail: [city, ...(action ? [actionText(nameOf(deployment), action)] : [])].join(", "),
-    children: instances
-      .toSorted((a, b) => nameOf(a).localeCompare(nameOf(b), "en", { numeric: true }))
-      .map((it) => instanceNode(it, facts)),
+    detail: [city, ...steps].join(", "),
+    children: [
+      ...cellNodes(deployment, facts),
+      ...instances
+        .toSorted((a, b) => nameOf(a).localeCompare(nameOf(b), "en", { numeric: true }))
+        .map((it) => instanceNode(it, facts)),
+    ],
   };
 }
 
+/** How far its cell is. */
+function carriedText(
+  { metadata, status }: WorkloadDeployment,
+  { planes, nowMs }: FleetFacts,
+): readonly string[] {
+  const { observedGeneration: seen, since, unheard = 0 } = status ?? {};
+  const age = since === undefined ? undefined : formatAge(nowMs - (fromTime(since) ?? nowMs));
+  return [
+    ...(planes === undefined ? ["the cell is not known"] : []),
+    ...(seen === metadata?.generation ? [] : ["its cell has not confirmed the present template"]),
+    ...(age === undefined ? [] : [`${unheard} of the ready ones not heard of for ${age}`]),
+  ];
+}
+
+/** The cell where it is, and the verdict on each other one of its city. */
+function cellNodes(deployment: WorkloadDeployment, { planes, nowMs }: FleetFacts): readonly TreeNode[] {
+  if (planes === undefined || !isCarried(deployment)) return [];
+  const { placement, verdicts } = placingOf(deployment, planes);
+  const node = (name: string, of: State): TreeNode => ({ kind: "Cell", name, ...of, children: [] });
+  const others = verdicts.filter(({ cell }) => cell !== placement?.cell);
+  return [
+    ...(placement === undefined ? [] : [node(placement.cell, cellText(placement, planes, nowMs))]),
+    ...others.map(({ cell, reason, message }) => {
+      const wouldDo = placement !== undefined && (reason === "Chosen" || reason === "MoreLoaded");
+      const detail = wouldDo ? "it would do, and deployments stay where they are" : `${reason}: ${message}`;
+      return node(cell, { state: "not here", detail });
+    }),
+  ];
+}
+
 function instanceNode(instance: Instance, facts: FleetFacts): TreeNode {
-  const { quota, network, provider } = instanceView(instance, facts);
   const [block] = instanceBlock(instance);
-  const pod = podState(provider);
   const deployment = deploymentOf(instance, facts);
-  const blocked = deployment && networkDecision(deployment, facts)?.blocked;
-  return {
+  const node = {
     kind: "Instance",
     name: nameOf(instance),
     state: block === undefined ? "ready" : block.reason === "Deleting" ? "deleting" : "not ready",
-    detail: block === undefined ? pod.detail : `${block.reason}: ${block.message}`,
+  };
+  const blockText = block && `${block.reason}: ${block.message}`;
+  if (deployment !== undefined && isCarried(deployment))
+    return { ...node, detail: blockText ?? addressOf(instance), children: [] };
+  const { quota, network, provider } = instanceView(instance, facts);
+  const pod = podState(provider);
+  const blocked = deployment && networkDecision(deployment, facts)?.blocked;
+  return {
+    ...node,
+    detail: blockText ?? pod.detail,
     children: [
       ...(facts.isGiven
         ? [{ kind: "ResourceClaim", name: claimName(nameOf(instance)), ...claimState(quota), children: [] }]
@@ -174,6 +249,10 @@ function instanceNode(instance: Instance, facts: FleetFacts): TreeNode {
       { kind: "Pod", name: nameOf(instance), ...pod, children: [] },
     ],
   };
+}
+
+function addressOf({ status }: Instance): string {
+  return status?.networkInterfaces?.[0]?.assignments?.networkIP ?? "";
 }
 
 type State = Pick<TreeNode, "state" | "detail">;

@@ -10,6 +10,7 @@ import { type FleetSpec, listedCities } from "../fleet/document.ts";
 import type { InstanceView, NetworkSeen, QuotaSeen } from "../instance/view.ts";
 import { decideNetwork, failedBinding, type NetworkDecision, type NetworkView } from "../network/decide.ts";
 import { citiesNamed, citiesOf, decideWorkload, type WorkloadDecision } from "../workload/decide.ts";
+import { isCarried, type PlaneFacts } from "./planes.ts";
 
 export type NetworkLists = Omit<NetworkView, "deployment">;
 
@@ -36,6 +37,8 @@ export interface FleetFacts {
   readonly podOf: (instance: Instance) => Seen<Pod>;
   /** New Instances need both. */
   readonly unread: readonly Unread[];
+  /** Absent: the Instances of this cluster run here. */
+  readonly planes?: PlaneFacts | undefined;
 }
 
 /** `SourceNotRead: quota: the ResourceClaims cannot be read` */
@@ -44,8 +47,13 @@ export function unreadText({ reason, what, message }: Unread): string {
 }
 
 /** `undefined`: not known, or any. */
-export function knownCities({ networks, spec, isGiven }: FleetFacts): readonly string[] | undefined {
+export function knownCities({ networks, spec, isGiven, planes }: FleetFacts): readonly string[] | undefined {
   if (networks === "unknown") return undefined;
+  if (planes !== undefined) {
+    const located = networks === "off" ? [] : citiesOf(networks.locations, networks.locationNamespaces);
+    const ofCells = planes.cells.flatMap((it) => it.spec?.city ?? []);
+    return [...new Set([...spec.cities, ...located, ...ofCells])].sort();
+  }
   if (networks === "off") return isGiven ? listedCities(spec) : undefined;
   return [...citiesOf(networks.locations, networks.locationNamespaces)].sort();
 }
@@ -80,8 +88,11 @@ export function instancesOf(deployment: WorkloadDeployment, { instances }: Fleet
   return instances.filter((it) => isOwnedBy(it, deployment));
 }
 
-/** As the controller of deployments decides. */
+const ELSEWHERE: DeploymentDecision = Object.freeze({ removeGate: [], actions: [], findings: [] });
+
+/** As the controller of deployments decides. About a deployment that runs in a cell, the cell decides. */
 export function deploymentDecision(deployment: WorkloadDeployment, facts: FleetFacts): DeploymentDecision {
+  if (isCarried(deployment)) return ELSEWHERE;
   const decision = decideDeployment({
     deployment,
     instances: instancesOf(deployment, facts),

@@ -1,15 +1,19 @@
 /** Foresees what follows from a Workload: each Instance that is created, replaced or deleted, in order. Pure. */
+import { counted } from "@berth/host";
 import { pathOf } from "@berth/kube";
 import { toTime } from "@berth/runtime";
-import { instanceName, ordinalOf } from "../api/keys.ts";
+import { instanceName, annotations as keys, ordinalOf } from "../api/keys.ts";
 import { requestTypes } from "../api/quota.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { decideDeployment } from "../deployment/decide.ts";
 import { handedDownLimits } from "../deployment/template-size.ts";
+import { type CellSeen, nameOf as cellNameOf, uidOf } from "../hub/cells/seen.ts";
+import type { CellVerdict, Choice } from "../hub/placement/choose.ts";
 import { claimFor } from "../instance/claim.ts";
 import { applyMergePatch } from "../workload/merge-patch.ts";
 import { deploymentsOf, type FleetFacts, instancesOf, type Unread, workloadDecision } from "./facts.ts";
+import { bestCells, cellText, isCarried, placementOf, placingOf } from "./planes.ts";
 
 /** What an Instance takes from the budget of its project: thousandths of a CPU, and MiB. */
 export interface Amounts {
@@ -33,10 +37,20 @@ export interface DeploymentForecast {
   readonly placement: string;
   readonly city: string;
   readonly is: "created" | "changed" | "deleted" | "kept";
+  /** Where it runs. Absent: here, or not known. */
+  readonly cell?: CellForecast;
   /** In order. Deployments do not wait for each other. */
   readonly steps: readonly InstanceStep[];
   /** Why it goes no further. */
   readonly stops?: string;
+}
+
+export interface CellForecast {
+  /** Of several, its uid decides, which it has not yet. None: no cell can take it. */
+  readonly names: readonly string[];
+  readonly why: string;
+  /** On each cell of the city. */
+  readonly verdicts: readonly CellVerdict[];
 }
 
 export interface WorkloadForecast {
@@ -81,17 +95,25 @@ export function forecastWorkload(
     ]),
   );
   const budget = { left: maxDecisions };
+  const cellOf = cellForecasts(facts);
   const play = (
     deployment: WorkloadDeployment,
     is: DeploymentForecast["is"],
     owned: readonly Instance[] = [],
-  ): DeploymentForecast => ({
-    name: deployment.metadata?.name ?? "",
-    placement: deployment.spec?.placementName ?? "",
-    city: deployment.spec?.cityCode ?? "",
-    is,
-    ...playDeployment(deployment, owned, facts, budget),
-  });
+  ): DeploymentForecast => {
+    const cell = is === "deleted" ? undefined : cellOf(deployment, is === "created");
+    const isNowhere = cell?.names.length === 0;
+    return {
+      name: deployment.metadata?.name ?? "",
+      placement: deployment.spec?.placementName ?? "",
+      city: deployment.spec?.cityCode ?? "",
+      is,
+      ...(cell && { cell }),
+      ...(isNowhere
+        ? { steps: [], stops: cell.why }
+        : playDeployment(inCell(deployment, facts), owned, facts, budget)),
+    };
+  };
   const deletionTimestamp = toTime(facts.nowMs);
   const deployments = [
     ...decision.create.map((it) =>
@@ -113,9 +135,51 @@ export function forecastWorkload(
     findings: decision.findings.map(({ message }) => message),
     totals: totalsOf(steps),
     quota: steps.reduce(balance, NONE),
-    ...(facts.isGiven && { needsClaims: facts.spec.quota !== undefined }),
+    ...(facts.isGiven && facts.planes === undefined && { needsClaims: facts.spec.quota !== undefined }),
     unread: facts.unread,
   };
+}
+
+/** With the first ordinal that its Instances have in their cell. */
+function inCell(deployment: WorkloadDeployment, { planes }: FleetFacts): WorkloadDeployment {
+  const placement = planes && placementOf(deployment, planes);
+  if (placement === undefined) return deployment;
+  const { metadata } = deployment;
+  const annotations = { ...metadata?.annotations, [keys.ordinalStart]: String(placement.start) };
+  return { ...deployment, metadata: { ...metadata, annotations } };
+}
+
+/** Chooses one deployment after the other: each adds to the load of its cell. */
+function cellForecasts({
+  planes,
+}: FleetFacts): (deployment: WorkloadDeployment, isNew: boolean) => CellForecast | undefined {
+  const more = new Map<string, number>();
+  return (deployment, isNew) => {
+    if (planes === undefined || !(isNew || isCarried(deployment))) return undefined;
+    const placing = placingOf(deployment, planes, more);
+    const { placement, choice, verdicts } = placing;
+    if (placement !== undefined) {
+      const { state, detail } = cellText(placement, planes, 0);
+      return { names: [placement.cell], why: state === "heard" ? "it is there" : detail, verdicts };
+    }
+    if (choice?.is !== "placed") return { names: [], why: noneText(choice), verdicts };
+    const best = bestCells(placing, planes, more);
+    const [first] = best;
+    // Which of several it is does not matter for those that follow: they have the same load.
+    if (first !== undefined) more.set(uidOf(first), (more.get(uidOf(first)) ?? 0) + desiredCount(deployment));
+    return { names: best.map(cellNameOf), why: bestText(best, verdicts.length), verdicts };
+  };
+}
+
+function noneText(choice: Choice | undefined): string {
+  return choice?.is === "none" ? `${choice.reason}: ${choice.message}` : "";
+}
+
+/** @param count of the cells of its city. */
+function bestText(best: readonly CellSeen[], count: number): string {
+  const load = counted(best[0]?.assigned ?? 0, "replica");
+  if (count === 1) return "the only cell of its city";
+  return best.length === 1 ? `it has ${load}, the fewest` : `each has ${load}`;
 }
 
 /** Decides and carries out in memory until nothing is left, or until only another program can go on. */

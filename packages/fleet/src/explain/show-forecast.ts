@@ -1,7 +1,13 @@
 /** A forecast as text for people. */
 import { counted, formatColumns, MOST_LISTED, type Style } from "@berth/host";
 import { unreadText } from "./facts.ts";
-import type { Amounts, DeploymentForecast, InstanceStep, WorkloadForecast } from "./forecast.ts";
+import type {
+  Amounts,
+  CellForecast,
+  DeploymentForecast,
+  InstanceStep,
+  WorkloadForecast,
+} from "./forecast.ts";
 
 /** `+` creates, `~` replaces, `-` deletes. Ends with a line feed. */
 export function formatForecast(forecast: WorkloadForecast, style: Style): string {
@@ -14,7 +20,7 @@ export function formatForecast(forecast: WorkloadForecast, style: Style): string
 }
 
 function formatDeployment(
-  { name, placement, city, is, steps, stops }: DeploymentForecast,
+  { name, placement, city, is, cell, steps, stops }: DeploymentForecast,
   { needsClaims }: WorkloadForecast,
   style: Style,
 ): string {
@@ -30,7 +36,16 @@ function formatDeployment(
     ...(more > 0 ? [`  … and ${counted(more, "more step")}\n`] : []),
     ...(stops === undefined ? [] : [style.warning(`  ! ${stops}\n`)]),
   ];
-  return `${placement} in ${city}: ${name}${is === "kept" ? "" : ` is ${is}`}\n${formatColumns(rows, "  ")}${rest.join("")}`;
+  const where =
+    cell === undefined || cell.names.length === 0
+      ? ""
+      : `${is === "created" ? "" : ","} in ${cellText(cell)}`;
+  return `${placement} in ${city}: ${name}${is === "kept" ? "" : ` is ${is}`}${where}\n${formatColumns(rows, "  ")}${rest.join("")}`;
+}
+
+/** `cell dfw-01: it has 3 replicas, the fewest` */
+function cellText({ names, why }: CellForecast): string {
+  return `${names.length === 1 ? "cell" : "one of"} ${names.join(", ")}: ${why}`;
 }
 
 const SIGNS: Readonly<Record<InstanceStep["do"], string>> = { create: "+", roll: "~", delete: "-" };

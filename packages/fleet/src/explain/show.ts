@@ -7,20 +7,24 @@ import { nextText } from "./next.ts";
 
 /** @param nowMs wall clock. Ends with a line feed. */
 export function formatExplanation(explanation: FleetExplanation, nowMs: number, style: Style): string {
-  const { about, blocking, advice, next, unread, tree } = explanation;
+  const { about, blocking, advice, next, since, unread, tree } = explanation;
   const headline =
     blocking === undefined
       ? style.heading(`${about}: nothing ${unread.length > 0 ? "that was read " : ""}blocks it`)
       : style.warning(`${blocking.reason}: ${blocking.about}: ${blocking.message}`);
   const rows = [
-    ...(blocking?.since === undefined
-      ? []
-      : [["since", `${blocking.since} (${formatAge(nowMs - (fromTime(blocking.since) ?? nowMs))})`]]),
+    ...(blocking?.since === undefined ? [] : [["since", ageText(blocking.since, nowMs)]]),
+    ...(since === undefined || since === blocking?.since ? [] : [["known as of", ageText(since, nowMs)]]),
     ...(advice === undefined ? [] : [["what helps", advice]]),
     ["next look", nextText(next)],
     ...unread.map((it) => ["not known", unreadText(it)]),
   ];
   return `${headline}\n${formatColumns(rows, "  ")}\n${formatColumns(linesOf(tree, "", ""))}`;
+}
+
+/** `2026-11-23T03:07:56Z (1s)` */
+function ageText(since: string, nowMs: number): string {
+  return `${since} (${formatAge(nowMs - (fromTime(since) ?? nowMs))})`;
 }
 
 function linesOf(node: TreeNode, first: string, rest: string): readonly (readonly string[])[] {

@@ -7,13 +7,17 @@ import * as z from "zod";
 export interface FleetSpec {
   /**
    * `single`: Workloads, deployments and Instances are in one cluster. `cell`: another cluster brings the deployments,
-   * and Berth runs their Instances here.
+   * and Berth runs their Instances here. `management`: Berth brings the deployments of projects to cells.
    */
-  readonly mode: "single" | "cell";
+  readonly mode: "single" | "cell" | "management";
   /** The name of this cluster, in the label `source-cluster` of claims and in the Lease. Default `single`. */
   readonly cell: string;
-  /** The project of all namespaces, in mode `single`. A cell reads it from labels of the namespace. */
+  /** The project of all namespaces, where this cluster is the project. A cell reads it from labels of the namespace. */
   readonly project?: { readonly id: string } | undefined;
+  /** Where the deployments of all projects are, in mode `management`. `self`: in this cluster. */
+  readonly hub?: HubPlace | undefined;
+  /** Where Workloads are, in mode `management`. `self`: in this cluster. */
+  readonly projects?: ProjectPlaces | undefined;
   /** City codes that Workloads may name while networking is off: no Location says it then. None listed: any. */
   readonly cities: readonly string[];
   /** `Auto` (default): on where the API server serves NetworkBindings. */
@@ -72,6 +76,18 @@ export interface PodSettings {
   };
 }
 
+/** Files are relative to the file with the document. */
+export type HubPlace = "self" | { readonly kubeconfig: string };
+
+export type ProjectPlaces = "self" | { readonly kubeconfigs: readonly ProjectPlace[] };
+
+/** One control plane with Workloads. */
+export interface ProjectPlace {
+  /** `acme/web`, or the name alone. */
+  readonly path: string;
+  readonly kubeconfig: string;
+}
+
 export interface QuotaSpec {
   /**
    * `Cluster`: claims are in this cluster. `Kubeconfig`: in the cluster of `kubeconfig`. `Projects`: each project is a
@@ -122,11 +138,31 @@ const texts = (standard: readonly string[] = []): z.ZodDefault<z.ZodArray<z.ZodS
 /** Images that start as root go on working with these. */
 const CAPABILITIES = "CHOWN DAC_OVERRIDE FOWNER KILL NET_BIND_SERVICE SETGID SETUID".split(" ");
 
+const file = z.string().min(1).max(4096);
+const PROJECT_PATH = /^(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\/)?[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+
 const fields = z
   .strictObject({
-    mode: z.enum(["single", "cell"]),
+    mode: z.enum(["single", "cell", "management"]),
     cell: z.string().regex(DNS_LABEL, "must be a DNS label").default("single"),
     project: z.strictObject({ id: z.string().regex(DNS_LABEL, "must be a DNS label") }).optional(),
+    hub: z.union([z.literal("self"), z.strictObject({ kubeconfig: file })]).optional(),
+    projects: z
+      .union([
+        z.literal("self"),
+        z.strictObject({
+          kubeconfigs: z
+            .array(
+              z.strictObject({
+                path: z.string().regex(PROJECT_PATH, "must be a name, or an organisation, / and a name"),
+                kubeconfig: file,
+              }),
+            )
+            .min(1)
+            .max(1000),
+        }),
+      ])
+      .optional(),
     cities: z
       .array(z.string().regex(CITY, "must be 1 to 16 letters, digits and dashes"))
       .max(1000)
@@ -136,7 +172,7 @@ const fields = z
     quota: z
       .strictObject({
         from: z.enum(["Cluster", "Kubeconfig", "Projects"]),
-        kubeconfig: z.string().min(1).max(4096).optional(),
+        kubeconfig: file.optional(),
       })
       .optional(),
     catalog: z
@@ -177,16 +213,33 @@ const fields = z
       .prefault({}),
     featureGates: z.strictObject({ ContainerResources: z.boolean().default(false) }).prefault({}),
   })
-  .superRefine(({ mode, project, quota }, context) => {
+  .superRefine(({ mode, project, quota, hub, projects }, context) => {
     const fault = (field: string, message: string): void =>
       context.addIssue({ code: "custom", path: [field], message });
     if (mode === "cell" && project !== undefined)
       fault("project", "a cell reads the project from the labels of each namespace");
     if (mode === "single" && quota !== undefined && project === undefined)
       fault("project", "quota needs the project that pays: give project.id");
+    if (mode === "management" && quota !== undefined)
+      fault("quota", "cells ask for quota: give it in theirs");
+    if (mode === "management" && hub === undefined) fault("hub", "must be self, or have a kubeconfig");
+    if (mode === "management" && projects === undefined)
+      fault("projects", "must be self, or have kubeconfigs");
+    if (mode !== "management" && hub !== undefined) fault("hub", "only mode management has a hub");
+    if (mode !== "management" && projects !== undefined)
+      fault("projects", "only mode management has projects");
+    const names =
+      projects === undefined || projects === "self" ? [] : projects.kubeconfigs.map(nameOfProject);
+    const twice = names.find((name, at) => names.indexOf(name) !== at);
+    if (twice !== undefined) fault("projects", `two projects are called ${twice}`);
     if (quota !== undefined && quota.from !== "Cluster" && quota.kubeconfig === undefined)
       fault("quota", `from ${quota.from} needs a kubeconfig`);
   });
+
+/** The name by which Berth knows a project: the last part of its path. */
+export function nameOfProject({ path: full }: Pick<ProjectPlace, "path">): string {
+  return full.slice(full.lastIndexOf("/") + 1);
+}
 
 /** The city codes of the Fleet. `undefined`: it lists none, and Workloads may name any while networks are off. */
 export function listedCities({ cities }: Pick<FleetSpec, "cities">): readonly string[] | undefined {
@@ -202,8 +255,20 @@ export const fleetKind: DocumentKind<FleetSpec> = {
     if (mode === "cell" && cell === "single")
       context.addIssue({ code: "custom", path: ["cell"], message: "a cell needs its name" });
   }),
-  placed: ({ quota, ...spec }, { folder }) => ({
+  placed: ({ quota, hub, projects, ...spec }, { folder }) => ({
     ...spec,
+    ...(hub && { hub: hub === "self" ? hub : { kubeconfig: path.resolve(folder, hub.kubeconfig) } }),
+    ...(projects && {
+      projects:
+        projects === "self"
+          ? projects
+          : {
+              kubeconfigs: projects.kubeconfigs.map((it) => ({
+                ...it,
+                kubeconfig: path.resolve(folder, it.kubeconfig),
+              })),
+            },
+    }),
     ...(quota && {
       quota: {
         ...quota,

@@ -7,6 +7,8 @@ export interface FleetFlags {
   readonly cell?: string;
   /** The id of the project that pays, in mode `single`. */
   readonly project?: string;
+  /** The file of the connection to the hub, in mode `management`: then this cluster is the only project. */
+  readonly federationKubeconfig?: string;
   /** `NAME=BOOLEAN`, separated by commas. */
   readonly featureGates?: string;
 }
@@ -22,12 +24,13 @@ export function fleetOfFlags(
     const problem = contradiction(flags, document, "the document Fleet");
     return problem === undefined ? { spec: document } : { problem };
   }
-  const { mode, cell, project } = flags;
+  const { mode, cell, project, federationKubeconfig: kubeconfig } = flags;
   if (mode === undefined) return needsMode(flags);
   const parsed = fleetKind.spec.safeParse({
     mode,
     ...(cell && { cell }),
     ...(project && { project: { id: project } }),
+    ...(kubeconfig && { hub: { kubeconfig }, projects: "self" }),
     ...fieldsOf(read.gates),
   });
   if (parsed.success) return { spec: parsed.data };
@@ -37,13 +40,14 @@ export function fleetOfFlags(
 
 /** Where a flag asks for something else than the spec. @param source who wrote the spec. */
 export function contradiction(flags: FleetFlags, spec: FleetSpec, source: string): string | undefined {
-  const { mode, cell, project, networking, featureGates } = spec;
+  const { mode, cell, project, hub, networking, featureGates } = spec;
   const read = readFeatureGates(flags.featureGates);
   const { NetworkingIntegration, ContainerResources } = "gates" in read ? read.gates : {};
   const says: readonly (readonly [string, string | undefined, string | undefined])[] = [
     ["mode", flags.mode, mode],
     ["cell", flags.cell, cell],
     ["project", flags.project, project?.id],
+    ["federation-kubeconfig", flags.federationKubeconfig, hub === "self" ? hub : hub?.kubeconfig],
     [
       "feature-gates",
       textOf({ NetworkingIntegration }),
@@ -69,9 +73,19 @@ export function fieldsOf({ NetworkingIntegration, ContainerResources }: FeatureG
   };
 }
 
-function needsMode({ cell, project, featureGates }: FleetFlags): { readonly problem: string } | undefined {
+function needsMode({
+  cell,
+  project,
+  federationKubeconfig,
+  featureGates,
+}: FleetFlags): { readonly problem: string } | undefined {
   if (cell) return { problem: `--cell ${cell} needs --mode cell` };
-  const [flag, value] = Object.entries({ project, "feature-gates": featureGates }).find(([, it]) => it) ?? [];
+  const [flag, value] =
+    Object.entries({
+      project,
+      "federation-kubeconfig": federationKubeconfig,
+      "feature-gates": featureGates,
+    }).find(([, it]) => it) ?? [];
   return flag
     ? { problem: `--${flag} ${value} needs --mode, --server-config or a document Fleet` }
     : undefined;

@@ -40,7 +40,9 @@ export function followFleet(
       return isDocument ? `the Fleet is gone from the files: ${STAYS} until Berth starts again` : undefined;
     const { spec: before } = current;
     const isConnected = isSameData(before.quota, after.quota) || after.quota?.kubeconfig === undefined;
-    const fixed = (["mode", "cell"] as const).find((it) => before[it] !== after[it]);
+    const fixed = (["mode", "cell", "hub", "projects"] as const).find(
+      (it) => !isSameData(before[it], after[it]),
+    );
     const waits = fixed ?? (isConnected || connect ? undefined : "quota");
     const problem = contradicts?.(after) ?? (waits && `a change of ${waits} has to wait for the next start`);
     if (problem !== undefined) return `${problem}: ${STAYS}`;

@@ -242,6 +242,42 @@ describe("flags", () => {
     );
   });
 
+  it("8.7 of a hub name its kubeconfig, and this cluster is the project", () => {
+    const file = { federationKubeconfig: "/etc/hub" };
+    expect(fleetOfFlags({ mode: "management", ...file }, undefined)).toMatchObject({
+      spec: { hub: { kubeconfig: "/etc/hub" }, projects: "self" },
+    });
+    expect(fleetOfFlags({ mode: "management" }, undefined)).toEqual({
+      problem: "--mode management: hub must be self, or have a kubeconfig",
+    });
+    const self = fleetKind.spec.parse({ mode: "management", hub: "self", projects: "self" });
+    expect(fleetOfFlags(file, self)).toEqual({
+      problem: "--federation-kubeconfig /etc/hub: the document Fleet says self",
+    });
+  });
+
+  it.each<[object, RegExp]>([
+    [{ mode: "single", hub: "self" }, /only mode management has a hub/],
+    [{ mode: "single", projects: "self" }, /only mode management has projects/],
+    [{ mode: "management", hub: "self" }, /must be self, or have kubeconfigs/],
+    [
+      { mode: "management", hub: "self", projects: "self", quota: { from: "Cluster" } },
+      /cells ask for quota/,
+    ],
+    [
+      {
+        mode: "management",
+        hub: "self",
+        projects: {
+          kubeconfigs: ["acme/web", "shop/web"].map((it) => ({ path: it, kubeconfig: "a" })),
+        },
+      },
+      /two projects are called web/,
+    ],
+  ])("8.7 %j is refused", (spec, problem) => {
+    expect(fleetKind.spec.safeParse(spec).error?.message).toMatch(problem);
+  });
+
   it("do not contradict the document", () => {
     const document = fleetOfFlags({ mode: "single" }, undefined);
     if (document === undefined || !("spec" in document)) throw new Error("the flag must make a fleet");

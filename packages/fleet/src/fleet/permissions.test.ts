@@ -1,6 +1,7 @@
+import type { PolicyRule } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { type FleetSpec, fleetKind } from "./document.ts";
-import { fleetPermissions } from "./permissions.ts";
+import { fleetPermissions, planeRules } from "./permissions.ts";
 import { isFleetLease } from "./settings.ts";
 
 /** `workloads/status: patch`, of each resource that the mode may use at all. */
@@ -8,10 +9,16 @@ function permissionsOf(spec: object | undefined): readonly string[] {
   const parsed = spec && fleetKind.spec.parse(spec);
   const documents = { documentsOf: () => [], specOf: () => parsed as never };
   const asked = fleetPermissions({ name: "berth", documents, flags: new Set() });
-  return asked.flatMap(({ rule: { resources = [], verbs } }) =>
+  return namesOf(asked.map(({ rule }) => rule));
+}
+
+function namesOf(rules: readonly PolicyRule[]): readonly string[] {
+  return rules.flatMap(({ resources = [], verbs }) =>
     resources.map((resource) => `${resource}: ${verbs.join(" ")}`),
   );
 }
+
+const PROJECT = { path: "acme/web", kubeconfig: "p" };
 
 const CELL = { mode: "cell", cell: "dfw-01" } satisfies Partial<FleetSpec>;
 
@@ -44,6 +51,39 @@ describe("R10 the permissions of a fleet", () => {
         "subjectaccessreviews: create",
       ]),
     );
+  });
+
+  const MANAGEMENT = { mode: "management", hub: { kubeconfig: "h" }, projects: { kubeconfigs: [PROJECT] } };
+
+  it("let a hub look after Cells and Withdrawals, and touch Workloads and deployments only where it is said to", () => {
+    const apart = permissionsOf(MANAGEMENT);
+    expect(apart).toEqual([
+      "cells: list watch patch",
+      "cells/status: patch",
+      "withdrawals: list watch create delete",
+      "namespaces: get list watch",
+      "leases: list watch",
+      "secrets: list watch",
+      "leases: get update",
+    ]);
+    const project = permissionsOf({ ...MANAGEMENT, projects: "self" });
+    expect(project).toContain("workloads: list watch patch");
+    expect(project).not.toContain("namespaces: create");
+    const hub = permissionsOf({ ...MANAGEMENT, hub: "self" });
+    expect(hub).toEqual(
+      expect.arrayContaining(["namespaces: create", "instances: list watch create patch delete"]),
+    );
+    expect(hub.filter((it) => it.startsWith("workloads"))).toEqual([]);
+  });
+
+  it("let a hub in a cell write deployments, and no Instance, Pod or existing namespace", () => {
+    expect(namesOf(planeRules.cell)).toEqual([
+      "workloaddeployments: get list watch create patch delete",
+      "instances: list watch",
+      "namespaces: get list watch",
+      "leases: list watch",
+      "namespaces: create",
+    ]);
   });
 
   it.each([

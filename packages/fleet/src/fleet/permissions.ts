@@ -1,7 +1,8 @@
-/** The permissions of a fleet in its own cluster, by mode. */
+/** The permissions of a fleet in its own cluster, by mode, and those of a hub in other clusters. */
 import { type AskedPermissions, admissionPermissions, type Permission } from "@berth/host";
 import type { PolicyRule, Resource } from "@berth/kube";
 import { fleetAdmission } from "../admit/review.ts";
+import { cells, withdrawals } from "../api/cell.ts";
 import {
   locations,
   networkBindings,
@@ -12,14 +13,80 @@ import {
 } from "../api/networking.ts";
 import { resourceClaims } from "../api/quota.ts";
 import { instances, workloadDeployments, workloads } from "../api/workload.ts";
-import { fleetKind } from "./document.ts";
+import { type FleetSpec, fleetKind } from "./document.ts";
 import { leaseName } from "./settings.ts";
 
 const READ = ["list", "watch"];
+const WRITE = ["create", "patch", "delete"];
+
+/** What a cluster is for a hub. */
+export type Plane = "cell" | "project" | "hub";
+
+/** Of each plane. The identity of a cluster is the uid of a namespace, and a probe lists one Lease. */
+const SEEN: readonly PolicyRule[] = [
+  { apiGroups: [""], resources: ["namespaces"], verbs: ["get", ...READ] },
+  { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: READ },
+];
+const EVENTS: PolicyRule = {
+  apiGroups: ["events.k8s.io"],
+  resources: ["events"],
+  verbs: ["create", "patch"],
+};
+const NAMESPACES_MADE: PolicyRule = { apiGroups: [""], resources: ["namespaces"], verbs: ["create"] };
+const STORED: readonly PolicyRule[] = [
+  ...[workloadDeployments, instances].flatMap((it) => [
+    rule(it, [...READ, ...WRITE]),
+    rule(it, ["patch"], "status"),
+  ]),
+  ...SEEN,
+  EVENTS,
+];
+
+/** What a hub may do in a cluster. It never changes or deletes a namespace, and no Instance in a cell. */
+export const planeRules: Readonly<Record<Plane, readonly PolicyRule[]>> = {
+  cell: [
+    rule(workloadDeployments, ["get", ...READ, ...WRITE]),
+    rule(instances, READ),
+    ...SEEN,
+    NAMESPACES_MADE,
+  ],
+  project: [
+    rule(workloads, [...READ, "patch"]),
+    rule(workloads, ["patch"], "status"),
+    rule(workloads, ["update"], "finalizers"),
+    ...STORED,
+  ],
+  hub: [...STORED, NAMESPACES_MADE],
+};
+
+/** Its own cluster has Cells, Withdrawals, and Secrets in Berth's namespace. It may be the hub and a project as well. */
+function managementRules({ hub, projects }: FleetSpec): readonly Permission[] {
+  const rules = [
+    rule(cells, [...READ, "patch"]),
+    rule(cells, ["patch"], "status"),
+    rule(withdrawals, [...READ, "create", "delete"]),
+    ...SEEN,
+    ...(projects === "self" ? planeRules.project : []),
+    ...(hub === "self" ? planeRules.hub : []),
+  ];
+  const secrets: PolicyRule = { apiGroups: [""], resources: ["secrets"], verbs: READ };
+  return [
+    ...rules.map((it): Permission => ({ role: "fleet", rule: it })),
+    { role: "namespace", rule: secrets },
+  ];
+}
 
 export function fleetPermissions(asked: AskedPermissions): readonly Permission[] {
   const spec = asked.documents.specOf(fleetKind);
   if (spec === undefined) return [];
+  const lease: PolicyRule = {
+    apiGroups: ["coordination.k8s.io"],
+    resources: ["leases"],
+    resourceNames: [leaseName(spec, asked.name)],
+    verbs: ["get", "update"],
+  };
+  const ofLease: Permission = { role: "namespace", rule: lease };
+  if (spec.mode === "management") return [...managementRules(spec), ofLease];
   const isSingle = spec.mode === "single";
   const written = [...(isSingle ? [workloads] : []), workloadDeployments, instances];
   const made = [...(isSingle ? [workloadDeployments] : []), instances];
@@ -54,17 +121,11 @@ export function fleetPermissions(asked: AskedPermissions): readonly Permission[]
       ? [{ apiGroups: [""], resources: ["namespaces"], verbs: READ }]
       : []),
   ];
-  const lease: PolicyRule = {
-    apiGroups: ["coordination.k8s.io"],
-    resources: ["leases"],
-    resourceNames: [leaseName(spec, asked.name)],
-    verbs: ["get", "update"],
-  };
   return [
     ...[...rules, ...(isSingle ? admissionPermissions(fleetAdmission, asked).map((it) => it.rule) : [])].map(
       (it): Permission => ({ role: "fleet", rule: it }),
     ),
-    { role: "namespace", rule: lease },
+    ofLease,
   ];
 }
 

@@ -1,4 +1,5 @@
 import type { KubeClient } from "@berth/kube";
+import type { HubConnections } from "../wiring/hub/planes.ts";
 import type { FleetSpec } from "./document.ts";
 
 /** A Fleet that was read, with the connections that it names. */
@@ -6,6 +7,8 @@ export interface FleetSettings {
   readonly spec: FleetSpec;
   /** The API server of `spec.quota.kubeconfig`. The caller closes it. Absent for `from: Cluster`. */
   readonly quota?: KubeClient | undefined;
+  /** The connections of `spec.hub` and `spec.projects`, in mode `management`. */
+  readonly hub?: HubConnections | undefined;
   /** Opens the connection of another kubeconfig. Rejects with an Error for the user. Default: such a Fleet has to wait. */
   readonly connect?: (kubeconfig: string) => Promise<KubeClient>;
   /** Why a document disagrees with the flags of the process. Default: it agrees. */
@@ -18,13 +21,13 @@ export interface FleetSettings {
  *
  * @param owner the name of the installation's objects, `berth`.
  */
-export function leaseName({ mode, cell }: FleetSpec, owner: string): string {
-  const name = mode === "single" ? "compute-single" : `compute-${mode}-${cell}`;
+export function leaseName({ mode, cell }: Pick<FleetSpec, "mode" | "cell">, owner: string): string {
+  const name = mode === "cell" ? `compute-cell-${cell}` : `compute-${mode}`;
   return owner === "berth" ? name : `${name}.${owner}`;
 }
 
 /** Whether a Lease is that of a fleet of this installation, whatever its mode. */
 export function isFleetLease(name: string, owner: string): boolean {
   const [lease, of = "berth"] = name.split(".");
-  return of === owner && /^compute-(?:single$|cell-)/.test(lease ?? "");
+  return of === owner && /^compute-(?:single$|management$|cell-)/.test(lease ?? "");
 }

@@ -1,6 +1,7 @@
 /** Reads the fleet of one namespace once, for a command. */
-import { eachObject, keepFields, type OneShotRun, unlessForbidden } from "@berth/host";
+import { eachObject, keepFields, LeftOut, listObjects, type OneShotRun, unlessForbidden } from "@berth/host";
 import { isApiError, type KubeObject, type Pod, pods, type Resource } from "@berth/kube";
+import { type Cell, cells, type Withdrawal, withdrawals } from "../api/cell.ts";
 import { NETWORKING_GROUP, NETWORKING_VERSION } from "../api/group.ts";
 import { labels } from "../api/keys.ts";
 import {
@@ -12,8 +13,9 @@ import {
   subnets,
 } from "../api/networking.ts";
 import type { Seen } from "../api/seen.ts";
-import { type Instance, instances, workloadDeployments } from "../api/workload.ts";
+import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import type { FleetFacts, NetworkLists, Unread } from "../explain/facts.ts";
+import { isCarried, type PlaneFacts } from "../explain/planes.ts";
 import { type FleetSpec, fleetKind } from "../fleet/document.ts";
 import type { FleetSettings } from "../fleet/settings.ts";
 import { readClaims } from "./claims.ts";
@@ -40,6 +42,7 @@ export async function readFleetFacts(
   const networks = spec.networking === "Off" ? "off" : await readNetworks(spec, namespace, run);
   const podOf = withPods && spec.provider === "pods" ? await readPods(namespace, run) : () => UNREAD;
   const claims = await readClaims({ run, namespace, fleet });
+  const planes = await readPlanes(run, deployments !== "absent" && deployments.some(isCarried));
   const isKnown = typeof networks === "string" || !("unread" in networks);
   return {
     spec,
@@ -50,12 +53,42 @@ export async function readFleetFacts(
     networks: isKnown ? networks : "unknown",
     podOf,
     quotaOf: claims.quotaOf,
+    ...(planes && { planes }),
     unread: [
       ...(isKnown ? [] : [notRead("networks", networks.unread)]),
       ...(claims.unread === undefined ? [] : [notRead("quota", claims.unread)]),
     ],
   };
 }
+
+/**
+ * The hub and the Cells, where they are in this cluster: with `hub: self`.
+ * @param isCarried cells have the deployments of the namespace. Otherwise a user without Cells has no need to know of them.
+ */
+async function readPlanes(run: OneShotRun, isCarried: boolean): Promise<PlaneFacts | undefined> {
+  const consequence = "the cells of deployments are not known";
+  const leftOut = isCarried ? run.leftOut : new LeftOut();
+  const found = await listObjects<Cell>({ resource: cells, consequence }, { ...run, leftOut });
+  if (found === undefined || (found.length === 0 && !isCarried)) return undefined;
+  const ofHub = {
+    resource: workloadDeployments,
+    labelSelector: labels.cell,
+    project: placedFields,
+    consequence,
+  };
+  return {
+    cells: found,
+    deployments: (await listObjects<WorkloadDeployment>(ofHub, run)) ?? [],
+    withdrawals: (await listObjects<Withdrawal>({ resource: withdrawals, consequence }, run)) ?? [],
+  };
+}
+
+const placedFields = keepFields<WorkloadDeployment>([
+  "metadata",
+  "spec.cityCode",
+  "spec.scaleSettings",
+  "status",
+]);
 
 function notRead(what: Unread["what"], message: string): Unread {
   return { reason: "SourceNotRead", what, message };

@@ -2,7 +2,7 @@
 import { type KubeObject, pods, type Resource } from "@berth/kube";
 import { createVirtualClock, findCondition } from "@berth/runtime";
 import { beforeEach, expect, it } from "vitest";
-import { gates, labels } from "../api/keys.ts";
+import { annotations, gates, labels } from "../api/keys.ts";
 import {
   locations,
   networkBindings,
@@ -12,7 +12,7 @@ import {
   subnets,
 } from "../api/networking.ts";
 import { instances, workloadDeployments } from "../api/workload.ts";
-import { aDeployment } from "../deployment/testing/fixtures.ts";
+import { aDeployment, anInstance } from "../deployment/testing/fixtures.ts";
 import { hasGate } from "../instance/tiers.ts";
 import { FleetLife } from "../testing/fleet-life.ts";
 import { ObjectServer } from "../testing/object-server.ts";
@@ -204,4 +204,19 @@ it("C16 an Instance of another owner in the way is a condition that names it, an
     "undefined/undefined: undefined",
     1,
   ]);
+});
+
+it("what a hub has of the deployments of its cells is left alone, networks and deletions included", async () => {
+  const placed = { metadata: { annotations: { [annotations.placement]: "{}" } } };
+  cell.server.patch(workloadDeployments, { name: NAME }, { type: "merge", body: placed });
+  const copy = aDeployment({ min: 1 });
+  const metadata = { name: `${NAME}-0`, annotations: { [annotations.cellUid]: "u" } };
+  cell.server.create(instances, { ...anInstance(copy, 0, "N"), metadata });
+  const written: string[] = [];
+  cell.server.onWrite = ({ resource }) => void written.push(resource.plural);
+  await cell.look(2);
+  await cell.life.look("instances", metadata.name);
+  cell.server.delete(workloadDeployments, { name: NAME });
+  await cell.look();
+  expect(written.filter((it) => it !== "workloaddeployments")).toEqual([]);
 });

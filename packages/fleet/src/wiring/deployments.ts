@@ -1,6 +1,7 @@
 /** The controller of WorkloadDeployments: creates, rolls and removes Instances, one at a time. */
 import type { Intent, ObjectDecision } from "@berth/host";
 import { findCondition } from "@berth/runtime";
+import { isElsewhere } from "../api/elsewhere.ts";
 import { gates } from "../api/keys.ts";
 import { type Instance, instances, type WorkloadDeployment, workloadDeployments } from "../api/workload.ts";
 import { type DeploymentDecision, decideDeployment, type Relabelling } from "../deployment/decide.ts";
@@ -35,6 +36,7 @@ export function addDeploymentController(parts: FleetParts): void {
     action: "RunDeployment",
     queue: { coalesceMs: COALESCE_MS },
     decide(deployment, past, _key, refusals) {
+      if (isElsewhere(deployment)) return {};
       const { namespace = "", uid = "", deletionTimestamp } = deployment.metadata ?? {};
       // What is deleted needs no network: it goes also while the networks are not known.
       const found = network.of(deployment) ?? (deletionTimestamp === undefined ? undefined : UNKNOWN_NETWORK);

@@ -2,6 +2,7 @@
 import type { Intent, ObjectDecision } from "@berth/host";
 import { type Pod, pods } from "@berth/kube";
 import { findCondition, isConditionTrue, type ObjectKey } from "@berth/runtime";
+import { isReflection } from "../api/elsewhere.ts";
 import { annotations } from "../api/keys.ts";
 import { type Instance, instances } from "../api/workload.ts";
 import { decideInstance } from "../instance/decide.ts";
@@ -37,10 +38,12 @@ export function addInstanceController(parts: FleetParts, sight: PodSight): void 
     action: "RunInstance",
     steps: MAX_STEPS,
     async look(instance, key, signal) {
+      if (isReflection(instance)) return undefined;
       sweep(key, instance.metadata?.uid);
       return runsPods() ? await sight.look(instance, signal) : undefined;
     },
     decide(instance, past, { name }, refusals) {
+      if (isReflection(instance)) return {};
       const nowMs = clock.monotonic();
       past.sinceMs ??= nowMs;
       const seen = quota.see(instance);

@@ -11,7 +11,7 @@ import {
   type Resource,
 } from "@berth/kube";
 import type { IndexFunction } from "@berth/runtime";
-import { deploymentName, labels, projectOf } from "../api/keys.ts";
+import { deploymentName, labels, projectOfNamespace } from "../api/keys.ts";
 import {
   type Location,
   locations,
@@ -126,7 +126,7 @@ const POD_FIELDS = [
   "status.containerStatuses[].restartCount",
 ];
 
-function ownersOf(object: KubeObject): readonly string[] {
+export function ownersOf(object: KubeObject): readonly string[] {
   const owner = ownerOf(object);
   return owner === undefined ? [] : [owner.uid];
 }
@@ -157,23 +157,26 @@ function deploymentsOf({ metadata, spec }: Workload): readonly string[] {
 const namespaceOf = ({ metadata }: KubeObject): readonly string[] => [metadata?.namespace ?? ""];
 
 /** The project of a namespace, for `by.project`. At most one. */
-export function projectsOf({ metadata }: Namespace): readonly string[] {
-  const project = projectOf(metadata?.labels?.[labels.upstreamCluster] ?? "");
+export function projectsOf(namespace: Namespace): readonly string[] {
+  const project = projectOfNamespace(namespace);
   return project === undefined ? [] : [project];
 }
 
 const isSingle = ({ mode }: FleetSpec): boolean => mode === "single";
 const hasNetworks = ({ networking }: FleetSpec): boolean => networking !== "Off";
 
-/** Their labels name the project of their objects. */
+/** Their labels, or an annotation, name the project of their objects. */
 const NAMESPACES = {
   metadataOnly: true,
-  project: keepFields<Namespace>(["metadata.labels"]),
+  project: keepFields<Namespace>(["metadata.labels", "metadata.annotations"]),
   indexes: { [by.project]: projectsOf },
 };
 
 /** Templates are shared by all three kinds. */
-const sharing = createSharedParts().after<KubeObject>(keepFields(FIELDS), SHARED);
+export const fleetObject: Projection<KubeObject> = createSharedParts().after<KubeObject>(
+  keepFields(FIELDS),
+  SHARED,
+);
 const plainly = keepFields<KubeObject>(FIELDS);
 
 /** All custom kinds are optional: Berth starts before the CRDs exist, and on a cluster without networks. */
@@ -184,7 +187,7 @@ function custom<T extends KubeObject>(
   isWritten = true,
 ): Read<T, FleetSpec> {
   // A projection of any object keeps its type.
-  const project = (isWritten ? sharing : plainly) as unknown as Projection<T>;
+  const project = (isWritten ? fleetObject : plainly) as unknown as Projection<T>;
   return {
     name: `fleet-${resource.plural}`,
     resource,

@@ -39,12 +39,12 @@ export function addWorkloadController(parts: FleetParts): void {
         }),
         nowMs: host.clock.now(),
       });
-      return { ...decision, intents: toIntents(workload, decision) };
+      return { ...decision, intents: workloadIntents(workload, decision) };
     },
   });
 }
 
-function toIntents(
+export function workloadIntents(
   { status: stored }: Workload,
   { finalizers, create, patch, delete: gone, status }: WorkloadDecision,
 ): readonly Intent[] {
@@ -72,7 +72,7 @@ function toIntents(
 function statusIntent(stored: WorkloadStatus | undefined, status: WorkloadStatus): Intent {
   const failing = findCondition(status.conditions, "Failing");
   if (failing !== undefined && failing.reason !== findCondition(stored?.conditions, "Failing")?.reason)
-    return { ...statusTo(status, failing.reason, failing.message), announce: "Warning" };
+    return { ...statusTo(status, failing.reason, failing.message, stored), announce: "Warning" };
   const { reason = "StatusChanged", message = "" } = findCondition(status.conditions, "Available") ?? {};
-  return statusTo(status, reason, message);
+  return statusTo(status, reason, message, stored);
 }

@@ -40,6 +40,11 @@ describe("the deployments of a Workload", () => {
     });
   });
 
+  it("have from the start what the caller says, in place of a finalizer", () => {
+    const born = { finalizers: ["a/federator"], annotations: { "a/namespace": "ns-u" } };
+    expect(decide(aWorkload(), [], { born }).create[0]?.metadata).toMatchObject(born);
+  });
+
   it("are created only in cities that a Location serves", () => {
     const { create, findings, status } = decide(aWorkload(), [], {
       cities: new Set(["ORD"]),

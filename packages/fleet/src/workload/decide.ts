@@ -1,5 +1,6 @@
 /** Decides what a Workload needs now. Pure: a running Berth and `berth plan` share it. */
 import type { Finding } from "@berth/host";
+import type { ObjectMeta } from "@berth/kube";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
 import { CITY_TOPOLOGY, finalizers, labels } from "../api/keys.ts";
 import type { Location } from "../api/networking.ts";
@@ -14,6 +15,8 @@ import { workloadStatus } from "./status.ts";
 export interface WorkloadView extends TargetView {
   /** The deployments in its namespace whose `workloadRef.uid` is its uid. */
   readonly deployments: readonly WorkloadDeployment[];
+  /** What its new deployments have from the start. Default: the finalizer of the controller beside this one. */
+  readonly born?: Pick<ObjectMeta, "finalizers" | "annotations"> | undefined;
   /** Absent: networking is off, and no Network is looked for. */
   readonly hasNetwork?: ((namespace: string, name: string) => boolean) | undefined;
   /** Wall clock, ms. */
@@ -91,7 +94,7 @@ export function decideWorkload(view: WorkloadView): WorkloadDecision {
   );
   return {
     ...decision,
-    create: create.map((target) => buildDeployment(specified, target)),
+    create: create.map((target) => buildDeployment(view, specified, target)),
     patch,
     delete: alive.filter((it) => !wanted.has(`${it.spec?.placementName ?? ""}/${it.spec?.cityCode ?? ""}`)),
   };
@@ -126,7 +129,11 @@ function specFor({ metadata, spec }: Specified, { placement, city }: Target): De
   };
 }
 
-function buildDeployment(workload: Specified, target: Target): WorkloadDeployment {
+function buildDeployment(
+  { born = { finalizers: [finalizers.workload] } }: WorkloadView,
+  workload: Specified,
+  target: Target,
+): WorkloadDeployment {
   const { name = "", namespace, uid = "" } = workload.metadata ?? {};
   const apiVersion = `${COMPUTE_GROUP}/${COMPUTE_VERSION}`;
   return {
@@ -136,7 +143,7 @@ function buildDeployment(workload: Specified, target: Target): WorkloadDeploymen
       name: target.name,
       ...(namespace !== undefined && { namespace }),
       labels: { [labels.workloadUid]: uid },
-      finalizers: [finalizers.workload],
+      ...born,
       ownerReferences: [
         { apiVersion, kind: "Workload", name, uid, controller: true, blockOwnerDeletion: true },
       ],

@@ -192,6 +192,27 @@ describe("the status of a Workload", () => {
     expect(mended.status?.conditions?.map(({ type }) => type)).toEqual(["Available"]);
   });
 
+  it("counts apart what no cell confirms, since the earliest loss, and says so until all are heard", () => {
+    const lost = (since: string, cell: string) => {
+      const status = aStatus(1, "True", "StableInstanceFound");
+      const stale = aCondition("Stale", "True", "CellUnreachable", `${cell} is silent`);
+      return { ...status, unheard: 1, since, conditions: [...(status.conditions ?? []), stale] };
+    };
+    const away = [dfw(lost("2026-01-01T00:02:00Z", "dfw-01")), ord(lost("2026-01-01T00:01:00Z", "ord-01"))];
+    const { status } = decide(aWorkload(), away);
+    const counted = { readyReplicas: 2, unheard: 2, since: "2026-01-01T00:01:00Z" };
+    expect(status).toMatchObject({ ...counted, placements: [counted] });
+    expect(verdict(status, "Stale")).toBe("True/CellUnreachable w-us-dfw: dfw-01 is silent, and 1 more");
+    const heard = [
+      dfw(aStatus(1, "True", "StableInstanceFound")),
+      ord(aStatus(1, "True", "StableInstanceFound")),
+    ];
+    const back = decide({ ...aWorkload(), ...(status && { status }) }, heard).status;
+    expect(verdict(back, "Stale")).toBe("");
+    for (const one of [back, back?.placements?.[0]])
+      for (const field of ["unheard", "since"]) expect(one).not.toHaveProperty(field);
+  });
+
   it("H19 is not written when nothing changes, whatever the time", () => {
     const deployments = [dfw(aStatus(2, "True", "StableInstanceFound")), ord(blocked("ImageUnavailable"))];
     const { metadata: { generation: _generation, ...metadata } = {}, ...rest } = aWorkload();

@@ -40,6 +40,7 @@ interface Part {
 export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
   const { workload, deployments, targets, nowMs } = view;
   const { metadata, spec, status } = workload;
+  const { unheard: _unheard, since: _since, ...kept } = status ?? {};
   const names = new Set([
     ...(spec?.placements ?? []).map(({ name }) => name),
     ...deployments.map((it) => it.spec?.placementName ?? ""),
@@ -51,7 +52,7 @@ export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
   const isScaled =
     spec?.placements.some(({ scaleSettings }) => scaleSettings.maxReplicas !== undefined) === true;
   const next: WorkloadStatus = {
-    ...status,
+    ...kept,
     ...countsOf(deployments),
     deployments: deployments.length,
     placements: parts.map((part) => placementStatus(view, part, generation)),
@@ -59,6 +60,7 @@ export function workloadStatus(view: WorkloadStatusView): WorkloadStatus {
       of: {
         Available: availability(view, parts),
         Failing: failing(deployments.flatMap((it) => findCondition(it.status?.conditions, "Failing") ?? [])),
+        Stale: stale(deployments),
         DeploymentConflict: taken.length === 0 ? undefined : conflict(taken),
         Scaling: isScaled
           ? { status: "False", reason: "AutoscalingNotSupported", message: NOT_SCALED }
@@ -76,17 +78,31 @@ function conflict(taken: readonly string[]): Verdict {
   return { status: "True", reason: "DeploymentNameTaken", message: taken.join("; ") };
 }
 
+/** Names one of them: the others are often of the same cell. */
+function stale(deployments: readonly WorkloadDeployment[]): Verdict | undefined {
+  const found = deployments.flatMap(({ metadata, status }) => {
+    const { status: is, reason = "", message = "" } = findCondition(status?.conditions, "Stale") ?? {};
+    return is === "True" ? [{ reason, message: `${metadata?.name}: ${message}` }] : [];
+  });
+  const [first, ...more] = found.toSorted((a, b) => (a.message < b.message ? -1 : 1));
+  if (first === undefined) return undefined;
+  const also = more.length === 0 ? "" : `, and ${more.length} more`;
+  return { status: "True", reason: first.reason, message: `${first.message}${also}` };
+}
+
 const NOT_SCALED = "nothing acts on maxReplicas and metrics: each city runs minReplicas Instances";
 
 function countsOf(deployments: readonly WorkloadDeployment[]): ReplicaCounts {
   const sum = (of: (deployment: WorkloadDeployment) => number | undefined): number =>
     deployments.reduce((total, deployment) => total + (of(deployment) ?? 0), 0);
+  const [since] = deployments.flatMap(({ status }) => status?.since ?? []).sort();
   return {
     replicas: sum(({ status }) => status?.replicas),
     currentReplicas: sum(({ status }) => status?.currentReplicas),
     updatedReplicas: sum(({ status }) => status?.updatedReplicas),
     desiredReplicas: sum(desiredCount),
     readyReplicas: sum(({ status }) => status?.readyReplicas),
+    ...(since !== undefined && { unheard: sum(({ status }) => status?.unheard), since }),
   };
 }
 
@@ -127,7 +143,8 @@ function placementStatus(
   generation: number | undefined,
 ): PlacementStatus {
   const { name, deployments, isAvailable, noCity } = part;
-  const present = workload.status?.placements?.find((it) => it.name === name);
+  const stored = workload.status?.placements?.find((it) => it.name === name);
+  const { unheard: _unheard, since: _since, ...present } = stored ?? {};
   const none = { reason: "NoAvailableDeployments", message: "no deployment of the placement is available" };
   const available: Verdict = isAvailable
     ? {
@@ -140,7 +157,7 @@ function placementStatus(
     ...present,
     name,
     ...countsOf(deployments),
-    conditions: conditionsWith(present?.conditions, {
+    conditions: conditionsWith(stored?.conditions, {
       of: { Available: available },
       generation,
       nowMs,

@@ -18,9 +18,11 @@ export interface TestRegistryOptions {
   readonly port?: number;
   /**
    * https instead of http: `true` with an authority of its own, else with this one (`cluster.authority`). The
-   * certificate is for `127.0.0.1` and `localhost`. Default false.
+   * certificate is for `127.0.0.1`, `localhost` and `names`. Default false.
    */
   readonly tls?: boolean | CertificateAuthority;
+  /** Other names by which clients reach it, such as through a proxy. Default none. */
+  readonly names?: readonly string[];
   /** Only these may read, by basic authentication (`REGISTRY_USER` is one to take). Default: everybody may. */
   readonly users?: readonly RegistryUser[];
   /** For it to become ready, not counting a first build. Milliseconds, default 30,000. */
@@ -83,7 +85,7 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
   const folder = await mkdtemp(path.join(tmpdir(), "berth-registry-"));
   undo.defer(() => rm(folder, { recursive: true, force: true }));
   undo.use(await removeAfterUs(folder));
-  const identity = await identityFor(options.tls ?? false);
+  const identity = await identityFor(options.tls ?? false, options.names ?? []);
   const requests = new RequestLog();
   const lifecycle = undo.use(
     new RegistryLifecycle(
@@ -126,8 +128,14 @@ interface ServingIdentity {
   readonly pair: KeyPair;
 }
 
-async function identityFor(tls: boolean | CertificateAuthority): Promise<ServingIdentity | undefined> {
+async function identityFor(
+  tls: boolean | CertificateAuthority,
+  names: readonly string[],
+): Promise<ServingIdentity | undefined> {
   if (tls === false) return undefined;
   const authority = tls === true ? await createAuthority() : tls;
-  return { ca: authority.certificate, pair: await authority.issueServing(["127.0.0.1", "localhost"]) };
+  return {
+    ca: authority.certificate,
+    pair: await authority.issueServing(["127.0.0.1", "localhost", ...names]),
+  };
 }

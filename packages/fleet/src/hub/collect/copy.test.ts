@@ -10,11 +10,22 @@ import {
   there,
   told,
   unknown,
+  withGates,
   withMetadata,
 } from "../testing/instances.ts";
 import { type CopyView, decideCopy } from "./copy.ts";
 
 describe("2.8 the copy of an Instance on the hub", () => {
+  it("has a status that a cell cannot fill the hub with", () => {
+    const long = "x".repeat(100_000);
+    const condition = { type: "Ready", status: "True", reason: "Ready", message: long } as never;
+    const networkInterfaces = [{ assignments: { networkIP: long } }];
+    const status = { conditions: Array.from({ length: 1_000 }, () => condition), networkInterfaces };
+    const { create } = decideCopy({ ...copyView, instance: there({ ...instance, status }) });
+    expect(create?.status?.conditions).toHaveLength(32);
+    expect(JSON.stringify(create?.status).length).toBeLessThan(64 * 1024);
+  });
+
   it.each<[string, Partial<CopyView>, string]>([
     ["is made", {}, "create"],
     ["H19 is made once", { copy }, ""],
@@ -35,6 +46,16 @@ describe("2.8 the copy of an Instance on the hub", () => {
         copy,
         instance: there(anInstance(aFound(aCell("a"), { template: aTemplate("app:9") }).deployment, 0)),
       },
+      "delete",
+    ],
+    [
+      "H19 keeps its place when a gate opens",
+      { copy: withGates(copy, "Network", "Quota"), instance: there(withGates(instance, "Quota")) },
+      "patch",
+    ],
+    [
+      "is made anew where a gate is closed again, as a spec takes none",
+      { copy: withGates(copy), instance: there(withGates(instance, "Quota")) },
       "delete",
     ],
     [

@@ -1,17 +1,16 @@
 /** The copy on the hub of an Instance in a cell. Pure: whether the hub pulls it or the cell pushes it. */
 
-import { isDeepStrictEqual } from "node:util";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../../api/group.ts";
 import { deploymentOfInstance, annotations as keys, labels, ordinalOf } from "../../api/keys.ts";
 import { isOwnedBy } from "../../api/owner.ts";
 import { hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
 import type { Seen } from "../../api/seen.ts";
-import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
-import { canonicalJson } from "../../deployment/template-hash.ts";
+import type { Instance, InstanceStatus, WorkloadDeployment } from "../../api/workload.ts";
 import type { Found } from "../cells/seen.ts";
 import { uidOf } from "../cells/seen.ts";
+import { bounded } from "../mirror/status.ts";
 import { isDeleting, sourceUidOf } from "../source.ts";
-import { type Corrections, corrections } from "./corrections.ts";
+import { type Corrections, corrections, mayBecome } from "./corrections.ts";
 
 export interface CopyView {
   /** On the hub, with the namespace and the name that the Instance's deployment has. */
@@ -42,12 +41,8 @@ export function decideCopy(view: CopyView): CopyDecision {
   // Its finalizer waits for the copies, and the collector must not race with it.
   if (hubDeployment === undefined || isDeleting(hubDeployment)) return {};
   if (copy === undefined) return { create: wanted };
-  const same = (it: Instance): unknown => [
-    it.metadata?.annotations?.[keys.sourceUid],
-    canonicalJson(it.spec ?? {}),
-  ];
-  if (!isOwnedBy(copy, hubDeployment) || !isDeepStrictEqual(same(copy), same(wanted)))
-    return { delete: copy };
+  const isSame = sourceUidOf(copy) === sourceUidOf(wanted) && mayBecome(copy, wanted);
+  if (!isOwnedBy(copy, hubDeployment) || !isSame) return { delete: copy };
   return corrections(copy, wanted);
 }
 
@@ -93,6 +88,16 @@ function copyOf(
       ],
     },
     ...(instance.spec && { spec: instance.spec }),
-    ...(instance.status && { status: instance.status }),
+    ...(instance.status && { status: statusOf(instance.status) }),
+  };
+}
+
+/** Of one status beyond its conditions, in characters of JSON: a cell cannot fill the hub. */
+const MAX_REST = 16 * 1024;
+
+function statusOf({ conditions, ...rest }: InstanceStatus): InstanceStatus {
+  return {
+    ...(conditions && { conditions: bounded(conditions) }),
+    ...(JSON.stringify(rest).length <= MAX_REST && rest),
   };
 }

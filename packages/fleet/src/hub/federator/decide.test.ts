@@ -225,6 +225,15 @@ describe("2.9 a deployment that is being deleted", () => {
       { hubDeployment: there(onHub({ source: "older" })), isProvenGone: true },
       "mark 0",
     ],
+    [
+      "is withdrawn from the namespace that is its own, whatever a user wrote",
+      {
+        deployment: aSource({
+          metadata: { ...going, annotations: { "compute.datumapis.com/federation-namespace": "ns-victim" } },
+        }),
+      },
+      "mark 1 ns-U",
+    ],
     ["is withdrawn from all cells of its city without a proof", {}, "withdraw a, withdraw b"],
     ["is let go when Withdrawals stand for it", { withdrawals: all }, "mark 0"],
     [

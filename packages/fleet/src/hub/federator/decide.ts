@@ -132,9 +132,16 @@ function record({ metadata }: WorkloadDeployment, hub: WorkloadDeployment): Fede
 
 /** The finalizer goes when the hub has nothing of it, and when cells have nothing or a Withdrawal stands for it. */
 function decideEnd(view: FederatorView): FederatorDecision {
-  const { deployment, hubDeployment: there, isProvenGone } = view;
+  const { deployment, namespace, hubDeployment: there, isProvenGone } = view;
   const { metadata, spec } = deployment;
   const recorded = metadata?.annotations?.[keys.federationNamespace];
+  // Users of the project can write it: it must not name what another project has on the hub.
+  const name = namespace?.metadata?.uid && hubNamespaceOf(namespace.metadata.uid);
+  if (recorded !== undefined && name && recorded !== name)
+    return {
+      ...settled,
+      mark: { finalizers: metadata?.finalizers ?? [], annotations: { [keys.federationNamespace]: name } },
+    };
   const released = {
     ...settled,
     mark: { finalizers: (metadata?.finalizers ?? []).filter((it) => it !== finalizers.federator) },

@@ -120,20 +120,27 @@ function conditionsOf(
 ): readonly Condition[] {
   const generation = to.metadata?.generation;
   const observed = isEchoed ? generation : to.status?.observedGeneration;
-  const theirs = (news.conditions ?? [])
-    .filter(({ type }) => !Object.hasOwn(own, type))
-    .slice(0, MAX_CONDITIONS)
-    .map((it) => toldHere(it, observed));
+  const theirs = bounded((news.conditions ?? []).filter(({ type }) => !Object.hasOwn(own, type))).map((it) =>
+    observedHere(it, observed),
+  );
   const kept = (to.status?.conditions ?? []).filter(({ type }) => Object.hasOwn(own, type));
   return conditionsWith([...theirs, ...kept].sort(byType), { of: own, generation, nowMs });
 }
 
-function toldHere(
+function observedHere(
   { observedGeneration: _theirs, ...condition }: Condition,
   observed: number | undefined,
 ): Condition {
-  const message = condition.message.slice(0, MAX_MESSAGE);
-  return { ...condition, message, ...(observed !== undefined && { observedGeneration: observed }) };
+  return { ...condition, ...(observed !== undefined && { observedGeneration: observed }) };
+}
+
+/** As many and as long as a cell may bring. */
+export function bounded(conditions: readonly Condition[]): readonly Condition[] {
+  return conditions.slice(0, MAX_CONDITIONS).map(shortened);
+}
+
+function shortened(condition: Condition): Condition {
+  return { ...condition, message: condition.message.slice(0, MAX_MESSAGE) };
 }
 
 function byType(a: Condition, b: Condition): number {

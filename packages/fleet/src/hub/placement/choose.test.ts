@@ -120,6 +120,11 @@ describe("6: a deployment is placed in one cell of its city", () => {
       "b/6/0",
     ],
     ["elsewhere when it is withdrawn there", { withdrawals: [aWithdrawal("a", { epoch: 2 })] }, "b/6/2000"],
+    [
+      "elsewhere when that cell is of another city, whoever wrote so",
+      { cells: [aCell("a", { spec: { city: "ORD" } }), b] },
+      "b/6/0",
+    ],
     ["there when an earlier epoch is withdrawn", { withdrawals: [aWithdrawal("a")] }, "a/2/1000"],
   ])("H16 is made again %s", (_, view, expected) => {
     const recorded = aPlacement("a", { epoch: 2, start: 1000, last: 5 });

@@ -85,10 +85,10 @@ function verdictOfChosen(best: CellSeen): CellVerdict {
   return { cell: nameOf(best), reason: "Chosen", message };
 }
 
-/** Is it still the best that is known? Its cell need not answer. */
-function isKept({ uid, epoch }: CellPlacement, { cells, withdrawals, sourceUid }: ChoiceView): boolean {
+/** Is it still the best that is known? Its cell need not answer. Users of the project can write it: a city stays what it is. */
+function isKept({ uid, epoch }: CellPlacement, { cells, city, withdrawals, sourceUid }: ChoiceView): boolean {
   return (
-    cells.some((it) => uidOf(it) === uid && !isForgotten(it)) &&
+    cells.some((it) => uidOf(it) === uid && it.cell.spec?.city === city && !isForgotten(it)) &&
     withdrawals.every(
       ({ spec }) => spec?.sourceUid !== sourceUid || spec.cellUid !== uid || (spec.epoch ?? epoch) < epoch,
     )

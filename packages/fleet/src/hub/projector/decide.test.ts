@@ -54,6 +54,11 @@ describe("2.10 the Instance that a project sees", () => {
     ["stays while the cell has it", { projection, copy: gone }, ""],
     ["stays while nothing is known of the cell", { projection, copy: gone, inCell: unknown }, ""],
     [
+      "goes with its source, though nothing is known of the cell",
+      { projection, copy: gone, inCell: unknown, deployment: undefined, hubDeployment: none },
+      "delete",
+    ],
+    [
       "stays while the hub has lost its deployment too",
       { projection, copy: gone, inCell: gone, hubDeployment: none },
       "",

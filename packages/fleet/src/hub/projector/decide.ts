@@ -4,8 +4,7 @@ import { annotations as keys, labels } from "../../api/keys.ts";
 import { isOwnedBy } from "../../api/owner.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
-import { canonicalJson } from "../../deployment/template-hash.ts";
-import { type Corrections, corrections } from "../collect/corrections.ts";
+import { type Corrections, corrections, mayBecome } from "../collect/corrections.ts";
 import { isDeleting, sourceUidOf } from "../source.ts";
 
 export interface ProjectionView {
@@ -27,29 +26,26 @@ export interface ProjectionDecision extends Corrections {
 }
 
 export function decideProjection(view: ProjectionView): ProjectionDecision {
-  const { deployment, copy, hubDeployment, inCell, projection } = view;
+  const { deployment, copy, hubDeployment, projection } = view;
   // An Instance without this label is not ours, whatever its name is.
   const isOurs = projection?.metadata?.labels?.[labels.hubUid] !== undefined;
   if (projection !== undefined && (!isOurs || isDeleting(projection))) return {};
   if (copy.is === "unknown" || hubDeployment.is === "unknown") return {};
-  if (copy.is === "none")
-    return projection !== undefined && hasEnded(view) && inCell.is === "none" ? { delete: projection } : {};
+  if (copy.is === "none") return projection !== undefined && hasEnded(view) ? { delete: projection } : {};
   if (deployment === undefined || isDeleting(deployment) || isDeleting(copy.value)) return {};
   if (!isShown(deployment, copy.value, hubDeployment)) return {};
   const wanted = projectionOf(deployment, copy.value);
   if (projection === undefined) return { create: wanted };
-  if (
-    !isOwnedBy(projection, deployment) ||
-    canonicalJson(projection.spec ?? {}) !== canonicalJson(wanted.spec ?? {})
-  )
-    return { delete: projection };
+  if (!isOwnedBy(projection, deployment) || !mayBecome(projection, wanted)) return { delete: projection };
   return corrections(projection, wanted);
 }
 
-/** The hub has its deployment, and no copy of the Instance. Without the deployment, the hub may have lost both. */
-function hasEnded({ deployment, hubDeployment }: ProjectionView): boolean {
+/** The hub has its deployment, and neither it nor the cell has the Instance. Without the deployment, the hub may have lost both. */
+function hasEnded({ deployment, hubDeployment, inCell }: ProjectionView): boolean {
+  // The collector deletes it too, unless its owner was gone before it came.
   if (deployment === undefined) return true;
-  return hubDeployment.is === "there" && sourceUidOf(hubDeployment.value) === deployment.metadata?.uid;
+  if (inCell.is !== "none" || hubDeployment.is !== "there") return false;
+  return sourceUidOf(hubDeployment.value) === deployment.metadata?.uid;
 }
 
 /** A copy counts in the namespace that the project's deployment names, under the hub's deployment for that very one. */

@@ -35,3 +35,13 @@ export const copy: Instance = withMetadata(decideCopy(copyView).create ?? {}, {
   uid: "copy-uid",
   ...decideCopy(copyView).create?.metadata,
 });
+
+export function withGates(of: Instance, ...gates: readonly string[]): Instance {
+  const schedulingGates = gates.map((name) => ({ name }));
+  const { spec } = of;
+  if (spec === undefined) return of;
+  return {
+    ...of,
+    spec: { ...spec, controller: { templateHash: "v1-a", ...spec.controller, schedulingGates } },
+  };
+}

@@ -1,0 +1,163 @@
+/** `berth cell`: the clusters of the management plane. */
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import {
+  addCell,
+  type CandidateFault,
+  type Cell,
+  cellLine,
+  cells,
+  formatCells,
+  formatForgetting,
+  nameFaults,
+  readForgetting,
+  whenSeen,
+} from "@berth/fleet";
+import { Progress } from "@berth/host";
+import { fingerprintOf, isApiError, type ParsedKubeconfig, type Patch, parseKubeconfig } from "@berth/kube";
+import type { CommandDeps } from "../command-deps.ts";
+import type { ConnectionOptions } from "../connection.ts";
+import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { type DataFormat, printData } from "../output/data.ts";
+import { nothingToGoBy, openSession, patchAsRead, readOne, type Session } from "../session.ts";
+import { VERSION } from "../version.ts";
+
+export interface CellAddOptions {
+  readonly name: string;
+  readonly city: string;
+  /** Of the cell. */
+  readonly kubeconfig: string;
+  readonly context?: string;
+  /** Of Berth's cluster. */
+  readonly hubKubeconfig?: string;
+  readonly namespace?: string;
+  readonly output?: DataFormat;
+}
+
+/** How long it waits for a running Berth to look at the Cell. Milliseconds. */
+const SEEN_MS = 10_000;
+
+/** Checks a cluster, and makes it a Cell. Repeating it writes only what differs. */
+export async function add(options: CellAddOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout } = deps;
+  const { name, city, hubKubeconfig, namespace: wanted, output } = options;
+  refuse(name, nameFaults(options));
+  const kubeconfig = await readCellKubeconfig(options, deps);
+  const connection = {
+    ...(hubKubeconfig !== undefined && { kubeconfig: hubKubeconfig }),
+    ...(wanted !== undefined && { namespace: wanted }),
+  };
+  await using session = await openSession(connection, deps);
+  const ownFingerprint = fingerprintOf(await session.choice.connect.credential.material(session.signal));
+  const { name: namespace } = await session.stateNamespace();
+  const userAgent = `berth/${VERSION}`;
+  const request = { name, city, kubeconfig, userAgent, ownFingerprint, namespace };
+  const done = await addCell(request, session).catch((error: unknown) => explainMissing(error, session));
+  if ("faults" in done) return refuse(name, done.faults);
+  const { server, version, uid, secret, wrote } = done.added;
+  const seen = await seenBy(name, session);
+  if (output) printData(stdout, { ...cellLine(seen), server, version, secret, wrote }, output);
+  else {
+    stdout.write(`${name} is ${server}, Kubernetes ${version}, uid ${uid}\n`);
+    stdout.write(`Secret ${secret}: ${wrote.secret}\nCell ${name}: ${wrote.cell}\n`);
+    stdout.write(`${stateOf(seen)}\n`);
+  }
+  return exitCodes.done;
+}
+
+async function readCellKubeconfig(
+  { kubeconfig: file, context }: CellAddOptions,
+  { folder }: CommandDeps,
+): Promise<ParsedKubeconfig> {
+  const text = await readFile(path.resolve(folder, file), "utf8").catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`the kubeconfig ${file} cannot be read: ${error.code ?? error.message}`);
+  });
+  return await parseKubeconfig(text, { origin: file, ...(context !== undefined && { context }) });
+}
+
+function refuse(name: string, faults: readonly CandidateFault[]): ExitCode {
+  const [only, ...more] = faults.map(({ reason, message }) => `${reason}: ${message}`);
+  if (only === undefined) return exitCodes.done;
+  const list = more.length === 0 ? ` ${only}` : [only, ...more].map((it) => `\n  ${it}`).join("");
+  throw new CommandError(`${name} is not added:${list}`, exitCodes.failed);
+}
+
+/** @throws CommandError when Berth's cluster does not serve the kind, and the error itself otherwise. */
+function explainMissing(error: unknown, { client: { server } }: Session): never {
+  if (!isApiError(error, "notFound") || error.request.resource !== `${cells.plural}.${cells.group}`)
+    throw error;
+  throw new CommandError(NOT_SERVED(server), exitCodes.failed, { cause: error });
+}
+
+const NOT_SERVED = (server: string): string =>
+  `${server} serves no Cells: install the CRDs (\`berth manifests crds --fleet\`), or choose the cluster that Berth runs in`;
+
+async function seenBy(name: string, session: Session): Promise<Cell> {
+  using _progress = new Progress(
+    session.stderr,
+    session.clock,
+    "waiting for a running Berth to look at the Cell",
+  );
+  return await whenSeen(name, session, SEEN_MS);
+}
+
+function stateOf(cell: Cell): string {
+  const { city, reachable, reason, message } = cellLine(cell);
+  if (reachable === "Unknown")
+    return "No running Berth has looked at it yet: is there a `berth run` with a Fleet in mode management?";
+  const now = `Workloads may name ${city} now`;
+  return reason === "" ? `It is reached. ${now}.` : `${now}. ${reason}: ${message}`;
+}
+
+export interface CellListOptions extends ConnectionOptions {
+  readonly output?: DataFormat;
+}
+
+export async function list(options: CellListOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, clock } = deps;
+  await using session = await openSession(options, deps);
+  const lines = (await readCells(session)).map(cellLine);
+  if (options.output) printData(stdout, { cells: lines }, options.output);
+  else stdout.write(lines.length === 0 ? "There is no Cell.\n" : formatCells(lines, clock.now()));
+  return exitCodes.done;
+}
+
+async function readCells(session: Session): Promise<readonly Cell[]> {
+  const { client, signal } = session;
+  try {
+    return (await client.list(cells, { signal })).items;
+  } catch (error) {
+    if (isApiError(error, "notFound")) throw nothingToGoBy(session, "", NOT_SERVED(client.server));
+    throw error;
+  }
+}
+
+export interface CellForgetOptions extends CellListOptions {
+  readonly name: string;
+  readonly yes?: boolean;
+}
+
+/** Without `yes` it only shows what follows. */
+export async function forget(options: CellForgetOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout, stderr, clock } = deps;
+  const { name, yes = false, output } = options;
+  await using session = await openSession(options, deps);
+  const cell = await readOne(cells, { name }, session);
+  const done = cell.spec?.forgotten === true;
+  const forgetting = await readForgetting(cell, session);
+  if (output) printData(stdout, { ...forgetting, done: done || yes }, output);
+  else if (done) stdout.write(`Cell ${name} is forgotten already.\n`);
+  else stdout.write(formatForgetting(forgetting, clock.now(), yes ? "will" : "would"));
+  if (done) return exitCodes.done;
+  if (!yes) {
+    stderr.write("Nothing was written: add --yes to act. It cannot be taken back.\n");
+    return exitCodes.done;
+  }
+  await patchAsRead(cells, cell, forgottenPatch, session);
+  if (!output) stdout.write(`Cell ${name} is forgotten. A running Berth moves its deployments.\n`);
+  return exitCodes.done;
+}
+
+function forgottenPatch({ metadata: { uid, resourceVersion } = {} }: Cell): Patch {
+  return { type: "merge", body: { metadata: { uid, resourceVersion }, spec: { forgotten: true } } };
+}

@@ -1,0 +1,171 @@
+/** Asks the reconcilers of a hub to look again. */
+import type { KubeObject } from "@berth/kube";
+import { type ClusterName, findCondition, keyOf, type ObjectKey } from "@berth/runtime";
+import { annotations as keys } from "../../api/keys.ts";
+import { isOwnedBy } from "../../api/owner.ts";
+import { parsePlacement, targetsOf } from "../../api/placement.ts";
+import type { HubReason } from "../../api/reasons.ts";
+import type { WorkloadDeployment } from "../../api/workload.ts";
+import { isDeleting } from "../../hub/source.ts";
+import { by } from "../reads.ts";
+import { type Place, placeOf } from "./knowledge.ts";
+import type { HubParts } from "./parts.ts";
+import { hubBy } from "./planes.ts";
+
+const WAITS: HubReason = "CellsNotRead";
+
+export type Asking = Pick<HubParts, "planes" | "know" | "asked">;
+
+export class HubAsk {
+  readonly #parts: Asking;
+
+  constructor(parts: Asking) {
+    this.#parts = parts;
+  }
+
+  /** All that looks at one deployment, but for its Instances. */
+  around(place: Place): void {
+    const { know, asked } = this.#parts;
+    const upstream = know.upstream(place);
+    if (upstream !== undefined) asked.federator.ask([upstream], "high", true);
+    asked.placements.ask([know.hubKey(place)], "high", true);
+    const deployment = know.onHub(place);
+    if (deployment !== undefined) this.cellsOf(deployment);
+  }
+
+  /** The cells that have a deployment of the hub, or should have it. */
+  cellsOf(deployment: WorkloadDeployment): void {
+    const { planes, know, asked } = this.#parts;
+    const place = placeOf(deployment);
+    const placement = parsePlacement(deployment.metadata?.annotations?.[keys.placement]);
+    const uids = new Set(targetsOf(placement).map(({ uid }) => uid));
+    for (const { name } of planes.cells.list()) {
+      const key = { cluster: name, ...place };
+      const { cell } = know.cellOf(name) ?? {};
+      // Its end waits for the last deployment that names it.
+      if (cell !== undefined && isDeleting(cell)) this.end(name);
+      const isPlaced = uids.has(cell?.spec?.uid ?? "");
+      if (isPlaced || planes.views.cell.deployments.get(key) !== undefined)
+        asked.carry.ask([key], "high", true);
+    }
+  }
+
+  /** The copy of an Instance, and what its project sees of it. */
+  instance(place: Place): void {
+    const { know, asked } = this.#parts;
+    this.projection(place);
+    const cluster = know.cellOfCopy(place);
+    if (cluster !== undefined) asked.collect.ask([{ cluster, ...place }], "high", true);
+  }
+
+  projection(place: Place): void {
+    const { know, asked } = this.#parts;
+    const upstream = know.upstream(place);
+    if (upstream !== undefined) asked.projector.ask([upstream], "high", true);
+  }
+
+  /** The Instances of a deployment of the hub: in its cell, and copied. */
+  instancesOf(place: Place): void {
+    const { planes, know, asked } = this.#parts;
+    const deployment = know.onHub(place);
+    if (deployment === undefined) return;
+    for (const copy of know.copiesOf(deployment)) this.instance(placeOf(copy));
+    const { deployments, instances } = planes.views.cell;
+    for (const { name } of planes.cells.list()) {
+      const inCell = deployments.get({ cluster: name, ...place });
+      if (inCell === undefined) continue;
+      const all = instances.byIndex(by.deployment, inCell.metadata?.uid ?? "", name);
+      asked.collect.ask(all.filter((it) => isOwnedBy(it, inCell)).map((it) => keyOf(name, it)));
+    }
+  }
+
+  /** The deployments of projects whose namespace on the hub this is. */
+  federatedTo(namespace: string): void {
+    const { planes, know, asked } = this.#parts;
+    const upstream = know.upstream({ namespace, name: "" });
+    if (upstream === undefined) return;
+    const { cluster, namespace: of } = upstream;
+    const all = planes.views.project.deployments.byIndex(by.namespace, of, cluster);
+    asked.federator.ask(all.map((it) => keyOf(cluster, it)));
+  }
+
+  withdrawal(withdrawal: KubeObject & { readonly spec?: { readonly cell: string } }): void {
+    const { planes, asked } = this.#parts;
+    const key = keyOf(planes.own.name, withdrawal);
+    asked.withdrawals.ask([key], "high", true);
+    const cluster = (withdrawal.spec?.cell ?? "") as ClusterName;
+    if (planes.cells.has(cluster)) asked.withdrawing.ask([{ ...key, cluster }], "high", true);
+  }
+
+  /** The status of a Cell, and its end. */
+  end(of: ClusterName): void {
+    const { planes, asked } = this.#parts;
+    asked.cells.ask([{ cluster: planes.own.name, namespace: "", name: of }], "high", true);
+  }
+
+  /** The numbers of the deployments that are placed in a cell, whether there is a Cell for it or not. */
+  placedIn(cellUid: string): void {
+    const { planes, asked } = this.#parts;
+    const { hub, views } = planes;
+    const placed = views.hub.deployments.byIndex(hubBy.cellUid, cellUid, hub.name);
+    asked.placements.ask(placed.map((it) => keyOf(hub.name, it)));
+  }
+
+  /** The reach of a cell, or what is read of it, has changed. */
+  cell(of: ClusterName): void {
+    const { planes, know, asked } = this.#parts;
+    const { own, hub, views, cells } = planes;
+    this.end(of);
+    const { uid = "", city } = know.cellOf(of)?.cell.spec ?? {};
+    // They may be in any cell of their city, and wait until all of these are read.
+    for (const it of views.hub.deployments.list(hub.name))
+      if (it.spec?.cityCode === city && findCondition(it.status?.conditions, "Stale")?.reason === WAITS)
+        this.around(placeOf(it));
+    for (const it of views.hub.deployments.byIndex(hubBy.cellUid, uid, hub.name)) {
+      asked.placements.ask([keyOf(hub.name, it)]);
+      if (cells.has(of)) asked.carry.ask([{ cluster: of, ...placeOf(it) }]);
+      for (const copy of know.copiesOf(it)) this.instance(placeOf(copy));
+    }
+    for (const it of views.withdrawals.byIndex(hubBy.cellUid, uid, own.name)) this.withdrawal(it);
+    if (cells.has(of)) {
+      asked.carry.ask(Array.from(views.cell.deployments.list(of), (it) => keyOf(of, it)));
+      asked.collect.ask(Array.from(views.cell.instances.list(of), (it) => keyOf(of, it)));
+    }
+    this.unplaced();
+  }
+
+  /** Workloads and deployments that wait for a cell. */
+  unplaced(): void {
+    const { planes, know, asked } = this.#parts;
+    const { workloads, project } = planes.views;
+    for (const { cluster } of planes.projectNamed.values()) {
+      asked.workloads.ask(keysIn(workloads.list(cluster), cluster));
+      for (const it of project.deployments.list(cluster)) {
+        const namespace = it.metadata?.annotations?.[keys.federationNamespace];
+        if (namespace !== undefined && know.onHub({ namespace, name: placeOf(it).name }) === undefined)
+          asked.federator.ask([keyOf(cluster, it)]);
+      }
+    }
+  }
+
+  project(of: ClusterName): void {
+    const { planes, know, asked } = this.#parts;
+    const { workloads, project, hub } = planes.views;
+    asked.workloads.ask(keysIn(workloads.list(of), of));
+    asked.projector.ask(keysIn(project.instances.list(of), of));
+    asked.federator.ask(keysIn(project.deployments.list(of), of));
+    for (const it of hub.deployments.list(planes.hub.name)) {
+      if (know.upstream(placeOf(it))?.cluster !== of) continue;
+      this.around(placeOf(it));
+      this.instancesOf(placeOf(it));
+    }
+  }
+
+  all(): void {
+    for (const keysOf of Object.values(this.#parts.asked)) keysOf.askAll();
+  }
+}
+
+function keysIn(objects: Iterable<KubeObject>, of: ClusterName): readonly ObjectKey[] {
+  return Array.from(objects, (it) => keyOf(of, it));
+}

@@ -1,0 +1,186 @@
+/**
+ * The side of one cell: what carry decides about a deployment of the hub, as far as it is in this cell. Its keys are
+ * deployments of the hub, each in the cluster of a cell that has it or should have it.
+ */
+import type { Intent } from "@berth/host";
+import { isApiError, namespaces } from "@berth/kube";
+import {
+  type EngagedCluster,
+  earliest,
+  type ObjectKey,
+  type Reconcile,
+  type ReconcileContext,
+} from "@berth/runtime";
+import { annotations as keys } from "../../api/keys.ts";
+import { parsePlacement } from "../../api/placement.ts";
+import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
+import { type CarryDecision, decideCarry } from "../../drivers/direct/carry.ts";
+import { type CellSeen, type Found, nameOf, uidOf } from "../../hub/cells/seen.ts";
+import { ranBefore } from "../../hub/mirror/status.ts";
+import { sourceUidOf } from "../../hub/source.ts";
+import { creationOf, deletionOf } from "../intents.ts";
+import { hasRun, type Place, placeOf } from "./knowledge.ts";
+import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
+import { presentClient, Sender, type Sending } from "./sender.ts";
+import { strays } from "./strays.ts";
+
+/** What becomes of a deployment of the hub. The hub and each cell do their parts of it. */
+export function carryDecision(
+  parts: HubParts,
+  deployment: WorkloadDeployment,
+): { readonly decision: CarryDecision; readonly found: readonly Found[] } {
+  const { know, memory } = parts;
+  const place = placeOf(deployment);
+  const sourceUid = sourceUidOf(deployment) ?? "";
+  const wished = know.wished(place);
+  const upstream = wished?.metadata?.uid === sourceUid ? wished : undefined;
+  const ran = ranBefore(deployment) || (upstream !== undefined && hasRun(upstream));
+  const { found, foreign } = know.inCells(place);
+  const { cells } = know;
+  const proven = cells.filter(
+    (it) => memory.provenForMs(proofOf(deployment, uidOf(it)), know.engaged(it)) !== undefined,
+  );
+  const decision = decideCarry({
+    deployment,
+    copies: know.copiesOf(deployment),
+    source: know.source(place, sourceUid),
+    recorded: upstream?.metadata?.annotations?.[keys.placement],
+    ranBefore: ran,
+    cells,
+    found,
+    foreign,
+    namespace: know.hubNamespace(place.namespace) ?? {},
+    namespaceIn: (cellUid) => {
+      const cell = cells.find((it) => uidOf(it) === cellUid);
+      const seen = know.inCell(cell, { namespace: "", name: place.namespace }, (it) => it.namespaces);
+      return seen.is === "there" ? seen.value : undefined;
+    },
+    withdrawals: know.withdrawals(place),
+    proven: new Set(proven.map(uidOf)),
+    isLatePossible: (cellUid) => memory.isLatePossible(creationIn(place, cellUid)),
+    choose: () =>
+      know.choose(place, upstream, {
+        city: deployment.spec?.cityCode ?? "",
+        sourceUid,
+        placement: parsePlacement(deployment.metadata?.annotations?.[keys.placement]),
+        ranBefore: ran,
+      }),
+    hub: know.hubUid,
+    signer: know.signer,
+  });
+  return { decision, found };
+}
+
+function proofOf({ metadata }: WorkloadDeployment, cellUid: string): string {
+  return `${metadata?.uid}/${cellUid}`;
+}
+
+function creationIn({ namespace, name }: Place, cellUid: string): string {
+  return `${namespace}/${name}/${cellUid}`;
+}
+
+export function carry(parts: HubParts): Reconcile<ObjectKey> {
+  const { host, planes, know, asked } = parts;
+  const sender = new Sender({
+    host,
+    set: planes.hub.set,
+    resource: workloadDeployments,
+    action: "CarryDeployment",
+  });
+  const lookForStray = strays(parts);
+  return async (key, context) => {
+    const cell = know.cellOf(key.cluster);
+    const engaged = planes.cells.get(key.cluster);
+    if (know.hubUnread() !== undefined || cell?.state.is !== "synced" || engaged === undefined)
+      return undefined;
+    lookForStray(key, cell, context);
+    const deployment = know.onHub(key);
+    const onHub = know.hubKey(key);
+    if (deployment?.metadata?.annotations?.[keys.placement] === undefined) return sender.forget(onHub);
+    const { decision } = carryDecision(parts, deployment);
+    if (decision.place !== undefined) return undefined;
+    const sending = { key: onHub, object: deployment, context };
+    const waits = [
+      await create(parts, sender, sending, cell, decision),
+      (await sender.send(sending, changesIn(parts, cell, decision))).recheckAfterMs,
+    ];
+    // Its proof may count only now: the hub has to let the deployment go.
+    if (decision.release !== undefined || decision.deleteCopies !== undefined)
+      asked.placements.ask([onHub], "high", true);
+    if (decision.prove?.some((it) => uidOf(it) === uidOf(cell))) {
+      await prove(parts, deployment, engaged, context);
+      waits.push(LOOK_AGAIN_MS);
+    }
+    const dueMs = earliest(...waits);
+    return dueMs === undefined ? undefined : { recheckAfterMs: dueMs };
+  };
+}
+
+/** Its answer may be lost: then it may arrive as long as requests are late. */
+async function create(
+  { planes, memory }: HubParts,
+  sender: Sender<WorkloadDeployment>,
+  sending: Sending<WorkloadDeployment>,
+  cell: CellSeen,
+  { create: wanted }: CarryDecision,
+): Promise<number | undefined> {
+  if (wanted === undefined || wanted.cellUid !== uidOf(cell)) return undefined;
+  const via = presentClient(planes.cells, nameOf(cell) as ObjectKey["cluster"]);
+  if (wanted.namespace !== undefined) {
+    const made = await sender.send(sending, [
+      creationOf(namespaces, wanted.namespace, `its namespace in cell ${nameOf(cell)}`, via),
+    ]);
+    if (made.problem !== undefined) return made.recheckAfterMs;
+  }
+  const place = creationIn(placeOf(sending.object), uidOf(cell));
+  memory.sent(place);
+  const made = await sender.send(sending, [
+    creationOf(workloadDeployments, wanted.deployment, `its deployment in cell ${nameOf(cell)}`, via),
+  ]);
+  memory.answered(place);
+  return made.recheckAfterMs;
+}
+
+function changesIn({ planes }: HubParts, cell: CellSeen, decision: CarryDecision): readonly Intent[] {
+  const isHere = (it: Found): boolean => uidOf(it.cell) === uidOf(cell);
+  const via = presentClient(planes.cells, nameOf(cell) as ObjectKey["cluster"]);
+  const what = `its deployment in cell ${nameOf(cell)}`;
+  return [
+    ...(decision.patch ?? [])
+      .filter(({ found }) => isHere(found))
+      .map(
+        ({ found, body }): Intent => ({
+          do: "patch",
+          on: { resource: workloadDeployments, seen: found.deployment, via },
+          patch: { type: "merge", body },
+          reason: "DeploymentChanged",
+          message: "the deployment in the cell follows that of the hub",
+          what,
+        }),
+      ),
+    ...(decision.delete ?? [])
+      .filter(isHere)
+      .map((found) =>
+        deletionOf(workloadDeployments, found.deployment, "the project does not want it any more", what, via),
+      ),
+  ];
+}
+
+/** An uncached read. The proof counts once Berth in the cell has renewed its Lease since. */
+async function prove(
+  { host, memory }: HubParts,
+  deployment: WorkloadDeployment,
+  cluster: EngagedCluster,
+  { signal }: ReconcileContext,
+): Promise<void> {
+  const id = proofOf(deployment, cluster.identity ?? "");
+  if (memory.hasMissed(id)) return;
+  const startedMs = host.clock.monotonic();
+  try {
+    const present = await cluster.client.get(workloadDeployments, placeOf(deployment), { signal });
+    if (sourceUidOf(present) !== sourceUidOf(deployment)) memory.missed(id, cluster, startedMs);
+  } catch (error) {
+    if (!isApiError(error, "notFound")) throw error;
+    memory.missed(id, cluster, startedMs);
+  }
+}

@@ -1,0 +1,42 @@
+import { expect, it } from "vitest";
+import { aCell, counts, going, onHub } from "../../hub/testing/fixtures.ts";
+import { hubWorld } from "./testing/hub-world.ts";
+
+it("a Cell that is being deleted is looked at when the last deployment goes that was placed there", () => {
+  const { cells, deployments, asked } = hubWorld();
+  const { cell } = aCell("a");
+  cells.set({ ...cell, metadata: { ...cell.metadata, ...going } });
+  deployments.set(onHub());
+  asked.length = 0;
+  deployments.delete(onHub());
+  expect(asked).toContain("cells hub//a");
+});
+
+it("the numbers of a Cell that was removed by force are looked at", () => {
+  const { cells, deployments, asked } = hubWorld();
+  const { cell } = aCell("a");
+  cells.set(cell);
+  deployments.set(onHub());
+  asked.length = 0;
+  cells.delete(cell);
+  expect(asked).toContain("placements hub/ns-U/w-us-dfw");
+});
+
+it("a deployment is looked at when the labels of its namespace in a cell are corrected", () => {
+  const { deployments, namespacesInCell, asked } = hubWorld();
+  deployments.set(onHub());
+  namespacesInCell.set({ metadata: { name: "ns-U" } });
+  asked.length = 0;
+  namespacesInCell.set({ metadata: { name: "ns-U", labels: { right: "" } } });
+  expect(asked).toContain("carry a/ns-U/w-us-dfw");
+});
+
+it("a deployment that waits until all cells of its city are read is looked at when any of them changes", () => {
+  const { cells, deployments, asked } = hubWorld();
+  const stale = { type: "Stale", status: "True", reason: "CellsNotRead", message: "" } as const;
+  const conditions = [{ ...stale, lastTransitionTime: "2026-01-01T00:00:00Z" }];
+  deployments.set(onHub({ status: counts(2, { conditions }) }));
+  asked.length = 0;
+  cells.set(aCell("b").cell);
+  expect(asked).toContain("placements hub/ns-U/w-us-dfw");
+});

@@ -1,0 +1,196 @@
+/** Which keys a change of a plane concerns. Each change asks for all that may follow from it, and for nothing else. */
+import type { KubeObject } from "@berth/kube";
+import {
+  and,
+  type Change,
+  type ClusterName,
+  changed,
+  type FleetView,
+  fromStates,
+  keyOf,
+  type ObjectKey,
+  or,
+} from "@berth/runtime";
+import { deploymentOfInstance, annotations as keys } from "../../api/keys.ts";
+import { ownerOf } from "../../api/owner.ts";
+import type { WorkloadDeployment } from "../../api/workload.ts";
+import { by } from "../reads.ts";
+import type { Asking, HubAsk } from "./ask.ts";
+import { type Place, placeOf } from "./knowledge.ts";
+import type { HubParts } from "./parts.ts";
+import { SIGNING_KEY } from "./signing-key.ts";
+
+type Following = Asking & Pick<HubParts, "counts">;
+
+/** @param onCells called when a Cell or a Secret changed. */
+export function followPlanes(
+  { planes, know, asked, counts }: Following,
+  ask: HubAsk,
+  onCells: () => void,
+): void {
+  const { own, hub, projects, cells, views } = planes;
+  const isProject = (of: ClusterName): boolean => know.project(of) !== undefined;
+
+  views.workloads.subscribe({
+    onChange: (change, of) => asked.workloads.ask([keyOf(of, change.object)], ...urgency(change)),
+  });
+  views.project.deployments.subscribe({
+    onChange(change, of) {
+      if (!isProject(of)) return;
+      const { object } = change;
+      asked.federator.ask([keyOf(of, object)], ...urgency(change));
+      const { namespace = "" } = object.metadata ?? {};
+      const owner = ownerOf(object);
+      if (owner !== undefined)
+        asked.workloads.ask([{ cluster: of, namespace, name: owner.name }], ...urgency(change));
+      const recorded = object.metadata?.annotations?.[keys.federationNamespace];
+      if (recorded === undefined || !isWish(change)) return;
+      ask.around({ namespace: recorded, name: placeOf(object).name });
+      ask.instancesOf({ namespace: recorded, name: placeOf(object).name });
+    },
+  });
+  views.project.namespaces.subscribe({
+    onChange({ type, object: { metadata } }, of) {
+      if (!isProject(of) || type === "updated") return;
+      const inside = (it: KubeObject): ObjectKey => keyOf(of, it);
+      const { name = "" } = metadata ?? {};
+      asked.workloads.ask(views.workloads.byIndex(by.namespace, name, of).map(inside));
+      asked.federator.ask(views.project.deployments.byIndex(by.namespace, name, of).map(inside));
+    },
+  });
+  views.project.instances.subscribe({
+    onChange(change, of) {
+      if (isProject(of)) asked.projector.ask([keyOf(of, change.object)], ...urgency(change));
+    },
+  });
+  views.hub.deployments.subscribe({
+    onChange(change) {
+      for (const place of fromStates<WorkloadDeployment, Place>((it) => [placeOf(it)])(change))
+        ask.around(place);
+      for (const state of statesOf(change)) ask.cellsOf(state);
+      if (isPlacing(change)) ask.instancesOf(placeOf(change.object));
+    },
+  });
+  views.hub.namespaces.subscribe({
+    onChange({ object: { metadata } }, of) {
+      for (const it of views.hub.deployments.byIndex(by.namespace, metadata?.name ?? "", of))
+        ask.around(placeOf(it));
+      // A deployment that is not there yet waits for the namespace.
+      ask.federatedTo(metadata?.name ?? "");
+    },
+  });
+  views.hub.instances.subscribe({
+    onChange(change) {
+      ask.instance(placeOf(change.object));
+      if (change.type === "deleted")
+        asked.placements.ask([know.hubKey(deploymentOf(change.object))], "high", true);
+    },
+  });
+  views.cell.deployments.subscribe({
+    onChange(change, of) {
+      const place = placeOf(change.object);
+      if (hasNewStatus(change)) counts.changed(place);
+      asked.carry.ask([{ cluster: of, ...place }], ...urgency(change));
+      asked.placements.ask([know.hubKey(place)], ...urgency(change));
+      for (const it of know.withdrawals(place)) ask.withdrawal(it);
+      if (change.type === "deleted") ask.end(of);
+      if (change.type === "updated" || know.onHub(place) === undefined) return;
+      const inside = views.cell.instances.byIndex(by.deployment, change.object.metadata?.uid ?? "", of);
+      asked.collect.ask(inside.map((it) => keyOf(of, it)));
+    },
+  });
+  views.cell.instances.subscribe({
+    onChange(change, of) {
+      asked.collect.ask([keyOf(of, change.object)], ...urgency(change));
+      if (change.type === "deleted") ask.projection(placeOf(change.object));
+    },
+  });
+  views.cell.namespaces.subscribe({
+    onChange({ object: { metadata } }, of) {
+      // Its labels may be what they wait for.
+      const waiting = views.hub.deployments.byIndex(by.namespace, metadata?.name ?? "", hub.name);
+      asked.carry.ask(waiting.map((it) => keyOf(of, it)));
+    },
+  });
+  views.cells.subscribe({
+    onChange(change, of) {
+      onCells();
+      asked.cells.ask([keyOf(of, change.object)], ...urgency(change));
+      if (!isSpec(change)) return;
+      ask.cell((change.object.metadata?.name ?? "") as ClusterName);
+      for (const { spec } of statesOf(change)) ask.placedIn(spec?.uid ?? "");
+    },
+  });
+  views.withdrawals.subscribe({
+    onChange({ object }) {
+      ask.withdrawal(object);
+      if (object.spec === undefined) return;
+      ask.around(object.spec);
+      asked.cells.ask([{ cluster: own.name, namespace: "", name: object.spec.cell }]);
+    },
+  });
+  views.secrets.subscribe({
+    onChange({ object }) {
+      onCells();
+      // Nothing can be told apart in cells without it.
+      if (object.metadata?.name === SIGNING_KEY) ask.all();
+    },
+    onState: onCells,
+  });
+  for (const view of [views.cells, views.withdrawals, ...Object.values(views.hub)])
+    (view as FleetView<KubeObject>).subscribe({
+      onState() {
+        onCells();
+        ask.all();
+      },
+    });
+  const ofProject = (of: ClusterName): void => {
+    if (isProject(of)) ask.project(of);
+  };
+  const { deployments, instances, namespaces } = views.project;
+  for (const view of [deployments, instances, namespaces, views.workloads])
+    view.subscribe({ onState: ofProject });
+  projects.subscribe(ofProject);
+  hub.set.subscribe(() => ask.all());
+  cells.subscribe((of) => ask.cell(of));
+}
+
+function urgency(change: Change<KubeObject>): ["low" | "high", boolean] {
+  return [change.type === "added" && change.initial ? "low" : "high", true];
+}
+
+function statesOf<T extends KubeObject>(change: Change<T>): readonly T[] {
+  return change.type === "updated" ? [change.old, change.object] : [change.object];
+}
+
+const hasNewStatus = and<WorkloadDeployment>(
+  ({ type }) => type === "updated",
+  changed(({ status }) => status),
+);
+/** What the project wants, or where the hub had it. */
+const isWish = or<WorkloadDeployment>(
+  ({ type }) => type !== "updated",
+  changed(({ metadata }) => [
+    metadata?.deletionTimestamp,
+    metadata?.annotations?.[keys.placement],
+    metadata?.uid,
+  ]),
+  changed(({ metadata }) => metadata?.annotations?.[keys.federationNamespace]),
+);
+const isPlacing = or<WorkloadDeployment>(
+  ({ type }) => type !== "updated",
+  changed(({ metadata }) => [
+    metadata?.deletionTimestamp,
+    metadata?.annotations?.[keys.placement],
+    metadata?.uid,
+  ]),
+);
+const isSpec = or<KubeObject & { readonly spec?: unknown }>(
+  ({ type }) => type !== "updated",
+  changed(({ spec, metadata }) => [spec, metadata?.deletionTimestamp]),
+);
+
+function deploymentOf(instance: KubeObject): Place {
+  const { namespace, name } = placeOf(instance);
+  return { namespace, name: deploymentOfInstance(name) ?? "" };
+}

@@ -1,0 +1,146 @@
+/** Brings the deployments of projects to the hub, and their status back. Its keys are deployments of projects. */
+
+import { type KubeObject, namespaces } from "@berth/kube";
+import { earliest, type ObjectKey, type Reconcile } from "@berth/runtime";
+import { type Withdrawal, type WithdrawalSpec, withdrawalName, withdrawals } from "../../api/cell.ts";
+import { BERTH_GROUP, BERTH_VERSION } from "../../api/group.ts";
+import { hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
+import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
+import { decideFederation, type FederatorDecision } from "../../hub/federator/decide.ts";
+import type { ProjectSeen } from "../../hub/source.ts";
+import { creationOf, deletionOf, statusTo } from "../intents.ts";
+import { hasRun, type Place, seenOf } from "./knowledge.ts";
+import type { HubParts } from "./parts.ts";
+import { Sender, type Sending } from "./sender.ts";
+
+export function federator(parts: HubParts): Reconcile<ObjectKey> {
+  const { host, planes, know } = parts;
+  const { project: views } = planes.views;
+  const sender = new Sender({
+    host,
+    set: planes.projects,
+    resource: workloadDeployments,
+    action: "FederateDeployment",
+  });
+  return async (key, context) => {
+    const project = know.project(key.cluster);
+    if (project?.isSynced !== true) return undefined;
+    const deployment = views.deployments.get(key);
+    if (deployment === undefined) return sender.forget(key);
+    const decision = decideFederation(viewOf(parts, key, deployment, project));
+    const recheckAfterMs = await carryOut(parts, sender, { key, object: deployment, context }, decision);
+    const { uid = "" } = deployment.metadata ?? {};
+    if (decision.mark !== undefined && deployment.metadata?.deletionTimestamp !== undefined)
+      parts.memory.forget(uid);
+    const dueMs = earliest(recheckAfterMs, decision.recheckAfterMs);
+    return dueMs === undefined ? undefined : { recheckAfterMs: dueMs };
+  };
+}
+
+function viewOf(
+  { planes, know, memory, host }: HubParts,
+  { cluster, namespace: upstream, name }: ObjectKey,
+  deployment: WorkloadDeployment,
+  project: ProjectSeen,
+): Parameters<typeof decideFederation>[0] {
+  const { uid = "", annotations } = deployment.metadata ?? {};
+  const namespace = planes.views.project.namespaces.get({ cluster, namespace: "", name: upstream });
+  const recorded = annotations?.[keys.federationNamespace];
+  const place: Place = { namespace: recorded ?? hubNamespaceOf(namespace?.metadata?.uid ?? ""), name };
+  const unread = know.hubUnread();
+  const unknown = { is: "unknown", because: unread ?? "" } as const;
+  return {
+    project,
+    deployment,
+    namespace,
+    hubNamespace: unread === undefined ? seenOf<KubeObject>(know.hubNamespace(place.namespace)) : unknown,
+    hubDeployment: unread === undefined ? seenOf(know.onHub(place)) : unknown,
+    hubSinceMs: know.hubSinceMs,
+    choose: () =>
+      know.choose(place, deployment, {
+        city: deployment.spec?.cityCode ?? "",
+        sourceUid: uid,
+        placement: undefined,
+        ranBefore: hasRun(deployment),
+      }),
+    isProvenGone: memory.isProvenGone(uid),
+    cells: know.cells,
+    withdrawals: unread === undefined ? know.withdrawals(place) : [],
+    nowMs: host.clock.now(),
+  };
+}
+
+/** Requests of one stage that fail keep back those of the next one. */
+async function carryOut(
+  { know, counts, hubClient, ownClient }: HubParts,
+  sender: Sender<WorkloadDeployment>,
+  sending: Sending<WorkloadDeployment>,
+  decision: FederatorDecision,
+): Promise<number | undefined> {
+  const { mark, createNamespace, create, patch, withdraw = [], status, findings } = decision;
+  sender.tell(sending, findings);
+  if (mark !== undefined) {
+    const marked = await sender.send(sending, [
+      {
+        do: "patch",
+        patch: { type: "merge", body: { metadata: mark } },
+        reason: "DeploymentMarked",
+        message: "the deployment says where it is on the hub, and waits for it at its end",
+      },
+    ]);
+    return marked.recheckAfterMs;
+  }
+  const waits: (number | undefined)[] = [];
+  const send = async (...intents: Parameters<typeof sender.send>[1]): Promise<void> => {
+    waits.push((await sender.send(sending, intents)).recheckAfterMs);
+  };
+  const via = hubClient;
+  if (createNamespace !== undefined)
+    await send(creationOf(namespaces, createNamespace, "its namespace on the hub", via));
+  if (create !== undefined)
+    await send(creationOf(workloadDeployments, create, "its deployment on the hub", via));
+  const { metadata } = sending.object;
+  const place: Place = {
+    namespace: metadata?.annotations?.[keys.federationNamespace] ?? "",
+    name: metadata?.name ?? "",
+  };
+  const seen = know.onHub(place);
+  if (patch !== undefined && seen !== undefined)
+    await send({
+      do: "patch",
+      on: { resource: workloadDeployments, seen, via },
+      patch: { type: "merge", body: patch },
+      reason: "DeploymentChanged",
+      message: "the deployment on the hub follows that of the project",
+      what: "its deployment on the hub",
+    });
+  if (decision.delete !== undefined)
+    await send(
+      deletionOf(
+        workloadDeployments,
+        decision.delete,
+        "the project does not want it any more",
+        "its deployment on the hub",
+        via,
+      ),
+    );
+  await send(...withdraw.map((spec) => withdrawalOf(spec, ownClient)));
+  if (status !== undefined)
+    await send(statusTo(status, "StatusMirrored", "the hub says so", sending.object.status));
+  if (status !== undefined) counts.inProject(place);
+  return earliest(...waits);
+}
+
+/** Creates a Withdrawal. */
+export function withdrawalOf(
+  spec: WithdrawalSpec,
+  via: HubParts["ownClient"],
+): ReturnType<typeof creationOf> {
+  const body: Withdrawal = {
+    apiVersion: `${BERTH_GROUP}/${BERTH_VERSION}`,
+    kind: "Withdrawal",
+    metadata: { name: withdrawalName(spec) },
+    spec,
+  };
+  return creationOf(withdrawals, body, `its Withdrawal from cell ${spec.cell}`, via);
+}

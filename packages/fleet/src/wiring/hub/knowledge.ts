@@ -1,0 +1,277 @@
+/** What the views say, in the words of the decisions. Nothing is kept here but when cells were heard. */
+import type { Namespace } from "@berth/kube";
+import type { Clock, ClusterName, EngagedCluster, FleetView, ObjectKey } from "@berth/runtime";
+import type { Cell, Withdrawal } from "../../api/cell.ts";
+import { deploymentOfInstance, annotations as keys, labels, projectOfNamespace } from "../../api/keys.ts";
+import type { Signer } from "../../api/origin.ts";
+import { parsePlacement } from "../../api/placement.ts";
+import type { Seen } from "../../api/seen.ts";
+import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
+import { leaseName } from "../../fleet/settings.ts";
+import { type CellSeen, type CellState, cellWith, type Found, foundIn } from "../../hub/cells/seen.ts";
+import { ranBefore } from "../../hub/mirror/status.ts";
+import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
+import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
+import { by } from "../reads.ts";
+import { hubBy, type ObjectViews, type Planes } from "./planes.ts";
+
+/** A deployment of the hub, or its namesake in a cell. */
+export interface Place {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Berth in a cell that has not renewed its Lease for this long is not heard, ms. */
+const UNHEARD_MS = 15_000;
+
+export interface KnowledgeOptions {
+  readonly planes: Planes;
+  readonly clock: Clock;
+  /** `undefined`: the key of the signatures is not read yet. */
+  readonly signer: () => Signer | undefined;
+}
+
+export class Knowledge {
+  readonly #planes: Planes;
+  readonly #clock: Clock;
+  readonly #signer: () => Signer | undefined;
+  /** Wall clock, by the uid of the cell. */
+  readonly #heardMs = new Map<string, number>();
+  readonly #startedMs: number;
+
+  constructor({ planes, clock, signer }: KnowledgeOptions) {
+    this.#planes = planes;
+    this.#clock = clock;
+    this.#signer = signer;
+    this.#startedMs = clock.now();
+  }
+
+  /** Why nothing may follow from what the hub does not have. `undefined`: it is read. */
+  hubUnread(): string | undefined {
+    const { own, hub, views } = this.#planes;
+    const { hub: of } = views;
+    const onHub = [of.deployments, of.instances, of.namespaces].map((it) => it.state(hub.name));
+    const onOwn = [views.cells, views.withdrawals].map((it) => it.state(own.name));
+    const reach = hub.set.get(hub.name)?.reach;
+    if (reach?.is === "no") return `the hub does not answer (${reach.cause}): ${reach.message}`;
+    if (onHub.some((it) => it !== "synced")) return "the hub is not read yet";
+    if (onOwn.some((it) => it !== "synced")) return "Cells and Withdrawals are not read yet";
+    return this.#signer() === undefined ? "the key of the signatures is not read yet" : undefined;
+  }
+
+  /** When a hub that does not answer was heard last. Wall clock, ms. */
+  get hubSinceMs(): number | undefined {
+    const { hub } = this.#planes;
+    const reach = hub.set.get(hub.name)?.reach;
+    return reach?.is === "no" ? reach.since : undefined;
+  }
+
+  get hubUid(): string {
+    const { hub } = this.#planes;
+    return hub.set.get(hub.name)?.identity ?? "";
+  }
+
+  get signer(): Signer {
+    const signer = this.#signer();
+    if (signer === undefined) throw new Error("the key of the signatures was not read");
+    return signer;
+  }
+
+  hubKey(place: Place): ObjectKey {
+    return { cluster: this.#planes.hub.name, namespace: place.namespace, name: place.name };
+  }
+
+  onHub(place: Place): WorkloadDeployment | undefined {
+    return this.#planes.views.hub.deployments.get(this.hubKey(place));
+  }
+
+  hubNamespace(name: string): Namespace | undefined {
+    const { hub, views } = this.#planes;
+    return views.hub.namespaces.get({ cluster: hub.name, namespace: "", name });
+  }
+
+  /** The key in its project. `undefined`: its namespace says no project, or there is none of that name. */
+  upstream({ namespace, name }: Place): ObjectKey | undefined {
+    const marks = this.hubNamespace(namespace);
+    const project = this.#planes.projectNamed.get((marks && projectOfNamespace(marks)) ?? "");
+    const upstream = marks?.metadata?.labels?.[labels.upstreamNamespace];
+    return project && upstream ? { cluster: project.cluster, namespace: upstream, name } : undefined;
+  }
+
+  project(of: ClusterName): ProjectSeen | undefined {
+    const { projects, projectNamed, views } = this.#planes;
+    const plane = [...projectNamed.values()].find(({ cluster }) => cluster === of);
+    const uid = projects.get(of)?.identity;
+    if (plane === undefined || uid === undefined) return undefined;
+    const { deployments, instances, namespaces } = views.project;
+    const isSynced = [deployments, instances, namespaces].every((it) => it.state(of) === "synced");
+    return { path: plane.path, uid, isSynced };
+  }
+
+  /** The deployment in the project that has the name of this one of the hub. */
+  wished(place: Place): WorkloadDeployment | undefined {
+    const key = this.upstream(place);
+    return key && this.#planes.views.project.deployments.get(key);
+  }
+
+  source(place: Place, sourceUid: string): Source {
+    const key = this.upstream(place);
+    return sourceOf({
+      sourceUid,
+      projectUid: this.hubNamespace(place.namespace)?.metadata?.annotations?.[keys.projectUid],
+      project: key && this.project(key.cluster),
+      deployment: this.wished(place),
+    });
+  }
+
+  get cells(): readonly CellSeen[] {
+    const { own, views } = this.#planes;
+    return Array.from(views.cells.list(own.name), (cell) => this.#seen(cell));
+  }
+
+  cellOf(cluster: ClusterName): CellSeen | undefined {
+    const { own, views } = this.#planes;
+    const cell = views.cells.get({ cluster: own.name, namespace: "", name: cluster });
+    return cell && this.#seen(cell);
+  }
+
+  /** The cluster that the copy of an Instance comes from, or should come from. It has joined. */
+  cellOfCopy(place: Place): ClusterName | undefined {
+    const deployment = this.onHub({ ...place, name: deploymentOfInstance(place.name) ?? "" });
+    const placement = parsePlacement(deployment?.metadata?.annotations?.[keys.placement]);
+    const copy = this.#planes.views.hub.instances.get(this.hubKey(place));
+    const uid = placement?.uid ?? copy?.metadata?.annotations?.[keys.cellUid] ?? "";
+    const name = cellWith(this.cells, uid)?.cell.metadata?.name as ClusterName | undefined;
+    return name !== undefined && this.#planes.cells.has(name) ? name : undefined;
+  }
+
+  engaged({ cell }: CellSeen): EngagedCluster | undefined {
+    // The name of a Cell is that of its cluster.
+    return this.#planes.cells.get((cell.metadata?.name ?? "") as ClusterName);
+  }
+
+  /** The copies of the Instances of a deployment of the hub. */
+  copiesOf({ metadata }: WorkloadDeployment): readonly Instance[] {
+    const { hub, views } = this.#planes;
+    return views.hub.instances
+      .byIndex(by.deployment, metadata?.uid ?? "", hub.name)
+      .filter((it) => it.metadata?.namespace === metadata?.namespace);
+  }
+
+  /**
+   * Since when nothing is known of the cell: wall clock, ms. `undefined`: it is read. A pause of a watch is no loss, nor
+   * is a cell that this process has only begun to read.
+   */
+  lostSinceMs(seen: CellSeen): number | undefined {
+    if (seen.state.is === "synced") return undefined;
+    const sinceMs = this.heardMs(seen);
+    const isDefinite = seen.state.reason === "CellUnheard" || this.engaged(seen)?.reach.is === "no";
+    return isDefinite || this.#clock.now() - sinceMs >= UNHEARD_MS ? sinceMs : undefined;
+  }
+
+  /** When the cell was heard last. Wall clock, ms. */
+  heardMs({ cell, state }: CellSeen): number {
+    const uid = cell.spec?.uid ?? "";
+    if (state.is === "synced") this.#heardMs.set(uid, this.#clock.now());
+    return this.#heardMs.get(uid) ?? this.#startedMs;
+  }
+
+  #seen(cell: Cell): CellSeen {
+    const { hub, views } = this.#planes;
+    const replicas = (): number =>
+      views.hub.deployments
+        .byIndex(hubBy.cellUid, cell.spec?.uid ?? "", hub.name)
+        .reduce((sum, { spec }) => sum + (spec?.scaleSettings.minReplicas ?? 0), 0);
+    return {
+      cell,
+      state: this.#stateOf(cell),
+      hasApis: true,
+      isAccepting: true,
+      // Asked for a few deployments only: for those that are placed.
+      get assigned() {
+        return replicas();
+      },
+    };
+  }
+
+  #stateOf({ metadata, spec }: Cell): CellState {
+    const name = (metadata?.name ?? "") as ClusterName;
+    const engaged = this.#planes.cells.get(name);
+    const away = (message: string): CellState => ({ is: "away", reason: "CellUnreachable", message });
+    if (engaged === undefined) return away("it is not connected");
+    if (engaged.reach.is === "no") return away(`${engaged.reach.cause}: ${engaged.reach.message}`);
+    if (engaged.identity !== spec?.uid) return away("it is another cluster");
+    const { lease } = engaged;
+    if (lease === undefined || this.#clock.monotonic() - lease.changedAt > UNHEARD_MS)
+      return {
+        is: "away",
+        reason: "CellUnheard",
+        message: `no Berth in it has renewed Lease ${leaseOf(name)}`,
+      };
+    const { deployments, instances, namespaces } = this.#planes.views.cell;
+    const states = [deployments, instances, namespaces].map((it) => it.state(name));
+    if (states.includes("absent")) return away("it does not serve the kinds of the fleet");
+    return states.every((it) => it === "synced") ? { is: "synced" } : away("its objects are not read yet");
+  }
+
+  /** Deployments of this place in cells that are synced, and the uids of cells where it is not of this hub. */
+  inCells(place: Place): { readonly found: readonly Found[]; readonly foreign: ReadonlySet<string> } {
+    const foreign = new Set<string>();
+    const found = this.cells.flatMap((cell) => {
+      const deployment = this.inCell(cell, place, (views) => views.deployments);
+      if (deployment.is !== "there") return [];
+      const ours = foundIn(cell, deployment.value, { hub: this.hubUid, signer: this.signer });
+      if (ours === undefined) foreign.add(cell.cell.spec?.uid ?? "");
+      return ours ?? [];
+    });
+    return { found, foreign };
+  }
+
+  inCell<T extends object>(
+    cell: CellSeen | undefined,
+    { namespace, name }: Place,
+    select: (views: ObjectViews) => Pick<FleetView<T>, "get">,
+  ): Seen<T> {
+    if (cell?.state.is !== "synced")
+      return { is: "unknown", because: cell?.state.message ?? "there is no Cell" };
+    const cluster = (cell.cell.metadata?.name ?? "") as ClusterName;
+    return seenOf(select(this.#planes.views.cell).get({ cluster, namespace, name }));
+  }
+
+  withdrawals({ namespace, name }: Place): readonly Withdrawal[] {
+    const { own, views } = this.#planes;
+    return views.withdrawals.byIndex(hubBy.place, `${namespace}/${name}`, own.name);
+  }
+
+  choose(
+    place: Place,
+    wished: WorkloadDeployment | undefined,
+    view: Pick<ChoiceView, "city" | "sourceUid" | "placement" | "ranBefore">,
+  ): Choice {
+    return choose({
+      ...view,
+      recorded: wished && recordOf(wished),
+      cells: this.cells,
+      found: this.inCells(place).found,
+      withdrawals: this.withdrawals(place),
+    });
+  }
+}
+
+/** The Lease that Berth in a cell renews. */
+export function leaseOf(cell: string): string {
+  return leaseName({ mode: "cell", cell }, "berth");
+}
+
+export function seenOf<T>(value: T | undefined): Seen<T> {
+  return value === undefined ? { is: "none" } : { is: "there", value };
+}
+
+/** Its status was shown, or its placement recorded: a cell may have it. */
+export function hasRun(wished: WorkloadDeployment): boolean {
+  return ranBefore(wished) || recordOf(wished) !== undefined;
+}
+
+export function placeOf({ metadata }: { readonly metadata?: { namespace?: string; name?: string } }): Place {
+  return { namespace: metadata?.namespace ?? "", name: metadata?.name ?? "" };
+}

@@ -1,0 +1,186 @@
+/** Wires a hub into a running Berth: its clusters, what is known of them, and one reconciler for each kind of key. */
+import { baseName, createKeySource, type Host } from "@berth/host";
+import type { KubeObject } from "@berth/kube";
+import {
+  type ClusterName,
+  type ClusterSet,
+  type Component,
+  createLoopComponent,
+  type FleetView,
+  keyOf,
+  type ObjectKey,
+  type Reconcile,
+  sleep,
+  whenAborted,
+} from "@berth/runtime";
+import { followFleet } from "../../fleet/follow.ts";
+import { type FleetSettings, leaseName } from "../../fleet/settings.ts";
+import { nameOf, uidOf } from "../../hub/cells/seen.ts";
+import { createFleetMetrics } from "../metrics.ts";
+import { HubAsk } from "./ask.ts";
+import { carry } from "./carry.ts";
+import { CellMembers } from "./cell-members.ts";
+import { cellStatuses } from "./cells.ts";
+import { collect } from "./collect.ts";
+import { followPlanes } from "./concerns.ts";
+import { federator } from "./federator.ts";
+import { Knowledge, type Place, placeOf } from "./knowledge.ts";
+import { HubMemory } from "./memory.ts";
+import { createHubMetrics } from "./metrics.ts";
+import type { HubKeys, HubParts } from "./parts.ts";
+import { placements } from "./placements.ts";
+import { createPlanes, hubBy, type Planes } from "./planes.ts";
+import { projector } from "./projector.ts";
+import { quarantine } from "./quarantine.ts";
+import { presentClient } from "./sender.ts";
+import { SigningKey } from "./signing-key.ts";
+import { carryWithdrawals, endWithdrawals } from "./withdrawals.ts";
+import { projectWorkloads } from "./workloads.ts";
+
+/** Between two looks at whether cells are heard, ms. They take no request. */
+const LOOK_MS = 1_000;
+/** As many decisions for the hub, and for each project, as may be in flight. */
+const HUB_WORKERS = 16;
+
+/** @param home Berth's own namespace. */
+export function wireManagement(host: Host, settings: FleetSettings, home: string): void {
+  const { runtime, clock, log, product } = host;
+  const fleet = followFleet(host, settings, () => ask.unplaced());
+  const planes = createPlanes(host, fleet.spec, settings.hub ?? {}, home);
+  const { own, hub, projects, cells } = planes;
+  const signing = new SigningKey({ planes, home, clock, log });
+  const know = new Knowledge({ planes, clock, signer: () => signing.signer });
+  const asked = keySources(planes, know);
+  const members = new CellMembers({
+    planes,
+    home,
+    userAgent: product.name,
+    onChange: (of) => asked.cells.ask([{ cluster: own.name, namespace: "", name: of }], "high", true),
+  });
+  const parts: HubParts = {
+    host,
+    fleet,
+    lease: leaseName(fleet.spec, baseName(host)),
+    home,
+    planes,
+    know,
+    memory: new HubMemory(clock),
+    metrics: createFleetMetrics(host.metrics, clock, () => false),
+    counts: createHubMetrics(host.metrics, clock, know),
+    asked,
+    hubClient: presentClient(hub.set, hub.name),
+    ownClient: presentClient(own.set, own.name),
+  };
+  const ask = new HubAsk(parts);
+  followPlanes(parts, ask, () => members.look());
+  host.add([members.component(), hearing(parts, ask)], "everywhere");
+  for (const component of [leading(parts), signing.maker(), quarantine(parts)])
+    runtime.add(component, "elected", parts.lease);
+  const add = (
+    set: ClusterSet,
+    name: keyof HubKeys,
+    reconcile: Reconcile<ObjectKey>,
+    concurrency?: number,
+  ): void =>
+    runtime.add(
+      set.controller({
+        name: `hub-${name}`,
+        sources: [asked[name]],
+        reconcile: parts.metrics.measured(name, reconcile),
+        ...(concurrency !== undefined && { concurrency }),
+      }),
+      "elected",
+      parts.lease,
+    );
+  add(projects, "workloads", projectWorkloads(parts));
+  add(projects, "federator", federator(parts), HUB_WORKERS);
+  add(hub.set, "placements", placements(parts), HUB_WORKERS);
+  add(cells, "carry", carry(parts));
+  add(own.set, "withdrawals", endWithdrawals(parts));
+  add(cells, "withdrawing", carryWithdrawals(parts));
+  add(cells, "collect", collect(parts));
+  add(projects, "projector", projector(parts), HUB_WORKERS);
+  add(own.set, "cells", cellStatuses(parts, members));
+}
+
+/** This process leads from now on. */
+function leading({ memory }: HubParts): Component {
+  return {
+    name: "hub-memory",
+    start(signal) {
+      memory.begin();
+      return Promise.resolve({ ended: whenAborted(signal) });
+    },
+  };
+}
+
+/** No event says that a cell is not heard any more. */
+function hearing({ host: { clock }, know }: HubParts, ask: HubAsk): Component {
+  const told = new Map<string, string>();
+  return createLoopComponent({
+    name: "hub-hearing",
+    async run(signal) {
+      do {
+        for (const seen of know.cells) {
+          // Another Cell of the same name has to be told of again.
+          const { uid = "" } = seen.cell.metadata ?? {};
+          know.heardMs(seen);
+          const { state } = seen;
+          const isLost = know.lostSinceMs(seen) !== undefined;
+          const text = state.is === "synced" ? state.is : `${state.reason} ${state.message} ${isLost}`;
+          if (told.get(uid) === text) continue;
+          told.set(uid, text);
+          ask.cell(nameOf(seen) as ClusterName);
+        }
+      } while (await sleep(clock, LOOK_MS, signal));
+    },
+  });
+}
+
+/** All keys that there are, for the start and after a plane was away. */
+function keySources({ own, hub, cells, views, projectNamed }: Planes, know: Knowledge): HubKeys {
+  const inProjects = (view: FleetView<KubeObject>): readonly ObjectKey[] =>
+    [...projectNamed.values()].flatMap(({ cluster }) => keysOf(view, cluster));
+  const inCells = (view: FleetView<KubeObject>): readonly ObjectKey[] =>
+    cells.list().flatMap(({ name }) => keysOf(view, name));
+  const placed = function* (): Iterable<ObjectKey> {
+    for (const { name } of cells.list())
+      for (const it of views.hub.deployments.byIndex(hubBy.cellUid, uidIn(know, name), hub.name))
+        yield { cluster: name, ...placeOf(it) };
+  };
+  const copies = (): readonly Place[] => keysOf(views.hub.instances, hub.name);
+  return {
+    workloads: createKeySource(() => inProjects(views.workloads)),
+    federator: createKeySource(() => inProjects(views.project.deployments)),
+    placements: createKeySource(() => keysOf(views.hub.deployments, hub.name)),
+    carry: createKeySource(() => [...placed(), ...inCells(views.cell.deployments)]),
+    withdrawals: createKeySource(() => keysOf(views.withdrawals, own.name)),
+    withdrawing: createKeySource(() =>
+      Array.from(views.withdrawals.list(own.name)).flatMap((it) => {
+        const cluster = (it.spec?.cell ?? "") as ClusterName;
+        return cells.has(cluster) ? [{ ...keyOf(own.name, it), cluster }] : [];
+      }),
+    ),
+    collect: createKeySource(() => [
+      ...inCells(views.cell.instances),
+      ...copies().flatMap(({ namespace, name }) => {
+        const cluster = know.cellOfCopy({ namespace, name });
+        return cluster === undefined ? [] : [{ cluster, namespace, name }];
+      }),
+    ]),
+    projector: createKeySource(() => [
+      ...inProjects(views.project.instances),
+      ...copies().flatMap((place) => know.upstream(place) ?? []),
+    ]),
+    cells: createKeySource(() => keysOf(views.cells, own.name)),
+  };
+}
+
+function uidIn(know: Knowledge, cluster: ClusterName): string {
+  const cell = know.cellOf(cluster);
+  return cell === undefined ? "" : uidOf(cell);
+}
+
+function keysOf(view: FleetView<KubeObject>, of: ClusterName): readonly ObjectKey[] {
+  return Array.from(view.list(of), (it) => keyOf(of, it));
+}

@@ -1,0 +1,63 @@
+/** What a hub counts. Labels have few values: never the name of an object, but for Cells. */
+import type { Clock, Histogram, MetricsRegistry } from "@berth/runtime";
+import { nameOf } from "../../hub/cells/seen.ts";
+import type { Knowledge, Place } from "./knowledge.ts";
+
+export interface HubMetrics {
+  /** A cell shows a new status of a deployment. */
+  changed(place: Place): void;
+  /** The hub has compared it. @param isNews it differed, and was written. */
+  onHub(place: Place, isNews: boolean): void;
+  /** It was written in its project. */
+  inProject(place: Place): void;
+}
+
+/** More statuses on their way than these are not timed. */
+const MOST = 10_000;
+
+export function createHubMetrics(
+  registry: MetricsRegistry,
+  clock: Pick<Clock, "monotonic">,
+  know: Pick<Knowledge, "cells">,
+): HubMetrics {
+  let told: ReadonlySet<string> = new Set();
+  registry.gauge<"cell">({
+    name: `${registry.prefix}fleet_cell_heard`,
+    help: "1 while the API server of a cell answers and Berth in it renews its Lease, otherwise 0.",
+    labels: ["cell"],
+    collect(gauge) {
+      const { cells } = know;
+      for (const cell of told.difference(new Set(cells.map(nameOf)))) gauge.remove({ cell });
+      told = new Set(cells.map(nameOf));
+      for (const seen of cells) gauge.set(seen.state.is === "synced" ? 1 : 0, { cell: nameOf(seen) });
+    },
+  });
+  const lag: Histogram = registry.histogram({
+    name: "compute_federation_sync_lag_seconds",
+    help: "From the news of a status in a cell until its project shows it.",
+    buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+  });
+  const onTheirWay = new Map<string, { readonly sinceMs: number; readonly isOnHub: boolean }>();
+  const idOf = ({ namespace, name }: Place): string => `${namespace}/${name}`;
+  return {
+    changed(place) {
+      const id = idOf(place);
+      if (onTheirWay.has(id) || onTheirWay.size >= MOST) return;
+      onTheirWay.set(id, { sinceMs: clock.monotonic(), isOnHub: false });
+    },
+    onHub(place, isNews) {
+      const id = idOf(place);
+      const known = onTheirWay.get(id);
+      if (known === undefined || known.isOnHub) return;
+      if (isNews) onTheirWay.set(id, { ...known, isOnHub: true });
+      else onTheirWay.delete(id);
+    },
+    inProject(place) {
+      const id = idOf(place);
+      const known = onTheirWay.get(id);
+      if (known?.isOnHub !== true) return;
+      lag.observe((clock.monotonic() - known.sinceMs) / 1000);
+      onTheirWay.delete(id);
+    },
+  };
+}

@@ -1,0 +1,51 @@
+/** What the reconcilers of a hub share. */
+import type { Host, KeySource } from "@berth/host";
+import type { CurrentFleet } from "../../fleet/follow.ts";
+import type { FleetMetrics } from "../metrics.ts";
+import type { Knowledge } from "./knowledge.ts";
+import type { HubMemory } from "./memory.ts";
+import type { HubMetrics } from "./metrics.ts";
+import type { Planes } from "./planes.ts";
+import type { PresentClient } from "./sender.ts";
+
+/** The keys that each reconciler is asked to look at. See the README of `hub/`. */
+export interface HubKeys {
+  /** Workloads of projects. */
+  readonly workloads: KeySource;
+  /** Deployments of projects. */
+  readonly federator: KeySource;
+  /** Deployments of the hub. */
+  readonly placements: KeySource;
+  /** The same, each in the clusters of cells. */
+  readonly carry: KeySource;
+  /** Withdrawals. */
+  readonly withdrawals: KeySource;
+  /** The same, each in the cluster of its cell. */
+  readonly withdrawing: KeySource;
+  /** Instances of the hub, each in the cluster of its cell. */
+  readonly collect: KeySource;
+  /** Instances of projects. */
+  readonly projector: KeySource;
+  /** Cells. */
+  readonly cells: KeySource;
+}
+
+export interface HubParts {
+  readonly host: Host;
+  readonly fleet: CurrentFleet;
+  /** The name of the Lease whose leader runs the controllers. */
+  readonly lease: string;
+  /** Berth's own namespace. */
+  readonly home: string;
+  readonly planes: Planes;
+  readonly know: Knowledge;
+  readonly memory: HubMemory;
+  readonly metrics: FleetMetrics;
+  readonly counts: HubMetrics;
+  readonly asked: HubKeys;
+  readonly hubClient: PresentClient;
+  readonly ownClient: PresentClient;
+}
+
+/** Until the next look while something is not read or not proven yet, ms. Most often an event comes first. */
+export const LOOK_AGAIN_MS = 2_000;

@@ -1,0 +1,136 @@
+/**
+ * The hub's side of a deployment: its placement, its status, Withdrawals and its end. It talks to no cell, so none that
+ * hangs holds it up. Its keys are deployments of the hub.
+ */
+import type { Finding, Intent } from "@berth/host";
+import { earliest, type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
+import { finalizers, annotations as keys, labels } from "../../api/keys.ts";
+import { formatPlacement, parsePlacement } from "../../api/placement.ts";
+import type { HubReason } from "../../api/reasons.ts";
+import {
+  type Instance,
+  instances,
+  type WorkloadDeployment,
+  workloadDeployments,
+} from "../../api/workload.ts";
+import type { CarryDecision } from "../../drivers/direct/carry.ts";
+import { cellWith, type Found, uidOf } from "../../hub/cells/seen.ts";
+import { mirrorStatus } from "../../hub/mirror/status.ts";
+import { isDeleting, sourceUidOf } from "../../hub/source.ts";
+import { deletionOf, finalizersTo, statusTo } from "../intents.ts";
+import { carryDecision } from "./carry.ts";
+import { withdrawalOf } from "./federator.ts";
+import { Pace } from "./pace.ts";
+import type { HubParts } from "./parts.ts";
+import { Sender } from "./sender.ts";
+
+/** Of one deployment. A roll of many Instances waits a second for its numbers; a cell that never rests gets no more. */
+const STATUS_PACE = { everyMs: 1_000, burst: 10 };
+
+export function placements(parts: HubParts): Reconcile<ObjectKey> {
+  const { host, planes, know, memory, counts } = parts;
+  const { hub: views } = planes.views;
+  const sender = new Sender({
+    host,
+    set: planes.hub.set,
+    resource: workloadDeployments,
+    action: "PlaceDeployment",
+  });
+  const pace = new Pace(host.clock, STATUS_PACE);
+  return async (key, context) => {
+    if (know.hubUnread() !== undefined) return undefined;
+    const deployment = views.deployments.get(key);
+    // Deployments of projects, where this cluster is one.
+    if (deployment?.metadata?.annotations?.[keys.placement] === undefined) return sender.forget(key);
+    const sending = { key, object: deployment, context };
+    const sourceUid = sourceUidOf(deployment) ?? "";
+    if (!isDeleting(deployment) && know.source(key, sourceUid) === "gone") {
+      const message = "the project has no such deployment any more";
+      await sender.send(sending, [deletionOf(workloadDeployments, deployment, message, "it")]);
+      return undefined;
+    }
+    const { decision, found } = carryDecision(parts, deployment);
+    sender.tell(sending, decision.findings);
+    // Before the request: its answer may come after the news that the deployment is gone.
+    if (decision.release?.isProven) memory.gone(sourceUid);
+    const first = await sender.send(sending, intentsOf(parts, deployment, decision));
+    if (decision.place !== undefined) return toResult(first.recheckAfterMs);
+    const status = mirrored(parts, deployment, found, decision.findings[0]);
+    const waitMs = status === undefined ? 0 : pace.take(toKeyText(key));
+    if (waitMs > 0) return toResult(earliest(first.recheckAfterMs, waitMs));
+    const mirror = status && [statusTo(status, "StatusMirrored", "its cell says so", deployment.status)];
+    const second = await sender.send(sending, mirror ?? []);
+    counts.onHub(key, status !== undefined);
+    return toResult(earliest(first.recheckAfterMs, second.recheckAfterMs));
+  };
+}
+
+function toResult(recheckAfterMs: number | undefined) {
+  return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+}
+
+/** All that is not in a cell. */
+function intentsOf(
+  { ownClient }: HubParts,
+  { metadata }: WorkloadDeployment,
+  { place, withdraw = [], deleteCopies = [], release }: CarryDecision,
+): readonly Intent[] {
+  if (place !== undefined) {
+    const { placement, reason } = place;
+    const body = {
+      metadata: {
+        labels: { [labels.cell]: placement.cell },
+        annotations: { [keys.placement]: formatPlacement(placement) },
+      },
+    };
+    const message = `the deployment is in cell ${placement.cell}`;
+    return [{ do: "patch", patch: { type: "merge", body }, reason, message, announce: "Normal" }];
+  }
+  const left = (metadata?.finalizers ?? []).filter((it) => it !== finalizers.direct);
+  return [
+    ...withdraw.map((spec) => withdrawalOf(spec, ownClient)),
+    ...deleteCopies.map((copy) => copyDeletion(copy)),
+    ...(release ? [finalizersTo(left)] : []),
+  ];
+}
+
+function copyDeletion(copy: Instance): Intent {
+  return deletionOf(instances, copy, "its deployment ends", "the copy of its Instance");
+}
+
+/**
+ * The status that the hub should have, when it differs.
+ *
+ * @param waits why its cell does not get it now.
+ */
+function mirrored(
+  { know, host }: HubParts,
+  to: WorkloadDeployment,
+  all: readonly Found[],
+  waits: Finding | undefined,
+) {
+  const placement = parsePlacement(to.metadata?.annotations?.[keys.placement]);
+  const cell = cellWith(know.cells, placement?.uid ?? "");
+  const from = all.find(
+    (it) =>
+      uidOf(it.cell) === placement?.uid &&
+      it.origin.epoch === placement.epoch &&
+      it.origin.sourceUid === sourceUidOf(to) &&
+      !isDeleting(it.deployment),
+  );
+  const nowMs = host.clock.now();
+  const view = { to, generation: Number(to.metadata?.annotations?.[keys.sourceGeneration]), nowMs };
+  if (cell?.state.is === "synced" && from === undefined && waits !== undefined) {
+    // Nothing runs there, and nothing will soon: the last numbers are none of now.
+    const { reason, message } = waits;
+    const stale = { reason: reason as HubReason, message, sinceMs: nowMs };
+    return mirrorStatus({ ...view, from: undefined, stale });
+  }
+  if (cell?.state.is === "synced")
+    return mirrorStatus({ ...view, from: from?.deployment, own: { Stale: undefined } });
+  const sinceMs = cell === undefined ? nowMs : know.lostSinceMs(cell);
+  if (sinceMs === undefined) return undefined;
+  const { reason = "CellUnreachable", message = "there is no Cell of this uid" } = cell?.state ?? {};
+  const stale = { reason, message: `cell ${placement?.cell}: ${message}`, sinceMs } as const;
+  return mirrorStatus({ ...view, from: undefined, stale });
+}

@@ -1,0 +1,178 @@
+/** The clusters that a hub works with, and what is read of each. */
+import { type Host, keepFields } from "@berth/host";
+import {
+  type ConnectOptions,
+  type KubeObject,
+  type Namespace,
+  namespaces,
+  type Projection,
+  type Resource,
+  type Secret,
+  secrets,
+} from "@berth/kube";
+import {
+  type ClusterName,
+  type ClusterSet,
+  clusterName,
+  type FleetView,
+  type IndexFunction,
+} from "@berth/runtime";
+import { type Cell, cells, type Withdrawal, withdrawals } from "../../api/cell.ts";
+import { annotations as keys } from "../../api/keys.ts";
+import { parsePlacement, targetsOf } from "../../api/placement.ts";
+import {
+  type Instance,
+  instances,
+  type Workload,
+  type WorkloadDeployment,
+  workloadDeployments,
+  workloads,
+} from "../../api/workload.ts";
+import { type FleetSpec, nameOfProject, type ProjectPlace } from "../../fleet/document.ts";
+import { by, fleetObject, ownersOf } from "../reads.ts";
+
+/** Names of indexes, beside those of `by`. */
+export const hubBy = {
+  /** Of a deployment on the hub: the uids of the cells that have it or get it. Of a Withdrawal: that of its cell. */
+  cellUid: "cellUid",
+  /** Of a Withdrawal: `namespace/name` of its deployment. */
+  place: "place",
+} as const;
+
+/** The connections that a Fleet names. */
+export interface HubConnections {
+  /** Absent: the hub is Berth's own cluster. */
+  readonly hub?: ConnectOptions;
+  /** Absent: the only project is Berth's own cluster. */
+  readonly projects?: readonly (Pick<ProjectPlace, "path"> & { readonly to: ConnectOptions })[];
+}
+
+export interface ProjectPlane {
+  readonly cluster: ClusterName;
+  /** `acme/web`, or the name alone. */
+  readonly path: string;
+}
+
+/** The sets may be one and the same: a server has one connection, and one watch of each kind. */
+export interface Planes {
+  readonly own: { readonly set: ClusterSet; readonly name: ClusterName };
+  readonly hub: { readonly set: ClusterSet; readonly name: ClusterName };
+  readonly projects: ClusterSet;
+  readonly cells: ClusterSet;
+  /** By the name in the marks of their namespaces. */
+  readonly projectNamed: ReadonlyMap<string, ProjectPlane>;
+  readonly views: PlaneViews;
+}
+
+export interface PlaneViews {
+  readonly cells: FleetView<Cell>;
+  readonly withdrawals: FleetView<Withdrawal>;
+  readonly secrets: FleetView<Secret>;
+  readonly workloads: FleetView<Workload>;
+  readonly project: ObjectViews;
+  readonly hub: ObjectViews;
+  readonly cell: ObjectViews;
+}
+
+/** What is read of each project, hub and cell. */
+export interface ObjectViews {
+  readonly deployments: FleetView<WorkloadDeployment>;
+  readonly instances: FleetView<Instance>;
+  readonly namespaces: FleetView<Namespace>;
+}
+
+/** The name of the project that Berth's own cluster is, unless the Fleet gives one. */
+const DEFAULT_PROJECT = "single";
+
+/** @param home Berth's own namespace. */
+export function createPlanes(
+  { runtime, client, cluster }: Host,
+  spec: FleetSpec,
+  { hub: toHub, projects: toProjects }: HubConnections,
+  home: string,
+): Planes {
+  const own = { set: runtime.clusters("own"), name: cluster };
+  own.set.join(own.name, { to: client });
+  const hub = toHub === undefined ? own : { set: runtime.clusters("hub"), name: clusterName("hub") };
+  if (toHub !== undefined) hub.set.join(hub.name, { to: toHub });
+  const projects = toProjects === undefined ? own.set : runtime.clusters("projects");
+  const projectNamed = new Map<string, ProjectPlane>();
+  if (toProjects === undefined) {
+    const path = spec.project?.id ?? DEFAULT_PROJECT;
+    projectNamed.set(path, { cluster: own.name, path });
+  }
+  for (const { path, to } of toProjects ?? []) {
+    const name = nameOfProject({ path });
+    projectNamed.set(name, { cluster: clusterName(name), path });
+    projects.join(clusterName(name), { to });
+  }
+  const cellSet = runtime.clusters("cells");
+  const known = new Map<ClusterSet, ObjectViews>();
+  const objectsOf = (set: ClusterSet): ObjectViews => {
+    const views = known.get(set) ?? objectViews(set);
+    known.set(set, views);
+    return views;
+  };
+  return {
+    own,
+    hub,
+    projects,
+    cells: cellSet,
+    projectNamed,
+    views: {
+      cells: own.set.view({ resource: cells, project: (it) => it }),
+      withdrawals: own.set.view({
+        resource: withdrawals,
+        project: (it) => it,
+        indexes: {
+          [hubBy.cellUid]: ({ spec: of }) => (of === undefined ? [] : [of.cellUid]),
+          [hubBy.place]: ({ spec: of }) => (of === undefined ? [] : [`${of.namespace}/${of.name}`]),
+        },
+      }),
+      secrets: own.set.view({
+        resource: secrets,
+        project: keepFields<Secret>(["data.kubeconfig", "data.key"]),
+        scope: { namespace: home },
+      }),
+      workloads: view(projects, workloads, { [by.namespace]: namespaceOf }),
+      project: objectsOf(projects),
+      hub: objectsOf(hub.set),
+      cell: objectsOf(cellSet),
+    },
+  };
+}
+
+const namespaceOf = ({ metadata }: KubeObject): readonly string[] => [metadata?.namespace ?? ""];
+
+function view<T extends KubeObject>(
+  set: ClusterSet,
+  resource: Resource<T>,
+  indexes: Readonly<Record<string, IndexFunction<T>>>,
+): FleetView<T> {
+  // A projection of any object keeps its type.
+  return set.view({ resource, project: fleetObject as unknown as Projection<T>, indexes });
+}
+
+function objectViews(set: ClusterSet): ObjectViews {
+  return {
+    deployments: view(set, workloadDeployments, {
+      [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]),
+      [by.namespace]: namespaceOf,
+      [hubBy.cellUid]: ({ metadata }) =>
+        targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).map(({ uid }) => uid),
+    }),
+    instances: view(set, instances, {
+      [by.deployment]: (it) => ownersOf(it),
+      [by.namespace]: namespaceOf,
+    }),
+    namespaces: set.view<Namespace>({
+      resource: namespaces,
+      metadataOnly: true,
+      project: keepFields<Namespace>([
+        "metadata.labels",
+        "metadata.annotations",
+        "metadata.deletionTimestamp",
+      ]),
+    }),
+  };
+}

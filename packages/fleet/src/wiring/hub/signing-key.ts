@@ -1,0 +1,81 @@
+/** The key that signs what Berth makes in cells: a Secret of Berth's namespace, which no cell can read. */
+import { randomBytes } from "node:crypto";
+import { isApiError, secrets } from "@berth/kube";
+import { type Clock, type Component, createLoopComponent, type Logger, sleep } from "@berth/runtime";
+import { labels } from "../../api/keys.ts";
+import { createSigner, type Signer } from "../../api/origin.ts";
+import type { Planes } from "./planes.ts";
+import { presentClient } from "./sender.ts";
+
+/** The name of the Secret. */
+export const SIGNING_KEY = "berth-fleet-signing";
+const BYTES = 32;
+const LOOK_MS = 1_000;
+
+export interface SigningKeyOptions {
+  readonly planes: Planes;
+  /** Berth's own namespace. */
+  readonly home: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export class SigningKey {
+  readonly #options: SigningKeyOptions;
+  #known: Signer | undefined;
+
+  constructor(options: SigningKeyOptions) {
+    this.#options = options;
+  }
+
+  /** `undefined`: it is not read yet. Once read, it stays: with another one all that cells have would count as forged. */
+  get signer(): Signer | undefined {
+    if (this.#known !== undefined) return this.#known;
+    const { planes, home: namespace } = this.#options;
+    const secret = planes.views.secrets.get({ cluster: planes.own.name, namespace, name: SIGNING_KEY });
+    const key = Buffer.from(secret?.data?.["key"] ?? "", "base64");
+    if (key.length >= BYTES) this.#known = createSigner(key);
+    return this.#known;
+  }
+
+  /** Makes the Secret where there is none. For the leader. */
+  maker(): Component {
+    const { clock, log } = this.#options;
+    return createLoopComponent({
+      name: "hub-signing-key",
+      run: async (signal) => {
+        do {
+          if (this.signer === undefined)
+            await this.#make(signal).catch((error: unknown) => log.warn(String(error)));
+        } while (await sleep(clock, LOOK_MS, signal));
+      },
+      problem: () =>
+        this.#isLost ? `Secret ${SIGNING_KEY} is gone: put it back, or cells count as foreign` : undefined,
+    });
+  }
+
+  /** Cells have what the lost key has signed. */
+  get #isLost(): boolean {
+    const { hub, views } = this.#options.planes;
+    if (this.signer !== undefined) return false;
+    return [...views.hub.deployments.list(hub.name)].some(
+      (it) => it.metadata?.labels?.[labels.cell] !== undefined,
+    );
+  }
+
+  async #make(signal: AbortSignal): Promise<void> {
+    const { planes, home: namespace } = this.#options;
+    const { own, hub, views } = planes;
+    const isRead =
+      views.secrets.state(own.name) === "synced" && views.hub.deployments.state(hub.name) === "synced";
+    if (!isRead || this.#isLost) return;
+    const key = randomBytes(BYTES).toString("base64");
+    try {
+      const secret = { metadata: { namespace, name: SIGNING_KEY }, type: "Opaque", data: { key } };
+      await presentClient(own.set, own.name).create(secrets, secret, { signal });
+    } catch (error) {
+      // Another process has made it: the view shows it soon.
+      if (!isApiError(error, "alreadyExists")) throw error;
+    }
+  }
+}

@@ -1,0 +1,107 @@
+/** A hub and the project of one deployment, as the views show them, and a client that only notes what it is sent. */
+import { createKeySource } from "@berth/host";
+import type { KubeObject, Namespace, Patch } from "@berth/kube";
+import {
+  type ClusterName,
+  clusterName,
+  createVirtualClock,
+  toKeyText,
+  type VirtualClock,
+} from "@berth/runtime";
+import type { Cell, Withdrawal } from "../../../api/cell.ts";
+import type { Instance, WorkloadDeployment } from "../../../api/workload.ts";
+import { aHubNamespace, aSource, HUB, signer } from "../../../hub/testing/fixtures.ts";
+import { HubAsk } from "../ask.ts";
+import { followPlanes } from "../concerns.ts";
+import { Knowledge } from "../knowledge.ts";
+import { HubMemory } from "../memory.ts";
+import type { HubKeys, HubParts } from "../parts.ts";
+import type { Planes } from "../planes.ts";
+import { Objects } from "./objects.ts";
+
+export const hub: ClusterName = clusterName("hub");
+/** The one that is reached. */
+export const a: ClusterName = clusterName("a");
+const KINDS = "workloads federator placements carry withdrawals withdrawing collect projector cells";
+
+export interface HubWorld {
+  readonly clock: VirtualClock;
+  readonly cells: Objects<Cell>;
+  readonly deployments: Objects<WorkloadDeployment>;
+  readonly inCell: Objects<WorkloadDeployment>;
+  readonly namespacesInCell: Objects<Namespace>;
+  readonly parts: HubParts;
+  /** `reconciler key`, of all that was asked for. */
+  readonly asked: string[];
+  /** What was patched on the hub. */
+  readonly patches: KubeObject[];
+}
+
+export function hubWorld(): HubWorld {
+  const clock = createVirtualClock();
+  const [cells, deployments] = [new Objects<Cell>(hub), new Objects<WorkloadDeployment>(hub)];
+  const [inCell, namespacesInCell] = [new Objects<WorkloadDeployment>(a), new Objects<Namespace>(a)];
+  const none = new Objects<never>(hub).view;
+  const instances = new Objects<Instance>(hub).view;
+  const patches: KubeObject[] = [];
+  const client = {
+    server: "hub",
+    patch(_resource: object, _name: object, { body }: Patch & { readonly body: KubeObject }) {
+      patches.push(body);
+      return Promise.resolve(body);
+    },
+  };
+  const events = { record: () => undefined };
+  const lease = { object: {}, changedAt: clock.monotonic() };
+  const engaged = (name: ClusterName, identity: string) =>
+    ({ name, identity, client, events, lease, reach: { is: "yes", heardMs: 0 }, restores: 0 }) as const;
+  const all = new Map([
+    [hub, engaged(hub, HUB)],
+    [a, engaged(a, "uid-a")],
+  ]);
+  const set = {
+    subscribe: () => undefined,
+    get: (of: ClusterName) => all.get(of),
+    has: (of: ClusterName) => all.has(of),
+    list: () => [all.get(a)],
+  };
+  const sources = new Objects<WorkloadDeployment>(hub);
+  const namespaces = new Objects<Namespace>(hub);
+  sources.set(aSource());
+  namespaces.set(aHubNamespace({}, HUB));
+  const planes = {
+    own: { set, name: hub },
+    hub: { set, name: hub },
+    projects: set,
+    cells: set,
+    projectNamed: new Map([["web", { cluster: hub, path: "acme/web" }]]),
+    views: {
+      cells: cells.view,
+      withdrawals: new Objects<Withdrawal>(hub).view,
+      secrets: none,
+      workloads: none,
+      project: { deployments: sources.view, instances, namespaces: none },
+      hub: { deployments: deployments.view, instances, namespaces: namespaces.view },
+      cell: { deployments: inCell.view, instances, namespaces: namespacesInCell.view },
+    },
+  } as unknown as Planes;
+  const asked: string[] = [];
+  const keys = Object.fromEntries(
+    KINDS.split(" ").map((of) => {
+      const source = createKeySource(() => []);
+      source.start((key) => asked.push(`${of} ${toKeyText(key)}`));
+      return [of, source];
+    }),
+  ) as unknown as HubKeys;
+  const know = new Knowledge({ planes, clock, signer: () => signer });
+  const parts = {
+    host: { clock },
+    planes,
+    know,
+    memory: new HubMemory(clock),
+    asked: keys,
+    counts: { onHub: () => undefined, changed: () => undefined },
+  } as unknown as HubParts;
+  followPlanes(parts, new HubAsk(parts), () => undefined);
+  return { clock, cells, deployments, inCell, namespacesInCell, parts, asked, patches };
+}

@@ -1,0 +1,51 @@
+/** The objects of one kind in one cluster, as a view shows them. */
+import type { KubeObject } from "@berth/kube";
+import type { Change, ClusterName, FleetView, ViewHandler } from "@berth/runtime";
+import { parsePlacement } from "../../../api/placement.ts";
+import { by } from "../../reads.ts";
+import { hubBy } from "../planes.ts";
+
+const nameOf = ({ metadata }: KubeObject): string => `${metadata?.namespace ?? ""}/${metadata?.name}`;
+
+/** Two indexes: by the cell of the placement, and by namespace. */
+const VALUES: Readonly<Record<string, (of: KubeObject) => string | undefined>> = {
+  [hubBy.cellUid]: ({ metadata }) => parsePlacement(metadata?.annotations?.["berth.dev/placement"])?.uid,
+  [by.namespace]: ({ metadata }) => metadata?.namespace,
+};
+
+export class Objects<T extends KubeObject> {
+  readonly #of: ClusterName;
+  readonly #objects = new Map<string, T>();
+  readonly #handlers: ViewHandler<T>[] = [];
+
+  readonly view: FleetView<T> = {
+    get: ({ cluster, namespace, name }) =>
+      cluster === this.#of ? this.#objects.get(`${namespace}/${name}`) : undefined,
+    list: (of) => (of === this.#of ? this.#objects.values() : []),
+    state: () => "synced",
+    byIndex: (index, value) => [...this.#objects.values()].filter((it) => VALUES[index]?.(it) === value),
+    subscribe: (handler) => {
+      this.#handlers.push(handler);
+      return { [Symbol.dispose]: () => undefined };
+    },
+  };
+
+  constructor(of: ClusterName) {
+    this.#of = of;
+  }
+
+  set(object: T): void {
+    const old = this.#objects.get(nameOf(object));
+    this.#objects.set(nameOf(object), object);
+    this.#tell(old ? { type: "updated", old, object } : { type: "added", object, initial: false });
+  }
+
+  delete(object: T): void {
+    this.#objects.delete(nameOf(object));
+    this.#tell({ type: "deleted", object });
+  }
+
+  #tell(change: Change<T>): void {
+    for (const handler of this.#handlers) handler.onChange?.(change, this.#of);
+  }
+}

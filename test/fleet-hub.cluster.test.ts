@@ -1,0 +1,174 @@
+/**
+ * A hub with two cells in Dallas and one in Chicago: four control planes, `berth run` in each. The hub is the project as
+ * well. kwok plays the kubelets.
+ */
+import { deepStrictEqual, ok } from "node:assert";
+import { withdrawals, workloadDeployments, workloads } from "@berth/fleet";
+import { namespaces } from "@berth/kube";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { changeWorkload, conditionOf, createWorkload, imageChange, verdict } from "./fleet-fixture.ts";
+import { type HubFixture, hubFixture } from "./hub-fixture.ts";
+import { patiently } from "./patience.ts";
+
+let fixture: HubFixture;
+beforeAll(async () => {
+  fixture = await hubFixture();
+});
+afterAll(() => fixture[Symbol.asyncDispose]());
+
+async function inTwoCities(namespace: string, replicas = 2): Promise<void> {
+  await fixture.hub.create(namespaces, { metadata: { name: namespace } });
+  await createWorkload(fixture.hub, { namespace, name: namespace, cities: ["DFW", "ORD"], replicas });
+  await patiently(async () => deepStrictEqual((await statusOf(namespace))?.readyReplicas, 2 * replicas));
+}
+
+async function statusOf(name: string) {
+  return (await fixture.hub.get(workloads, { namespace: name, name })).status;
+}
+
+const of = (all: readonly string[], name: string): readonly string[] =>
+  all.filter((it) => it.includes(`/${name}-`));
+const cellsOf = (all: readonly string[]): readonly string[] => [
+  ...new Set(all.map((it) => it.split("/")[0] ?? "")),
+];
+
+describe("A1 a Workload to two cities", () => {
+  it("runs in one cell of each, and its numbers and Instances are those of the cells", async () => {
+    await inTwoCities("first");
+    const running = of(await fixture.running(), "first");
+    expect(running).toHaveLength(4);
+    const [dfw = "", ord = "", ...others] = cellsOf(running);
+    expect([dfw.slice(0, 4), ord, others]).toEqual(["dfw-", "ord-01", []]);
+    const { deployments, replicas, updatedReplicas, observedGeneration, placements } =
+      (await statusOf("first")) ?? {};
+    expect({ deployments, replicas, updatedReplicas, observedGeneration }).toEqual({
+      deployments: 2,
+      replicas: 4,
+      updatedReplicas: 4,
+      observedGeneration: 1,
+    });
+    expect(placements).toMatchObject([{ name: "us", readyReplicas: 4 }]);
+    await patiently(async () =>
+      expect(await fixture.shown("first")).toEqual(
+        ["dfw-0", "dfw-1", "ord-0", "ord-1"].map((it) => `first-us-${it}`),
+      ),
+    );
+  });
+
+  it("H25 a hub that is the project federates none of its own copies", async () => {
+    const { items } = await fixture.hub.list(workloadDeployments);
+    const hubNamespaces = new Set(
+      items.flatMap(({ metadata }) => metadata?.namespace ?? []).filter((it) => it.startsWith("ns-")),
+    );
+    for (const { metadata } of items.filter((it) => hubNamespaces.has(it.metadata?.namespace ?? "")))
+      expect(metadata?.finalizers).toEqual(["berth.dev/direct"]);
+  });
+});
+
+it("A20 a deletion while a cell is away leaves a Withdrawal, and is carried out when the cell is back", async () => {
+  await inTwoCities("away", 1);
+  const pid = fixture.plane("ord-01").pidOf("kube-apiserver");
+  ok(pid !== undefined, "the API server of ord-01 does not run");
+  process.kill(pid, "SIGSTOP");
+  try {
+    await changeWorkload(fixture.hub, "first", imageChange("registry.test/web:2"), "first");
+    await patiently(async () => deepStrictEqual(await fixture.reachable("ord-01"), "False/Silent"));
+    await patiently(async () => {
+      const status = await statusOf("first");
+      deepStrictEqual([status?.readyReplicas, status?.unheard], [4, 2]);
+      deepStrictEqual(conditionOf({ status } as never, "Stale")?.reason, "CellUnreachable");
+    });
+    await fixture.hub.delete(workloads, { namespace: "away", name: "away" });
+    await patiently(async () => {
+      deepStrictEqual(await fixture.onHub("away-us-ord"), undefined);
+      deepStrictEqual((await fixture.hub.list(workloads, { namespace: "away" })).items, []);
+    });
+    const { items } = await fixture.hub.list(withdrawals);
+    expect(items.map(({ spec }) => spec)).toContainEqual(
+      expect.objectContaining({ cell: "ord-01", name: "away-us-ord", epoch: 1 }),
+    );
+  } finally {
+    process.kill(pid, "SIGCONT");
+  }
+  // Berth in the cell has lost its Lease meanwhile, and starts again by itself.
+  await patiently(async () => {
+    const running = await fixture.running();
+    deepStrictEqual(of(running, "away"), []);
+    deepStrictEqual(await fixture.shown("away"), []);
+    deepStrictEqual(
+      of(running, "first").map((it) => it.split(" ")[1]),
+      Array.from({ length: 4 }, () => "registry.test/web:2"),
+    );
+    const status = await statusOf("first");
+    deepStrictEqual([status?.readyReplicas, status?.updatedReplicas, status?.unheard], [4, 4, undefined]);
+  });
+});
+
+it("R25 a hub that starts again goes on where it was, and writes nothing at rest", async () => {
+  const { hub } = fixture;
+  await patiently(async () => {
+    deepStrictEqual(await fixture.reachable("ord-01"), "True/Heard");
+    deepStrictEqual((await hub.list(workloads, { namespace: "away" })).items, []);
+  });
+  const before = await fixture.onHub("first-us-dfw");
+  const mark = await fixture.plane("hub").audit.mark();
+  await fixture.startHub();
+  await patiently(async () => deepStrictEqual(await fixture.reachable("dfw-01"), "True/Heard"));
+  await createWorkload(hub, { namespace: "first", name: "canary" });
+  await patiently(async () => {
+    const { status } = await hub.get(workloads, { namespace: "first", name: "canary" });
+    deepStrictEqual(status?.readyReplicas, 1);
+  });
+  expect(await fixture.onHub("first-us-dfw")).toEqual(before);
+  const entries = await fixture.plane("hub").audit.entriesSince(mark, { userAgent: "berth/" });
+  const written = entries
+    .filter(
+      ({ verb, resource, name }) =>
+        ["create", "patch", "update", "delete"].includes(verb) &&
+        !/^(?:leases|events)\./.test(resource) &&
+        !name.startsWith("canary"),
+    )
+    .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
+  expect(written).toEqual([]);
+});
+
+it("NoMatchingLocation says which city no cell serves", async () => {
+  await createWorkload(fixture.hub, { namespace: "first", name: "nowhere", cities: ["XXX"] });
+  await patiently(async () => {
+    const workload = await fixture.hub.get(workloads, { namespace: "first", name: "nowhere" });
+    expect(verdict(workload, "Available")).toBe("False/NoMatchingLocations");
+  });
+});
+
+const ELSEWHERE = `apiVersion: berth.dev/v1alpha1
+kind: Fleet
+metadata: { name: fleet }
+spec:
+  mode: management
+  hub: { kubeconfig: dfw-02 }
+  projects:
+    kubeconfigs: [{ path: acme/web, kubeconfig: hub }, { path: acme/shop, kubeconfig: dfw-02 }]
+`;
+
+it("A3 two projects with equal names share a hub elsewhere and its cells, and a hub is no cell", async () => {
+  await fixture.startHub(ELSEWHERE);
+  for (const plane of ["hub", "dfw-02"]) {
+    const { client } = fixture.plane(plane);
+    await client.create(namespaces, { metadata: { name: "equal" } });
+    await createWorkload(client, { namespace: "equal", name: "equal", cities: ["DFW"] });
+  }
+  await patiently(async () => {
+    for (const plane of ["hub", "dfw-02"]) {
+      const of = { namespace: "equal", name: "equal" };
+      const { status } = await fixture.plane(plane).client.get(workloads, of);
+      deepStrictEqual(status?.readyReplicas, 1);
+    }
+  });
+  const { items } = await fixture.plane("dfw-01").client.list(namespaces, {
+    labelSelector: "meta.datumapis.com/upstream-namespace=equal",
+  });
+  expect(
+    items.map((it) => it.metadata?.labels?.["meta.datumapis.com/upstream-cluster-name"] ?? "").sort(),
+  ).toEqual(["cluster-acme_shop", "cluster-acme_web"]);
+  expect(await fixture.reachable("dfw-02")).toBe("False/SecretInvalid");
+});
