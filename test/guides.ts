@@ -56,7 +56,7 @@ function toSteps(block: string): readonly Step[] {
   });
 }
 
-/** Without what differs from run to run: times and ages, and the spaces after these. */
+/** Without what differs from run to run: times and ages, and the spaces after these and after their heading. */
 export function normal(output: string): string {
   return (
     output
@@ -65,6 +65,7 @@ export function normal(output: string): string {
       .replaceAll(/(?<= deleted) from \S+ namespace$/gm, "")
       .replaceAll(/^LAST DEPLOYED: .*/gm, "LAST DEPLOYED: <time>")
       .replaceAll(/\b(?:\d+m)?\d+[ms](?= |$|\)| ago) */gm, "<age> ")
+      .replaceAll(/(?<= )AGE +/g, "AGE ")
       .replaceAll(/ +$/gm, "")
       .trim()
   );
