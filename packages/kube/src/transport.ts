@@ -33,6 +33,8 @@ export interface TransportOptions {
   readonly silenceMs?: number;
   /** Connections for writes, and so the number of writes in flight. Default 16. */
   readonly maxWriteConnections?: number;
+  /** A longer answer is an error. Bytes, default 400 MiB; streams have no limit but that of one event. */
+  readonly maxAnswerBytes?: number;
   /** Called after each attempt of a request, answered or not: for metrics. Must be quick and not throw. */
   readonly onAnswer?: (request: RequestInfo, outcome: RequestOutcome, tookMs: number) => void;
 }
@@ -81,7 +83,7 @@ export interface OpenedStream {
 }
 
 /** No real answer is longer, unless a server ignores `limit`. Longer ones are cut to protect the memory. */
-const MAX_BODY_BYTES = 400 * 1024 * 1024;
+const MAX_ANSWER_BYTES = 400 * 1024 * 1024;
 
 /** Retries of a server that keeps answering 429, before the caller gets the error (client-go: 10). */
 const MAX_RETRY_AFTER = 5;
@@ -129,7 +131,7 @@ export class Transport {
     using deadline = this.#deadlineOf(request);
     const body = await this.#accepted(request, deadline);
     try {
-      await read(body, request, reader);
+      await read(body, request, reader, this.#options.maxAnswerBytes);
       return decode(reader.end());
     } catch (cause) {
       throw toConnectionError(cause, request, deadline);
@@ -327,12 +329,17 @@ function wholeBody(): BodyReader {
   };
 }
 
-async function read(body: Body, request: TransportRequest, reader: BodyReader): Promise<void> {
+async function read(
+  body: Body,
+  request: TransportRequest,
+  reader: BodyReader,
+  mostBytes: number = MAX_ANSWER_BYTES,
+): Promise<void> {
   let size = 0;
   for await (const chunk of body) {
     size += (chunk as Buffer).length;
-    if (size > MAX_BODY_BYTES) {
-      const message = `the answer is longer than ${MAX_BODY_BYTES} bytes`;
+    if (size > mostBytes) {
+      const message = `the answer is longer than ${mostBytes} bytes`;
       throw new ApiError({ kind: "undecodable" }, request.info, { message });
     }
     reader.add(chunk as Buffer);

@@ -39,6 +39,7 @@ export { declareApiMetrics } from "./api-metrics.ts";
 export * from "./backoff.ts";
 export { type BindAddress, parseBindAddress } from "./bind-address.ts";
 export * from "./clock.ts";
+export type { ReadLimit } from "./clusters/bounded-reader.ts";
 export type { ClusterControllerOptions } from "./clusters/cluster-controller.ts";
 export { type ClusterSet, type ClusterSetOptions, createClusterSet } from "./clusters/cluster-set.ts";
 export type { ClusterAccess, ClusterCommon, EngagedCluster } from "./clusters/engaged-cluster.ts";

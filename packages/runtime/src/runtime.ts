@@ -99,7 +99,7 @@ export interface Runtime {
    * A set of other clusters, which starts with the informers. Its clients write nothing once a lease is lost.
    * @throws Error after `run`.
    */
-  clusters(name: string): ClusterSet;
+  clusters(name: string, options?: Pick<ClusterSetOptions, "limit">): ClusterSet;
   /** Writes Events while `run` runs. Events recorded earlier wait. */
   readonly events: EventRecorder;
   readonly metrics: MetricsRegistry;
@@ -210,8 +210,14 @@ class AssembledRuntime implements Runtime {
     return guardClient(client, this.#guarding);
   }
 
-  clusters(name: string): ClusterSet {
-    const set = createClusterSet({ ...this.#common, ...this.#guarding, ...this.#reporting, name });
+  clusters(name: string, options?: Pick<ClusterSetOptions, "limit">): ClusterSet {
+    const set = createClusterSet({
+      ...this.#common,
+      ...this.#guarding,
+      ...this.#reporting,
+      ...options,
+      name,
+    });
     this.add(set, "caches");
     return set;
   }

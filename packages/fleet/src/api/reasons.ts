@@ -8,6 +8,8 @@ const MEANINGS = {
   HubUnreachable: "The hub does not answer, so nothing is known of the deployment since.",
   CellUnreachable: "The cell does not answer, so nothing is known of the deployment since.",
   CellUnheard: "The API server of the cell answers, and Berth in the cell has not renewed its Lease.",
+  CellTooLarge:
+    "The cell has more objects than Berth reads of one cell. What was read last stays, and counts as old.",
   NotInCell: "The cell answers and does not have the deployment.",
   Withdrawing: "Berth deletes an earlier placement of the deployment from the cell first.",
   Superseded: "A later placement of the deployment is elsewhere. This one wants no Instances any more.",
@@ -29,6 +31,7 @@ const MEANINGS = {
   // Verdicts on a cell.
   Chosen: "The cell has the least to run.",
   MoreLoaded: "The cell would do. Another one has less to run.",
+  CellFull: "The cell has as many deployments as Berth gives to one cell: add another one to the city.",
   NotAccepting: "The cell takes no new deployments.",
   ApiMissing: "The cell does not serve the kinds of the fleet.",
 } as const;

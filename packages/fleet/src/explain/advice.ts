@@ -22,6 +22,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   CellUnreachable:
     "The API server of the cell must answer again; `berth cell list` says why it does not. What runs there goes on.",
   CellUnheard: "Berth must run in the cell: `berth run --mode cell --cell NAME`. What runs there goes on.",
+  CellTooLarge:
+    "Something in the cell makes objects without end: find it, and delete them. What runs there goes on.",
   HubUnreachable: "The API server of the hub must answer again. What runs in cells goes on.",
   CellsNotRead: "All cells of the city must answer, or be given up: `berth cell forget`.",
   StillLocal: "Take it over for the cells: `berth fleet adopt-single`.",

@@ -5,7 +5,7 @@ import type { Cell, Withdrawal } from "../api/cell.ts";
 import { finalizers, annotations as keys } from "../api/keys.ts";
 import { type CellPlacement, parsePlacement } from "../api/placement.ts";
 import type { WorkloadDeployment } from "../api/workload.ts";
-import { type CellSeen, nameOf, uidOf } from "../hub/cells/seen.ts";
+import { type CellSeen, isFullWith, nameOf, uidOf } from "../hub/cells/seen.ts";
 import { ranBefore } from "../hub/mirror/status.ts";
 import { type CellVerdict, type Choice, choose } from "../hub/placement/choose.ts";
 import { sourceUidOf } from "../hub/source.ts";
@@ -48,14 +48,21 @@ export function cellsSeen(
       hasApis,
       isAccepting: !hasApis || accepting?.status !== "False",
       assigned: sum,
+      isFull: isFullWith(deployments.filter((it) => placementIn(it)?.uid === uid)),
     };
   });
 }
 
+/** By the reason of `Reachable`. */
+const AWAY: Readonly<Record<string, "CellUnheard" | "CellTooLarge">> = {
+  NotRunning: "CellUnheard",
+  CellTooLarge: "CellTooLarge",
+};
+
 function stateOf({ status }: Cell): CellSeen["state"] {
   const reachable = findCondition(status?.conditions, "Reachable");
   if (reachable?.status === "True") return { is: "synced" };
-  const reason = reachable?.reason === "NotRunning" ? "CellUnheard" : "CellUnreachable";
+  const reason = AWAY[reachable?.reason ?? ""] ?? "CellUnreachable";
   return { is: "away", reason, message: reachable?.message ?? "no running Berth has looked at it" };
 }
 

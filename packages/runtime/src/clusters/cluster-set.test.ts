@@ -319,3 +319,49 @@ it("a part that fails has its cluster engaged again, and ends neither the others
   await fleet.clock.advance(60_000);
   expect([fleet.view.state(dfw), fleet.shown("dfw")]).toEqual(["synced", ["a"]]);
 });
+
+describe.each([false, true])(
+  "a cluster with more than the limit, snapshots in pages: %s",
+  (refusesStreams) => {
+    const limit = { objects: 3, bytes: 1_000 };
+    const overflow = async (more: number) => {
+      const fleet = await startFleet({ refusesStreams, limit });
+      for (const name of ["a", "b"]) fleet.world("dfw").write(name);
+      fleet.join("dfw", "ord");
+      await fleet.clock.advance(2_000);
+      for (let at = 0; at < more; at += 1) fleet.world("dfw").write(`more-${at}`);
+      await fleet.clock.advance(10_000);
+      return fleet;
+    };
+
+    it("is not read on, and shows what was read last as stale", async () => {
+      await using fleet = await overflow(1_000);
+      expect(fleet.set.get(dfw)?.excess).toBe(
+        "it has more than 3 things.example.com, or more than 0 MiB of them",
+      );
+      expect(fleet.view.state(dfw)).toBe("stale");
+      expect(fleet.shown("dfw").length).toBeLessThanOrEqual(3);
+      expect([fleet.set.get(ord)?.excess, fleet.view.state(ord)]).toEqual([undefined, "synced"]);
+      const { requests } = fleet.world("dfw");
+      await fleet.clock.advance(600_000);
+      // Probes of two requests, and one snapshot a minute.
+      expect(fleet.world("dfw").requests - requests).toBeLessThan(2 * (600 / 5) + 60);
+    });
+
+    it("is read again within a minute once it has less", async () => {
+      await using fleet = await overflow(5);
+      for (let at = 0; at < 5; at += 1) fleet.world("dfw").remove(`more-${at}`);
+      await fleet.clock.advance(70_000);
+      expect([fleet.set.get(dfw)?.excess, fleet.view.state(dfw)]).toEqual([undefined, "synced"]);
+      expect(fleet.shown("dfw")).toEqual(["a", "b"]);
+    });
+
+    it("has its bytes counted too", async () => {
+      await using fleet = await startFleet({ refusesStreams, limit: { objects: 100, bytes: 1_000 } });
+      for (let at = 0; at < 50; at += 1) fleet.world("dfw").write(`t${at}`);
+      fleet.join("dfw");
+      await fleet.clock.advance(2_000);
+      expect(fleet.set.get(dfw)?.excess).toBeDefined();
+    });
+  },
+);

@@ -6,6 +6,7 @@ import { whenAborted } from "../component.ts";
 import type { Controller } from "../controller.ts";
 import type { ClusterName } from "../key.ts";
 import { createSharedInformers } from "../shared/shared-informers.ts";
+import { boundedReader, type ReadLimit } from "./bounded-reader.ts";
 import { ClusterController, type ClusterControllerOptions } from "./cluster-controller.ts";
 import {
   type ClusterAccess,
@@ -21,6 +22,8 @@ import { provenReader } from "./proven-reader.ts";
 export interface ClusterSetOptions extends ClusterCommon {
   /** Lower case, digits and dashes: the name of the component. */
   readonly name: string;
+  /** Of each cluster, and of each kind of object. Default: none. */
+  readonly limit?: ReadLimit;
 }
 
 /**
@@ -190,11 +193,16 @@ class SupervisedClusters implements ClusterSet {
 
   /** Runs all parts until the cluster leaves, or one of them fails. Then all have ended. */
   async #engage(name: ClusterName, member: Membership): Promise<void> {
-    const { clock, random } = this.#options;
+    const { clock, random, limit } = this.#options;
     using metrics = scopeMetrics(this.#options.metrics, { cluster: name });
     const connection = new Connection(name, member.access, this.#options, () => this.#update(name));
     const informers = createSharedInformers({
-      client: () => provenReader(connection),
+      client: () => {
+        const reader = provenReader(connection);
+        if (limit === undefined) return reader;
+        const onExcess = (kind: string, excess: string | undefined): void => connection.exceed(kind, excess);
+        return boundedReader(reader, { clock, limit, onExcess });
+      },
       cluster: name,
       clock,
       ...(random && { random }),

@@ -59,6 +59,8 @@ export interface EngagedCluster {
    * says that it was renewed.
    */
   readonly lease: { readonly object: Lease; readonly changedAt: number } | undefined;
+  /** It has more objects than `ClusterSetOptions.limit`: the text says of which kind, with figures. */
+  readonly excess: string | undefined;
   /** Writes Events into this cluster. */
   readonly events: EventRecorder;
 }
@@ -101,12 +103,13 @@ export class Connection implements ReadCluster, EngagedCluster {
   readonly #owned: readonly KubeClient[];
   readonly #onEdge: () => void;
   readonly #waiting = new Set<() => void>();
+  readonly #excess = new Map<string, string>();
   #state: Reachability;
   #lease: EngagedCluster["lease"];
   #current: { readonly guarded: GuardedClient; readonly end: AbortController };
   #woken = new AbortController();
 
-  /** @param onEdge the reach or the epoch has changed. Must not throw. */
+  /** @param onEdge the reach, the epoch or the excess has changed. Must not throw. */
   constructor(name: ClusterName, access: ClusterAccess, common: ClusterCommon, onEdge: () => void) {
     const log = common.log.with({ cluster: name });
     this.name = name;
@@ -172,6 +175,21 @@ export class Connection implements ReadCluster, EngagedCluster {
 
   get lease(): EngagedCluster["lease"] {
     return this.#lease;
+  }
+
+  get excess(): string | undefined {
+    return this.#excess.values().next().value;
+  }
+
+  /** @param excess absent: a snapshot of the kind ended within the limit. */
+  exceed(kind: string, excess: string | undefined): void {
+    if (this.#excess.get(kind) === excess) return;
+    if (excess === undefined) this.#excess.delete(kind);
+    else {
+      this.#excess.set(kind, excess);
+      this.#log.warn("the cluster is too large to be read", { excess });
+    }
+    this.#onEdge();
   }
 
   get client(): GuardedClient {

@@ -1,7 +1,7 @@
 import type { Resource } from "@berth/kube";
 import { createVirtualClock, type VirtualClock } from "../clock.ts";
 import type { ClusterControllerOptions } from "../clusters/cluster-controller.ts";
-import { type ClusterSet, createClusterSet } from "../clusters/cluster-set.ts";
+import { type ClusterSet, type ClusterSetOptions, createClusterSet } from "../clusters/cluster-set.ts";
 import type { FleetView } from "../clusters/fleet-view.ts";
 import type { Controller } from "../controller.ts";
 import { createSilentLogger } from "../json-log.ts";
@@ -35,17 +35,20 @@ export const keyIn = (cluster: string, name: string): ObjectKey =>
 export async function startFleet({
   random = () => 0,
   refusesStreams = false,
+  limit,
   ...controlling
-}: Partial<ClusterControllerOptions> & {
-  readonly random?: () => number;
-  readonly refusesStreams?: boolean;
-} = {}): Promise<Fleet> {
+}: Partial<ClusterControllerOptions> &
+  Pick<ClusterSetOptions, "limit"> & {
+    readonly random?: () => number;
+    readonly refusesStreams?: boolean;
+  } = {}): Promise<Fleet> {
   const clock = createVirtualClock();
   const metrics = createMetricsRegistry({ processMetrics: false });
   const common = { clock, random, log: createSilentLogger(), metrics };
   const set = createClusterSet({
     ...common,
     name: "cells",
+    ...(limit && { limit }),
     reportingController: "c",
     reportingInstance: "i",
   });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { AWAY, aCell, going } from "../testing/fixtures.ts";
-import { mayEnd } from "./seen.ts";
+import { aTemplate } from "../../deployment/testing/fixtures.ts";
+import { AWAY, aCell, going, onHub } from "../testing/fixtures.ts";
+import { isFullWith, mayEnd } from "./seen.ts";
 
 describe("a Cell that is being deleted", () => {
   const cell = (state: object): ReturnType<typeof aCell> => {
@@ -18,4 +19,14 @@ describe("a Cell that is being deleted", () => {
   ])("%s", (_, seen, isNamed, hasDeployments, expected) => {
     expect(mayEnd({ seen, isNamed, hasDeployments })).toBe(expected);
   });
+});
+
+it.each<[string, number, number, boolean]>([
+  ["few", 10, 100, false],
+  ["as many Instances as half of what is read", 10, 1_000, true],
+  ["as many bytes of templates as half of what is read", 40, 0, true],
+])("a cell is full with %s", (_, count, min, expected) => {
+  const template = min === 0 ? aTemplate("x".repeat(1024 * 1024)) : aTemplate("app:1");
+  const one = onHub({ min, template });
+  expect(isFullWith(Array.from({ length: count }, () => one))).toBe(expected);
 });

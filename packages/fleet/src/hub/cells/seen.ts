@@ -2,13 +2,19 @@
 import type { Cell } from "../../api/cell.ts";
 import { type Origin, originOf, type Signer } from "../../api/origin.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
+import { boundedCount } from "../../deployment/build.ts";
+import { canonicalJson } from "../../deployment/template-hash.ts";
 import { isDeleting } from "../source.ts";
 
 export type CellState =
   /** All has been read since the connection was made, and the cluster is the right one. Absence means absence. */
   | { readonly is: "synced" }
   /** It does not answer, is another cluster, or is not read yet. */
-  | { readonly is: "away"; readonly reason: "CellUnreachable" | "CellUnheard"; readonly message: string };
+  | {
+      readonly is: "away";
+      readonly reason: "CellUnreachable" | "CellUnheard" | "CellTooLarge";
+      readonly message: string;
+    };
 
 export interface CellSeen {
   readonly cell: Cell;
@@ -19,6 +25,20 @@ export interface CellSeen {
   readonly isAccepting: boolean;
   /** Sum of the replicas of the deployments that are placed there. */
   readonly assigned: number;
+  /** One more could make it too large to be read. */
+  readonly isFull: boolean;
+}
+
+/** What is read of each kind of object in a cell, at most. Bytes of JSON. A cell with more is `CellTooLarge`. */
+export const CELL_LIMIT = { objects: 20_000, bytes: 64 * 1024 * 1024 } as const;
+
+/** Is the cell full with these deployments? They may take half of the limit: so only the cell itself goes beyond it. */
+export function isFullWith(placed: readonly WorkloadDeployment[]): boolean {
+  const sum = (of: (it: WorkloadDeployment) => number): number => placed.reduce((all, it) => all + of(it), 0);
+  return (
+    sum(boundedCount) >= CELL_LIMIT.objects / 2 ||
+    sum(({ spec }) => canonicalJson(spec ?? {}).length) >= CELL_LIMIT.bytes / 2
+  );
 }
 
 export const uidOf = ({ cell }: CellSeen): string => cell.spec?.uid ?? "";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { anInstance, aTemplate } from "../../deployment/testing/fixtures.ts";
-import { aCell, aFound, aPlacement, going, onHub } from "../testing/fixtures.ts";
+import { aPlacement, going, onHub } from "../testing/fixtures.ts";
 import {
   copy,
   copyView,
@@ -15,17 +15,9 @@ import {
 } from "../testing/instances.ts";
 import { type CopyView, decideCopy } from "./copy.ts";
 
-describe("2.8 the copy of an Instance on the hub", () => {
-  it("has a status that a cell cannot fill the hub with", () => {
-    const long = "x".repeat(100_000);
-    const condition = { type: "Ready", status: "True", reason: "Ready", message: long } as never;
-    const networkInterfaces = [{ assignments: { networkIP: long } }];
-    const status = { conditions: Array.from({ length: 1_000 }, () => condition), networkInterfaces };
-    const { create } = decideCopy({ ...copyView, instance: there({ ...instance, status }) });
-    expect(create?.status?.conditions).toHaveLength(32);
-    expect(JSON.stringify(create?.status).length).toBeLessThan(64 * 1024);
-  });
+const older = { instance: there(anInstance(found.deployment, 0, "Ro")) };
 
+describe("2.8 the copy of an Instance on the hub", () => {
   it.each<[string, Partial<CopyView>, string]>([
     ["is made", {}, "create"],
     ["H19 is made once", { copy }, ""],
@@ -41,12 +33,32 @@ describe("2.8 the copy of an Instance on the hub", () => {
       "delete",
     ],
     [
-      "is made anew for another spec",
+      "is made anew for another template",
+      { copy, instance: there(anInstance(found.deployment, 0, "Ro")) },
+      "delete",
+    ],
+    [
+      "stays as it is where the cell changes a spec, which never happens",
       {
         copy,
-        instance: there(anInstance(aFound(aCell("a"), { template: aTemplate("app:9") }).deployment, 0)),
+        instance: there({
+          ...instance,
+          spec: { ...instance.spec, runtime: aTemplate("app:9").spec.runtime } as never,
+        }),
       },
-      "delete",
+      "",
+    ],
+    ["waits for the spec of a template that the hub has no more", older, "read"],
+    ["is made with that spec", { ...older, spec: aTemplate("app:0").spec }, "create"],
+    [
+      "is not made beyond those that are wanted",
+      { hubDeployment: onHub({ min: 1 }), instance: there(anInstance(found.deployment, 1)) },
+      "",
+    ],
+    [
+      "stays beyond those that are wanted until its Instance is gone",
+      { copy, hubDeployment: onHub({ min: 0 }) },
+      "",
     ],
     [
       "H19 keeps its place when a gate opens",
@@ -96,6 +108,12 @@ describe("2.8 the copy of an Instance on the hub", () => {
     ],
     ["goes when its deployment moved", { copy, hubDeployment: onHub({ placed: aPlacement("b") }) }, "delete"],
   ])("%s", (_, view, expected) => expect(told(decideCopy({ ...copyView, ...view }))).toBe(expected));
+
+  it("has the template of the hub, whatever the cell says", () => {
+    const forged = there({ ...instance, spec: { ...instance.spec, runtime: "x".repeat(100_000) } as never });
+    const { create } = decideCopy({ ...copyView, instance: forged });
+    expect(create?.spec?.runtime).toEqual(onHub().spec?.template.spec.runtime);
+  });
 
   it("has its identity from the hub, whatever the cell says", () => {
     const forged = withMetadata(instance, {

@@ -5,10 +5,12 @@ import { deploymentOfInstance, annotations as keys, labels, ordinalOf } from "..
 import { isOwnedBy } from "../../api/owner.ts";
 import { hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
 import type { Seen } from "../../api/seen.ts";
-import type { Instance, InstanceStatus, WorkloadDeployment } from "../../api/workload.ts";
+import type { Instance, InstanceSpec, WorkloadDeployment } from "../../api/workload.ts";
+import { boundedCount } from "../../deployment/build.ts";
+import { templateHash } from "../../deployment/template-hash.ts";
+import { keptInstanceSpec } from "../cells/kept.ts";
 import type { Found } from "../cells/seen.ts";
 import { uidOf } from "../cells/seen.ts";
-import { bounded } from "../mirror/status.ts";
 import { isDeleting, sourceUidOf } from "../source.ts";
 import { type Corrections, corrections, mayBecome } from "./corrections.ts";
 
@@ -19,20 +21,27 @@ export interface CopyView {
   readonly namespaceLabels: Readonly<Record<string, string>>;
   /** The deployment in the cell, as this hub signed it. */
   readonly found: Found | undefined;
-  /** In the cell. `unknown`: the cell is not synced. */
+  /** In the cell, as far as it is kept: see `kept.ts`. `unknown`: the cell is not synced. */
   readonly instance: Seen<Instance>;
+  /** Its spec in the cell, where it was read. */
+  readonly spec?: InstanceSpec | undefined;
   /** On the hub. */
   readonly copy: Instance | undefined;
 }
 
 /** Empty: settled, or not the hub's to copy. */
 export interface CopyDecision extends Corrections {
+  /** It has a template that the hub has no more: its spec has to be read in the cell. */
+  readonly read?: true | undefined;
   readonly create?: Instance | undefined;
   /** Bound to the uid. One that cannot become right is deleted first: the spec of an Instance never changes. */
   readonly delete?: Instance | undefined;
 }
 
-/** What the cell says about an Instance that is not where its deployment was placed does not count. */
+/**
+ * What the cell says about an Instance that is not where its deployment was placed does not count, nor does one beyond those
+ * that are wanted.
+ */
 export function decideCopy(view: CopyView): CopyDecision {
   const { hubDeployment, instance, copy } = view;
   if (instance.is === "unknown" || (copy !== undefined && isDeleting(copy))) return {};
@@ -40,13 +49,33 @@ export function decideCopy(view: CopyView): CopyDecision {
   if (wanted === undefined) return copy === undefined ? {} : { delete: copy };
   // Its finalizer waits for the copies, and the collector must not race with it.
   if (hubDeployment === undefined || isDeleting(hubDeployment)) return {};
-  if (copy === undefined) return { create: wanted };
-  const isSame = sourceUidOf(copy) === sourceUidOf(wanted) && mayBecome(copy, wanted);
+  if (copy === undefined) {
+    if (!isWanted(wanted, hubDeployment)) return {};
+    const spec = specOf(view, wanted);
+    return spec === undefined ? { read: true } : { create: { ...wanted, spec } };
+  }
+  // The spec of an Instance never changes, whatever the cell says.
+  const same = { ...wanted, ...(copy.spec && { spec: { ...copy.spec, ...wanted.spec } }) };
+  const isSame = sourceUidOf(copy) === sourceUidOf(wanted) && mayBecome(copy, same);
   if (!isOwnedBy(copy, hubDeployment) || !isSame) return { delete: copy };
-  return corrections(copy, wanted);
+  return corrections(copy, same);
 }
 
-/** `undefined`: the deployment is not placed there, or the Instance is none of it. */
+/** The template is that of the hub where the Instance was made from it. So a cell cannot have the hub store what it likes. */
+function specOf({ hubDeployment, spec: read }: CopyView, { spec }: Instance): InstanceSpec | undefined {
+  const { template } = hubDeployment?.spec ?? {};
+  const isOfHub = template !== undefined && spec?.controller?.templateHash === templateHash(template);
+  const made = isOfHub ? template.spec : read;
+  return made && { ...made, ...spec };
+}
+
+/** Those beyond are on their way out. */
+function isWanted({ metadata }: Instance, hubDeployment: WorkloadDeployment): boolean {
+  const { start = 0 } = parsePlacement(hubDeployment.metadata?.annotations?.[keys.placement]) ?? {};
+  return ordinalOf(metadata?.name ?? "") < start + boundedCount(hubDeployment);
+}
+
+/** Without a template. `undefined`: the deployment is not placed there, or the Instance is none of it. */
 function copyOf(
   { hubDeployment, namespaceLabels, found }: CopyView,
   instance: Instance,
@@ -87,17 +116,7 @@ function copyOf(
         { apiVersion, kind: "WorkloadDeployment", name: own, uid: metadata?.uid ?? "", controller: true },
       ],
     },
-    ...(instance.spec && { spec: instance.spec }),
-    ...(instance.status && { status: statusOf(instance.status) }),
-  };
-}
-
-/** Of one status beyond its conditions, in characters of JSON: a cell cannot fill the hub. */
-const MAX_REST = 16 * 1024;
-
-function statusOf({ conditions, ...rest }: InstanceStatus): InstanceStatus {
-  return {
-    ...(conditions && { conditions: bounded(conditions) }),
-    ...(JSON.stringify(rest).length <= MAX_REST && rest),
+    spec: keptInstanceSpec(instance) as InstanceSpec,
+    ...(instance.status && { status: instance.status }),
   };
 }

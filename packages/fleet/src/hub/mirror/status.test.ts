@@ -77,15 +77,10 @@ describe("2.9 the status of a cell comes to the hub", () => {
     ]);
   });
 
-  it("within bounds, whatever the cell says", () => {
-    const conditions = Array.from({ length: 500 }, (_, at) =>
-      aCondition(`T${at}`, "True", "R", "m".repeat(5000)),
-    );
-    const status = { ...running, replicas: 1e12, readyReplicas: -1, updatedReplicas: 0.5, conditions };
+  it("with no more Instances than a deployment can have, whatever the cell says", () => {
+    const status = { ...running, replicas: 1e12, readyReplicas: -1, updatedReplicas: 0.5 };
     const found = mirror({ from: aFound(a, { metadata: { generation: 7 }, status }).deployment });
-    expect(found).toMatchObject({ replicas: 100_000, readyReplicas: 0, updatedReplicas: 0 });
-    expect(found?.conditions).toHaveLength(32);
-    expect(JSON.stringify(found).length).toBeLessThan(50_000);
+    expect(found).toMatchObject({ replicas: 1_000, readyReplicas: 0, updatedReplicas: 0 });
   });
 });
 

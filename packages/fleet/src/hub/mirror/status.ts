@@ -6,6 +6,7 @@ import { annotations as keys } from "../../api/keys.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import type { DeploymentStatus, WorkloadDeployment } from "../../api/workload.ts";
 import { conditionsWith, type Verdict } from "../../deployment/conditions.ts";
+import { MAX_REPLICAS } from "../../deployment/control.ts";
 import { canonicalJson } from "../../deployment/template-hash.ts";
 
 export interface MirrorView {
@@ -28,11 +29,6 @@ export interface Staleness {
   /** Wall clock, ms: when it was heard last. */
   readonly sinceMs: number;
 }
-
-/** Of one status, so that a cell cannot fill the hub. */
-const MAX_CONDITIONS = 32;
-const MAX_MESSAGE = 1024;
-const MAX_COUNT = 100_000;
 
 /**
  * The whole status to store. `undefined`: it is stored already. Counters that are not confirmed stay as they are, and are
@@ -120,9 +116,9 @@ function conditionsOf(
 ): readonly Condition[] {
   const generation = to.metadata?.generation;
   const observed = isEchoed ? generation : to.status?.observedGeneration;
-  const theirs = bounded((news.conditions ?? []).filter(({ type }) => !Object.hasOwn(own, type))).map((it) =>
-    observedHere(it, observed),
-  );
+  const theirs = (news.conditions ?? [])
+    .filter(({ type }) => !Object.hasOwn(own, type))
+    .map((it) => observedHere(it, observed));
   const kept = (to.status?.conditions ?? []).filter(({ type }) => Object.hasOwn(own, type));
   return conditionsWith([...theirs, ...kept].sort(byType), { of: own, generation, nowMs });
 }
@@ -134,21 +130,12 @@ function observedHere(
   return { ...condition, ...(observed !== undefined && { observedGeneration: observed }) };
 }
 
-/** As many and as long as a cell may bring. */
-export function bounded(conditions: readonly Condition[]): readonly Condition[] {
-  return conditions.slice(0, MAX_CONDITIONS).map(shortened);
-}
-
-function shortened(condition: Condition): Condition {
-  return { ...condition, message: condition.message.slice(0, MAX_MESSAGE) };
-}
-
 function byType(a: Condition, b: Condition): number {
   return a.type < b.type ? -1 : 1;
 }
 
 function countOf(value: number | undefined): number {
-  return Number.isInteger(value) ? Math.min(Math.max(value ?? 0, 0), MAX_COUNT) : 0;
+  return Number.isInteger(value) ? Math.min(Math.max(value ?? 0, 0), MAX_REPLICAS) : 0;
 }
 
 function defined(draft: Draft): DeploymentStatus {

@@ -41,6 +41,7 @@ describe("6: a deployment is placed in one cell of its city", () => {
     ["none without cells", { cells: [] }, "NoMatchingLocation"],
     ["none that does not answer", { cells: [aCell("a", { state: AWAY }), b] }, "b/1/0"],
     ["none that takes nothing", { cells: [aCell("a", { isAccepting: false }), b] }, "b/1/0"],
+    ["none that could not be read with more", { cells: [aCell("a", { isFull: true }), b] }, "b/1/0"],
     ["none without the kinds", { cells: [aCell("a", { hasApis: false }), b] }, "b/1/0"],
     ["none that was given up", { cells: [aCell("a", { spec: { forgotten: true } }), b] }, "b/1/0"],
     [

@@ -132,6 +132,12 @@ function verdictOn(seen: CellSeen, { sourceUid, found, withdrawals }: ChoiceView
     return { cell, reason: "NotAccepting", message: "it takes no new deployments" };
   if (!seen.hasApis)
     return { cell, reason: "ApiMissing", message: "it does not serve the kinds of the fleet" };
+  if (seen.isFull)
+    return {
+      cell,
+      reason: "CellFull",
+      message: `it has ${seen.assigned} replicas, and more could not be read`,
+    };
   if (withdrawals.some(({ spec }) => spec?.cellUid === uidOf(seen) && spec.sourceUid === sourceUid))
     return { cell, reason: "Withdrawing", message: "an earlier placement is being deleted from it" };
   if (found.some((it) => uidOf(it.cell) === uidOf(seen) && it.origin.sourceUid !== sourceUid))

@@ -23,6 +23,7 @@ export function aCell(
     hasApis: true,
     isAccepting: true,
     assigned: 0,
+    isFull: false,
     ...seen,
   };
 }

@@ -18,7 +18,7 @@ import {
   type WorkloadDeployment,
   workloadDeployments,
 } from "../../api/workload.ts";
-import { canonicalJson } from "../../deployment/template-hash.ts";
+import { canonicalJson, templateHash } from "../../deployment/template-hash.ts";
 import { aTemplate } from "../../deployment/testing/fixtures.ts";
 import { decideCarry } from "../../drivers/direct/carry.ts";
 import { decideWithdrawal, isOrphaned, LATE_MS } from "../../drivers/direct/withdraw.ts";
@@ -297,9 +297,9 @@ export class FleetModel {
         ? 0
         : (spec?.scaleSettings.minReplicas ?? 0);
     const wanted = Array.from({ length: min }, (_, at) => instanceName(name, start + at));
-    const template = canonicalJson(spec?.template.spec ?? {});
+    const hash = templateHash(spec?.template ?? aTemplate("none"));
     const wrong = own.find(
-      (it) => !wanted.includes(it.metadata?.name ?? "") || canonicalJson(it.spec ?? {}) !== template,
+      (it) => !wanted.includes(it.metadata?.name ?? "") || it.spec?.controller?.templateHash !== hash,
     );
     if (wrong !== undefined) return plane.take({ do: "delete", resource: instances, seen: wrong });
     const missing = wanted.find((it) => own.every((one) => one.metadata?.name !== it));
@@ -315,7 +315,7 @@ export class FleetModel {
             finalizers: [finalizers.instance],
             ownerReferences: [{ apiVersion: "v1", kind: "WorkloadDeployment", name, uid, controller: true }],
           },
-          spec: spec?.template.spec,
+          spec: { ...spec?.template.spec, controller: { templateHash: hash, schedulingGates: [] } },
         } as KubeObject,
       });
     const next: DeploymentStatus = {
@@ -590,14 +590,16 @@ export class FleetModel {
     )) {
       const named = (it: Instance): boolean => it.metadata?.name === instance;
       const copy = copies.find(named);
-      const decision = decideCopy({
+      const copyView = {
         hubDeployment,
         namespaceLabels: this.#seenHubNamespace?.metadata?.labels ?? {},
         found,
         instance: cell?.state.is === "synced" ? there(inCell.find(named)) : unknown,
         copy,
-      });
-      this.#sendInstance(hub, name, copy, decision);
+      };
+      const decision = decideCopy(copyView);
+      const { spec } = plane.now(instances).find(named) ?? {};
+      this.#sendInstance(hub, name, copy, decision.read ? decideCopy({ ...copyView, spec }) : decision);
     }
   }
 
@@ -697,6 +699,7 @@ export class FleetModel {
           : { is: "away" as const, reason: "CellUnreachable" as const, message: "silent" },
         hasApis: true,
         isAccepting: true,
+        isFull: false,
         assigned: assigned.reduce((sum, it) => sum + (it.spec?.scaleSettings.minReplicas ?? 0), 0),
       };
     });

@@ -12,8 +12,15 @@ export const unknown = { is: "unknown", because: "silent" } as const;
 export const found: Found = aFound(aCell("a"));
 export const instance: Instance = anInstance(found.deployment, 0);
 
-export function told({ create, delete: deleted, patch, status }: CopyDecision | ProjectionDecision): string {
-  const parts = { create, delete: deleted, patch, status };
+export function told(decision: CopyDecision | ProjectionDecision): string {
+  const { create, delete: deleted, patch, status } = decision;
+  const parts = {
+    create,
+    delete: deleted,
+    patch,
+    status,
+    read: "read" in decision ? decision.read : undefined,
+  };
   return Object.entries(parts)
     .flatMap(([does, what]) => (what === undefined ? [] : does))
     .join();

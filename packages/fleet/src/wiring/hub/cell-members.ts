@@ -8,6 +8,7 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import type { Cell } from "../../api/cell.ts";
+import { MAX_CELL_ANSWER } from "./cell-objects.ts";
 import { leaseOf } from "./knowledge.ts";
 import type { Planes } from "./planes.ts";
 
@@ -107,7 +108,7 @@ export class CellMembers {
       throw new Error(`${origin} has the credential of Cell ${other}: give each its own`);
     this.#credentials.set(name, fingerprint);
     return {
-      to: { ...connect, userAgent },
+      to: { ...connect, userAgent, maxAnswerBytes: MAX_CELL_ANSWER },
       identity: spec?.uid ?? "",
       ...(spec?.identityNamespace && { identityNamespace: spec.identityNamespace }),
       lease: { namespace: home, name: leaseOf(name) },

@@ -119,6 +119,7 @@ function reachableOf(
   });
   if (problem !== undefined) return no("SecretInvalid", problem);
   if (reach?.is === "no") return no(reach.cause, reach.message);
+  if (state.is === "away" && state.reason === "CellTooLarge") return no(state.reason, state.message);
   if (state.is === "away" && state.reason === "CellUnheard") return no("NotRunning", state.message);
   return { type: "Reachable", status: "True", reason: "Heard", message: "the cell answers" };
 }

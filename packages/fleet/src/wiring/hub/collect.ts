@@ -1,9 +1,10 @@
 /** Copies Instances of cells to the hub. Its keys are Instances of the hub, each in the cluster of its cell. */
 import type { Intent } from "@berth/host";
-import { type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
+import { type ObjectKey, type Reconcile, type ReconcileContext, toKeyText } from "@berth/runtime";
 import { deploymentOfInstance, annotations as keys, labels } from "../../api/keys.ts";
 import { parsePlacement } from "../../api/placement.ts";
-import { type Instance, instances } from "../../api/workload.ts";
+import { type Instance, type InstanceSpec, instances } from "../../api/workload.ts";
+import { sizeLimits, templateSize } from "../../deployment/template-size.ts";
 import { uidOf } from "../../hub/cells/seen.ts";
 import { type CopyDecision, decideCopy } from "../../hub/collect/copy.ts";
 import type { Corrections } from "../../hub/collect/corrections.ts";
@@ -13,14 +14,16 @@ import { Pace } from "./pace.ts";
 import type { HubParts } from "./parts.ts";
 import { Sender } from "./sender.ts";
 
-/** Of one copy. The life of an Instance takes less. */
-const STATUS_PACE = { everyMs: 6_000, burst: 10 };
+/** Writes of one copy. The life of an Instance takes less. */
+const PACE = { everyMs: 6_000, burst: 12 };
+/** Bytes of an Instance's spec beside its template: hash, gates and location. */
+const OWN_FIELDS = 2_048;
 
 export function collect(parts: HubParts): Reconcile<ObjectKey> {
-  const { host, planes, know, hubClient: via } = parts;
+  const { host, planes, know, hubClient: via, cellPace } = parts;
   const { hub: views } = planes.views;
   const sender = new Sender({ host, set: planes.hub.set, resource: instances, action: "CopyInstance" });
-  const pace = new Pace(host.clock, STATUS_PACE);
+  const pace = new Pace(host.clock, PACE);
   return async (key, context) => {
     if (know.hubUnread() !== undefined) return undefined;
     const onHub = know.hubKey(key);
@@ -32,17 +35,21 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
     if (cell === undefined || know.cellOfCopy(key) !== key.cluster) return sender.forget(onHub);
     const place = { namespace: key.namespace, name: hubDeployment?.metadata?.name ?? "" };
     const namespace = know.hubNamespace(key.namespace);
-    const decision = decideCopy({
+    const view = {
       hubDeployment,
       namespaceLabels: (namespace && upstreamMarks(namespace).labels) ?? {},
       found: know.inCells(place).found.find((it) => uidOf(it.cell) === placement?.uid),
       instance: know.inCell<Instance>(cell, key, (it) => it.instances),
       copy,
-    });
-    if (copy === undefined && decision.create === undefined) return sender.forget(onHub);
+    };
+    const told = decideCopy(view);
+    if (isSettled(told)) return copy === undefined ? sender.forget(onHub) : undefined;
     // Whatever the cell says, and however often: one that never rests takes no more than its share.
-    const waitMs = isStatusAlone(decision) ? pace.take(toKeyText(key)) : 0;
+    const waitMs = cellPace.wait(uidOf(cell)) || pace.take(toKeyText(key));
     if (waitMs > 0) return { recheckAfterMs: waitMs };
+    cellPace.take(uidOf(cell));
+    const decision = told.read ? decideCopy({ ...view, spec: await specIn(parts, key, context) }) : told;
+    if (copy === undefined && decision.create === undefined) return sender.forget(onHub);
     const object: Instance = copy ?? { metadata: { namespace: key.namespace, name: key.name } };
     const { recheckAfterMs } = await sender.send({ key: onHub, object, context }, [
       ...(decision.create ? [creationOf(instances, decision.create, "the copy of the Instance", via)] : []),
@@ -55,8 +62,25 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
   };
 }
 
-function isStatusAlone({ create, delete: gone, patch, status }: CopyDecision): boolean {
-  return status !== undefined && create === undefined && gone === undefined && patch === undefined;
+function isSettled(decision: CopyDecision): boolean {
+  return Object.values(decision).every((it) => it === undefined);
+}
+
+/** `undefined`: it is gone, or too large for a template. */
+async function specIn(
+  { planes, fleet, host }: HubParts,
+  { cluster, namespace, name }: ObjectKey,
+  { signal }: ReconcileContext,
+): Promise<InstanceSpec | undefined> {
+  const engaged = planes.cells.get(cluster);
+  // A list: the hub may list Instances of cells, and needs no more rights for one.
+  const one = { namespace, fieldSelector: `metadata.name=${name}`, signal };
+  const { items = [] } = (await engaged?.client.list(instances, one)) ?? {};
+  const spec = items[0]?.spec;
+  const { template } = sizeLimits(fleet.spec.template);
+  if (spec === undefined || templateSize(spec) <= template + OWN_FIELDS) return spec;
+  host.log.warn("an Instance of a cell is too large to be copied", { cell: cluster, namespace, name });
+  return undefined;
 }
 
 /** Intents about the object itself. */

@@ -8,7 +8,14 @@ import { parsePlacement } from "../../api/placement.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { leaseName } from "../../fleet/settings.ts";
-import { type CellSeen, type CellState, cellWith, type Found, foundIn } from "../../hub/cells/seen.ts";
+import {
+  type CellSeen,
+  type CellState,
+  cellWith,
+  type Found,
+  foundIn,
+  isFullWith,
+} from "../../hub/cells/seen.ts";
 import { ranBefore } from "../../hub/mirror/status.ts";
 import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
@@ -165,7 +172,7 @@ export class Knowledge {
   lostSinceMs(seen: CellSeen): number | undefined {
     if (seen.state.is === "synced") return undefined;
     const sinceMs = this.heardMs(seen);
-    const isDefinite = seen.state.reason === "CellUnheard" || this.engaged(seen)?.reach.is === "no";
+    const isDefinite = seen.state.reason !== "CellUnreachable" || this.engaged(seen)?.reach.is === "no";
     return isDefinite || this.#clock.now() - sinceMs >= UNHEARD_MS ? sinceMs : undefined;
   }
 
@@ -178,10 +185,7 @@ export class Knowledge {
 
   #seen(cell: Cell): CellSeen {
     const { hub, views } = this.#planes;
-    const replicas = (): number =>
-      views.hub.deployments
-        .byIndex(hubBy.cellUid, cell.spec?.uid ?? "", hub.name)
-        .reduce((sum, { spec }) => sum + (spec?.scaleSettings.minReplicas ?? 0), 0);
+    const placed = () => views.hub.deployments.byIndex(hubBy.cellUid, cell.spec?.uid ?? "", hub.name);
     return {
       cell,
       state: this.#stateOf(cell),
@@ -189,7 +193,10 @@ export class Knowledge {
       isAccepting: true,
       // Asked for a few deployments only: for those that are placed.
       get assigned() {
-        return replicas();
+        return placed().reduce((sum, { spec }) => sum + (spec?.scaleSettings.minReplicas ?? 0), 0);
+      },
+      get isFull() {
+        return isFullWith(placed());
       },
     };
   }
@@ -201,6 +208,7 @@ export class Knowledge {
     if (engaged === undefined) return away("it is not connected");
     if (engaged.reach.is === "no") return away(`${engaged.reach.cause}: ${engaged.reach.message}`);
     if (engaged.identity !== spec?.uid) return away("it is another cluster");
+    if (engaged.excess !== undefined) return { is: "away", reason: "CellTooLarge", message: engaged.excess };
     const { lease } = engaged;
     if (lease === undefined || this.#clock.monotonic() - lease.changedAt > UNHEARD_MS)
       return {

@@ -27,7 +27,8 @@ import { federator } from "./federator.ts";
 import { Knowledge, type Place, placeOf } from "./knowledge.ts";
 import { HubMemory } from "./memory.ts";
 import { createHubMetrics } from "./metrics.ts";
-import type { HubKeys, HubParts } from "./parts.ts";
+import { Pace } from "./pace.ts";
+import { CELL_PACE, type HubKeys, type HubParts } from "./parts.ts";
 import { placements } from "./placements.ts";
 import { createPlanes, hubBy, type Planes } from "./planes.ts";
 import { projector } from "./projector.ts";
@@ -65,6 +66,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     planes,
     know,
     memory: new HubMemory(clock),
+    cellPace: new Pace(clock, CELL_PACE),
     metrics: createFleetMetrics(host.metrics, clock, () => false),
     counts: createHubMetrics(host.metrics, clock, know),
     asked,

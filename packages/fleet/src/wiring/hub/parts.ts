@@ -5,6 +5,7 @@ import type { FleetMetrics } from "../metrics.ts";
 import type { Knowledge } from "./knowledge.ts";
 import type { HubMemory } from "./memory.ts";
 import type { HubMetrics } from "./metrics.ts";
+import type { Pace, PaceOptions } from "./pace.ts";
 import type { Planes } from "./planes.ts";
 import type { PresentClient } from "./sender.ts";
 
@@ -40,12 +41,20 @@ export interface HubParts {
   readonly planes: Planes;
   readonly know: Knowledge;
   readonly memory: HubMemory;
+  /** Writes that cells cause, by the uid of the cell. */
+  readonly cellPace: Pace;
   readonly metrics: FleetMetrics;
   readonly counts: HubMetrics;
   readonly asked: HubKeys;
   readonly hubClient: PresentClient;
   readonly ownClient: PresentClient;
 }
+
+/**
+ * Writes on the hub that one cell may cause. A cell that starts a thousand Instances at once takes less than the burst; one
+ * whose Instances never rest gets no more than the rate.
+ */
+export const CELL_PACE: PaceOptions = { everyMs: 10, burst: 5_000, leastWaitMs: 5_000 };
 
 /** Until the next look while something is not read or not proven yet, ms. Most often an event comes first. */
 export const LOOK_AGAIN_MS = 2_000;

@@ -28,7 +28,7 @@ import { Sender } from "./sender.ts";
 const STATUS_PACE = { everyMs: 1_000, burst: 10 };
 
 export function placements(parts: HubParts): Reconcile<ObjectKey> {
-  const { host, planes, know, memory, counts } = parts;
+  const { host, planes, know, memory, counts, cellPace } = parts;
   const { hub: views } = planes.views;
   const sender = new Sender({
     host,
@@ -56,13 +56,21 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
     const first = await sender.send(sending, intentsOf(parts, deployment, decision));
     if (decision.place !== undefined) return toResult(first.recheckAfterMs);
     const status = mirrored(parts, deployment, found, decision.findings[0]);
-    const waitMs = status === undefined ? 0 : pace.take(toKeyText(key));
-    if (waitMs > 0) return toResult(earliest(first.recheckAfterMs, waitMs));
+    if (status !== undefined) {
+      const cellUid = cellUidOf(deployment);
+      const waitMs = cellPace.wait(cellUid) || pace.take(toKeyText(key));
+      if (waitMs > 0) return toResult(earliest(first.recheckAfterMs, waitMs));
+      cellPace.take(cellUid);
+    }
     const mirror = status && [statusTo(status, "StatusMirrored", "its cell says so", deployment.status)];
     const second = await sender.send(sending, mirror ?? []);
     counts.onHub(key, status !== undefined);
     return toResult(earliest(first.recheckAfterMs, second.recheckAfterMs));
   };
+}
+
+function cellUidOf({ metadata }: WorkloadDeployment): string {
+  return parsePlacement(metadata?.annotations?.[keys.placement])?.uid ?? "";
 }
 
 function toResult(recheckAfterMs: number | undefined) {

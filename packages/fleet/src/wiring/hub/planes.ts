@@ -6,17 +6,10 @@ import {
   type Namespace,
   namespaces,
   type Projection,
-  type Resource,
   type Secret,
   secrets,
 } from "@berth/kube";
-import {
-  type ClusterName,
-  type ClusterSet,
-  clusterName,
-  type FleetView,
-  type IndexFunction,
-} from "@berth/runtime";
+import { type ClusterName, type ClusterSet, clusterName, type FleetView } from "@berth/runtime";
 import { type Cell, cells, type Withdrawal, withdrawals } from "../../api/cell.ts";
 import { annotations as keys } from "../../api/keys.ts";
 import { parsePlacement, targetsOf } from "../../api/placement.ts";
@@ -29,7 +22,9 @@ import {
   workloads,
 } from "../../api/workload.ts";
 import { type FleetSpec, nameOfProject, type ProjectPlace } from "../../fleet/document.ts";
+import { CELL_LIMIT } from "../../hub/cells/seen.ts";
 import { by, fleetObject, ownersOf } from "../reads.ts";
+import { cellDeployment, cellInstance, cellNamespace } from "./cell-objects.ts";
 
 /** Names of indexes, beside those of `by`. */
 export const hubBy = {
@@ -106,13 +101,16 @@ export function createPlanes(
     projectNamed.set(name, { cluster: clusterName(name), path });
     projects.join(clusterName(name), { to });
   }
-  const cellSet = runtime.clusters("cells");
+  const cellSet = runtime.clusters("cells", { limit: CELL_LIMIT });
   const known = new Map<ClusterSet, ObjectViews>();
   const objectsOf = (set: ClusterSet): ObjectViews => {
     const views = known.get(set) ?? objectViews(set);
     known.set(set, views);
     return views;
   };
+  const hubObjects = objectsOf(hub.set);
+  const onHub = (namespace: string, name: string): WorkloadDeployment | undefined =>
+    hubObjects.deployments.get({ cluster: hub.name, namespace, name });
   return {
     own,
     hub,
@@ -134,45 +132,63 @@ export function createPlanes(
         project: keepFields<Secret>(["data.kubeconfig", "data.key"]),
         scope: { namespace: home },
       }),
-      workloads: view(projects, workloads, { [by.namespace]: namespaceOf }),
+      workloads: projects.view({
+        resource: workloads,
+        project: asFleetObject<Workload>(),
+        indexes: { [by.namespace]: namespaceOf },
+      }),
       project: objectsOf(projects),
-      hub: objectsOf(hub.set),
-      cell: objectsOf(cellSet),
+      hub: hubObjects,
+      cell: objectViews(cellSet, {
+        deployments: cellDeployment(onHub),
+        instances: cellInstance,
+        namespaces: cellNamespace,
+      }),
     },
   };
 }
 
 const namespaceOf = ({ metadata }: KubeObject): readonly string[] => [metadata?.namespace ?? ""];
 
-function view<T extends KubeObject>(
-  set: ClusterSet,
-  resource: Resource<T>,
-  indexes: Readonly<Record<string, IndexFunction<T>>>,
-): FleetView<T> {
-  // A projection of any object keeps its type.
-  return set.view({ resource, project: fleetObject as unknown as Projection<T>, indexes });
+/** A projection of any object keeps its type. */
+function asFleetObject<T extends KubeObject>(): Projection<T> {
+  return fleetObject as unknown as Projection<T>;
 }
 
-function objectViews(set: ClusterSet): ObjectViews {
+/** What is kept of each object of a plane. */
+interface Projections {
+  readonly deployments: Projection<WorkloadDeployment>;
+  readonly instances: Projection<Instance>;
+  readonly namespaces: Projection<Namespace>;
+}
+
+const ofOurs: Projections = {
+  deployments: asFleetObject(),
+  instances: asFleetObject(),
+  namespaces: keepFields<Namespace>([
+    "metadata.labels",
+    "metadata.annotations",
+    "metadata.deletionTimestamp",
+  ]),
+};
+
+function objectViews(set: ClusterSet, project: Projections = ofOurs): ObjectViews {
   return {
-    deployments: view(set, workloadDeployments, {
-      [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]),
-      [by.namespace]: namespaceOf,
-      [hubBy.cellUid]: ({ metadata }) =>
-        targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).map(({ uid }) => uid),
+    deployments: set.view({
+      resource: workloadDeployments,
+      project: project.deployments,
+      indexes: {
+        [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]),
+        [by.namespace]: namespaceOf,
+        [hubBy.cellUid]: ({ metadata }) =>
+          targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).map(({ uid }) => uid),
+      },
     }),
-    instances: view(set, instances, {
-      [by.deployment]: (it) => ownersOf(it),
-      [by.namespace]: namespaceOf,
+    instances: set.view({
+      resource: instances,
+      project: project.instances,
+      indexes: { [by.deployment]: (it) => ownersOf(it), [by.namespace]: namespaceOf },
     }),
-    namespaces: set.view<Namespace>({
-      resource: namespaces,
-      metadataOnly: true,
-      project: keepFields<Namespace>([
-        "metadata.labels",
-        "metadata.annotations",
-        "metadata.deletionTimestamp",
-      ]),
-    }),
+    namespaces: set.view({ resource: namespaces, metadataOnly: true, project: project.namespaces }),
   };
 }

@@ -15,7 +15,8 @@ import { HubAsk } from "../ask.ts";
 import { followPlanes } from "../concerns.ts";
 import { Knowledge } from "../knowledge.ts";
 import { HubMemory } from "../memory.ts";
-import type { HubKeys, HubParts } from "../parts.ts";
+import { Pace } from "../pace.ts";
+import { CELL_PACE, type HubKeys, type HubParts } from "../parts.ts";
 import type { Planes } from "../planes.ts";
 import { Objects } from "./objects.ts";
 
@@ -99,6 +100,7 @@ export function hubWorld(): HubWorld {
     planes,
     know,
     memory: new HubMemory(clock),
+    cellPace: new Pace(clock, CELL_PACE),
     asked: keys,
     counts: { onHub: () => undefined, changed: () => undefined },
   } as unknown as HubParts;
