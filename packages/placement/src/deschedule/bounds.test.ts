@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { fitSteps, type Ground } from "./fit.ts";
 import { PASS_COMPARISONS } from "./fit-lookups.ts";
 import { asksForAny, judge } from "./judge.ts";
-import { slimPod } from "./pod-fields.ts";
+import { type DescheduleViews, descheduleReads } from "./reads.ts";
 import { aPolicy, GPU, gpuPod, observations } from "./testing/lost.ts";
 
 const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -33,6 +33,12 @@ const container = (at: number): Container => ({
 function saying(spec: Partial<PodSpec>): Pod {
   const pod = gpuPod("a").build();
   return { ...pod, spec: { containers: [], ...pod.spec, ...spec } };
+}
+
+/** The pod as the process keeps it. */
+function kept(pod: Pod): Pod {
+  const [scope] = descheduleReads.pods.wanted({ policies: [policy], faults: [] }, {} as DescheduleViews);
+  return scope?.project(pod) ?? {};
 }
 
 /** The object, which counts how often its parts are read. */
@@ -78,7 +84,7 @@ describe("S-16 a pod that says more than 1,000 entries", () => {
     ],
     ["ports of the node", { containers: many(500, container) }],
   ])("in %s stays, and is read a few times only", (_, spec) => {
-    const { it: pod, ...count } = counted(slimPod(saying(spec)));
+    const { it: pod, ...count } = counted(kept(saying(spec)));
     expect(judge(pod, node, policy, observations)).toMatchObject(stays);
     expect(asksForAny(pod, new Set([GPU]))).toBe(false);
     expect(count.reads).toBeLessThan(100);
@@ -86,13 +92,13 @@ describe("S-16 a pod that says more than 1,000 entries", () => {
 
   it("is none of a policy that selects other pods", () => {
     const other = aPolicy({ podSelector: { matchLabels: { app: "x" } } });
-    expect(judge(slimPod(saying(nodeAffinity(1_000))), node, other, observations)).toEqual({
+    expect(judge(kept(saying(nodeAffinity(1_000))), node, other, observations)).toEqual({
       state: "outside",
     });
   });
 
   it("is judged with a few less, in a bounded number of reads", () => {
-    const count = counted(slimPod(saying(nodeAffinity(130))));
+    const count = counted(kept(saying(nodeAffinity(130))));
     expect(judge(count.it, node, policy, observations)).toMatchObject({ state: "lost" });
     expect(count.reads).toBeGreaterThan(130);
     expect(count.reads).toBeLessThan(PASS_COMPARISONS / 2);
@@ -104,7 +110,7 @@ describe("S-16 a lookup among 20 pods of 1,000 containers each", () => {
     .labelled({ [GPU]: "true" })
     .capacity({ cpu: "999", pods: "999" })
     .build();
-  const others = many(20, () => slimPod(saying({ containers: many(1_000, container) })));
+  const others = many(20, () => kept(saying({ containers: many(1_000, container) })));
   const longest = (pod: Pod, pods: readonly Pod[]): { readonly reads: number; readonly steps: number } => {
     const around = counted([...pods]);
     const ground: Ground = { nodes: [running], podsOn: () => around.it, namespaceLabels: () => ({}) };
@@ -120,7 +126,7 @@ describe("S-16 a lookup among 20 pods of 1,000 containers each", () => {
 
   it("reads a bounded part of them in one step", () => {
     const ports = many(100, (at) => ({ containerPort: 1, hostPort: 5_000 + at }));
-    const asking = slimPod(saying({ containers: [{ name: "a", ports }] }));
+    const asking = kept(saying({ containers: [{ name: "a", ports }] }));
     const { reads, steps } = longest(asking, others);
     expect(reads).toBeLessThan(PASS_COMPARISONS / 2);
     expect(steps).toBeGreaterThan(20);
