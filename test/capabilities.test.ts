@@ -96,7 +96,7 @@ it("the policy that confines the account lets it change the fields and take off 
 it.each(["clean", "manifests"])("berth %s --help names it, and so does the reference", async (command) => {
   const { stdout } = await berthWith({}, `${command} --help`);
   expect(stdout.replaceAll(/\s+/g, " ")).toMatch(/labels.{0,99}tidy/);
-  const { renderReference } = await import("../packages/cli/src/reference.ts");
+  const { renderReference } = await import("../packages/cli/src/testing/reference.ts");
   const section = new RegExp(`^## berth ${command}$.*?\\btidy\\b`, "ms");
   expect(renderReference()).toMatch(section);
 });

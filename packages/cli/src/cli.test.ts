@@ -3,8 +3,8 @@ import path from "node:path";
 import { BUNDLED_KUBERNETES } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { exitCodeMeanings, exitCodes } from "./exit-codes.ts";
-import { renderReference } from "./reference.ts";
 import { berthWith, cli } from "./testing/harness.ts";
+import { renderReference } from "./testing/reference.ts";
 import { VERSION } from "./version.ts";
 
 const root = path.join(import.meta.dirname, "../../..");

@@ -22,7 +22,6 @@ export * from "./documents/duration.ts";
 export * from "./documents/fault.ts";
 export * from "./documents/fault-event.ts";
 export * from "./documents/fault-report.ts";
-export * from "./documents/fault-report.ts";
 export * from "./documents/follow-cluster.ts";
 export * from "./documents/follow-files.ts";
 export * from "./documents/read-documents.ts";

@@ -57,9 +57,6 @@ export interface FollowedKind<T extends DocumentObject> {
   readonly onLook?: () => void;
 }
 
-/** Creates the follower of one kind; see `DocumentFollower`. */
-export type Follow = <T extends DocumentObject>(followed: FollowedKind<T>) => Component;
-
 /** Changes of several objects within this time are handled together. Milliseconds. */
 const COALESCE_MS = 50;
 /** Interval between two checks of whether the CRD is served. Milliseconds. */

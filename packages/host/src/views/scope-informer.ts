@@ -5,7 +5,6 @@ import {
   describeRequest,
   type KubeObject,
   nameOfResource,
-  type RequestInfo,
   type Resource,
 } from "@berth/kube";
 import type {
@@ -19,6 +18,7 @@ import type {
   SharedInformer,
   SharedInformers,
 } from "@berth/runtime";
+import { toRule } from "../once/left-out.ts";
 
 /** What is read, and what for. */
 export interface Purpose<T extends KubeObject> {
@@ -159,11 +159,6 @@ export class ScopeInformer<T extends KubeObject> {
     isReplay = false;
     return subscription;
   }
-}
-
-/** The permission that an administrator has to grant. */
-function toRule({ verb, resource, namespace }: RequestInfo): string {
-  return `verb "${verb}" on "${resource}"${namespace ? ` in namespace "${namespace}"` : ""}`;
 }
 
 /** Do two versions differ only in fields that the projection drops? */

@@ -56,7 +56,6 @@ const MEANINGS = {
   Unrecorded: "The node has a key that a rule could have set, but no record of it; Berth leaves it alone.",
   // Why a write waits.
   NodeDeleting: "The node is being deleted, so Berth leaves it alone.",
-  NewerVersionAwaited: "The cache does not have the newest known version of the object yet.",
   // Actions of a startup gate on a node.
   Gated: "A startup gate holds the node: pods that do not tolerate its taint wait.",
   HeldAgain:
@@ -118,8 +117,6 @@ const MEANINGS = {
   ImagesPending: "Berth is looking up the images of the pod.",
   HoldExpired:
     "The images of the pod were not known in time; the policy's `afterMaxHold` says what happens then.",
-  DaemonSetPod:
-    "The DaemonSet controller has chosen the node of the pod, so Berth leaves its affinity alone.",
   PodScheduled: "The pod already has its node, so Berth leaves it alone.",
   PodPatchRefused:
     "The API server refused to change the pod; Berth releases it unchanged where that is possible.",

@@ -1,4 +1,5 @@
 /** Reads image facts for a command, which reads once and does not watch. */
+import { startOnce } from "@berth/host";
 import { clusterName, createMetricsRegistry, createSilentLogger, sleep } from "@berth/runtime";
 import type { LookAt } from "../../node/once.ts";
 import type { ImageObservations, ImageQuestion } from "../image-observations.ts";
@@ -37,13 +38,7 @@ export async function readImages(
     log: createSilentLogger(),
     metrics: createMetricsRegistry(),
   });
-  const stop = new AbortController();
-  const both = AbortSignal.any([signal, stop.signal]);
-  const started = await Promise.all(library.always.map((component) => component.start(both)));
-  owned.defer(async () => {
-    stop.abort();
-    await Promise.all(started.map(({ ended }) => ended));
-  });
+  await startOnce(library.always, run, owned);
   library.wake();
   for (const question of wanted) library.want(question);
   const untilMs = clock.monotonic() + PATIENCE_MS;

@@ -1,8 +1,8 @@
 /** Generates docs/reference/cli.md from the declarations of the commands. A test compares the two. */
 import type { Command } from "commander";
-import { capabilityNames } from "./capability-names.ts";
-import { exitCodeMeanings } from "./exit-codes.ts";
-import { createSilentProgram, everyCommand } from "./program.ts";
+import { capabilityNames } from "../capability-names.ts";
+import { exitCodeMeanings } from "../exit-codes.ts";
+import { createSilentProgram, everyCommand } from "../program.ts";
 
 const WIDTH = 100;
 
