@@ -7,6 +7,7 @@ export const exitCodes = {
   cluster: 4,
   changes: 5,
   leaseLost: 6,
+  needsPerson: 7,
   // By convention 128 plus the number of the signal.
   interrupted: 130,
   terminated: 143,
@@ -29,6 +30,7 @@ export const exitCodeMeanings: readonly { readonly code: ExitCode; readonly mean
     code: exitCodes.leaseLost,
     meaning: "`run --leader-elect`: lost the Lease; started again, it stands by",
   },
+  { code: exitCodes.needsPerson, meaning: "`status`: something needs a person" },
   { code: exitCodes.interrupted, meaning: "interrupted before it could stop in order (second Ctrl-C)" },
   { code: exitCodes.terminated, meaning: "the same by SIGTERM" },
 ];

@@ -16,6 +16,7 @@ import {
   declarePlan,
   declareRun,
   declareSnapshot,
+  declareStatus,
 } from "./declarations/marks.ts";
 import type { CapabilityNames, Declare, ProgramOptions } from "./declarations/shared-options.ts";
 import { declareExplain, declareGate, declareImage } from "./declarations/single-objects.ts";
@@ -24,6 +25,7 @@ import { exitCodeMeanings } from "./exit-codes.ts";
 /** In the order of the help text. */
 const DECLARATIONS: readonly Declare[] = [
   declareRun,
+  declareStatus,
   declarePlan,
   declareSnapshot,
   declareConfirm,

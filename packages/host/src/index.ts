@@ -25,6 +25,7 @@ export * from "./documents/fault-report.ts";
 export * from "./documents/follow-cluster.ts";
 export * from "./documents/follow-files.ts";
 export * from "./documents/read-documents.ts";
+export * from "./documents/remark.ts";
 export * from "./documents/schema.ts";
 export * from "./documents/selector.ts";
 export * from "./documents/sources.ts";

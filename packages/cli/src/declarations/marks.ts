@@ -57,6 +57,13 @@ export function declareRun(root: Command, program: ProgramOptions): void {
   });
 }
 
+export function declareStatus(root: Command, program: ProgramOptions): void {
+  const status = prints(takesNamespace(takesInstallation(takesCluster(root.command("status"))))).description(
+    `Show how Berth is: who leads, documents in force and faulty, what is held and since when, and what needs a person; ends with ${exitCodes.needsPerson} when something does`,
+  );
+  does(status, program, async () => (await import("../commands/status.ts")).status);
+}
+
 export function declarePlan(root: Command, program: ProgramOptions): void {
   const plan = prints(
     takesNamespaceOrOwn(takesInstallation(takesRules(takesSnapshot(takesCluster(root.command("plan")))))),

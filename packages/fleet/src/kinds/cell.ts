@@ -1,7 +1,7 @@
 /** `Cell` and `Withdrawal` as the API server serves them. */
-import { type CustomKind, conditions, observedGeneration } from "@berth/host";
+import { type CustomKind, conditions, observedGeneration, type Remark } from "@berth/host";
 import * as z from "zod";
-import { cells, withdrawals } from "../api/cell.ts";
+import { type Cell, cells, withdrawals } from "../api/cell.ts";
 import { age, column, condition } from "./columns.ts";
 import { name, onUpdate } from "./schema.ts";
 
@@ -50,6 +50,7 @@ export const cellKind: CustomKind = {
         .describe("When it was last heard. Absent while it is heard."),
     })
     .describe("What was found. Written when it changes, and not as a heartbeat."),
+  shown: { condition: "Reachable", remarks },
   columns: [
     column("City", ".spec.city"),
     column("Reachable", condition("Reachable", "status")),
@@ -85,3 +86,10 @@ export const withdrawalKind: CustomKind = {
     age,
   ],
 };
+
+function remarks({ spec, status }: Cell): readonly Remark[] {
+  const forgotten = spec?.forgotten === true ? [{ text: "is forgotten: its deployments go elsewhere" }] : [];
+  return status?.since === undefined
+    ? forgotten
+    : [{ text: `is not heard since ${status.since}` }, ...forgotten];
+}

@@ -13,6 +13,7 @@ import {
 import type * as z from "zod";
 import type { Product } from "../product.ts";
 import { toStructuralSchema } from "./crd-schema.ts";
+import type { Shown } from "./remark.ts";
 
 /** A kind that a CRD adds to the API, with the contents of the CRD. */
 export interface CustomKind {
@@ -30,6 +31,8 @@ export interface CustomKind {
   readonly columns: readonly CustomResourceColumnDefinition[];
   /** Paths that `kubectl scale` and autoscalers use. Default: the kind cannot be scaled. */
   readonly scale?: CustomResourceSubresourceScale;
+  /** What `status` shows of an object. Default: its condition Ready; of kinds of other projects nothing. */
+  readonly shown?: Shown;
   /** Of the CRD itself, for other programs that read it. Default none. */
   readonly crdAnnotations?: Readonly<Record<string, string>>;
 }

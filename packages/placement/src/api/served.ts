@@ -1,8 +1,17 @@
 /** What the kinds of Berth have in common on the API server. */
-import { conditions, observedGeneration, type ServedKind } from "@berth/host";
+import {
+  type Conditioned,
+  conditionOf,
+  conditions,
+  observedGeneration,
+  type Remark,
+  type ServedKind,
+  toRemark,
+} from "@berth/host";
 import { defineResource, type KubeObject, type Resource } from "@berth/kube";
 import * as z from "zod";
 import { API_GROUP, API_GROUP_VERSION } from "./group.ts";
+import { reasons } from "./reasons.ts";
 
 /** An object of such a kind on the wire. */
 export interface Served<S> extends KubeObject {
@@ -46,3 +55,10 @@ export function condition(type: string, field: "status" | "reason" = "status"): 
 }
 
 export const age: Column = { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" };
+
+/** Why the API server does not ask Berth. It can be so on purpose. */
+export function admissionRemarks(object: Conditioned, type: string): readonly Remark[] {
+  const asked = conditionOf(object, type);
+  if (asked?.status !== "False") return [];
+  return [{ ...toRemark(asked), needsPerson: asked.reason !== reasons.AdmissionOff }];
+}

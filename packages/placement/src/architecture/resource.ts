@@ -1,9 +1,11 @@
 /** `ArchitecturePolicy` as the API server serves it: resource, status and how kubectl shows it. */
 
-import type { ServedKind } from "@berth/host";
+import { conditionOf, counted, type Remark, type ServedKind, toRemark } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
+import { reasons } from "../api/reasons.ts";
 import {
+  admissionRemarks,
   age,
   column,
   condition,
@@ -58,6 +60,7 @@ export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
     "what all their images have in common, or narrows the node affinity of new pods to it, or both.",
   spec: architecturePolicySpec,
   status,
+  shown: { remarks },
   columns: [
     column("Mode", "string", ".spec.mode", "Taint, Affinity or Both."),
     column("Phase", "string", ".status.phase", "Whether nodes are tainted yet."),
@@ -81,3 +84,15 @@ export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
     age,
   ],
 };
+
+function remarks(policy: ArchitecturePolicy): readonly Remark[] {
+  const { waitingPods: waiting = 0, impossiblePods: impossible = 0 } = policy.status ?? {};
+  const tainting = conditionOf(policy, "Tainting");
+  const needsPerson = tainting?.reason !== reasons.ArchitectureBootstrapping;
+  return [
+    ...(tainting?.status === "False" ? [{ ...toRemark(tainting), needsPerson }] : []),
+    ...admissionRemarks(policy, "Admission"),
+    ...(impossible > 0 ? [{ text: `${counted(impossible, "pod")} can run nowhere`, needsPerson: true }] : []),
+    ...(waiting > 0 ? [{ text: `${counted(waiting, "pod")} wait for their images to be looked up` }] : []),
+  ];
+}

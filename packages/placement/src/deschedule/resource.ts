@@ -1,6 +1,6 @@
 /** `DeschedulePolicy` as the API server serves it: resource, status and how kubectl shows it. */
 
-import type { ServedKind } from "@berth/host";
+import { conditionOf, counted, type Remark, type ServedKind, toRemark } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
 import {
@@ -48,6 +48,7 @@ export const deschedulePolicyKind: ServedKind<DeschedulePolicySpec> = {
     "another node takes it, one pod of an owner at a time.",
   spec: deschedulePolicySpec,
   status,
+  shown: { remarks },
   columns: [
     column("For", "string", ".spec.for", "How long a pod must be lost."),
     column("Pods", "integer", ".status.podsInScope", "Pods in scope."),
@@ -63,3 +64,14 @@ export const deschedulePolicyKind: ServedKind<DeschedulePolicySpec> = {
     age,
   ],
 };
+
+function remarks(policy: DeschedulePolicy): readonly Remark[] {
+  const { lostPods: lost = 0, evictionsInProgress: going = 0, givenUpOwners: up = 0 } = policy.status ?? {};
+  const frozen = conditionOf(policy, "EvictionsFrozen");
+  const next = frozen === undefined ? `, ${going} being replaced` : "";
+  return [
+    ...(frozen === undefined ? [] : [toRemark(frozen)]),
+    ...(up > 0 ? [{ text: `${counted(up, "owner")} given up: its pods came back`, needsPerson: true }] : []),
+    ...(lost + going > 0 ? [{ text: `${counted(lost, "pod")} on a wrong node${next}` }] : []),
+  ];
+}

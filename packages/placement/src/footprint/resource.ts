@@ -1,9 +1,10 @@
 /** `NodeFootprint` as the API server serves it: resource, status and how kubectl shows it. */
 
-import type { ServedKind } from "@berth/host";
+import { conditionOf, type Remark, type ServedKind, toRemark } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
 import {
+  admissionRemarks,
   age,
   type Column,
   column,
@@ -76,6 +77,7 @@ export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
     "DaemonSet asks for, and claims of the groups that need it. It can hold the deletion of owners until their pods are gone.",
   spec: nodeFootprintSpec,
   status,
+  shown: { remarks },
   columns: [
     column("Preset", "string", ".spec.preset", "Sets the fields that are not given."),
     counted("Labelled", ".nodes.labelled", "Nodes with the label."),
@@ -98,3 +100,17 @@ export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
     age,
   ],
 };
+
+function remarks(footprint: NodeFootprint): readonly Remark[] {
+  const { nodes: { pending = 0, unknown = 0 } = {}, holds = [] } = footprint.status ?? {};
+  const placed = conditionOf(footprint, "AgentPlaced");
+  const held = conditionOf(footprint, "OwnersHeld");
+  return [
+    ...(placed?.status === "False" ? [toRemark(placed)] : []),
+    ...(held?.status === "Unknown" ? [toRemark(held)] : []),
+    ...admissionRemarks(footprint, "PodsWait"),
+    ...(unknown > 0 ? [{ text: `does not know of ${unknown} nodes whether they need the agent` }] : []),
+    ...(pending > 0 ? [{ text: `labels ${pending} nodes next` }] : []),
+    ...holds.map(({ name, since }) => ({ text: `holds the deletion of ${name} since ${since}` })),
+  ];
+}

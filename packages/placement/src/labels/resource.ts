@@ -1,6 +1,6 @@
 /** `LabelRule` as the API server serves it: resource, status and kubectl columns. */
 
-import type { ServedKind } from "@berth/host";
+import { conditionOf, counted, type Remark, type ServedKind, toRemark } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
 import {
@@ -44,6 +44,7 @@ export const labelRuleKind: ServedKind<LabelRuleSpec> = {
     "does. It never removes a label that it has not set itself.",
   spec: labelRuleSpec.describe("Which nodes match, and the labels that they get."),
   status,
+  shown: { remarks },
   columns: [
     column("Label", "string", ".spec.labels[0].key", "The first label that the rule sets."),
     column("Matched", "integer", ".status.matchedNodes", "Nodes that match now."),
@@ -55,3 +56,10 @@ export const labelRuleKind: ServedKind<LabelRuleSpec> = {
     age,
   ],
 };
+
+function remarks(rule: LabelRule): readonly Remark[] {
+  const { pendingRemovals: pending = 0 } = rule.status ?? {};
+  const frozen = conditionOf(rule, "RemovalsFrozen");
+  if (frozen !== undefined) return [toRemark(frozen)];
+  return pending === 0 ? [] : [{ text: `takes its labels off ${counted(pending, "node")} next` }];
+}

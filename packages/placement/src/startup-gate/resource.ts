@@ -1,9 +1,10 @@
 /** `StartupGate` as the API server serves it: resource, status and how kubectl shows it. */
 
-import type { ServedKind } from "@berth/host";
+import { counted, type Remark, type ServedKind } from "@berth/host";
 import type { Resource } from "@berth/kube";
 import * as z from "zod";
 import {
+  admissionRemarks,
   age,
   column,
   condition,
@@ -47,6 +48,7 @@ export const startupGateKind: ServedKind<StartupGateSpec> = {
     "removes once all signals have held for a while: pods on it, DaemonSets, conditions, annotations, resources, labels.",
   spec: startupGateSpec,
   status,
+  shown: { remarks },
   columns: [
     column("Taint", "string", ".spec.taint.key", "The taint that holds a node."),
     column("Held", "integer", ".status.heldNodes", "Nodes held now."),
@@ -64,3 +66,13 @@ export const startupGateKind: ServedKind<StartupGateSpec> = {
     age,
   ],
 };
+
+function remarks(gate: StartupGate): readonly Remark[] {
+  const { heldNodes: held = 0, timedOutNodes: late = 0, firstNodes: names = [] } = gate.status ?? {};
+  const text = `holds ${counted(held, "node")}${late > 0 ? `, ${late} of them longer than a timeout` : ""}`;
+  return [
+    ...(held > 0 ? [{ text, names, needsPerson: late > 0 }] : []),
+    ...admissionRemarks(gate, "Admission"),
+    ...admissionRemarks(gate, "DirectBinding"),
+  ];
+}
