@@ -25,7 +25,8 @@ const step = fc.oneof(
   steps(10, ["remove-on-hub", "strip-on-hub"], { name, rounds }),
   steps(16, ["cut", "back"], { plane, isNoticed: fc.boolean(), rounds }),
   steps(6, ["restore"], { plane, changes, rounds }),
-  steps(5, ["remove-namespace", "restart"], { rounds }),
+  steps(3, ["remove-namespace", "relabel"], { rounds }),
+  steps(4, ["restart"], { rounds, lag: fc.constantFrom(undefined, 1, 2, 4, 8) }),
   steps(4, ["remove-cell", "forget"], { at: fc.constant(0), rounds }),
   steps(6, ["deliver"], { which: fc.nat(5) }),
   steps(6, ["advance"], { ms: fc.constantFrom(1_000, 20_000, 70_000, 130_000) }),
@@ -64,7 +65,8 @@ function happen(model: FleetModel, one: Extract<Step, { rounds: number }>): void
     else model.remove(one.name);
   } else if (one.do === "remove-on-hub") model.removeOnHub(one.name);
   else if (one.do === "strip-on-hub") model.stripOnHub(one.name);
-  else if (one.do === "restart") model.restart();
+  else if (one.do === "restart") model.restart("lag" in one ? one.lag : undefined);
+  else if (one.do === "relabel") model.relabel("other");
   else if (one.do === "remove-namespace") model.removeHubNamespace();
   for (let left = one.rounds; left > 0; left -= 1)
     model.round("name" in one ? one.name : "w0", "late" in one ? one.late : undefined);
@@ -134,6 +136,27 @@ describe("a history that random ones reach seldom", () => {
         model.remove("w0");
         rounds(model, 6);
         model.deliver(0);
+      },
+    ],
+    [
+      "another process leads, whose watch of the project is behind what was federated",
+      (model) => {
+        rounds(model, 6);
+        model.restart(0);
+        model.project.lag(model.project.version - model.project.oldest);
+        for (const what of PASSES) {
+          model.pass(what, "w0");
+          for (const plane of model.planes) if (plane !== model.project) plane.see();
+        }
+        expect(model.cells.flatMap((it) => it.now(workloadDeployments))).toHaveLength(1);
+      },
+    ],
+    [
+      "the labels of the namespace on the hub are edited, and corrected later",
+      (model) => {
+        rounds(model, 8);
+        model.relabel("other");
+        rounds(model, 6);
       },
     ],
     [

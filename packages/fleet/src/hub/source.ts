@@ -24,13 +24,19 @@ export interface SourceView {
   readonly projectUid: string | undefined;
   /** The project that has this name now. `undefined`: there is none, or it is not connected. */
   readonly project: ProjectSeen | undefined;
+  /** The namespace on the hub is named after the uid of this one in the project. Labels can be edited, a name cannot. */
+  readonly isOfNamespace: boolean;
   /** In the project, under that name. */
   readonly deployment: WorkloadDeployment | undefined;
+  /** The view may lag behind. A deletion was seen, or an uncached read did not find the source. */
+  readonly isAbsenceProven: boolean;
 }
 
-export function sourceOf({ sourceUid, projectUid, project, deployment }: SourceView): Source {
-  if (project === undefined || project.uid !== projectUid || !project.isSynced) return "unknown";
-  if (deployment?.metadata?.uid !== sourceUid) return "gone";
+export function sourceOf(view: SourceView): Source {
+  const { sourceUid, projectUid, project, isOfNamespace, deployment, isAbsenceProven } = view;
+  if (project === undefined || project.uid !== projectUid || !project.isSynced || !isOfNamespace)
+    return "unknown";
+  if (deployment?.metadata?.uid !== sourceUid) return isAbsenceProven ? "gone" : "unknown";
   return deployment.metadata.deletionTimestamp === undefined ? "live" : "deleting";
 }
 

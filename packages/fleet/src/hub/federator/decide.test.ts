@@ -28,6 +28,7 @@ function decide(view: Partial<FederatorView> = {}): FederatorDecision {
     hubDeployment: none,
     choose: () => ({ is: "placed", isTakeover: false, placement: aPlacement(), verdicts: [] }),
     isProvenGone: false,
+    isOtherAbsent: false,
     cells: [aCell("a"), aCell("b")],
     withdrawals: [],
     nowMs: NOW_MS,
@@ -113,8 +114,13 @@ describe("2.9 a deployment of a project", () => {
     ],
     [
       "deletes an older one of its name, and waits",
-      { hubDeployment: there(onHub({ source: "older" })) },
+      { hubDeployment: there(onHub({ source: "older" })), isOtherAbsent: true },
       "delete",
+    ],
+    [
+      "waits for a proof that another one of its name is older, and not younger",
+      { hubDeployment: there(onHub({ source: "other" })) },
+      "",
     ],
     [
       "waits for an older one that is being deleted",
@@ -258,14 +264,24 @@ describe("whether a project wants a deployment", () => {
   it.each([
     ["live", {}],
     ["deleting", { deployment: aSource({ metadata: going }) }],
-    ["gone", { deployment: undefined }],
-    ["gone", { deployment: aSource({ metadata: { uid: "newer" } }) }],
+    ["gone", { deployment: undefined, isAbsenceProven: true }],
+    ["gone", { deployment: aSource({ metadata: { uid: "newer" } }), isAbsenceProven: true }],
+    ["unknown", { deployment: undefined }],
+    ["unknown", { deployment: aSource({ metadata: { uid: "older" } }) }],
+    ["unknown", { deployment: undefined, isAbsenceProven: true, isOfNamespace: false }],
     ["unknown", { project: undefined }],
     ["unknown", { project: { ...project, isSynced: false } }],
     ["unknown", { project: { ...project, uid: "replaced" }, deployment: undefined }],
     ["unknown", { projectUid: undefined }],
   ])("is %s with %j", (expected, view) => {
-    const seen = { sourceUid: "source-uid", projectUid: "project-uid", project, deployment: aSource() };
+    const seen = {
+      sourceUid: "source-uid",
+      projectUid: "project-uid",
+      project,
+      isOfNamespace: true,
+      deployment: aSource(),
+      isAbsenceProven: false,
+    };
     expect(sourceOf({ ...seen, ...view })).toBe(expected);
   });
 });

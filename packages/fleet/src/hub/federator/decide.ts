@@ -29,6 +29,8 @@ export interface FederatorView {
   readonly choose: () => Choice;
   /** Since this process leads, a proof was seen that the cells have nothing of it, or a Withdrawal was written. */
   readonly isProvenGone: boolean;
+  /** Another source has its name on the hub: is that source proven absent in the project? */
+  readonly isOtherAbsent: boolean;
   readonly cells: readonly CellSeen[];
   /** Of this source. */
   readonly withdrawals: readonly Withdrawal[];
@@ -109,7 +111,7 @@ function decideThere(view: FederatorView, hub: WorkloadDeployment): FederatorDec
   const { metadata } = deployment;
   const of = sourceUidOf(hub);
   if (of === undefined) return found("NameTaken", `deployment ${metadata?.name} of the hub has no source`);
-  if (of !== metadata?.uid) return { ...settled, delete: hub };
+  if (of !== metadata?.uid) return view.isOtherAbsent ? { ...settled, delete: hub } : settled;
   const status = mirrorStatus({
     to: deployment,
     generation: metadata.generation,

@@ -106,11 +106,13 @@ export class FleetModel {
   #unanswered = new Map<string, number>();
   #goneSince = new Map<string, number>();
   #mustSee = new Map<string, readonly [Plane, number]>();
+  /** Uids that an uncached read did not find. */
+  #absent = new Set<string>();
 
   /** @param isSelf Berth's own kinds are on the hub. */
   constructor(isSelf: boolean) {
     this.own = isSelf ? this.hub : new Plane("own");
-    for (const plane of this.#planes) plane.onWrite = (...change) => this.#check(plane, ...change);
+    for (const plane of this.planes) plane.onWrite = (...change) => this.#check(plane, ...change);
     const namespace = { apiVersion: "v1", kind: "Namespace" };
     this.project.take({
       do: "create",
@@ -119,13 +121,13 @@ export class FleetModel {
     });
     this.#hubNamespace = `ns-${this.project.now(NAMESPACES)[0]?.metadata?.uid}`;
     for (const { name } of this.cells) this.addCell(name);
-    for (const plane of this.#planes) plane.probe();
+    for (const plane of this.planes) plane.probe();
     // Of a Cell that is in no backup, Berth could know nothing.
     this.own.oldest = this.own.version;
     this.project.oldest = this.project.version;
   }
 
-  get #planes(): readonly Plane[] {
+  get planes(): readonly Plane[] {
     return [...new Set([this.project, this.hub, this.own, ...this.cells])];
   }
 
@@ -253,14 +255,27 @@ export class FleetModel {
     else if (waiting !== undefined) this.#queue.push(waiting);
   }
 
-  /** Another process leads. What the one before has sent may still arrive. */
-  restart(): void {
+  /** Somebody edits the labels of the namespace on the hub, or corrects them. */
+  relabel(upstream: string = NAMESPACE): void {
+    const seen = this.hub.get(NAMESPACES, "", this.#hubNamespace);
+    const body = { metadata: { labels: { [labels.upstreamNamespace]: upstream } } };
+    if (seen !== undefined) this.hub.take({ do: "patch", resource: NAMESPACES, seen, body });
+  }
+
+  /**
+   * Another process leads. What the one before has sent may still arrive.
+   *
+   * @param lag how many states its watches are behind. Absent: it reads all anew.
+   */
+  restart(lag?: number): void {
     this.#leaderSinceMs = this.nowMs;
     for (const map of [this.#unanswered, this.#goneSince, this.#mustSee]) map.clear();
-    for (const set of [this.#proven, this.#provenGone]) set.clear();
-    for (const plane of this.#planes) {
-      plane.isSynced = false;
-      plane.probe();
+    for (const set of [this.#proven, this.#provenGone, this.#absent]) set.clear();
+    for (const plane of this.planes) {
+      if (lag === undefined) {
+        plane.isSynced = false;
+        plane.probe();
+      } else plane.lag(lag);
     }
   }
 
@@ -344,7 +359,7 @@ export class FleetModel {
   /** All take up what there is, and do one thing each. The requests of one of them arrive late. */
   round(name: Name, late?: Pass): void {
     for (const what of PASSES) {
-      for (const plane of this.#planes) plane.see();
+      for (const plane of this.planes) plane.see();
       this.pass(what, name, what === late ? "late" : "answered");
     }
     for (const plane of this.cells) this.cellStep(plane);
@@ -368,6 +383,11 @@ export class FleetModel {
     if (!project.isSynced) return;
     const deployment = project.seen(workloadDeployments).find((it) => it.metadata?.name === name);
     const hubDeployment = this.#onHub(name);
+    const other = hubDeployment && sourceUidOf(hubDeployment);
+    const isOtherAbsent =
+      other === undefined ||
+      other === deployment?.metadata?.uid ||
+      this.#isAbsent(project, workloadDeployments, NAMESPACE, name, other);
     if (deployment === undefined) {
       if (
         hub.isSynced &&
@@ -388,6 +408,7 @@ export class FleetModel {
       hubSinceMs: hub.isSynced ? undefined : START_MS,
       choose: () => this.#choose(name, uid, hasRun(deployment), undefined, recordOf(deployment)),
       isProvenGone: this.#provenGone.has(uid),
+      isOtherAbsent,
       cells: this.#cellsSeen(),
       withdrawals: this.#withdrawalsOf(name),
       nowMs: this.nowMs,
@@ -594,7 +615,11 @@ export class FleetModel {
         hubDeployment,
         namespaceLabels: this.#seenHubNamespace?.metadata?.labels ?? {},
         found,
-        instance: cell?.state.is === "synced" ? there(inCell.find(named)) : unknown,
+        instance:
+          cell?.state.is === "synced" &&
+          (inCell.some(named) || this.#isAbsentOf(plane, copy, copy && sourceUidOf(copy)))
+            ? there(inCell.find(named))
+            : unknown,
         copy,
       };
       const decision = decideCopy(copyView);
@@ -620,7 +645,16 @@ export class FleetModel {
       const projection = projections.find(named);
       const decision = decideProjection({
         deployment: project.seen(workloadDeployments).find((it) => it.metadata?.name === name),
-        copy: hub.isSynced ? there(copies.find(named)) : unknown,
+        copy:
+          hub.isSynced &&
+          (copies.some(named) ||
+            this.#isAbsentOf(
+              hub,
+              projection && { metadata: { namespace: this.#hubNamespace, name: instance } },
+              projection?.metadata?.labels?.[labels.hubUid],
+            ))
+            ? there(copies.find(named))
+            : unknown,
         hubDeployment: hub.isSynced ? there(hubDeployment) : unknown,
         inCell: cell?.state.is === "synced" ? there(inCell.find(named)) : unknown,
         projection,
@@ -744,12 +778,31 @@ export class FleetModel {
   }
 
   #sourceOfUid(sourceUid: string, name: Name): Source {
+    const named = this.#seenHubNamespace?.metadata?.labels?.[labels.upstreamNamespace];
+    const namespace = this.project.seen(NAMESPACES).find((it) => it.metadata?.name === named);
     return sourceOf({
       sourceUid,
       projectUid: this.project.uid,
       project: this.#projectSeen,
-      deployment: this.project.seen(workloadDeployments).find((it) => it.metadata?.name === name),
+      isOfNamespace: `ns-${namespace?.metadata?.uid}` === this.#hubNamespace,
+      deployment: this.project
+        .seen(workloadDeployments)
+        .find((it) => it.metadata?.name === name && it.metadata.namespace === named),
+      isAbsenceProven: this.#absent.has(sourceUid),
     });
+  }
+
+  /** An uncached read. `true`: it did not find this uid, now or before. */
+  #isAbsent(plane: Plane, resource: Resource, namespace: string, name: string, uid: string): boolean {
+    if (plane.isReachable && plane.get(resource, namespace, name)?.metadata?.uid !== uid)
+      this.#absent.add(uid);
+    return this.#absent.has(uid);
+  }
+
+  /** The same for an Instance. `true` also where nothing follows from it. */
+  #isAbsentOf(plane: Plane, of: KubeObject | undefined, uid: string | undefined): boolean {
+    const { namespace = "", name = "" } = of?.metadata ?? {};
+    return of === undefined || uid === undefined || this.#isAbsent(plane, instances, namespace, name, uid);
   }
 
   #createWithdrawal(name: Name, spec: NonNullable<Withdrawal["spec"]>): void {
@@ -770,7 +823,7 @@ export class FleetModel {
   }
 
   #hasSeenOwnWrites(name: Name): boolean {
-    return this.#planes.every((plane) => {
+    return this.planes.every((plane) => {
       const [, version = 0] = this.#mustSee.get(`${name}/${plane.name}`) ?? [];
       return plane.seenVersion >= version || !plane.isSynced;
     });
@@ -855,22 +908,23 @@ export class FleetModel {
 
   /** All faults end, and everybody does what is left to do. */
   settle(): void {
-    for (const plane of this.#planes) plane.isReachable = true;
+    for (const plane of this.planes) plane.isReachable = true;
     while (this.#queue.length > 0) this.deliver(0);
     for (const { name } of this.cells) this.addCell(name);
+    this.relabel();
     let quiet = 0;
     for (let round = 0; round < 200 && quiet < 4; round += 1) {
-      const before = this.#planes.map(({ version }) => version).join();
-      for (const plane of this.#planes) plane.probe();
+      const before = this.planes.map(({ version }) => version).join();
+      for (const plane of this.planes) plane.probe();
       for (const name of NAMES)
         for (const what of PASSES) {
-          for (const plane of this.#planes) plane.see();
+          for (const plane of this.planes) plane.see();
           this.pass(what, name);
         }
       for (const plane of this.cells) for (let at = 0; at < 100 && this.cellStep(plane); at += 1);
       for (const { name } of this.cells) this.addCell(name);
       this.advance(60_000);
-      quiet = before === this.#planes.map(({ version }) => version).join() ? quiet + 1 : 0;
+      quiet = before === this.planes.map(({ version }) => version).join() ? quiet + 1 : 0;
     }
     if (quiet < 4) this.violations.push("it never rests");
     this.#checkEnd();

@@ -68,6 +68,11 @@ export class Plane {
     this.#seen = Math.max(Math.min(this.#seen + states, this.version), this.#restoredAt);
   }
 
+  /** Another process leads, whose watch is so many states behind. */
+  lag(states: number): void {
+    this.#seen = Math.max(this.#seen - states, this.#restoredAt);
+  }
+
   /** Berth's probe: it finds out whether the server answers, and then reads all of it. */
   probe(): void {
     this.isSynced = this.isReachable;

@@ -9,10 +9,12 @@ import { uidOf } from "../../hub/cells/seen.ts";
 import { type CopyDecision, decideCopy } from "../../hub/collect/copy.ts";
 import type { Corrections } from "../../hub/collect/corrections.ts";
 import { upstreamMarks } from "../../hub/federator/namespace.ts";
+import { sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf, statusTo } from "../intents.ts";
 import { Pace } from "./pace.ts";
-import type { HubParts } from "./parts.ts";
-import { Sender } from "./sender.ts";
+import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
+import { isProvenAbsent } from "./prove-absent.ts";
+import { presentClient, Sender } from "./sender.ts";
 
 /** Writes of one copy. The life of an Instance takes less. */
 const PACE = { everyMs: 6_000, burst: 12 };
@@ -43,6 +45,12 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
       copy,
     };
     const told = decideCopy(view);
+    const uid = copy && sourceUidOf(copy);
+    if (told.delete !== undefined && view.instance.is === "none" && uid !== undefined) {
+      const client = presentClient(planes.cells, key.cluster);
+      if (!(await isProvenAbsent(parts.memory, client, instances, key, uid, context)))
+        return { recheckAfterMs: LOOK_AGAIN_MS };
+    }
     if (isSettled(told)) return copy === undefined ? sender.forget(onHub) : undefined;
     // Whatever the cell says, and however often: one that never rests takes no more than its share.
     const waitMs = cellPace.wait(uidOf(cell)) || pace.take(toKeyText(key));

@@ -20,17 +20,24 @@ import { type Place, placeOf } from "./knowledge.ts";
 import type { HubParts } from "./parts.ts";
 import { SIGNING_KEY } from "./signing-key.ts";
 
-type Following = Asking & Pick<HubParts, "counts">;
+type Following = Asking & Pick<HubParts, "counts" | "memory">;
 
 /** @param onCells called when a Cell or a Secret changed. */
 export function followPlanes(
-  { planes, know, asked, counts }: Following,
+  { planes, know, asked, counts, memory }: Following,
   ask: HubAsk,
   onCells: () => void,
 ): void {
   const { own, hub, projects, cells, views } = planes;
   const isProject = (of: ClusterName): boolean => know.project(of) !== undefined;
 
+  // Before the others: they ask for what follows from it.
+  for (const view of [views.project.deployments, views.hub.instances, views.cell.instances])
+    (view as FleetView<KubeObject>).subscribe({
+      onChange({ type, object }) {
+        if (type === "deleted") memory.absent(object.metadata?.uid ?? "");
+      },
+    });
   views.workloads.subscribe({
     onChange: (change, of) => asked.workloads.ask([keyOf(of, change.object)], ...urgency(change)),
   });

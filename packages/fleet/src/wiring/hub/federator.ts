@@ -1,17 +1,18 @@
 /** Brings the deployments of projects to the hub, and their status back. Its keys are deployments of projects. */
 
 import { type KubeObject, namespaces } from "@berth/kube";
-import { earliest, type ObjectKey, type Reconcile } from "@berth/runtime";
+import { earliest, type ObjectKey, type Reconcile, type ReconcileContext } from "@berth/runtime";
 import { type Withdrawal, type WithdrawalSpec, withdrawalName, withdrawals } from "../../api/cell.ts";
 import { BERTH_GROUP, BERTH_VERSION } from "../../api/group.ts";
 import { hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
 import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
 import { decideFederation, type FederatorDecision } from "../../hub/federator/decide.ts";
-import type { ProjectSeen } from "../../hub/source.ts";
+import { type ProjectSeen, sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf, statusTo } from "../intents.ts";
 import { hasRun, type Place, seenOf } from "./knowledge.ts";
-import type { HubParts } from "./parts.ts";
-import { Sender, type Sending } from "./sender.ts";
+import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
+import { isProvenAbsent } from "./prove-absent.ts";
+import { presentClient, Sender, type Sending } from "./sender.ts";
 
 export function federator(parts: HubParts): Reconcile<ObjectKey> {
   const { host, planes, know } = parts;
@@ -26,7 +27,11 @@ export function federator(parts: HubParts): Reconcile<ObjectKey> {
     const project = know.project(key.cluster);
     if (project?.isSynced !== true) return undefined;
     const deployment = views.deployments.get(key);
-    if (deployment === undefined) return sender.forget(key);
+    const mayEnd = await proveOther(parts, key, deployment, context);
+    if (deployment === undefined) {
+      sender.forget(key);
+      return mayEnd ? undefined : { recheckAfterMs: LOOK_AGAIN_MS };
+    }
     const decision = decideFederation(viewOf(parts, key, deployment, project));
     const recheckAfterMs = await carryOut(parts, sender, { key, object: deployment, context }, decision);
     const { uid = "" } = deployment.metadata ?? {};
@@ -35,6 +40,30 @@ export function federator(parts: HubParts): Reconcile<ObjectKey> {
     const dueMs = earliest(recheckAfterMs, decision.recheckAfterMs);
     return dueMs === undefined ? undefined : { recheckAfterMs: dueMs };
   };
+}
+
+/** `false`: the hub has another source under its name, which the project has as well: the view is behind. */
+async function proveOther(
+  { planes, know, memory, asked }: HubParts,
+  { cluster, namespace: upstream, name }: ObjectKey,
+  deployment: WorkloadDeployment | undefined,
+  context: ReconcileContext,
+): Promise<boolean> {
+  if (know.hubUnread() !== undefined) return true;
+  const namespace = planes.views.project.namespaces.get({ cluster, namespace: "", name: upstream });
+  const place: Place = { namespace: hubNamespaceOf(namespace?.metadata?.uid ?? ""), name };
+  const onHub = know.onHub(place);
+  const sourceUid = onHub && sourceUidOf(onHub);
+  if (sourceUid === undefined || sourceUid === deployment?.metadata?.uid || memory.isAbsent(sourceUid))
+    return true;
+  const client = presentClient(planes.projects, cluster);
+  const inProject = { namespace: upstream, name };
+  if (!(await isProvenAbsent(memory, client, workloadDeployments, inProject, sourceUid, context)))
+    return false;
+  asked.placements.ask([know.hubKey(place)], "high", true);
+  for (const { name: cell } of planes.cells.list())
+    asked.carry.ask([{ cluster: cell, ...place }], "high", true);
+  return true;
 }
 
 function viewOf(
@@ -49,12 +78,13 @@ function viewOf(
   const place: Place = { namespace: recorded ?? hubNamespaceOf(namespace?.metadata?.uid ?? ""), name };
   const unread = know.hubUnread();
   const unknown = { is: "unknown", because: unread ?? "" } as const;
+  const onHub = know.onHub(place);
   return {
     project,
     deployment,
     namespace,
     hubNamespace: unread === undefined ? seenOf<KubeObject>(know.hubNamespace(place.namespace)) : unknown,
-    hubDeployment: unread === undefined ? seenOf(know.onHub(place)) : unknown,
+    hubDeployment: unread === undefined ? seenOf(onHub) : unknown,
     hubSinceMs: know.hubSinceMs,
     choose: () =>
       know.choose(place, deployment, {
@@ -64,6 +94,7 @@ function viewOf(
         ranBefore: hasRun(deployment),
       }),
     isProvenGone: memory.isProvenGone(uid),
+    isOtherAbsent: memory.isAbsent((onHub && sourceUidOf(onHub)) ?? ""),
     cells: know.cells,
     withdrawals: unread === undefined ? know.withdrawals(place) : [],
     nowMs: host.clock.now(),

@@ -2,7 +2,13 @@
 import type { Namespace } from "@berth/kube";
 import type { Clock, ClusterName, EngagedCluster, FleetView, ObjectKey } from "@berth/runtime";
 import type { Cell, Withdrawal } from "../../api/cell.ts";
-import { deploymentOfInstance, annotations as keys, labels, projectOfNamespace } from "../../api/keys.ts";
+import {
+  deploymentOfInstance,
+  hubNamespaceOf,
+  annotations as keys,
+  labels,
+  projectOfNamespace,
+} from "../../api/keys.ts";
 import type { Signer } from "../../api/origin.ts";
 import { parsePlacement } from "../../api/placement.ts";
 import type { Seen } from "../../api/seen.ts";
@@ -20,6 +26,7 @@ import { ranBefore } from "../../hub/mirror/status.ts";
 import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
+import type { HubMemory } from "./memory.ts";
 import { hubBy, type ObjectViews, type Planes } from "./planes.ts";
 
 /** A deployment of the hub, or its namesake in a cell. */
@@ -36,20 +43,23 @@ export interface KnowledgeOptions {
   readonly clock: Clock;
   /** `undefined`: the key of the signatures is not read yet. */
   readonly signer: () => Signer | undefined;
+  readonly memory: Pick<HubMemory, "isAbsent">;
 }
 
 export class Knowledge {
   readonly #planes: Planes;
   readonly #clock: Clock;
   readonly #signer: () => Signer | undefined;
+  readonly #memory: Pick<HubMemory, "isAbsent">;
   /** Wall clock, by the uid of the cell. */
   readonly #heardMs = new Map<string, number>();
   readonly #startedMs: number;
 
-  constructor({ planes, clock, signer }: KnowledgeOptions) {
+  constructor({ planes, clock, signer, memory }: KnowledgeOptions) {
     this.#planes = planes;
     this.#clock = clock;
     this.#signer = signer;
+    this.#memory = memory;
     this.#startedMs = clock.now();
   }
 
@@ -121,13 +131,33 @@ export class Knowledge {
     return key && this.#planes.views.project.deployments.get(key);
   }
 
+  /** `gone` only with a proof: see `isUnproven`. */
   source(place: Place, sourceUid: string): Source {
+    return this.#sourceOf(place, sourceUid, this.#memory.isAbsent(sourceUid));
+  }
+
+  /** As the view of the project says, which may be behind. Nothing may be deleted for it. */
+  shownSource(place: Place, sourceUid: string): Source {
+    return this.#sourceOf(place, sourceUid, true);
+  }
+
+  /** The project does not seem to have it: an uncached read has to show that. */
+  isUnproven(place: Place, sourceUid: string): boolean {
+    return this.shownSource(place, sourceUid) === "gone" && !this.#memory.isAbsent(sourceUid);
+  }
+
+  #sourceOf(place: Place, sourceUid: string, isAbsenceProven: boolean): Source {
+    const { annotations } = this.hubNamespace(place.namespace)?.metadata ?? {};
     const key = this.upstream(place);
+    const { namespaces } = this.#planes.views.project;
+    const namespace = key && namespaces.get({ ...key, namespace: "", name: key.namespace });
     return sourceOf({
       sourceUid,
-      projectUid: this.hubNamespace(place.namespace)?.metadata?.annotations?.[keys.projectUid],
+      projectUid: annotations?.[keys.projectUid],
       project: key && this.project(key.cluster),
+      isOfNamespace: hubNamespaceOf(namespace?.metadata?.uid ?? "") === place.namespace,
       deployment: this.wished(place),
+      isAbsenceProven,
     });
   }
 

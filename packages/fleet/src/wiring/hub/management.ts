@@ -50,7 +50,8 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
   const planes = createPlanes(host, fleet.spec, settings.hub ?? {}, home);
   const { own, hub, projects, cells } = planes;
   const signing = new SigningKey({ planes, home, clock, log });
-  const know = new Knowledge({ planes, clock, signer: () => signing.signer });
+  const memory = new HubMemory(clock);
+  const know = new Knowledge({ planes, clock, signer: () => signing.signer, memory });
   const asked = keySources(planes, know);
   const members = new CellMembers({
     planes,
@@ -65,7 +66,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     home,
     planes,
     know,
-    memory: new HubMemory(clock),
+    memory,
     cellPace: new Pace(clock, CELL_PACE),
     metrics: createFleetMetrics(host.metrics, clock, () => false),
     counts: createHubMetrics(host.metrics, clock, know),

@@ -76,3 +76,17 @@ describe("provenForMs", () => {
     expect(memory.provenForMs("x", cluster({ restores: 1, changedAt: nowMs }))).toBe(1_000);
   });
 });
+
+it("does not grow: the oldest proofs are forgotten, and proven again", () => {
+  const memory = leading();
+  for (let at = 0; at <= 10_000; at += 1) {
+    memory.missed(`${at}`, cluster(), nowMs);
+    memory.gone(`${at}`);
+    memory.absent(`${at}`);
+  }
+  const known = (at: string) => [memory.hasMissed(at), memory.isProvenGone(at), memory.isAbsent(at)];
+  expect([known("0"), known("1")]).toEqual([
+    [false, false, false],
+    [true, true, true],
+  ]);
+});

@@ -10,11 +10,27 @@ interface Proof {
   readonly restores: number;
 }
 
+/** The oldest of more are forgotten. Then they are proven again: by another read, or by a Withdrawal. */
+const MOST = 10_000;
+
+class Latest<V> extends Map<string, V> {
+  override set(key: string, value: V): this {
+    this.delete(key);
+    super.set(key, value);
+    for (const oldest of this.keys()) {
+      if (this.size <= MOST) break;
+      this.delete(oldest);
+    }
+    return this;
+  }
+}
+
 export class HubMemory {
   readonly #clock: Pick<Clock, "monotonic">;
-  readonly #proofs = new Map<string, Proof>();
+  readonly #proofs = new Latest<Proof>();
   readonly #unanswered = new Map<string, number>();
-  readonly #provenGone = new Set<string>();
+  readonly #provenGone = new Latest<true>();
+  readonly #absent = new Latest<true>();
   #leaderSinceMs = Number.POSITIVE_INFINITY;
 
   constructor(clock: Pick<Clock, "monotonic">) {
@@ -28,7 +44,11 @@ export class HubMemory {
 
   /** A creation was sent, and may arrive although no answer has said so. @param place which object, in which cluster. */
   sent(place: string): void {
-    this.#unanswered.set(place, this.#clock.monotonic());
+    const nowMs = this.#clock.monotonic();
+    if (this.#unanswered.size >= MOST)
+      for (const [other, sentMs] of this.#unanswered)
+        if (nowMs - sentMs >= LATE_MS) this.#unanswered.delete(other);
+    this.#unanswered.set(place, nowMs);
   }
 
   answered(place: string): void {
@@ -70,7 +90,7 @@ export class HubMemory {
 
   /** The finalizer on the hub went, with a proof or a Withdrawal for each cell. */
   gone(sourceUid: string): void {
-    this.#provenGone.add(sourceUid);
+    this.#provenGone.set(sourceUid, true);
   }
 
   isProvenGone(sourceUid: string): boolean {
@@ -79,5 +99,14 @@ export class HubMemory {
 
   forget(sourceUid: string): void {
     this.#provenGone.delete(sourceUid);
+  }
+
+  /** An object with this uid is no more: a watch told of its deletion, or an uncached read did not find it. */
+  absent(uid: string): void {
+    this.#absent.set(uid, true);
+  }
+
+  isAbsent(uid: string): boolean {
+    return this.#absent.has(uid);
   }
 }

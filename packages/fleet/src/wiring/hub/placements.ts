@@ -28,7 +28,7 @@ import { Sender } from "./sender.ts";
 const STATUS_PACE = { everyMs: 1_000, burst: 10 };
 
 export function placements(parts: HubParts): Reconcile<ObjectKey> {
-  const { host, planes, know, memory, counts, cellPace } = parts;
+  const { host, planes, know, memory, counts, cellPace, asked } = parts;
   const { hub: views } = planes.views;
   const sender = new Sender({
     host,
@@ -44,6 +44,11 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
     if (deployment?.metadata?.annotations?.[keys.placement] === undefined) return sender.forget(key);
     const sending = { key, object: deployment, context };
     const sourceUid = sourceUidOf(deployment) ?? "";
+    if (know.isUnproven(key, sourceUid)) {
+      const upstream = know.upstream(key);
+      // In the queue of its project: one that does not answer holds up no other.
+      if (upstream !== undefined) asked.federator.ask([upstream], "high", true);
+    }
     if (!isDeleting(deployment) && know.source(key, sourceUid) === "gone") {
       const message = "the project has no such deployment any more";
       await sender.send(sending, [deletionOf(workloadDeployments, deployment, message, "it")]);

@@ -9,11 +9,12 @@ import { decideProjection } from "../../hub/projector/decide.ts";
 import { creationOf, deletionOf } from "../intents.ts";
 import { correct, deploymentNamed } from "./collect.ts";
 import { seenOf } from "./knowledge.ts";
-import type { HubParts } from "./parts.ts";
+import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
+import { isProvenAbsent } from "./prove-absent.ts";
 import { Sender } from "./sender.ts";
 
 export function projector(parts: HubParts): Reconcile<ObjectKey> {
-  const { host, planes, know } = parts;
+  const { host, planes, know, hubClient } = parts;
   const { hub, project: views } = planes.views;
   const sender = new Sender({ host, set: planes.projects, resource: instances, action: "ShowInstance" });
   return async (key, context) => {
@@ -42,6 +43,10 @@ export function projector(parts: HubParts): Reconcile<ObjectKey> {
       ),
       projection,
     });
+    const copyUid = projection?.metadata?.labels?.[labels.hubUid];
+    if (decision.delete !== undefined && hub.instances.get(copyKey) === undefined && copyUid !== undefined)
+      if (!(await isProvenAbsent(parts.memory, hubClient, instances, copyKey, copyUid, context)))
+        return { recheckAfterMs: LOOK_AGAIN_MS };
     if (projection === undefined && decision.create === undefined) return sender.forget(key);
     const object: Instance = projection ?? { metadata: { namespace, name } };
     const via = undefined;

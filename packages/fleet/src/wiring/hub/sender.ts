@@ -73,7 +73,10 @@ export class Sender<T extends KubeObject> {
   }
 }
 
-export type PresentClient = Pick<GuardedClient, "server" | "create" | "patch" | "apply" | "delete" | "get">;
+export type PresentClient = Pick<
+  GuardedClient,
+  "server" | "create" | "patch" | "apply" | "delete" | "get" | "list"
+>;
 
 /** The client of a cluster, which is replaced whenever the cluster is lost or reached again. */
 export function presentClient(set: ClusterSet, cluster: ClusterName): PresentClient {
@@ -91,5 +94,6 @@ export function presentClient(set: ClusterSet, cluster: ClusterName): PresentCli
     apply: (...request) => now().apply(...request),
     delete: (...request) => now().delete(...request),
     get: (...request) => now().get(...request),
+    list: (...request) => now().list(...request),
   };
 }

@@ -40,7 +40,7 @@ export function strays({ host, planes, know }: HubParts): LookForStray {
         found,
         hubDeployment: know.onHub(key),
         withdrawals: know.withdrawals(key),
-        source: know.source(key, found.origin.sourceUid),
+        source: know.shownSource(key, found.origin.sourceUid),
       });
     const message = `this hub made deployment ${about}, and knows nothing of it any more`;
     return isStray ? { reason: "Orphaned", about, message } : undefined;

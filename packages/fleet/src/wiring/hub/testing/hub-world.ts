@@ -29,6 +29,9 @@ export interface HubWorld {
   readonly clock: VirtualClock;
   readonly cells: Objects<Cell>;
   readonly deployments: Objects<WorkloadDeployment>;
+  /** Of the project. */
+  readonly sources: Objects<WorkloadDeployment>;
+  readonly hubNamespaces: Objects<Namespace>;
   readonly inCell: Objects<WorkloadDeployment>;
   readonly namespacesInCell: Objects<Namespace>;
   readonly parts: HubParts;
@@ -70,6 +73,8 @@ export function hubWorld(): HubWorld {
   const namespaces = new Objects<Namespace>(hub);
   sources.set(aSource());
   namespaces.set(aHubNamespace({}, HUB));
+  const namespacesOfProject = new Objects<Namespace>(hub);
+  namespacesOfProject.set({ metadata: { name: "default", uid: "U" } });
   const planes = {
     own: { set, name: hub },
     hub: { set, name: hub },
@@ -81,7 +86,7 @@ export function hubWorld(): HubWorld {
       withdrawals: new Objects<Withdrawal>(hub).view,
       secrets: none,
       workloads: none,
-      project: { deployments: sources.view, instances, namespaces: none },
+      project: { deployments: sources.view, instances, namespaces: namespacesOfProject.view },
       hub: { deployments: deployments.view, instances, namespaces: namespaces.view },
       cell: { deployments: inCell.view, instances, namespaces: namespacesInCell.view },
     },
@@ -94,16 +99,28 @@ export function hubWorld(): HubWorld {
       return [of, source];
     }),
   ) as unknown as HubKeys;
-  const know = new Knowledge({ planes, clock, signer: () => signer });
+  const memory = new HubMemory(clock);
+  const know = new Knowledge({ planes, clock, signer: () => signer, memory });
   const parts = {
     host: { clock },
     planes,
     know,
-    memory: new HubMemory(clock),
+    memory,
     cellPace: new Pace(clock, CELL_PACE),
     asked: keys,
     counts: { onHub: () => undefined, changed: () => undefined },
   } as unknown as HubParts;
   followPlanes(parts, new HubAsk(parts), () => undefined);
-  return { clock, cells, deployments, inCell, namespacesInCell, parts, asked, patches };
+  return {
+    clock,
+    cells,
+    deployments,
+    sources,
+    hubNamespaces: namespaces,
+    inCell,
+    namespacesInCell,
+    parts,
+    asked,
+    patches,
+  };
 }
