@@ -10,6 +10,8 @@ const MEANINGS = {
   CellUnheard: "The API server of the cell answers, and Berth in the cell has not renewed its Lease.",
   CellTooLarge:
     "The cell has more objects than Berth reads of one cell. What was read last stays, and counts as old.",
+  CellRefuses: "The cell refuses the deployment as it is now. What runs there is older.",
+  StatusRefused: "The hub refuses the status that the cell has. The numbers are those of before.",
   NotInCell: "The cell answers and does not have the deployment.",
   Withdrawing: "Berth deletes an earlier placement of the deployment from the cell first.",
   Superseded: "A later placement of the deployment is elsewhere. This one wants no Instances any more.",

@@ -2,7 +2,7 @@
  * The side of one cell: what carry decides about a deployment of the hub, as far as it is in this cell. Its keys are
  * deployments of the hub, each in the cluster of a cell that has it or should have it.
  */
-import type { Intent } from "@berth/host";
+import type { CarriedOut, Intent } from "@berth/host";
 import { isApiError, namespaces } from "@berth/kube";
 import {
   type EngagedCluster,
@@ -21,7 +21,7 @@ import { sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf } from "../intents.ts";
 import { hasRun, type Place, placeOf } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
-import { presentClient, Sender, type Sending } from "./sender.ts";
+import { presentClient, Sender, type Sending, sendEach } from "./sender.ts";
 import { strays } from "./strays.ts";
 
 /** What becomes of a deployment of the hub. The hub and each cell do their parts of it. */
@@ -101,8 +101,12 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
     if (decision.place !== undefined) return undefined;
     const sending = { key: onHub, object: deployment, context };
     const waits = [
-      await create(parts, sender, sending, cell, decision),
-      (await sender.send(sending, changesIn(parts, cell, decision))).recheckAfterMs,
+      await noting(parts, sending, (send) =>
+        sendEach(
+          () => send(create(parts, sender, sending, cell, decision)),
+          () => send(sender.send(sending, changesIn(parts, cell, decision))),
+        ),
+      ),
     ];
     // Its proof may count only now: the hub has to let the deployment go.
     if (decision.release !== undefined || decision.deleteCopies !== undefined)
@@ -116,6 +120,32 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
   };
 }
 
+/** Of a condition, characters. */
+const MAX_MESSAGE = 1024;
+
+/** Notes for its status why the cell does not take it. */
+async function noting(
+  { memory, asked }: HubParts,
+  { key, object: { metadata } }: Sending<WorkloadDeployment>,
+  run: (send: (sent: Promise<CarriedOut>) => Promise<CarriedOut>) => Promise<number | undefined>,
+): Promise<number | undefined> {
+  let refusal: string | undefined;
+  const uid = metadata?.uid ?? "";
+  try {
+    return await run(async (sent) => {
+      const result = await sent;
+      refusal ??= result.problem;
+      return result;
+    });
+  } catch (error) {
+    // Without an answer it stays as it was.
+    refusal ??= isApiError(error, "forbidden", "serverError") ? error.message : memory.refusalOf(uid);
+    throw error;
+  } finally {
+    if (memory.refused(uid, refusal?.slice(0, MAX_MESSAGE))) asked.placements.ask([key], "high", true);
+  }
+}
+
 /** Its answer may be lost: then it may arrive as long as requests are late. */
 async function create(
   { planes, memory }: HubParts,
@@ -123,14 +153,14 @@ async function create(
   sending: Sending<WorkloadDeployment>,
   cell: CellSeen,
   { create: wanted }: CarryDecision,
-): Promise<number | undefined> {
-  if (wanted === undefined || wanted.cellUid !== uidOf(cell)) return undefined;
+): Promise<CarriedOut> {
+  if (wanted === undefined || wanted.cellUid !== uidOf(cell)) return {};
   const via = presentClient(planes.cells, nameOf(cell) as ObjectKey["cluster"]);
   if (wanted.namespace !== undefined) {
     const made = await sender.send(sending, [
       creationOf(namespaces, wanted.namespace, `its namespace in cell ${nameOf(cell)}`, via),
     ]);
-    if (made.problem !== undefined) return made.recheckAfterMs;
+    if (made.problem !== undefined) return made;
   }
   const place = creationIn(placeOf(sending.object), uidOf(cell));
   memory.sent(place);
@@ -138,7 +168,7 @@ async function create(
     creationOf(workloadDeployments, wanted.deployment, `its deployment in cell ${nameOf(cell)}`, via),
   ]);
   memory.answered(place);
-  return made.recheckAfterMs;
+  return made;
 }
 
 function changesIn({ planes }: HubParts, cell: CellSeen, decision: CarryDecision): readonly Intent[] {

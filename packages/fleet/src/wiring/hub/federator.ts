@@ -12,7 +12,7 @@ import { creationOf, deletionOf, statusTo } from "../intents.ts";
 import { hasRun, type Place, seenOf } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { isProvenAbsent } from "./prove-absent.ts";
-import { presentClient, Sender, type Sending } from "./sender.ts";
+import { presentClient, Sender, type Sending, sendEach } from "./sender.ts";
 
 export function federator(parts: HubParts): Reconcile<ObjectKey> {
   const { host, planes, know } = parts;
@@ -101,7 +101,6 @@ function viewOf(
   };
 }
 
-/** Requests of one stage that fail keep back those of the next one. */
 async function carryOut(
   { know, counts, hubClient, ownClient }: HubParts,
   sender: Sender<WorkloadDeployment>,
@@ -121,45 +120,48 @@ async function carryOut(
     ]);
     return marked.recheckAfterMs;
   }
-  const waits: (number | undefined)[] = [];
-  const send = async (...intents: Parameters<typeof sender.send>[1]): Promise<void> => {
-    waits.push((await sender.send(sending, intents)).recheckAfterMs);
-  };
+  const send = (...intents: Parameters<typeof sender.send>[1]) => sender.send(sending, intents);
   const via = hubClient;
-  if (createNamespace !== undefined)
-    await send(creationOf(namespaces, createNamespace, "its namespace on the hub", via));
-  if (create !== undefined)
-    await send(creationOf(workloadDeployments, create, "its deployment on the hub", via));
   const { metadata } = sending.object;
   const place: Place = {
     namespace: metadata?.annotations?.[keys.federationNamespace] ?? "",
     name: metadata?.name ?? "",
   };
   const seen = know.onHub(place);
-  if (patch !== undefined && seen !== undefined)
-    await send({
-      do: "patch",
-      on: { resource: workloadDeployments, seen, via },
-      patch: { type: "merge", body: patch },
-      reason: "DeploymentChanged",
-      message: "the deployment on the hub follows that of the project",
-      what: "its deployment on the hub",
-    });
-  if (decision.delete !== undefined)
-    await send(
-      deletionOf(
-        workloadDeployments,
-        decision.delete,
-        "the project does not want it any more",
-        "its deployment on the hub",
-        via,
-      ),
-    );
-  await send(...withdraw.map((spec) => withdrawalOf(spec, ownClient)));
-  if (status !== undefined)
-    await send(statusTo(status, "StatusMirrored", "the hub says so", sending.object.status));
-  if (status !== undefined) counts.inProject(place);
-  return earliest(...waits);
+  return sendEach(
+    async () => {
+      const made = createNamespace
+        ? await send(creationOf(namespaces, createNamespace, "its namespace on the hub", via))
+        : {};
+      if (create === undefined || made.problem !== undefined) return made;
+      return send(creationOf(workloadDeployments, create, "its deployment on the hub", via));
+    },
+    () =>
+      patch !== undefined && seen !== undefined
+        ? send({
+            do: "patch",
+            on: { resource: workloadDeployments, seen, via },
+            patch: { type: "merge", body: patch },
+            reason: "DeploymentChanged",
+            message: "the deployment on the hub follows that of the project",
+            what: "its deployment on the hub",
+          })
+        : send(),
+    () => {
+      const message = "the project does not want it any more";
+      const what = "its deployment on the hub";
+      return decision.delete === undefined
+        ? send()
+        : send(deletionOf(workloadDeployments, decision.delete, message, what, via));
+    },
+    () => send(...withdraw.map((spec) => withdrawalOf(spec, ownClient))),
+    async () => {
+      if (status === undefined) return {};
+      const told = await send(statusTo(status, "StatusMirrored", "the hub says so", sending.object.status));
+      counts.inProject(place);
+      return told;
+    },
+  );
 }
 
 /** Creates a Withdrawal. */

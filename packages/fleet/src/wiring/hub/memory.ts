@@ -31,6 +31,7 @@ export class HubMemory {
   readonly #unanswered = new Map<string, number>();
   readonly #provenGone = new Latest<true>();
   readonly #absent = new Latest<true>();
+  readonly #refusals = new Latest<string>();
   #leaderSinceMs = Number.POSITIVE_INFINITY;
 
   constructor(clock: Pick<Clock, "monotonic">) {
@@ -108,5 +109,18 @@ export class HubMemory {
 
   isAbsent(uid: string): boolean {
     return this.#absent.has(uid);
+  }
+
+  /** Why the cell of a deployment of the hub did not take it last. */
+  refusalOf(uid: string): string | undefined {
+    return this.#refusals.get(uid);
+  }
+
+  /** @param why absent: it took it. `true`: that is news. */
+  refused(uid: string, why: string | undefined): boolean {
+    if (this.#refusals.get(uid) === why) return false;
+    if (why === undefined) this.#refusals.delete(uid);
+    else this.#refusals.set(uid, why);
+    return true;
   }
 }

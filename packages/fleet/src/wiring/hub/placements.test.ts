@@ -1,13 +1,14 @@
 import type { ReconcileContext } from "@berth/runtime";
 import { expect, it } from "vitest";
-import { aCell, aFound, onHub } from "../../hub/testing/fixtures.ts";
+import { formatPlacement } from "../../api/placement.ts";
+import { aCell, aFound, aPlacement, aSource, going, onHub } from "../../hub/testing/fixtures.ts";
 import { placements } from "./placements.ts";
 import { hub, hubWorld } from "./testing/hub-world.ts";
 
 const key = { cluster: hub, namespace: "ns-U", name: "w-us-dfw" };
 const context = {
   signal: new AbortController().signal,
-  log: { info: () => undefined },
+  log: { info: () => undefined, warn: () => undefined },
 } as unknown as ReconcileContext;
 const counts = { currentReplicas: 2, updatedReplicas: 2, desiredReplicas: 2, readyReplicas: 2 };
 
@@ -45,4 +46,48 @@ it("numbers are marked that the cell has lost, while another one may have them",
   expect(patches).toMatchObject([
     { status: { readyReplicas: 2, unheard: 2, conditions: [{ type: "Stale", reason: "CellsNotRead" }] } },
   ]);
+});
+
+const recorded = { "berth.dev/placement": formatPlacement(aPlacement()) };
+const old = { ...counts, replicas: 2, observedGeneration: 1 };
+
+it("numbers are marked while the cell refuses the deployment as it is now", async () => {
+  const { cells, deployments, inCell, parts, patches } = hubWorld();
+  const seen = aCell("a");
+  cells.set(seen.cell);
+  deployments.set(onHub({ status: old }));
+  inCell.set({ ...aFound(seen).deployment, status: { ...counts, replicas: 2 } });
+  parts.memory.refused("hub-wd", "denied by a webhook");
+  await placements(parts)(key, context);
+  const stale = { type: "Stale", status: "True", reason: "CellRefuses", message: "denied by a webhook" };
+  expect(patches).toMatchObject([{ status: { readyReplicas: 2, conditions: [stale] } }]);
+});
+
+it("numbers are marked when the hub refuses those of the cell", async () => {
+  const { cells, deployments, inCell, parts, patches, refuse } = hubWorld();
+  const seen = aCell("a");
+  cells.set(seen.cell);
+  deployments.set(onHub({ status: old }));
+  inCell.set({ ...aFound(seen).deployment, status: { ...counts, replicas: 3 } });
+  refuse((patch) =>
+    (patch as { status?: { replicas?: number } }).status?.replicas === 3
+      ? { kind: "invalid", causes: [{ field: "status.replicas", message: "no" }] }
+      : undefined,
+  );
+  await placements(parts)(key, context);
+  expect(patches).toMatchObject([
+    { status: { replicas: 2, unheard: 2, conditions: [{ type: "Stale", reason: "StatusRefused" }] } },
+  ]);
+});
+
+it("numbers come home when another write fails", async () => {
+  const { cells, deployments, inCell, parts, patches, refuse, sources } = hubWorld();
+  const seen = aCell("a");
+  cells.set(seen.cell);
+  deployments.set(onHub({ status: old, metadata: going }));
+  sources.set(aSource({ metadata: { annotations: { ...aSource().metadata?.annotations, ...recorded } } }));
+  inCell.set({ ...aFound(seen).deployment, status: { ...counts, replicas: 3 } });
+  refuse(({ metadata }) => (metadata?.finalizers ? { kind: "serverError", status: 500 } : undefined));
+  await expect(placements(parts)(key, context)).rejects.toThrow();
+  expect(patches).toMatchObject([{ status: { replicas: 3 } }]);
 });

@@ -2,12 +2,13 @@
  * The hub's side of a deployment: its placement, its status, Withdrawals and its end. It talks to no cell, so none that
  * hangs holds it up. Its keys are deployments of the hub.
  */
-import type { Finding, Intent } from "@berth/host";
-import { earliest, type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
+import type { CarriedOut, Finding, Intent } from "@berth/host";
+import { type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
 import { finalizers, annotations as keys, labels } from "../../api/keys.ts";
 import { formatPlacement, parsePlacement } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import {
+  type DeploymentStatus,
   type Instance,
   instances,
   type WorkloadDeployment,
@@ -22,7 +23,7 @@ import { carryDecision } from "./carry.ts";
 import { withdrawalOf } from "./federator.ts";
 import { Pace } from "./pace.ts";
 import type { HubParts } from "./parts.ts";
-import { Sender } from "./sender.ts";
+import { Sender, type Sending, sendEach } from "./sender.ts";
 
 /** Of one deployment. A roll of many Instances waits a second for its numbers; a cell that never rests gets no more. */
 const STATUS_PACE = { everyMs: 1_000, burst: 10 };
@@ -37,6 +38,33 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
     action: "PlaceDeployment",
   });
   const pace = new Pace(host.clock, STATUS_PACE);
+  const mirror = async (
+    sending: Sending<WorkloadDeployment>,
+    found: readonly Found[],
+    waits: Finding | undefined,
+  ): Promise<CarriedOut> => {
+    const { key, object: deployment } = sending;
+    const status = mirrored(parts, deployment, found, waits);
+    if (status === undefined) {
+      counts.onHub(key, false);
+      return {};
+    }
+    const cellUid = cellUidOf(deployment);
+    const waitMs = cellPace.wait(cellUid) || pace.take(toKeyText(key));
+    if (waitMs > 0) return { recheckAfterMs: waitMs };
+    cellPace.take(cellUid);
+    const marked = refused(parts, deployment);
+    const told = await sender.send(sending, [
+      {
+        ...statusTo(status, "StatusMirrored", "its cell says so", deployment.status),
+        ...(marked && {
+          orElse: statusTo(marked, "StatusRefused", "the numbers are old", deployment.status),
+        }),
+      },
+    ]);
+    counts.onHub(key, true);
+    return told;
+  };
   return async (key, context) => {
     if (know.hubUnread() !== undefined) return undefined;
     const deployment = views.deployments.get(key);
@@ -58,28 +86,17 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
     sender.tell(sending, decision.findings);
     // Before the request: its answer may come after the news that the deployment is gone.
     if (decision.release?.isProven) memory.gone(sourceUid);
-    const first = await sender.send(sending, intentsOf(parts, deployment, decision));
-    if (decision.place !== undefined) return toResult(first.recheckAfterMs);
-    const status = mirrored(parts, deployment, found, decision.findings[0]);
-    if (status !== undefined) {
-      const cellUid = cellUidOf(deployment);
-      const waitMs = cellPace.wait(cellUid) || pace.take(toKeyText(key));
-      if (waitMs > 0) return toResult(earliest(first.recheckAfterMs, waitMs));
-      cellPace.take(cellUid);
-    }
-    const mirror = status && [statusTo(status, "StatusMirrored", "its cell says so", deployment.status)];
-    const second = await sender.send(sending, mirror ?? []);
-    counts.onHub(key, status !== undefined);
-    return toResult(earliest(first.recheckAfterMs, second.recheckAfterMs));
+    const intents = intentsOf(parts, deployment, decision);
+    const recheckAfterMs = await sendEach(
+      () => sender.send(sending, intents),
+      async () => (decision.place === undefined ? mirror(sending, found, decision.findings[0]) : {}),
+    );
+    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
   };
 }
 
 function cellUidOf({ metadata }: WorkloadDeployment): string {
   return parsePlacement(metadata?.annotations?.[keys.placement])?.uid ?? "";
-}
-
-function toResult(recheckAfterMs: number | undefined) {
-  return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
 }
 
 /** All that is not in a cell. */
@@ -111,13 +128,21 @@ function copyDeletion(copy: Instance): Intent {
   return deletionOf(instances, copy, "its deployment ends", "the copy of its Instance");
 }
 
+/** What stands in place of a status that the hub refuses: the numbers of before, marked. */
+function refused({ host }: HubParts, to: WorkloadDeployment): DeploymentStatus | undefined {
+  const nowMs = host.clock.now();
+  const message = "the API server of the hub refuses the status of the cell: its Events say why";
+  const stale = { reason: "StatusRefused", message, sinceMs: nowMs } as const;
+  return mirrorStatus({ to, generation: undefined, from: undefined, stale, nowMs });
+}
+
 /**
  * The status that the hub should have, when it differs.
  *
  * @param waits why its cell does not get it now.
  */
 function mirrored(
-  { know, host }: HubParts,
+  { know, host, memory }: HubParts,
   to: WorkloadDeployment,
   all: readonly Found[],
   waits: Finding | undefined,
@@ -139,8 +164,11 @@ function mirrored(
     const stale = { reason: reason as HubReason, message, sinceMs: nowMs };
     return mirrorStatus({ ...view, from: undefined, stale });
   }
-  if (cell?.state.is === "synced")
-    return mirrorStatus({ ...view, from: from?.deployment, own: { Stale: undefined } });
+  if (cell?.state.is === "synced") {
+    const message = memory.refusalOf(to.metadata?.uid ?? "");
+    const refusal = message && ({ status: "True", reason: "CellRefuses", message } as const);
+    return mirrorStatus({ ...view, from: from?.deployment, own: { Stale: refusal || undefined } });
+  }
   const sinceMs = cell === undefined ? nowMs : know.lostSinceMs(cell);
   if (sinceMs === undefined) return undefined;
   const { reason = "CellUnreachable", message = "there is no Cell of this uid" } = cell?.state ?? {};

@@ -4,6 +4,7 @@ import type { KubeObject, Resource } from "@berth/kube";
 import {
   type ClusterName,
   type ClusterSet,
+  earliest,
   type GuardedClient,
   type ObjectKey,
   type ReconcileContext,
@@ -71,6 +72,22 @@ export class Sender<T extends KubeObject> {
     this.#byCluster.set(cluster, made);
     return made;
   }
+}
+
+/** Sends in turn, also after a failure: one refused write must not hold back the others. @throws the first failure. */
+export async function sendEach(
+  ...stages: readonly (() => Promise<CarriedOut>)[]
+): Promise<CarriedOut["recheckAfterMs"]> {
+  const waits: CarriedOut["recheckAfterMs"][] = [];
+  const failures: unknown[] = [];
+  for (const stage of stages)
+    try {
+      waits.push((await stage()).recheckAfterMs);
+    } catch (error) {
+      failures.push(error);
+    }
+  if (failures.length > 0) throw failures[0];
+  return earliest(...waits);
 }
 
 export type PresentClient = Pick<

@@ -1,6 +1,6 @@
 /** A hub and the project of one deployment, as the views show them, and a client that only notes what it is sent. */
 import { createKeySource } from "@berth/host";
-import type { KubeObject, Namespace, Patch } from "@berth/kube";
+import { ApiError, type ApiFailure, type KubeObject, type Namespace, type Patch } from "@berth/kube";
 import {
   type ClusterName,
   clusterName,
@@ -39,6 +39,8 @@ export interface HubWorld {
   readonly asked: string[];
   /** What was patched on the hub. */
   readonly patches: KubeObject[];
+  /** Patches that the hub refuses as they come. */
+  readonly refuse: (isRefused: (patch: KubeObject) => ApiFailure | undefined) => void;
 }
 
 export function hubWorld(): HubWorld {
@@ -48,9 +50,13 @@ export function hubWorld(): HubWorld {
   const none = new Objects<never>(hub).view;
   const instances = new Objects<Instance>(hub).view;
   const patches: KubeObject[] = [];
+  let isRefused: (patch: KubeObject) => ApiFailure | undefined = () => undefined;
   const client = {
     server: "hub",
     patch(_resource: object, _name: object, { body }: Patch & { readonly body: KubeObject }) {
+      const failure = isRefused(body);
+      if (failure !== undefined)
+        return Promise.reject(new ApiError(failure, { verb: "patch", resource: "workloaddeployments" }));
       patches.push(body);
       return Promise.resolve(body);
     },
@@ -122,5 +128,8 @@ export function hubWorld(): HubWorld {
     parts,
     asked,
     patches,
+    refuse: (refused) => {
+      isRefused = refused;
+    },
   };
 }
