@@ -23,11 +23,13 @@ import {
   namespaces,
   nodes,
   type Pod,
+  type PolicyRule,
   pods,
   type Resource,
   serviceAccounts,
 } from "@berth/kube";
 import {
+  type AuditEntry,
   type AuditMark,
   aNode,
   eventually,
@@ -142,17 +144,7 @@ export class FleetFixture implements AsyncDisposable {
   /** What its role for the fleet permits, and it has not asked for: `delete pods`. */
   async unused(): Promise<readonly string[]> {
     const { rules = [] } = await this.client.get(clusterRoles, { name: `${NAME}-fleet` });
-    const entries = await this.cluster.audit.entriesSince(this.#mark, { user: ACCOUNT });
-    const used = new Set(
-      entries.map((it) => `${it.verb} ${it.resource}${it.subresource && `/${it.subresource}`}`),
-    );
-    // A watch lists first where the API server does not stream what there is (before 1.34).
-    const isUsed = (right: string): boolean => used.has(right) || used.has(right.replace(/^list /, "watch "));
-    // The API server asks for `finalizers` by itself, and webhooks are no matter of the fleet alone.
-    const asked = permissionsOf(rules).filter(
-      ([name = ""]) => !/\/finalizers$|webhookconfigurations/.test(name),
-    );
-    return asked.flatMap((names) => (isUsed(names[0]?.split(" ", 2).join(" ") ?? "") ? [] : names));
+    return rightsUnused(rules, await this.cluster.audit.entriesSince(this.#mark, { user: ACCOUNT }));
   }
 
   /** What Berth's account asked since then, Leases and Events aside: `create pods/ a/w-us-dfw-0`. */
@@ -172,6 +164,23 @@ export class FleetFixture implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.#owned.disposeAsync();
   }
+}
+
+/** What rules of the fleet permit, and none of the requests has asked for. */
+export function rightsUnused(
+  rules: readonly PolicyRule[],
+  entries: readonly Pick<AuditEntry, "verb" | "resource" | "subresource">[],
+): readonly string[] {
+  const used = new Set(
+    entries.map((it) => `${it.verb} ${it.resource}${it.subresource && `/${it.subresource}`}`),
+  );
+  // A watch lists first where the API server does not stream what there is (before 1.34).
+  const isUsed = (right: string): boolean => used.has(right) || used.has(right.replace(/^list /, "watch "));
+  // The API server asks for `finalizers` by itself, and webhooks are no matter of the fleet alone.
+  const asked = permissionsOf(rules).filter(
+    ([name = ""]) => !/\/finalizers$|webhookconfigurations/.test(name),
+  );
+  return asked.flatMap((names) => (isUsed(names[0]?.split(" ", 2).join(" ") ?? "") ? [] : names));
 }
 
 export const WRITES: readonly string[] = ["create", "update", "patch", "delete", "deletecollection"];
@@ -205,7 +214,7 @@ export async function fleetFixture(
       ? ["--config", path.join(folder, "fleet.yaml")]
       : ["--server-config", path.join(folder, "config.yaml"), "--enable-cell-controllers"];
   const deployment = await install(client, how);
-  const token = await issueToken(client);
+  const token = await issueToken(client, { namespace: NAME, name: NAME });
   const user = { name: ACCOUNT, groups: [], token };
   await file("kubeconfig", cluster.kubeconfig({ user }));
   for (const name of ["fleet-1", "fleet-2", "fleet-3"])
@@ -222,24 +231,34 @@ export async function fleetFixture(
 
 async function install(client: KubeClient, how: readonly string[]): Promise<Deployment> {
   const what = ["--image", "registry.test/berth:1", "--namespace", NAME, "--installation", "fleet"];
-  const printed = await runCommand("manifests", ...how, ...what, "--output", "json");
+  const items = await applyPrinted(client, ...how, ...what);
+  return items.find(({ kind }) => kind === "Deployment") ?? {};
+}
+
+/** Applies what `berth manifests` prints, without the Deployment: the process of the test is its pod. */
+export async function applyPrinted(
+  client: KubeClient,
+  ...args: readonly string[]
+): Promise<readonly KubeObject[]> {
+  const printed = await runCommand("manifests", ...args, "--output", "json");
   // Before the list, it may name the rights that are unusual, and what has no effect.
   const { items } = JSON.parse(printed.slice(printed.indexOf("{"))) as {
     readonly items: readonly KubeObject[];
   };
   for (const item of items) {
-    // The process of the test is the pod of the Deployment.
     if (item.kind === "Deployment") continue;
     const resource = installedKinds.find(({ kind }) => kind === item.kind);
     ok(resource !== undefined, `no resource for ${item.kind}`);
     await client.apply(resource, item, { fieldManager: "installer", force: true });
   }
-  return items.find(({ kind }) => kind === "Deployment") ?? {};
+  return items;
 }
 
-/** Of Berth's account. */
-export async function issueToken(client: KubeClient): Promise<string> {
-  const of = { namespace: NAME, name: NAME };
+/** Of an account. */
+export async function issueToken(
+  client: KubeClient,
+  of: { readonly namespace: string; readonly name: string },
+): Promise<string> {
   const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
   const answer = await client.create(serviceAccounts, request, { subresource: "token", ...of });
   return (answer as { readonly status?: { readonly token?: string } }).status?.token ?? "";

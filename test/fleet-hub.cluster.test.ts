@@ -6,7 +6,14 @@ import { deepStrictEqual, ok } from "node:assert";
 import { withdrawals, workloadDeployments, workloads } from "@berth/fleet";
 import { namespaces } from "@berth/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { changeWorkload, conditionOf, createWorkload, imageChange, verdict } from "./fleet-fixture.ts";
+import {
+  changeWorkload,
+  conditionOf,
+  createWorkload,
+  imageChange,
+  scaleChange,
+  verdict,
+} from "./fleet-fixture.ts";
 import { type HubFixture, hubFixture } from "./hub-fixture.ts";
 import { patiently } from "./patience.ts";
 
@@ -140,18 +147,34 @@ it("NoMatchingLocation says which city no cell serves", async () => {
   });
 });
 
-const ELSEWHERE = `apiVersion: berth.dev/v1alpha1
+it("A24 the hub and its cells use what their manifests permit, and nothing more", async () => {
+  await changeWorkload(fixture.hub, "first", scaleChange(2), "canary");
+  await fixture.hub.delete(workloads, { namespace: "first", name: "first" });
+  await fixture.forgetCell("dfw-02");
+  await patiently(async () => {
+    const running = of(await fixture.running(), "canary").filter((it) => it.startsWith("dfw-01/"));
+    deepStrictEqual([running.length, (await fixture.shown("first")).length], [2, 2]);
+  });
+  deepStrictEqual(await fixture.refused(), []);
+  // Counts an equal event: a test of `events.ts` shows it.
+  expect(await fixture.unused("hub", "berth")).toEqual(["patch events.events.k8s.io"]);
+  expect(await fixture.unused("dfw-01", "berth-hub")).toEqual([]);
+});
+
+const elsewhere = (hub: string, web: string, shop: string): string => `apiVersion: berth.dev/v1alpha1
 kind: Fleet
 metadata: { name: fleet }
 spec:
   mode: management
-  hub: { kubeconfig: dfw-02 }
+  hub: { kubeconfig: ${hub} }
   projects:
-    kubeconfigs: [{ path: acme/web, kubeconfig: hub }, { path: acme/shop, kubeconfig: dfw-02 }]
+    kubeconfigs: [{ path: acme/web, kubeconfig: ${web} }, { path: acme/shop, kubeconfig: ${shop} }]
 `;
 
 it("A3 two projects with equal names share a hub elsewhere and its cells, and a hub is no cell", async () => {
-  await fixture.startHub(ELSEWHERE);
+  const hub = await fixture.allowHub("dfw-02", "hub");
+  const web = await fixture.allowHub("hub", "project");
+  await fixture.startHub(elsewhere(hub, web, await fixture.allowHub("dfw-02", "project")));
   for (const plane of ["hub", "dfw-02"]) {
     const { client } = fixture.plane(plane);
     await client.create(namespaces, { metadata: { name: "equal" } });
@@ -171,4 +194,5 @@ it("A3 two projects with equal names share a hub elsewhere and its cells, and a 
     items.map((it) => it.metadata?.labels?.["meta.datumapis.com/upstream-cluster-name"] ?? "").sort(),
   ).toEqual(["cluster-acme_shop", "cluster-acme_web"]);
   expect(await fixture.reachable("dfw-02")).toBe("False/SecretInvalid");
+  deepStrictEqual(await fixture.refused(), []);
 });

@@ -227,6 +227,23 @@ spec:
       },
     },
   }),
+  "a hub that is the project": fleet({ mode: "management", hub: "self", projects: "self" }),
+  "a hub elsewhere, with one project here": {
+    ...fleet({ mode: "management", hub: { kubeconfig: "/etc/federation/hub" }, projects: "self" }),
+    values: {
+      federationSecret: "planes",
+      installation: "blue",
+      fleet: { mode: "management", hub: { kubeconfig: "/etc/federation/hub" }, projects: "self" },
+    },
+    line: "--config conf --federation-secret planes --installation blue",
+  },
+  "a hub here, with projects elsewhere": fleet({
+    mode: "management",
+    hub: "self",
+    projects: {
+      kubeconfigs: ["web", "api"].map((it) => ({ path: it, kubeconfig: `/etc/federation/${it}` })),
+    },
+  }),
   "a cell with quota of projects, in a folder of its own": fleet({
     mode: "cell",
     cell: "dfw-01",
@@ -340,24 +357,28 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, it]) => [key, sorted(it)]));
 }
 
-it.each([[], ["single"], ["management"], ["cell"], ["cell", "quota-credentials"]])(
-  "kustomize makes of the base and %j what berth manifests prints",
-  async (...names: readonly string[]) => {
-    await using folder = await testFolder({
-      "kustomization.yaml": toYaml({
-        resources: ["kustomize/base"],
-        components: names.map((it) => `kustomize/components/${it}`),
-      }),
-    });
-    cpSync(join(root, "kustomize"), join(folder.path, "kustomize"), { recursive: true });
-    const printed = execFileSync(join(helmFolder(), "kubectl"), ["kustomize", folder.path], {
-      encoding: "utf8",
-    });
-    const made = readYaml(printed).documents.map(({ value }) => value as KubeObject);
-    const expected = await printedWith(components[names.at(-1) ?? ""]?.fleet);
-    expect(sorted(comparable(made))).toEqual(sorted(comparable(expected)));
-  },
-);
+it.each([
+  [],
+  ["single"],
+  ["management"],
+  ["management", "federation-kubeconfig"],
+  ["cell"],
+  ["cell", "quota-credentials"],
+])("kustomize makes of the base and %j what berth manifests prints", async (...names: readonly string[]) => {
+  await using folder = await testFolder({
+    "kustomization.yaml": toYaml({
+      resources: ["kustomize/base"],
+      components: names.map((it) => `kustomize/components/${it}`),
+    }),
+  });
+  cpSync(join(root, "kustomize"), join(folder.path, "kustomize"), { recursive: true });
+  const printed = execFileSync(join(helmFolder(), "kubectl"), ["kustomize", folder.path], {
+    encoding: "utf8",
+  });
+  const made = readYaml(printed).documents.map(({ value }) => value as KubeObject);
+  const expected = await printedWith(components[names.at(-1) ?? ""]?.fleet);
+  expect(sorted(comparable(made))).toEqual(sorted(comparable(expected)));
+});
 
 /** What Berth writes itself is in no chart, as docs/guides/gitops.md says. */
 const OWN =

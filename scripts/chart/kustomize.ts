@@ -6,6 +6,7 @@ import { berthWith, itemsOf } from "../../packages/cli/src/testing/harness.ts";
 import { VERSION } from "../../packages/cli/src/version.ts";
 
 const INSTALL = `manifests --image localhost/berth:${VERSION} -o json`;
+const FEDERATION = "{mode: management, hub: {kubeconfig: /etc/federation/kubeconfig}, projects: self}";
 const CELL = "mode: cell, cell: my-cell";
 const QUOTA = "quota: {from: Projects, kubeconfig: /etc/quota-credentials/kubeconfig}";
 
@@ -13,6 +14,7 @@ const QUOTA = "quota: {from: Projects, kubeconfig: /etc/quota-credentials/kubeco
 export const components: Readonly<Record<string, { readonly fleet: string; readonly on?: string }>> = {
   single: { fleet: "{mode: single}" },
   management: { fleet: "{mode: management, hub: self, projects: self}" },
+  "federation-kubeconfig": { fleet: FEDERATION, on: "management" },
   cell: { fleet: `{${CELL}}` },
   "quota-credentials": { fleet: `{${CELL}, ${QUOTA}}`, on: "cell" },
 };

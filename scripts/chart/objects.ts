@@ -24,7 +24,12 @@ export const switches: readonly string[] = Object.keys(conditions);
 /** Switches that are on only beside one of these. */
 const NEEDED: Readonly<Record<string, readonly string[]>> = {
   poolWait: ["pools"],
-  ...Object.fromEntries(["single", "pods", "networks", "quota"].map((it) => [it, ["fleet"]])),
+  ...Object.fromEntries(
+    ["management", "single", "hubSelf", "projectsSelf", "pods", "networks", "quota"].map((it) => [
+      it,
+      ["fleet"],
+    ]),
+  ),
   quotaHere: ["quota"],
   quotaBeside: ["config", "serverConfig"],
   certificatesBeside: ["config", "serverConfig"],
@@ -160,6 +165,13 @@ function poolsOf(on: Setting): object {
 }
 
 function fleetOf(on: Setting): Partial<FleetSpec> {
+  const kubeconfig = "/a";
+  if (on.has("management"))
+    return {
+      mode: "management",
+      hub: on.has("hubSelf") ? "self" : { kubeconfig },
+      projects: on.has("projectsSelf") ? "self" : { kubeconfigs: [{ path: "a", kubeconfig }] },
+    };
   const from = on.has("quotaHere") ? "Cluster" : "Projects";
   return {
     mode: on.has("single") ? "single" : "cell",
@@ -167,7 +179,7 @@ function fleetOf(on: Setting): Partial<FleetSpec> {
     networking: on.has("networks") ? "On" : "Off",
     provider: on.has("pods") ? "pods" : "external",
     ...(on.has("single") && { project: { id: "a" } }),
-    ...(on.has("quota") && { quota: { from, kubeconfig: "/a" } }),
+    ...(on.has("quota") && { quota: { from, kubeconfig } }),
     namespaceSelector: { matchExpressions: [{ key: token("selector"), operator: "Exists" }] },
     template: { keys: [token("templateKey")], maxSize: "1", maxTotal: "1" },
     pods: {
@@ -200,8 +212,15 @@ function secretsOf(on: Setting): readonly MountedSecret[] {
     folder: folderOf(on.has("certificatesBeside"), token("certificateFolder")),
     keys: ["tls.crt", "tls.key", "ca.crt"],
   };
+  const federation = {
+    name: "federation",
+    secret: token("federationSecret"),
+    folder: `/${token("federationFolder")}`,
+    keys: ["config"],
+  };
   return [
     ...(on.has("quotaAlone") || on.has("quotaBeside") ? [quota] : []),
+    ...(on.has("federation") ? [federation] : []),
     ...(on.has("certificatesAlone") || on.has("certificatesBeside") ? [certificates] : []),
   ];
 }

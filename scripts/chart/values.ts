@@ -34,7 +34,7 @@ export const conditions: Readonly<Record<string, string>> = {
   tolerations: "$.Values.tolerations",
   // Documents, and what they ask for.
   ...Object.fromEntries(
-    "adopted manage holds notifiers pools poolWait fleet single pods networks quota quotaHere quotaAlone quotaBeside certificatesAlone certificatesBeside"
+    "adopted manage holds notifiers pools poolWait fleet management single hubSelf projectsSelf pods networks quota quotaHere quotaAlone quotaBeside federation certificatesAlone certificatesBeside"
       .split(" ")
       .map((it) => [it, `$b.is.${it}`]),
   ),
@@ -77,6 +77,8 @@ const words: Readonly<Record<string, string>> = {
   quotaSecret: "$.Values.quotaSecret",
   quotaFolder: "$b.quota.folder",
   quotaKey: "$b.quota.key",
+  federationSecret: "$.Values.federationSecret",
+  federationFolder: "$b.federation",
   certificateFolder: "$b.certificates.folder",
   adopted: "$b.adopted",
   cell: "$b.fleet.cell",
@@ -134,6 +136,7 @@ const values: ReadonlyMap<string, string> = new Map(
       [token("heldGroup"), "$value.group"],
       [`compute-single.${name}`, "$b.fleetLease"],
       [`compute-cell-${token("cell")}.${name}`, "$b.fleetLease"],
+      [`compute-management.${name}`, "$b.fleetLease"],
       [keyOf(token("labelPath")), '(include "berth.key" $key)'],
       [keyOf(token("filePath")), '(include "berth.key" $key)'],
       [`${number.metricsPort}`, "(int $b.metricsPort)"],

@@ -55,6 +55,17 @@
 {{- $short := trimPrefix (ternary (printf "%s/" $place) "/" $beside) $path }}
 {{- $quota = dict "beside" $beside "path" $short "folder" (dir $short) "key" (base $path) }}
 {{- end }}
+{{- $mode := $fleet.mode | default "" }}
+{{- $kubeconfigs := list }}
+{{- if kindIs "map" $fleet.hub }}{{ $kubeconfigs = append $kubeconfigs $fleet.hub.kubeconfig }}{{ end }}
+{{- if kindIs "map" $fleet.projects }}{{ range $fleet.projects.kubeconfigs }}{{ $kubeconfigs = append $kubeconfigs .kubeconfig }}{{ end }}{{ end }}
+{{- $folders := list }}
+{{- range $kubeconfigs }}{{ $folders = uniq (append $folders (dir (clean .))) }}{{ end }}
+{{- range $folders }}
+{{- if or (gt (len $folders) 1) (not (isAbs .)) (hasPrefix "/etc/berth/config/" (printf "%s/" .)) }}
+{{- fail "fleet: the kubeconfigs of hub and projects must be in one folder of their own, such as /etc/federation" }}
+{{- end }}
+{{- end }}
 {{- $certificates := dict }}
 {{- with dig "webhookServer" "tls" "certDir" "" $operator }}
 {{- $path := ternary (clean .) (clean (printf "%s/%s" $place .)) (isAbs .) }}
@@ -128,8 +139,9 @@
   "cronJobs" (uniq $cronJobs)
   "pools" $pools
   "fleet" $fleet
-  "fleetLease" (printf "compute-%s%s" (ternary "single" (printf "cell-%s" $fleet.cell) (eq ($fleet.mode | default "") "single")) (ternary "" (printf ".%s" $name) (eq $name "berth")))
+  "fleetLease" (printf "compute-%s%s" (ternary (printf "cell-%s" $fleet.cell) $mode (eq $mode "cell")) (ternary "" (printf ".%s" $name) (eq $name "berth")))
   "quota" $quota
+  "federation" (first $folders | default "" | trimPrefix "/")
   "certificates" $certificates
   "holds" $rulesOfHolds
   "finalizers" $finalizers
@@ -146,13 +158,17 @@
     "pools" $pools
     "poolWait" $pools.wait
     "fleet" $fleet
-    "single" (eq ($fleet.mode | default "") "single")
+    "management" (eq $mode "management")
+    "single" (eq $mode "single")
+    "hubSelf" (eq (toString $fleet.hub) "self")
+    "projectsSelf" (eq (toString $fleet.projects) "self")
     "pods" (eq ($fleet.provider | default "") "pods")
     "networks" (and $isFleet (ne $fleet.networking "Off"))
     "quota" $fleet.quota
     "quotaHere" (eq (dig "quota" "from" "" $fleet) "Cluster")
     "quotaAlone" (and $quota (not $quota.beside))
     "quotaBeside" $quota.beside
+    "federation" $folders
     "certificatesAlone" (and $certificates (not $certificates.beside))
     "certificatesBeside" $certificates.beside
   )

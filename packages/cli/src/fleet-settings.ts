@@ -33,7 +33,7 @@ type Read = Partial<Omit<OriginalSettings, "fleet">> &
 
 /**
  * Reads the document `Fleet`, the flags, or the configuration of the original. `undefined`: there is no fleet.
- * @param place where relative paths in that configuration start. Default: its own folder.
+ * @param place where relative paths in that configuration and in flags start. Default: its own folder, and `folder`.
  * @throws CommandError when they disagree, or with all faults of the file.
  */
 export async function readFleet(
@@ -53,18 +53,19 @@ export async function readFleet(
   const { serverConfig: shown } = options;
   if (!shown) {
     const mode = options.mode ?? (isCell ? "cell" : isManagement ? "management" : undefined);
-    const federation = options.federationKubeconfig && path.resolve(folder, options.federationKubeconfig);
+    const { federationKubeconfig: given } = options;
+    const federation = given && given !== "self" ? path.resolve(place ?? folder, given) : given;
     const flags = {
       ...options,
       ...(mode && { mode }),
       ...(federation && { federationKubeconfig: federation }),
     };
-    const given = (it: FleetSpec | undefined) => fleetOfFlags(flags, it);
-    const read = given(document);
+    const fleetWith = (it: FleetSpec | undefined) => fleetOfFlags(flags, it);
+    const read = fleetWith(document);
     if (read === undefined) return undefined;
     if ("problem" in read) return refuse(read.problem);
     const contradicts = (it: FleetSpec): string | undefined => {
-      const after = given(it);
+      const after = fleetWith(it);
       return after && "problem" in after ? after.problem : undefined;
     };
     return { ...read, contradicts };

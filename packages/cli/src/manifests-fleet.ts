@@ -36,7 +36,9 @@ export async function readFleetOfPods(
   const fleet = await readFleet(options, documents, { folder, place: OPERATOR_PATH });
   const { spec, file, notes = [], webhook, metricsBindAddress } = fleet ?? {};
   for (const note of notes) stderr.write(`berth: ${options.serverConfig}: ${note}\n`);
-  const { enableCellControllers, featureGates, project, quotaSecret: secret, federationSecret } = options;
+  const { enableCellControllers, mode, cell, featureGates, project } = options;
+  const { quotaSecret: secret, federationSecret } = options;
+  const hub = options.federationKubeconfig && hubOf(spec);
   const { bindAddress } = documents.specOf(admissionServerKind) ?? webhook ?? {};
   const { kubeconfig } = spec?.quota ?? {};
   const { certificates } = webhook ?? {};
@@ -45,6 +47,9 @@ export async function readFleetOfPods(
       ...(file && { operator: new Map([[file.name, file.text]]) }),
       flags: [
         ...(enableCellControllers ? ["--enable-cell-controllers"] : []),
+        ...(mode ? [`--mode=${mode}`] : []),
+        ...(cell ? [`--cell=${cell}`] : []),
+        ...(hub ? [`--federation-kubeconfig=${hub}`] : []),
         ...(featureGates ? [`--feature-gates=${featureGates}`] : []),
         ...(project ? [`--project=${project}`] : []),
       ],
@@ -59,6 +64,11 @@ export async function readFleetOfPods(
     },
     ofFlags: spec === undefined || documents.specOf(fleetKind) ? [] : [documentOfFlag(fleetKind, spec)],
   };
+}
+
+/** As in the pod. */
+function hubOf({ hub }: Pick<FleetSpec, "hub"> = {}): string | undefined {
+  return hub === "self" ? hub : hub?.kubeconfig;
 }
 
 /** One mount for each folder that the Fleet names. */

@@ -182,6 +182,26 @@ describe("the Deployment of a fleet", () => {
     expect(text.includes('"secret":{"secretName":"planes"')).toBe(true);
   });
 
+  it.each([
+    ["--mode cell --cell dfw-01", ["--mode=cell", "--cell=dfw-01"], "compute-cell-dfw-01"],
+    [
+      "--mode management --federation-kubeconfig self",
+      ["--mode=management", "--federation-kubeconfig=self"],
+      "compute-management",
+    ],
+    [
+      "--mode management --federation-kubeconfig /etc/hub/config",
+      ["--mode=management", "--federation-kubeconfig=/etc/hub/config"],
+      '"secretName":"berth-federation"',
+    ],
+  ])("runs a fleet without a document, with its rights: %s", async (flags, args, has) => {
+    const printed = await readBack(`${INSTALL} ${flags}`);
+    expect(podOf(printed as readonly KubeObject[])?.containers[0]?.args).toEqual(
+      expect.arrayContaining(args),
+    );
+    expect(JSON.stringify(printed)).toContain(has);
+  });
+
   it("serves its webhook with the certificate and at the port that the file names", async () => {
     const text = `${OPERATOR}webhookServer: {port: 9444, tls: {certDir: certs}}\n`;
     const printed = await berthWith(
@@ -267,7 +287,11 @@ describe("berth manifests", () => {
     ["hub", []],
   ])("prints what lets a hub use a %s, and the rights before the token", async (plane, policies) => {
     const objects = (await readBack(`manifests access --to ${plane} -n hub`)) as readonly KubeObject[];
-    const rights = ["ClusterRole", "ClusterRoleBinding"];
+    const rights = [
+      "ClusterRole",
+      "ClusterRoleBinding",
+      ...(plane === "cell" ? ["Role", "RoleBinding"] : []),
+    ];
     const kinds = ["Namespace", "ServiceAccount", ...policies, ...rights, "Secret"];
     expect(objects.map(({ kind }) => kind)).toEqual(kinds);
     const { stdout } = await berthWith({}, `manifests access --to ${plane} -n hub --no-confinement`);

@@ -52,9 +52,11 @@ it("A24 a hub writes its own deployments in namespaces of projects, and nothing 
   const body = { metadata: { annotations: { "berth.dev/hub-uid": null } } };
   await refused(client.patch(workloadDeployments, of, { type: "merge", body }), /it is not of a hub/);
   await client.delete(workloadDeployments, of);
-  for (const resource of [workloadDeployments, instances, namespaces, leases] as readonly Resource[])
+  for (const resource of [workloadDeployments, instances, namespaces] as readonly Resource[])
     await client.list(resource);
+  await client.list(leases, { namespace: "hub-access" });
   for (const request of [
+    () => client.list(leases, { namespace: "kube-system" }),
     () => client.delete(namespaces, { name: "ns-u" }),
     () =>
       client.patch(

@@ -1,6 +1,11 @@
 /** What lets a hub use a cluster: an account with a token that does not end, its rights, and a policy for those in a cell. */
-import { type Plane, planeRules, workloadDeployments } from "@berth/fleet";
-import type { KubeObject, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "@berth/kube";
+import { cellHomeRules, type Plane, planeRules, workloadDeployments } from "@berth/fleet";
+import type {
+  KubeObject,
+  PolicyRule,
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+} from "@berth/kube";
 import { selectorCel } from "@berth/placement";
 import { and, each, field, literal, NOW, only, or } from "./cel.ts";
 import { OF_PROJECTS } from "./instance-confinement.ts";
@@ -25,19 +30,20 @@ export function planeAccess(options: PlaneAccessOptions): readonly KubeObject[] 
   };
   const own = { ...metadata, namespace };
   const [apiGroup, version] = ["rbac.authorization.k8s.io", "v1"];
-  const role = {
-    apiVersion: `${apiGroup}/${version}`,
-    kind: "ClusterRole",
-    metadata,
-    rules: planeRules[plane],
-  };
-  const binding = {
-    apiVersion: `${apiGroup}/${version}`,
-    kind: "ClusterRoleBinding",
-    metadata,
-    roleRef: { apiGroup, kind: "ClusterRole", name },
-    subjects: [{ kind: "ServiceAccount", name, namespace }],
-  };
+  const given = (
+    kind: "ClusterRole" | "Role",
+    of: NonNullable<KubeObject["metadata"]>,
+    rules: readonly PolicyRule[],
+  ) => [
+    { apiVersion: `${apiGroup}/${version}`, kind, metadata: of, rules },
+    {
+      apiVersion: `${apiGroup}/${version}`,
+      kind: `${kind}Binding`,
+      metadata: of,
+      roleRef: { apiGroup, kind, name },
+      subjects: [{ kind: "ServiceAccount", name, namespace }],
+    },
+  ];
   const token = {
     apiVersion: "v1",
     kind: "Secret",
@@ -50,8 +56,8 @@ export function planeAccess(options: PlaneAccessOptions): readonly KubeObject[] 
     ...(confinement && plane === "cell"
       ? hubConfinement(metadata, `system:serviceaccount:${namespace}:${name}`)
       : []),
-    role,
-    binding,
+    ...given("ClusterRole", metadata, planeRules[plane]),
+    ...(plane === "cell" ? given("Role", own, cellHomeRules) : []),
     token,
   ];
 }

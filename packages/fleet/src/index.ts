@@ -13,7 +13,7 @@ export * from "./fleet/document.ts";
 export * from "./fleet/flags.ts";
 export * from "./fleet/globs.ts";
 export * from "./fleet/operator.ts";
-export { type Plane, planeRules } from "./fleet/permissions.ts";
+export { cellHomeRules, type Plane, planeRules } from "./fleet/permissions.ts";
 export * from "./fleet/settings.ts";
 export { hubKinds } from "./kinds/kinds.ts";
 export { addCell, type CellAdded, whenSeen } from "./once/cell/add.ts";

@@ -31,7 +31,7 @@ beforeAll(async () => {
     cell.client,
     fleetKinds.map((kind) => toCustomResourceDefinition(kind, product)),
   );
-  for (const rule of [...RIGHTS, "list watch leases.coordination.k8s.io"])
+  for (const rule of [...RIGHTS, "list leases.coordination.k8s.io"])
     for (const user of ["management", "rotated"]) owned.use(await grant(cell.client, user, rule));
   const kubeconfigOf = async (name: string): Promise<string> =>
     cell.kubeconfig({ user: await cell.user(name) });
@@ -111,7 +111,7 @@ describe("berth cell", () => {
     [
       "missing permissions",
       "weak --city DFW --kubeconfig weak",
-      /RightsMissing: .*verb "get" on "namespaces", .*verb "watch" on "leases.coordination.k8s.io" in namespace "berth-system"/,
+      /RightsMissing: .*verb "get" on "namespaces", .*verb "list" on "leases.coordination.k8s.io" in namespace "berth-system"/,
     ],
     ["no name", "DFW.1 --city DFW --kubeconfig cell", /NameInvalid/],
   ])("refuses %s, and writes nothing", async (_, line, message) => {

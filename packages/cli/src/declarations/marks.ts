@@ -10,6 +10,7 @@ import {
   prints,
   takesCluster,
   takesConfig,
+  takesFleet,
   takesInstallation,
   takesNamespace,
   takesNamespaceOrOwn,
@@ -19,8 +20,8 @@ import {
 } from "./shared-options.ts";
 
 export function declareRun(root: Command, program: ProgramOptions): void {
-  const command = takesOriginal(
-    takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run"))))),
+  const command = takesFleet(
+    takesOriginal(takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run")))))),
   )
     .description("Watch the cluster and the rules, and keep the marks on nodes correct until stopped")
     .option("--metrics-bind-address <address>", "where /metrics is served; 0 is off", ":8080")
@@ -33,15 +34,7 @@ export function declareRun(root: Command, program: ProgramOptions): void {
       "--leader-elect",
       "only one of several replicas acts, through a Lease in the namespace; always so with --mode cell",
     )
-    .addOption(
-      new Option("--mode <mode>", "run Workloads too; a document Fleet says more").choices([
-        "single",
-        "cell",
-      ]),
-    )
-    .option("--cell <name>", "with --mode cell: the name of this cell")
     .addOption(new Option("--enable-management-controllers").hideHelp())
-    .addOption(new Option("--federation-kubeconfig <file>").hideHelp())
     .addOption(new Option("--federation-context <name>").hideHelp())
     .addOption(new Option("--leader-elect-namespace <name>", "as --namespace").hideHelp())
     .option("--crd-grace <duration>", "how long nothing changes while the CRD of a kind is not served", "10m")

@@ -124,6 +124,23 @@ export function prints(command: Command): Command {
   );
 }
 
+/** Adds the options for a fleet without a document. */
+export function takesFleet(command: Command): Command {
+  return command
+    .addOption(
+      new Option("--mode <mode>", "run Workloads too; a document Fleet says more").choices([
+        "single",
+        "cell",
+        "management",
+      ]),
+    )
+    .option("--cell <name>", "with --mode cell: the name of this cell")
+    .option(
+      "--federation-kubeconfig <file>",
+      "with --mode management: the connection to the hub, or self where it is this cluster. Workloads are in this cluster",
+    );
+}
+
 /** Adds the options for the configuration of datum-cloud/compute. A Fleet takes the last two as well. */
 export function takesOriginal(command: Command): Command {
   return command

@@ -7,7 +7,7 @@ export interface FleetFlags {
   readonly cell?: string;
   /** The id of the project that pays, in mode `single`. */
   readonly project?: string;
-  /** The file of the connection to the hub, in mode `management`: then this cluster is the only project. */
+  /** The file of the connection to the hub, or `self`, in mode `management`: then this cluster is the only project. */
   readonly federationKubeconfig?: string;
   /** `NAME=BOOLEAN`, separated by commas. */
   readonly featureGates?: string;
@@ -30,10 +30,12 @@ export function fleetOfFlags(
     mode,
     ...(cell && { cell }),
     ...(project && { project: { id: project } }),
-    ...(kubeconfig && { hub: { kubeconfig }, projects: "self" }),
+    ...(kubeconfig && { hub: kubeconfig === "self" ? "self" : { kubeconfig }, projects: "self" }),
     ...fieldsOf(read.gates),
   });
   if (parsed.success) return { spec: parsed.data };
+  if (mode === "management" && !kubeconfig)
+    return { problem: "--mode management needs --federation-kubeconfig: a file, or self" };
   const [issue] = parsed.error.issues;
   return { problem: `--mode ${mode}: ${issue?.path.join(".")} ${issue?.message}` };
 }

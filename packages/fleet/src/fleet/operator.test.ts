@@ -248,7 +248,10 @@ describe("flags", () => {
       spec: { hub: { kubeconfig: "/etc/hub" }, projects: "self" },
     });
     expect(fleetOfFlags({ mode: "management" }, undefined)).toEqual({
-      problem: "--mode management: hub must be self, or have a kubeconfig",
+      problem: "--mode management needs --federation-kubeconfig: a file, or self",
+    });
+    expect(fleetOfFlags({ mode: "management", federationKubeconfig: "self" }, undefined)).toMatchObject({
+      spec: { hub: "self", projects: "self" },
     });
     const self = fleetKind.spec.parse({ mode: "management", hub: "self", projects: "self" });
     expect(fleetOfFlags(file, self)).toEqual({

@@ -1,7 +1,7 @@
 import type { PolicyRule } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { type FleetSpec, fleetKind } from "./document.ts";
-import { fleetPermissions, planeRules } from "./permissions.ts";
+import { cellHomeRules, fleetPermissions, planeRules } from "./permissions.ts";
 import { isFleetLease } from "./settings.ts";
 
 /** `workloads/status: patch`, of each resource that the mode may use at all. */
@@ -62,7 +62,7 @@ describe("R10 the permissions of a fleet", () => {
       "cells/status: patch",
       "withdrawals: list watch create delete",
       "namespaces: get list watch",
-      "leases: list watch",
+      "leases: list",
       "secrets: list watch",
       "leases: get update",
     ]);
@@ -81,9 +81,9 @@ describe("R10 the permissions of a fleet", () => {
       "workloaddeployments: get list watch create patch delete",
       "instances: list watch",
       "namespaces: get list watch",
-      "leases: list watch",
       "namespaces: create",
     ]);
+    expect(namesOf(cellHomeRules)).toEqual(["leases: list"]);
   });
 
   it.each([

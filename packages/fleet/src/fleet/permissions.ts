@@ -22,10 +22,17 @@ const WRITE = ["create", "patch", "delete"];
 /** What a cluster is for a hub. */
 export type Plane = "cell" | "project" | "hub";
 
-/** Of each plane. The identity of a cluster is the uid of a namespace, and a probe lists one Lease. */
+/** Of each plane. The identity of a cluster is the uid of a namespace. */
+const NAMESPACES_SEEN: PolicyRule = {
+  apiGroups: [""],
+  resources: ["namespaces"],
+  verbs: ["get", ...READ],
+};
+const LEASES: PolicyRule = { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["list"] };
+/** A probe lists the Lease that each cluster has. */
 const SEEN: readonly PolicyRule[] = [
-  { apiGroups: [""], resources: ["namespaces"], verbs: ["get", ...READ] },
-  { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: READ },
+  NAMESPACES_SEEN,
+  { ...LEASES, resourceNames: ["kube-controller-manager"] },
 ];
 const EVENTS: PolicyRule = {
   apiGroups: ["events.k8s.io"],
@@ -47,7 +54,7 @@ export const planeRules: Readonly<Record<Plane, readonly PolicyRule[]>> = {
   cell: [
     rule(workloadDeployments, ["get", ...READ, ...WRITE]),
     rule(instances, READ),
-    ...SEEN,
+    NAMESPACES_SEEN,
     NAMESPACES_MADE,
   ],
   project: [
@@ -58,6 +65,9 @@ export const planeRules: Readonly<Record<Plane, readonly PolicyRule[]>> = {
   ],
   hub: [...STORED, NAMESPACES_MADE],
 };
+
+/** What it may do in Berth's namespace of a cell: it hears the cell by a Lease there. */
+export const cellHomeRules: readonly PolicyRule[] = [LEASES];
 
 /** Its own cluster has Cells, Withdrawals, and Secrets in Berth's namespace. It may be the hub and a project as well. */
 function managementRules({ hub, projects }: FleetSpec): readonly Permission[] {

@@ -1,6 +1,12 @@
 /** What the management plane needs in a cell, and whether its credential has it there. */
-import { isApiError, type KubeClient, leases, type Resource, selfSubjectAccessReviews } from "@berth/kube";
-import { planeRules } from "../../fleet/permissions.ts";
+import {
+  isApiError,
+  type KubeClient,
+  type PolicyRule,
+  type Resource,
+  selfSubjectAccessReviews,
+} from "@berth/kube";
+import { cellHomeRules, planeRules } from "../../fleet/permissions.ts";
 
 /** One permission. */
 export interface CellRight {
@@ -13,16 +19,13 @@ export interface CellRight {
 
 /** @param namespace of Berth in the cell. Its Lease is there, and no other is read. */
 export function rightsInCell(namespace: string): readonly CellRight[] {
-  return planeRules.cell.flatMap(({ apiGroups = [], resources = [], verbs }) =>
+  return [...rightsOf(planeRules.cell), ...rightsOf(cellHomeRules, namespace)];
+}
+
+function rightsOf(rules: readonly PolicyRule[], namespace?: string): readonly CellRight[] {
+  return rules.flatMap(({ apiGroups = [], resources = [], verbs }) =>
     apiGroups.flatMap((group) =>
-      resources.flatMap((plural) =>
-        verbs.map((verb) => ({
-          verb,
-          group,
-          plural,
-          namespace: plural === leases.plural ? namespace : undefined,
-        })),
-      ),
+      resources.flatMap((plural) => verbs.map((verb) => ({ verb, group, plural, namespace }))),
     ),
   );
 }
