@@ -80,6 +80,12 @@ describe("berth cell", () => {
     expect(JSON.parse(again.stdout)).toMatchObject({ wrote: { secret: "unchanged", cell: "unchanged" } });
     const rotated = await add("dfw-01 --city DFW --kubeconfig rotated -o json");
     expect(JSON.parse(rotated.stdout)).toMatchObject({ wrote: { secret: "replaced", cell: "unchanged" } });
+    const moved = await add("dfw-01 --city DFW --kubeconfig rotated --cell-namespace elsewhere -o json");
+    expect(JSON.parse(moved.stdout)).toMatchObject({ wrote: { secret: "unchanged", cell: "replaced" } });
+    const kept = await add("dfw-01 --city DFW --kubeconfig rotated -o json");
+    expect(JSON.parse(kept.stdout)).toMatchObject({ wrote: { secret: "unchanged", cell: "unchanged" } });
+    const { spec } = await hub.client.get(cells, { name: "dfw-01" });
+    expect(spec?.namespace).toBe("elsewhere");
     const of = { namespace: "berth-system", name: "berth-cell-dfw-01" };
     const { data } = await hub.client.get(secrets, of);
     const text = Buffer.from(data?.["kubeconfig"] ?? "", "base64").toString("utf8");

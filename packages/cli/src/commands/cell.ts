@@ -31,6 +31,8 @@ export interface CellAddOptions {
   /** Of Berth's cluster. */
   readonly hubKubeconfig?: string;
   readonly namespace?: string;
+  /** Of Berth in the cell. */
+  readonly cellNamespace?: string;
   readonly output?: DataFormat;
 }
 
@@ -40,7 +42,7 @@ const SEEN_MS = 10_000;
 /** Checks a cluster, and makes it a Cell. Repeating it writes only what differs. */
 export async function add(options: CellAddOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout } = deps;
-  const { name, city, hubKubeconfig, namespace: wanted, output } = options;
+  const { name, city, hubKubeconfig, namespace: wanted, cellNamespace, output } = options;
   refuse(name, nameFaults(options));
   const kubeconfig = await readCellKubeconfig(options, deps);
   const connection = {
@@ -51,7 +53,7 @@ export async function add(options: CellAddOptions, deps: CommandDeps): Promise<E
   const ownFingerprint = fingerprintOf(await session.choice.connect.credential.material(session.signal));
   const { name: namespace } = await session.stateNamespace();
   const userAgent = `berth/${VERSION}`;
-  const request = { name, city, kubeconfig, userAgent, ownFingerprint, namespace };
+  const request = { name, city, kubeconfig, userAgent, ownFingerprint, namespace, cellNamespace };
   const done = await addCell(request, session).catch((error: unknown) => explainMissing(error, session));
   if ("faults" in done) return refuse(name, done.faults);
   const { server, version, uid, secret, wrote } = done.added;

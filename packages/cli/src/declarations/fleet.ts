@@ -32,7 +32,8 @@ export function declareCell(root: Command, program: ProgramOptions): void {
     .option(
       "--hub-kubeconfig <file>",
       "the cluster that the management plane runs in; default KUBECONFIG, the pod's own, ~/.kube/config",
-    );
+    )
+    .option("--cell-namespace <name>", "Berth's namespace in the cell; default the same name as here");
   does(add, program, async () => (await import("../commands/cell.ts")).add);
   const list = prints(takesCluster(cell.command("list"))).description(
     "List the Cells: whether each is reached and takes new deployments, and why not",

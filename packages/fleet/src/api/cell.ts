@@ -11,6 +11,8 @@ export interface CellSpec {
   readonly uid: string;
   /** Default `kube-system`. */
   readonly identityNamespace?: string;
+  /** Berth's namespace there: its Lease is in it. Default: the name of that in Berth's own cluster. */
+  readonly namespace?: string;
   /** The operator says that the cell never comes back. */
   readonly forgotten?: boolean;
 }

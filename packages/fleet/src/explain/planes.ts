@@ -56,6 +56,7 @@ export function cellsSeen(
 /** By the reason of `Reachable`. */
 const AWAY: Readonly<Record<string, "CellUnheard" | "CellTooLarge">> = {
   NotRunning: "CellUnheard",
+  WrongCellName: "CellUnheard",
   CellTooLarge: "CellTooLarge",
 };
 

@@ -26,6 +26,11 @@ export function leaseName({ mode, cell }: Pick<FleetSpec, "mode" | "cell">, owne
   return owner === "berth" ? name : `${name}.${owner}`;
 }
 
+/** The name of the cell whose Lease this is. `undefined`: it is another Lease. */
+export function cellOfLease(name: string): string | undefined {
+  return /^compute-cell-([^.]+)$/.exec(name)?.[1];
+}
+
 /** Whether a Lease is that of a fleet of this installation, whatever its mode. */
 export function isFleetLease(name: string, owner: string): boolean {
   const [lease, of = "berth"] = name.split(".");

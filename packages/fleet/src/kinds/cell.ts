@@ -27,6 +27,9 @@ export const cellKind: CustomKind = {
         "The uid of the cluster: that of its identityNamespace. Berth writes to no other cluster.",
       ).meta(fixed),
       identityNamespace: name("The namespace whose uid is that of the cluster.").default("kube-system"),
+      namespace: name(
+        "Berth's namespace in the cell, where the hub looks for its Lease. Default: the name of Berth's own namespace.",
+      ).optional(),
       forgotten: z
         .boolean()
         .optional()

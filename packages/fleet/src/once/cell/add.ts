@@ -27,8 +27,10 @@ export interface CellRequest {
   readonly userAgent: string;
   /** The credential that this command uses for Berth's cluster. */
   readonly ownFingerprint: string;
-  /** Of Berth, in its cluster and in the cell. */
+  /** Of Berth, in its own cluster. */
   readonly namespace: string;
+  /** Of Berth in the cell. Default: as in its own cluster, or as the Cell says already. */
+  readonly cellNamespace?: string | undefined;
 }
 
 export type Written = "created" | "replaced" | "unchanged";
@@ -53,31 +55,50 @@ export async function addCell(
   request: CellRequest,
   run: OneShotRun,
 ): Promise<{ readonly faults: readonly CandidateFault[] } | { readonly added: CellAdded }> {
-  const { name, city, kubeconfig, userAgent, namespace } = request;
+  const { name, city, kubeconfig, userAgent, namespace, cellNamespace } = request;
   const { signal } = run;
   await using client = connect({ ...kubeconfig.connect, userAgent, cluster: name });
   const there = await readCells(request, run);
-  const seen = await look(client, namespace, signal);
+  const present = there.cells.find(({ metadata }) => metadata?.name === name);
+  const home = cellNamespace ?? present?.spec?.namespace;
+  const seen = await look(client, home ?? namespace, signal);
   const candidate = { name, city, fingerprint: kubeconfig.fingerprint, ...seen };
   const faults = candidateFaults(candidate, there);
   if (faults.length > 0) return { faults };
-  const present = there.cells.find(({ metadata }) => metadata?.name === name);
   const secret = present?.spec?.secretRef.name ?? `berth-cell-${name}`;
   const wroteSecret = await writeSecret({ ...request, secret }, run);
   const cell: Cell = {
     metadata: { name },
-    spec: { city, secretRef: { name: secret }, uid: seen.uid },
+    spec: { city, secretRef: { name: secret }, uid: seen.uid, ...(home && { namespace: home }) },
   };
-  if (present === undefined) await run.client.create(cells, cell, { signal });
+  const wroteCell = await writeCell(cell, present, run);
   return {
     added: {
       server: client.server,
       version: seen.version,
       uid: seen.uid,
       secret: `${namespace}/${secret}`,
-      wrote: { secret: wroteSecret, cell: present === undefined ? "created" : "unchanged" },
+      wrote: { secret: wroteSecret, cell: wroteCell },
     },
   };
+}
+
+/** Of a Cell that is there, only the namespace can differ. */
+async function writeCell(
+  wanted: Cell,
+  present: Cell | undefined,
+  { client, signal }: OneShotRun,
+): Promise<Written> {
+  if (present === undefined) {
+    await client.create(cells, wanted, { signal });
+    return "created";
+  }
+  const { namespace } = wanted.spec ?? {};
+  if (present.spec?.namespace === namespace) return "unchanged";
+  const { name = "", uid, resourceVersion } = present.metadata ?? {};
+  const body = { metadata: { uid, resourceVersion }, spec: { namespace } };
+  await client.patch(cells, { name }, { type: "merge", body }, { signal });
+  return "replaced";
 }
 
 /** Without the right to read its namespace there is no identity, and the missing right says why. */

@@ -128,6 +128,7 @@ export class HubAsk {
     }
     for (const it of views.withdrawals.byIndex(hubBy.cellUid, uid, own.name)) this.withdrawal(it);
     if (cells.has(of)) {
+      asked.names.ask([{ cluster: of, namespace: "", name: of }]);
       asked.carry.ask(Array.from(views.cell.deployments.list(of), (it) => keyOf(of, it)));
       asked.collect.ask(Array.from(views.cell.instances.list(of), (it) => keyOf(of, it)));
     }

@@ -14,7 +14,7 @@ import type { Planes } from "./planes.ts";
 
 export interface CellMembersOptions {
   readonly planes: Planes;
-  /** Berth's namespace: the Secrets are there in its own cluster, and the Lease in each cell. */
+  /** Berth's namespace: the Secrets are there. In each cell the Lease, unless the Cell names another one. */
   readonly home: string;
   readonly userAgent: string;
   /** What is known of the connection of a Cell has changed. */
@@ -84,7 +84,12 @@ export class CellMembers {
     const secretName = spec.secretRef.name;
     const secret = planes.views.secrets.get({ cluster: planes.own.name, namespace: home, name: secretName });
     if (secret === undefined) return this.#leave(name, `Secret ${home}/${secretName} does not exist`);
-    const wanted = JSON.stringify([spec.uid, spec.identityNamespace, secret.data?.["kubeconfig"]]);
+    const wanted = JSON.stringify([
+      spec.uid,
+      spec.identityNamespace,
+      spec.namespace,
+      secret.data?.["kubeconfig"],
+    ]);
     if (this.#joined.get(name) === wanted) return;
     try {
       const access = await this.#accessOf(cell, secret);
@@ -111,7 +116,7 @@ export class CellMembers {
       to: { ...connect, userAgent, maxAnswerBytes: MAX_CELL_ANSWER },
       identity: spec?.uid ?? "",
       ...(spec?.identityNamespace && { identityNamespace: spec.identityNamespace }),
-      lease: { namespace: home, name: leaseOf(name) },
+      lease: { namespace: spec?.namespace ?? home, name: leaseOf(name) },
     };
   }
 

@@ -66,7 +66,8 @@ function statusOf(parts: HubParts, seen: CellSeen, problem: string | undefined):
   const { cell } = seen;
   const engaged = know.engaged(seen);
   if (problem === undefined && engaged === undefined) return undefined;
-  const reachable = reachableOf(seen, problem, engaged?.reach);
+  const wrongName = know.wrongNameIn(seen);
+  const reachable = reachableOf(seen, problem, engaged?.reach, wrongName);
   const name = cell.metadata?.name as ObjectKey["cluster"];
   const isMissing = planes.views.cell.deployments.state(name) === "absent";
   const accepting: DesiredCondition = isForgotten(seen)
@@ -107,9 +108,10 @@ function statusOf(parts: HubParts, seen: CellSeen, problem: string | undefined):
 type Reach = NonNullable<ReturnType<HubParts["know"]["engaged"]>>["reach"];
 
 function reachableOf(
-  { state }: CellSeen,
+  { state, cell }: CellSeen,
   problem: string | undefined,
   reach: Reach | undefined,
+  wrongName: string | undefined,
 ): DesiredCondition {
   const no = (reason: string, message: string): DesiredCondition => ({
     type: "Reachable",
@@ -120,6 +122,11 @@ function reachableOf(
   if (problem !== undefined) return no("SecretInvalid", problem);
   if (reach?.is === "no") return no(reach.cause, reach.message);
   if (state.is === "away" && state.reason === "CellTooLarge") return no(state.reason, state.message);
+  if (state.is === "away" && state.reason === "CellUnheard" && wrongName !== undefined)
+    return no(
+      "WrongCellName",
+      `Berth in it runs as ${wrongName}: start it there with --cell ${cell.metadata?.name}`,
+    );
   if (state.is === "away" && state.reason === "CellUnheard") return no("NotRunning", state.message);
   return { type: "Reachable", status: "True", reason: "Heard", message: "the cell answers" };
 }

@@ -53,6 +53,8 @@ export class Knowledge {
   readonly #memory: Pick<HubMemory, "isAbsent">;
   /** Wall clock, by the uid of the cell. */
   readonly #heardMs = new Map<string, number>();
+  /** By the uid of the cell: the name under which Berth runs there, where that is not the one of its Cell. */
+  readonly #names = new Map<string, string>();
   readonly #startedMs: number;
 
   constructor({ planes, clock, signer, memory }: KnowledgeOptions) {
@@ -211,6 +213,18 @@ export class Knowledge {
     const uid = cell.spec?.uid ?? "";
     if (state.is === "synced") this.#heardMs.set(uid, this.#clock.now());
     return this.#heardMs.get(uid) ?? this.#startedMs;
+  }
+
+  /** @param name the one under which Berth runs in the cell, where it is another. @returns whether that is news. */
+  runsAs(cellUid: string, name: string | undefined): boolean {
+    if (this.#names.get(cellUid) === name) return false;
+    if (name === undefined) this.#names.delete(cellUid);
+    else this.#names.set(cellUid, name);
+    return true;
+  }
+
+  wrongNameIn({ cell }: CellSeen): string | undefined {
+    return this.#names.get(cell.spec?.uid ?? "");
   }
 
   #seen(cell: Cell): CellSeen {

@@ -27,6 +27,7 @@ import { federator } from "./federator.ts";
 import { Knowledge, type Place, placeOf } from "./knowledge.ts";
 import { HubMemory } from "./memory.ts";
 import { createHubMetrics } from "./metrics.ts";
+import { namesInCells } from "./names-in-cells.ts";
 import { Pace } from "./pace.ts";
 import { CELL_PACE, type HubKeys, type HubParts } from "./parts.ts";
 import { placements } from "./placements.ts";
@@ -102,6 +103,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
   add(own.set, "withdrawals", endWithdrawals(parts));
   add(cells, "withdrawing", carryWithdrawals(parts));
   add(cells, "collect", collect(parts));
+  add(cells, "names", namesInCells(parts, ask));
   add(projects, "projector", projector(parts), HUB_WORKERS);
   add(own.set, "cells", cellStatuses(parts, members));
 }
@@ -175,6 +177,7 @@ function keySources({ own, hub, cells, views, projectNamed }: Planes, know: Know
       ...inProjects(views.project.instances),
       ...copies().flatMap((place) => know.upstream(place) ?? []),
     ]),
+    names: createKeySource(() => cells.list().map(({ name }) => ({ cluster: name, namespace: "", name }))),
     cells: createKeySource(() => keysOf(views.cells, own.name)),
   };
 }

@@ -27,6 +27,8 @@ export interface HubKeys {
   readonly collect: KeySource;
   /** Instances of projects. */
   readonly projector: KeySource;
+  /** Cells, each in its own cluster. */
+  readonly names: KeySource;
   /** Cells. */
   readonly cells: KeySource;
 }

@@ -23,7 +23,7 @@ import { Objects } from "./objects.ts";
 export const hub: ClusterName = clusterName("hub");
 /** The one that is reached. */
 export const a: ClusterName = clusterName("a");
-const KINDS = "workloads federator placements carry withdrawals withdrawing collect projector cells";
+const KINDS = "workloads federator placements carry withdrawals withdrawing collect projector names cells";
 
 export interface HubWorld {
   readonly clock: VirtualClock;
