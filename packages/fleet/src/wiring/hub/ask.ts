@@ -6,7 +6,7 @@ import { isOwnedBy } from "../../api/owner.ts";
 import { parsePlacement, targetsOf } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
-import { isDeleting } from "../../hub/source.ts";
+import { isDeleting, sourceUidOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
 import { type Place, placeOf } from "./knowledge.ts";
 import type { HubParts } from "./parts.ts";
@@ -62,6 +62,13 @@ export class HubAsk {
     const { know, asked } = this.#parts;
     const upstream = know.upstream(place);
     if (upstream !== undefined) asked.projector.ask([upstream], "high", true);
+  }
+
+  /** All that a project shows of the Instances of one of its deployments, though hub and cell have none of them. */
+  projectionsOf(of: ClusterName, deploymentUid: string): void {
+    const { planes, asked } = this.#parts;
+    const shown = planes.views.project.instances.byIndex(by.deployment, deploymentUid, of);
+    asked.projector.ask(keysIn(shown, of));
   }
 
   /** The Instances of a deployment of the hub: in its cell, and copied. */
@@ -125,6 +132,8 @@ export class HubAsk {
       asked.placements.ask([keyOf(hub.name, it)]);
       if (cells.has(of)) asked.carry.ask([{ cluster: of, ...placeOf(it) }]);
       for (const copy of know.copiesOf(it)) this.instance(placeOf(copy));
+      const upstream = know.upstream(placeOf(it));
+      if (upstream !== undefined) this.projectionsOf(upstream.cluster, sourceUidOf(it) ?? "");
     }
     for (const it of views.withdrawals.byIndex(hubBy.cellUid, uid, own.name)) this.withdrawal(it);
     if (cells.has(of)) {

@@ -1,6 +1,7 @@
-import { expect, it } from "vitest";
-import { aCell, counts, going, onHub } from "../../hub/testing/fixtures.ts";
-import { hubWorld } from "./testing/hub-world.ts";
+import { describe, expect, it } from "vitest";
+import { aCell, aSource, counts, going, onHub } from "../../hub/testing/fixtures.ts";
+import { HubAsk } from "./ask.ts";
+import { a, hubWorld } from "./testing/hub-world.ts";
 
 it("a Cell that is being deleted is looked at when the last deployment goes that was placed there", () => {
   const { cells, deployments, asked } = hubWorld();
@@ -29,6 +30,36 @@ it("a deployment is looked at when the labels of its namespace in a cell are cor
   asked.length = 0;
   namespacesInCell.set({ metadata: { name: "ns-U", labels: { right: "" } } });
   expect(asked).toContain("carry a/ns-U/w-us-dfw");
+});
+
+describe("an Instance that a project shows, and that hub and cell have no more,", () => {
+  const shown = {
+    metadata: {
+      namespace: "default",
+      name: "w-us-dfw-0",
+      ownerReferences: [
+        { apiVersion: "v1", kind: "WorkloadDeployment", name: "w-us-dfw", uid: "source-uid" },
+      ],
+    },
+  };
+
+  it("is looked at when its cell is read", () => {
+    const { cells, deployments, projections, parts, asked } = hubWorld();
+    cells.set(aCell("a").cell);
+    deployments.set(onHub());
+    projections.set(shown);
+    asked.length = 0;
+    new HubAsk(parts).cell(a);
+    expect(asked).toContain("projector hub/default/w-us-dfw-0");
+  });
+
+  it("is looked at when its deployment goes", () => {
+    const { sources, projections, asked } = hubWorld();
+    projections.set(shown);
+    asked.length = 0;
+    sources.delete(aSource());
+    expect(asked).toContain("projector hub/default/w-us-dfw-0");
+  });
 });
 
 it("a deployment that waits until all cells of its city are read is looked at when any of them changes", () => {

@@ -52,6 +52,7 @@ export function followPlanes(
         asked.workloads.ask([{ cluster: of, namespace, name: owner.name }], ...urgency(change));
       const recorded = object.metadata?.annotations?.[keys.federationNamespace];
       if (recorded === undefined || !isWish(change)) return;
+      ask.projectionsOf(of, object.metadata?.uid ?? "");
       ask.around({ namespace: recorded, name: placeOf(object).name });
       ask.instancesOf({ namespace: recorded, name: placeOf(object).name });
     },

@@ -34,6 +34,7 @@ export interface HubWorld {
   readonly hubNamespaces: Objects<Namespace>;
   readonly inCell: Objects<WorkloadDeployment>;
   readonly namespacesInCell: Objects<Namespace>;
+  readonly projections: Objects<Instance>;
   readonly parts: HubParts;
   /** `reconciler key`, of all that was asked for. */
   readonly asked: string[];
@@ -76,6 +77,7 @@ export function hubWorld(): HubWorld {
     list: () => [all.get(a)],
   };
   const sources = new Objects<WorkloadDeployment>(hub);
+  const projections = new Objects<Instance>(hub);
   const namespaces = new Objects<Namespace>(hub);
   sources.set(aSource());
   namespaces.set(aHubNamespace({}, HUB));
@@ -92,7 +94,11 @@ export function hubWorld(): HubWorld {
       withdrawals: new Objects<Withdrawal>(hub).view,
       secrets: none,
       workloads: none,
-      project: { deployments: sources.view, instances, namespaces: namespacesOfProject.view },
+      project: {
+        deployments: sources.view,
+        instances: projections.view,
+        namespaces: namespacesOfProject.view,
+      },
       hub: { deployments: deployments.view, instances, namespaces: namespaces.view },
       cell: { deployments: inCell.view, instances, namespaces: namespacesInCell.view },
     },
@@ -122,6 +128,7 @@ export function hubWorld(): HubWorld {
     cells,
     deployments,
     sources,
+    projections,
     hubNamespaces: namespaces,
     inCell,
     namespacesInCell,

@@ -7,10 +7,11 @@ import { hubBy } from "../planes.ts";
 
 const nameOf = ({ metadata }: KubeObject): string => `${metadata?.namespace ?? ""}/${metadata?.name}`;
 
-/** Two indexes: by the cell of the placement, and by namespace. */
+/** By the cell of the placement, by namespace, and by the owner. */
 const VALUES: Readonly<Record<string, (of: KubeObject) => string | undefined>> = {
   [hubBy.cellUid]: ({ metadata }) => parsePlacement(metadata?.annotations?.["berth.dev/placement"])?.uid,
   [by.namespace]: ({ metadata }) => metadata?.namespace,
+  [by.deployment]: ({ metadata }) => metadata?.ownerReferences?.[0]?.uid,
 };
 
 export class Objects<T extends KubeObject> {
