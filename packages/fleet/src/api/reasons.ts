@@ -26,6 +26,8 @@ const MEANINGS = {
   StillLocal: "The deployment was made in mode `single`, and its Instances run in the project's own cluster.",
   Orphaned: "A cell has a deployment that this hub made and knows nothing of. Berth leaves it alone.",
   Forged: "A deployment in a cell claims to be of this hub, and its signature is wrong.",
+  CellMutates:
+    "The cell stored another spec than the hub sent: a webhook there changes it, or its CRDs are older. Berth leaves it so.",
   // Objects of the hub that cannot be shown in a project.
   IdentityMissing: "A label or a record is missing that says to which project the object belongs.",
   IdentityUndecodable: "The label of the project is not one that Berth writes.",

@@ -20,6 +20,7 @@ import { ranBefore } from "../../hub/mirror/status.ts";
 import { sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf } from "../intents.ts";
 import { hasRun, type Place, placeOf } from "./knowledge.ts";
+import { Mutations } from "./mutations.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { presentClient, Sender, type Sending, sendEach } from "./sender.ts";
 import { strays } from "./strays.ts";
@@ -81,11 +82,13 @@ function creationIn({ namespace, name }: Place, cellUid: string): string {
 
 export function carry(parts: HubParts): Reconcile<ObjectKey> {
   const { host, planes, know, asked } = parts;
-  const sender = new Sender({
+  const mutations = new Mutations();
+  const sender = new Sender<WorkloadDeployment>({
     host,
     set: planes.hub.set,
     resource: workloadDeployments,
     action: "CarryDeployment",
+    done: (deployment, intent, stored) => isOfSpec(intent) && mutations.note(deployment, stored),
   });
   const lookForStray = strays(parts);
   return async (key, context) => {
@@ -100,11 +103,13 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
     const { decision } = carryDecision(parts, deployment);
     if (decision.place !== undefined) return undefined;
     const sending = { key: onHub, object: deployment, context };
+    const { patches, findings } = mutations.without(decision.patch ?? [], deployment);
+    sender.tell(sending, findings);
     const waits = [
       await noting(parts, sending, (send) =>
         sendEach(
           () => send(create(parts, sender, sending, cell, decision)),
-          () => send(sender.send(sending, changesIn(parts, cell, decision))),
+          () => send(sender.send(sending, changesIn(parts, cell, { ...decision, patch: patches }))),
         ),
       ),
     ];
@@ -118,6 +123,13 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
     const dueMs = earliest(...waits);
     return dueMs === undefined ? undefined : { recheckAfterMs: dueMs };
   };
+}
+
+/** It creates a deployment in a cell, or changes its spec there. */
+function isOfSpec(intent: Intent): boolean {
+  return intent.do === "create"
+    ? intent.on?.resource === workloadDeployments
+    : intent.do === "patch" && intent.patch.type === "merge" && "spec" in intent.patch.body;
 }
 
 /** Of a condition, characters. */

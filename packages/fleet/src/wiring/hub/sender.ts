@@ -1,5 +1,12 @@
 /** Carries out the intents of reconcilers that work for the objects of many clusters. */
-import { type CarriedOut, CarryOut, type Finding, type Host, type Intent } from "@berth/host";
+import {
+  type CarriedOut,
+  CarryOut,
+  type CarryOutOptions,
+  type Finding,
+  type Host,
+  type Intent,
+} from "@berth/host";
 import type { KubeObject, Resource } from "@berth/kube";
 import {
   type ClusterName,
@@ -18,6 +25,8 @@ export interface SenderOptions<T extends KubeObject> {
   readonly resource: Resource<T>;
   /** The `action` of Events. */
   readonly action: string;
+  /** See `CarryOutOptions`. */
+  readonly done?: CarryOutOptions<T>["done"];
 }
 
 /** One decision about one object. */
@@ -62,12 +71,13 @@ export class Sender<T extends KubeObject> {
   #of(cluster: ClusterName): CarryOut<T> {
     const known = this.#byCluster.get(cluster);
     if (known !== undefined) return known;
-    const { host, set, action } = this.#options;
+    const { host, set, action, done } = this.#options;
     const made = new CarryOut<T>({
       client: presentClient(set, cluster),
       clock: host.clock,
       events: { record: (event) => set.get(cluster)?.events.record(event) },
       action,
+      ...(done && { done }),
     });
     this.#byCluster.set(cluster, made);
     return made;
