@@ -7,8 +7,11 @@ import {
   type FleetSpec,
   fleetKind,
   fleetOfFlags,
+  type HubConnections,
+  type ListedProject,
   type OriginalFlags,
   type OriginalSettings,
+  type ProjectPlace,
   readOperator,
 } from "@berth/fleet";
 import type { Documents } from "@berth/host";
@@ -47,25 +50,23 @@ export async function readFleet(
   const { enableCellControllers: isCell, enableManagementControllers: isManagement } = options;
   if (isCell && isManagement)
     refuse("--enable-cell-controllers and --enable-management-controllers: a process has one mode");
-  if (isManagement && options.serverConfig)
-    refuse("--enable-management-controllers: write a document Fleet, and give it with --config");
   const document = settings.specOf(fleetKind);
   const { serverConfig: shown } = options;
+  const mode = options.mode ?? (isCell ? "cell" : isManagement ? "management" : undefined);
+  const { federationKubeconfig: hub } = options;
+  const federation = hub && hub !== "self" ? path.resolve(place ?? folder, hub) : hub;
+  const flags = {
+    ...options,
+    ...(mode && { mode }),
+    ...(federation && { federationKubeconfig: federation }),
+  };
   if (!shown) {
-    const mode = options.mode ?? (isCell ? "cell" : isManagement ? "management" : undefined);
-    const { federationKubeconfig: given } = options;
-    const federation = given && given !== "self" ? path.resolve(place ?? folder, given) : given;
-    const flags = {
-      ...options,
-      ...(mode && { mode }),
-      ...(federation && { federationKubeconfig: federation }),
-    };
-    const fleetWith = (it: FleetSpec | undefined) => fleetOfFlags(flags, it);
-    const read = fleetWith(document);
+    const given = (it: FleetSpec | undefined) => fleetOfFlags(flags, it);
+    const read = given(document);
     if (read === undefined) return undefined;
     if ("problem" in read) return refuse(read.problem);
     const contradicts = (it: FleetSpec): string | undefined => {
-      const after = fleetWith(it);
+      const after = given(it);
       return after && "problem" in after ? after.problem : undefined;
     };
     return { ...read, contradicts };
@@ -77,7 +78,7 @@ export async function readFleet(
     refuseFaults([unreadable(shown, error)]);
     throw error;
   });
-  const read = readOperator({ file: shown, content: text }, options, place ?? path.dirname(file));
+  const read = readOperator({ file: shown, content: text }, flags, place ?? path.dirname(file));
   if ("settings" in read)
     return {
       spec: read.settings.fleet,
@@ -89,29 +90,39 @@ export async function readFleet(
   return undefined;
 }
 
-/** Opens the connections of the quota service, and reads those of a hub and of projects. The caller disposes of them. @throws KubeconfigError */
+/** Opens the connections of the quota service and of Milo, and reads those of a hub and of projects. The caller disposes of them. @throws KubeconfigError */
 export async function openFleet(
   fleet: Pick<FleetSettings, "spec" | "contradicts">,
   { environment }: Pick<CommandDeps, "environment">,
 ): Promise<FleetSettings & AsyncDisposable> {
   const opened = new AsyncDisposableStack();
+  const userAgent = `berth/${VERSION}`;
   const open = async (kubeconfig: string): Promise<KubeClient> => {
     const proxyFor = proxiesOf(environment);
     const { connect: how } = await loadKubeconfig([kubeconfig], { environment, proxyFor });
-    return opened.use(connect({ ...how, userAgent: `berth/${VERSION}` }));
+    return opened.use(connect({ ...how, userAgent }));
   };
+  const read = async (kubeconfig: string, context?: string): Promise<ConnectOptions> => {
+    const { connect: how } = await loadKubeconfig([kubeconfig], { environment, ...(context && { context }) });
+    return { ...how, userAgent };
+  };
+  const readProjects = (listed: readonly ProjectPlace[]): Promise<readonly ListedProject[]> =>
+    Promise.all(listed.map(async ({ path: of, kubeconfig }) => ({ path: of, to: await read(kubeconfig) })));
   const { quota: ofQuota, hub, projects } = fleet.spec;
   const quota = ofQuota?.kubeconfig === undefined ? undefined : await open(ofQuota.kubeconfig);
-  const read = async (kubeconfig: string): Promise<ConnectOptions> => {
-    const { connect: how } = await loadKubeconfig([kubeconfig], { environment });
-    return { ...how, userAgent: `berth/${VERSION}` };
+  const planes: { -readonly [K in keyof HubConnections]: HubConnections[K] } = {};
+  if (hub !== undefined && hub !== "self") planes.hub = await read(hub.kubeconfig, hub.context);
+  if (projects !== undefined && projects !== "self")
+    planes.projects =
+      "milo" in projects
+        ? { milo: await open(projects.milo.kubeconfig) }
+        : { listed: await readProjects(projects.kubeconfigs) };
+  return {
+    ...fleet,
+    quota,
+    hub: planes,
+    connect: open,
+    readProjects,
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
-  const planes: { hub?: ConnectOptions; projects?: { path: string; to: ConnectOptions }[] } = {};
-  if (hub !== undefined && hub !== "self") planes.hub = await read(hub.kubeconfig);
-  if (projects !== undefined && projects !== "self") {
-    planes.projects = [];
-    for (const { path: of, kubeconfig } of projects.kubeconfigs)
-      planes.projects.push({ path: of, to: await read(kubeconfig) });
-  }
-  return { ...fleet, quota, hub: planes, connect: open, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }

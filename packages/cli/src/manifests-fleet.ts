@@ -1,6 +1,6 @@
 /** What Berth's pods need for the fleet that they run: its file, its flags, and the Secrets that it names. */
 import { posix as path } from "node:path";
-import { type FleetSpec, fleetKind } from "@berth/fleet";
+import { type FleetSpec, fleetKind, listedProjects } from "@berth/fleet";
 import { admissionServerKind, type Documents, documentOfFlag, type LocatedDocument } from "@berth/host";
 import { parseBindAddress } from "@berth/runtime";
 import type { CommandDeps } from "./command-deps.ts";
@@ -10,7 +10,7 @@ import { type MountedSecret, OPERATOR_PATH, type PodOptions } from "./manifests-
 export interface FleetOfPodsOptions extends FleetOptions {
   /** The Secret with the kubeconfig of the quota service. */
   readonly quotaSecret: string;
-  /** The Secret with the kubeconfigs of the hub and of projects. */
+  /** The Secret with the kubeconfigs of the hub, of projects and of Milo. */
   readonly federationSecret: string;
 }
 
@@ -76,7 +76,8 @@ function federation(
   { hub, projects }: Pick<FleetSpec, "hub" | "projects"> = {},
   secret: string,
 ): readonly MountedSecret[] {
-  const given = [hub, ...(projects === undefined || projects === "self" ? [] : projects.kubeconfigs)];
+  const milo = typeof projects === "object" && "milo" in projects ? [projects.milo] : [];
+  const given = [hub, ...milo, ...(listedProjects(projects) ?? [])];
   const files = given.flatMap((it) => (it === undefined || it === "self" ? [] : it.kubeconfig));
   return [...Map.groupBy(new Set(files), (it) => path.dirname(it))].map(([folder, of], at) => ({
     name: at === 0 ? "federation" : `federation-${at}`,

@@ -28,4 +28,5 @@ export * from "./once/plan.ts";
 export * from "./once/read.ts";
 export { buildPod } from "./pods/build.ts";
 export { BERTH_KEYS, CONTRACT_KEYS } from "./pods/keys.ts";
+export type { HubConnections, ListedProject } from "./wiring/hub/planes.ts";
 export * from "./wiring.ts";

@@ -141,6 +141,10 @@ export function projectMarks(path: string): Required<Pick<ObjectMeta, "labels" |
   };
 }
 
+/** The path of a project: `acme/web`, or the name alone. */
+export const PROJECT_PATH: RegExp =
+  /^(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\/)?[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+
 /** The project of a namespace with `projectMarks`. An annotation counts only where the label is its hash. */
 export function projectOfNamespace({ metadata }: KubeObject): string | undefined {
   const label = metadata?.labels?.[labels.upstreamCluster] ?? "";

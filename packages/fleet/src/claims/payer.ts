@@ -2,14 +2,12 @@
 import type { View } from "@berth/host";
 import type { KubeClient, Namespace } from "@berth/kube";
 import { labels, projectOfNamespace } from "../api/keys.ts";
+import { controlPlaneOf } from "../api/milo.ts";
 import type { FleetSpec, QuotaSpec } from "../fleet/document.ts";
 import type { CurrentFleet } from "../fleet/follow.ts";
 import type { QuotaSeen } from "../instance/view.ts";
 import { by } from "../wiring/reads.ts";
 import type { ClaimRef } from "./plane.ts";
-
-/** Milo serves each project as a control plane of its own, below this path of one host. */
-const PROJECTS = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
 
 /** The API servers with the claims. */
 export interface QuotaClients<C = KubeClient> {
@@ -22,7 +20,7 @@ export interface QuotaClients<C = KubeClient> {
 /** @param client of this cluster, or of `quota.kubeconfig` where there is one. */
 export function quotaClients(from: QuotaSpec["from"] | undefined, client: KubeClient): QuotaClients {
   if (from === "Projects")
-    return { clientOf: (project) => client.under(`${PROJECTS}/${project}/control-plane`), isShared: false };
+    return { clientOf: (project) => client.under(controlPlaneOf(project)), isShared: false };
   return { clientOf: () => client, isShared: from !== undefined };
 }
 

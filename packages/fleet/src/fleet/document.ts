@@ -3,6 +3,7 @@ import path from "node:path";
 import { type DocumentKind, onlyOne, type Selector, selector } from "@berth/host";
 import { parseQuantity } from "@berth/runtime";
 import * as z from "zod";
+import { PROJECT_PATH } from "../api/keys.ts";
 
 export interface FleetSpec {
   /**
@@ -16,7 +17,7 @@ export interface FleetSpec {
   readonly project?: { readonly id: string } | undefined;
   /** Where the deployments of all projects are, in mode `management`. `self`: in this cluster. */
   readonly hub?: HubPlace | undefined;
-  /** Where Workloads are, in mode `management`. `self`: in this cluster. */
+  /** Where Workloads are, in mode `management`. `self`: in this cluster. A list may change while Berth runs. */
   readonly projects?: ProjectPlaces | undefined;
   /** City codes that Workloads may name while networking is off: no Location says it then. None listed: any. */
   readonly cities: readonly string[];
@@ -77,9 +78,13 @@ export interface PodSettings {
 }
 
 /** Files are relative to the file with the document. */
-export type HubPlace = "self" | { readonly kubeconfig: string };
+export type HubPlace = "self" | { readonly kubeconfig: string; readonly context?: string | undefined };
 
-export type ProjectPlaces = "self" | { readonly kubeconfigs: readonly ProjectPlace[] };
+/** `milo`: the Projects of its API server, each a control plane of its own below a path of that server. */
+export type ProjectPlaces =
+  | "self"
+  | { readonly kubeconfigs: readonly ProjectPlace[] }
+  | { readonly milo: { readonly kubeconfig: string } };
 
 /** One control plane with Workloads. */
 export interface ProjectPlace {
@@ -139,14 +144,15 @@ const texts = (standard: readonly string[] = []): z.ZodDefault<z.ZodArray<z.ZodS
 const CAPABILITIES = "CHOWN DAC_OVERRIDE FOWNER KILL NET_BIND_SERVICE SETGID SETUID".split(" ");
 
 const file = z.string().min(1).max(4096);
-const PROJECT_PATH = /^(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\/)?[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 
 const fields = z
   .strictObject({
     mode: z.enum(["single", "cell", "management"]),
     cell: z.string().regex(DNS_LABEL, "must be a DNS label").default("single"),
     project: z.strictObject({ id: z.string().regex(DNS_LABEL, "must be a DNS label") }).optional(),
-    hub: z.union([z.literal("self"), z.strictObject({ kubeconfig: file })]).optional(),
+    hub: z
+      .union([z.literal("self"), z.strictObject({ kubeconfig: file, context: z.string().min(1).optional() })])
+      .optional(),
     projects: z
       .union([
         z.literal("self"),
@@ -161,6 +167,7 @@ const fields = z
             .min(1)
             .max(1000),
         }),
+        z.strictObject({ milo: z.strictObject({ kubeconfig: file }) }),
       ])
       .optional(),
     cities: z
@@ -224,12 +231,11 @@ const fields = z
       fault("quota", "cells ask for quota: give it in theirs");
     if (mode === "management" && hub === undefined) fault("hub", "must be self, or have a kubeconfig");
     if (mode === "management" && projects === undefined)
-      fault("projects", "must be self, or have kubeconfigs");
+      fault("projects", "must be self, or have kubeconfigs or milo");
     if (mode !== "management" && hub !== undefined) fault("hub", "only mode management has a hub");
     if (mode !== "management" && projects !== undefined)
       fault("projects", "only mode management has projects");
-    const names =
-      projects === undefined || projects === "self" ? [] : projects.kubeconfigs.map(nameOfProject);
+    const names = (listedProjects(projects) ?? []).map(nameOfProject);
     const twice = names.find((name, at) => names.indexOf(name) !== at);
     if (twice !== undefined) fault("projects", `two projects are called ${twice}`);
     if (quota !== undefined && quota.from !== "Cluster" && quota.kubeconfig === undefined)
@@ -239,6 +245,11 @@ const fields = z
 /** The name by which Berth knows a project: the last part of its path. */
 export function nameOfProject({ path: full }: Pick<ProjectPlace, "path">): string {
   return full.slice(full.lastIndexOf("/") + 1);
+}
+
+/** Those that the Fleet lists. `undefined`: it lists none. */
+export function listedProjects(projects: ProjectPlaces | undefined): readonly ProjectPlace[] | undefined {
+  return typeof projects === "object" && "kubeconfigs" in projects ? projects.kubeconfigs : undefined;
 }
 
 /** The city codes of the Fleet. `undefined`: it lists none, and Workloads may name any while networks are off. */
@@ -255,26 +266,19 @@ export const fleetKind: DocumentKind<FleetSpec> = {
     if (mode === "cell" && cell === "single")
       context.addIssue({ code: "custom", path: ["cell"], message: "a cell needs its name" });
   }),
-  placed: ({ quota, hub, projects, ...spec }, { folder }) => ({
-    ...spec,
-    ...(hub && { hub: hub === "self" ? hub : { kubeconfig: path.resolve(folder, hub.kubeconfig) } }),
-    ...(projects && {
-      projects:
-        projects === "self"
-          ? projects
-          : {
-              kubeconfigs: projects.kubeconfigs.map((it) => ({
-                ...it,
-                kubeconfig: path.resolve(folder, it.kubeconfig),
-              })),
-            },
-    }),
-    ...(quota && {
-      quota: {
-        ...quota,
-        ...(quota.kubeconfig !== undefined && { kubeconfig: path.resolve(folder, quota.kubeconfig) }),
-      },
-    }),
-  }),
+  placed({ quota, hub, projects, ...spec }, { folder }) {
+    const at = <T extends { readonly kubeconfig?: string | undefined }>(it: T): T =>
+      it.kubeconfig === undefined ? it : { ...it, kubeconfig: path.resolve(folder, it.kubeconfig) };
+    const placesOf = (it: ProjectPlaces): ProjectPlaces => {
+      if (it === "self") return it;
+      return "milo" in it ? { milo: at(it.milo) } : { kubeconfigs: it.kubeconfigs.map(at) };
+    };
+    return {
+      ...spec,
+      ...(hub && { hub: hub === "self" ? hub : at(hub) }),
+      ...(projects && { projects: placesOf(projects) }),
+      ...(quota && { quota: at(quota) }),
+    };
+  },
   tooMany: onlyOne("Fleet"),
 };

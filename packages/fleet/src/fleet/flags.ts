@@ -9,6 +9,8 @@ export interface FleetFlags {
   readonly project?: string;
   /** The file of the connection to the hub, or `self`, in mode `management`: then this cluster is the only project. */
   readonly federationKubeconfig?: string;
+  /** Its context. Default: the current one. */
+  readonly federationContext?: string;
   /** `NAME=BOOLEAN`, separated by commas. */
   readonly featureGates?: string;
 }
@@ -24,13 +26,18 @@ export function fleetOfFlags(
     const problem = contradiction(flags, document, "the document Fleet");
     return problem === undefined ? { spec: document } : { problem };
   }
-  const { mode, cell, project, federationKubeconfig: kubeconfig } = flags;
+  const { mode, cell, project, federationKubeconfig: kubeconfig, federationContext: context } = flags;
   if (mode === undefined) return needsMode(flags);
+  if (context && !kubeconfig)
+    return { problem: `--federation-context ${context} needs --federation-kubeconfig` };
   const parsed = fleetKind.spec.safeParse({
     mode,
     ...(cell && { cell }),
     ...(project && { project: { id: project } }),
-    ...(kubeconfig && { hub: kubeconfig === "self" ? "self" : { kubeconfig }, projects: "self" }),
+    ...(kubeconfig && {
+      hub: kubeconfig === "self" ? "self" : { kubeconfig, ...(context && { context }) },
+      projects: "self",
+    }),
     ...fieldsOf(read.gates),
   });
   if (parsed.success) return { spec: parsed.data };
@@ -50,6 +57,7 @@ export function contradiction(flags: FleetFlags, spec: FleetSpec, source: string
     ["cell", flags.cell, cell],
     ["project", flags.project, project?.id],
     ["federation-kubeconfig", flags.federationKubeconfig, hub === "self" ? hub : hub?.kubeconfig],
+    ["federation-context", flags.federationContext, hub === "self" ? hub : hub?.context],
     [
       "feature-gates",
       textOf({ NetworkingIntegration }),
@@ -79,6 +87,7 @@ function needsMode({
   cell,
   project,
   federationKubeconfig,
+  federationContext,
   featureGates,
 }: FleetFlags): { readonly problem: string } | undefined {
   if (cell) return { problem: `--cell ${cell} needs --mode cell` };
@@ -86,6 +95,7 @@ function needsMode({
     Object.entries({
       project,
       "federation-kubeconfig": federationKubeconfig,
+      "federation-context": federationContext,
       "feature-gates": featureGates,
     }).find(([, it]) => it) ?? [];
   return flag

@@ -90,6 +90,38 @@ describe("a Fleet that changes", () => {
   });
 });
 
+describe("a list of projects", () => {
+  const [web, shop] = ["web", "shop"].map((path) => ({ path, kubeconfig: path }));
+  const listing = (...kubeconfigs: readonly (typeof web)[]): FleetSpec =>
+    fleetKind.spec.parse({ mode: "management", hub: "self", projects: { kubeconfigs } });
+  function following(readProjects?: FleetSettings["readProjects"]) {
+    const files = new Files();
+    const lists: (readonly string[] | undefined)[] = [];
+    const settings = { spec: listing(web), ...(readProjects && { readProjects }) };
+    followFleet(files.host, settings, ({ projects }) => lists.push(projects?.map(({ path }) => path)));
+    return { files, lists };
+  }
+  const reads: FleetSettings["readProjects"] = (listed) =>
+    Promise.resolve(listed.map(({ path, kubeconfig }) => ({ path, to: { server: kubeconfig } as never })));
+
+  it("comes into force with its connections, and other changes leave them alone", async () => {
+    const { files, lists } = following(reads);
+    await files.read(listing(web, shop));
+    await files.read({ ...listing(web, shop), cities: ["DFW"] });
+    expect([lists, files.told]).toEqual([[["web", "shop"], undefined], []]);
+  });
+
+  it("stays out of force where a kubeconfig cannot be read, or where there was none", async () => {
+    const { files, lists } = following(() => Promise.reject(new Error("no such file")));
+    await files.read(listing(web, shop));
+    await files.read({ ...listing(web), projects: "self" });
+    expect([lists, files.told]).toEqual([
+      [],
+      [`projects: no such file${STAYS}`, `a change of projects has to wait for the next start${STAYS}`],
+    ]);
+  });
+});
+
 describe("another quota service", () => {
   const opened = (server: string, closed: string[] = []) =>
     ({ server, close: () => Promise.resolve(void closed.push(server)) }) as unknown as KubeClient;

@@ -2,7 +2,8 @@
 import { FaultReport, type Host, type LocatedDocument } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
-import { type FleetSpec, fleetKind } from "./document.ts";
+import type { ListedProject } from "../wiring/hub/planes.ts";
+import { type FleetSpec, fleetKind, listedProjects } from "./document.ts";
 import type { FleetSettings } from "./settings.ts";
 
 export interface CurrentFleet {
@@ -18,6 +19,8 @@ export interface Replaced {
   readonly before: FleetSpec;
   /** The connection of its quota service, if the one before is of no use. */
   readonly quota: KubeClient | undefined;
+  /** The connections of another list of projects. Absent: the list is the same, or there is none. */
+  readonly projects?: readonly ListedProject[] | undefined;
 }
 
 type Files = Pick<Host, "onFiles" | "onFault">;
@@ -29,7 +32,12 @@ type Files = Pick<Host, "onFiles" | "onFault">;
  */
 export function followFleet(
   files: Files,
-  { spec, contradicts, connect }: Pick<FleetSettings, "spec" | "contradicts" | "connect">,
+  {
+    spec,
+    contradicts,
+    connect,
+    readProjects,
+  }: Pick<FleetSettings, "spec" | "contradicts" | "connect" | "readProjects">,
   onChange: (replaced: Replaced) => void,
 ): CurrentFleet {
   const current = { spec };
@@ -40,8 +48,10 @@ export function followFleet(
       return isDocument ? `the Fleet is gone from the files: ${STAYS} until Berth starts again` : undefined;
     const { spec: before } = current;
     const isConnected = isSameData(before.quota, after.quota) || after.quota?.kubeconfig === undefined;
+    const listed = listedProjects(before.projects) && listedProjects(after.projects);
+    const isListed = listed !== undefined && readProjects !== undefined;
     const fixed = (["mode", "cell", "hub", "projects"] as const).find(
-      (it) => !isSameData(before[it], after[it]),
+      (it) => !(it === "projects" && isListed) && !isSameData(before[it], after[it]),
     );
     const waits = fixed ?? (isConnected || connect ? undefined : "quota");
     const problem = contradicts?.(after) ?? (waits && `a change of ${waits} has to wait for the next start`);
@@ -49,15 +59,19 @@ export function followFleet(
     isDocument = true;
     if (isSameData(before, after)) return undefined;
     let quota: KubeClient | undefined;
+    let projects: readonly ListedProject[] | undefined;
     try {
       if (!isConnected) quota = await connect?.(after.quota?.kubeconfig ?? "");
+      if (!isSameData(before.projects, after.projects)) projects = await readProjects?.(listed ?? []);
     } catch (error) {
-      return `quota.kubeconfig: ${error instanceof Error ? error.message : String(error)}: ${STAYS}`;
+      await quota?.close();
+      const field = isConnected || quota !== undefined ? "projects" : "quota.kubeconfig";
+      return `${field}: ${error instanceof Error ? error.message : String(error)}: ${STAYS}`;
     }
     if (!isNewest()) await quota?.close();
     else {
       current.spec = after;
-      onChange({ before, quota });
+      onChange({ before, quota, projects });
     }
     return undefined;
   });

@@ -130,9 +130,9 @@ describe("WorkloadOperator", () => {
       /^config\.yaml:4:3: discovery\.modus: there is no such field$/,
     ],
     [
-      "discovery of projects",
-      "discovery:\n  mode: milo\n",
-      /^config\.yaml:4:9: discovery\.mode: only single/,
+      "an unknown way of discovery",
+      "discovery:\n  mode: kind\n",
+      /^config\.yaml:4:9: discovery\.mode: must be single or milo/,
     ],
     ["quota without a name for the cluster", "discovery:\n  quotaKubeconfigPath: a\n", /project/],
     ["no YAML", "discovery: [\n", /^config\.yaml:\d+:\d+: /],
@@ -156,9 +156,48 @@ describe("WorkloadOperator, with flags that say something else", () => {
       "project: a cell reads the project from the labels of each namespace",
     ],
     [{ project: "Web" }, "", "project.id: must be a DNS label"],
+    [{}, "discovery: {mode: milo}\n", "discovery.mode: milo needs --enable-management-controllers"],
     [{ featureGates: "NetworkingIntergation=false" }, "", UNKNOWN],
   ])("is refused: %j", (flags, content, message) => {
     expect(read(content, flags)).toMatchObject({ faults: [{ file: "config.yaml", message }] });
+  });
+});
+
+describe("R27 WorkloadOperator of a management process", () => {
+  const management = { mode: "management", federationKubeconfig: "/etc/hub" };
+
+  it("has the hub of the flags, and the projects that Milo has", () => {
+    const content = "discovery: {mode: milo, discoveryKubeconfigPath: milo/config, quotaKubeconfigPath: q}\n";
+    expect(read(content, { ...management, federationContext: "karmada" })).toMatchObject({
+      settings: {
+        fleet: {
+          mode: "management",
+          hub: { kubeconfig: "/etc/hub", context: "karmada" },
+          projects: { milo: { kubeconfig: "/etc/compute/milo/config" } },
+        },
+        notes: ["discovery.quotaKubeconfigPath has no effect: cells ask for quota"],
+      },
+    });
+  });
+
+  it("has this cluster as its project without discovery", () => {
+    expect(read("", management)).toMatchObject({ settings: { fleet: { projects: "self" }, notes: [] } });
+  });
+
+  it.each([
+    ["without a hub", { mode: "management" }, "mode: single", /needs --federation-kubeconfig/],
+    ["without the address of Milo", management, "mode: milo", /needs discoveryKubeconfigPath/],
+    [
+      "with projects elsewhere than below Milo",
+      management,
+      "mode: milo, discoveryKubeconfigPath: a, projectKubeconfigPath: b",
+      /projectKubeconfigPath: must be discoveryKubeconfigPath/,
+    ],
+    ["with Milo inside its own cluster", management, "internalServiceDiscovery: true", /is not supported/],
+  ])("does not start %s", (_what, flags, discovery, message) => {
+    expect(read(`discovery: {${discovery}}\n`, flags)).toMatchObject({
+      faults: [{ message: expect.stringMatching(message) }],
+    });
   });
 });
 
@@ -246,6 +285,14 @@ describe("flags", () => {
     const file = { federationKubeconfig: "/etc/hub" };
     expect(fleetOfFlags({ mode: "management", ...file }, undefined)).toMatchObject({
       spec: { hub: { kubeconfig: "/etc/hub" }, projects: "self" },
+    });
+    expect(
+      fleetOfFlags({ mode: "management", ...file, federationContext: "karmada" }, undefined),
+    ).toMatchObject({
+      spec: { hub: { context: "karmada" } },
+    });
+    expect(fleetOfFlags({ mode: "management", federationContext: "karmada" }, undefined)).toEqual({
+      problem: "--federation-context karmada needs --federation-kubeconfig",
     });
     expect(fleetOfFlags({ mode: "management" }, undefined)).toEqual({
       problem: "--mode management needs --federation-kubeconfig: a file, or self",

@@ -57,10 +57,10 @@ const operator = z.strictObject({
     .optional(),
   discovery: z
     .strictObject({
-      mode: z
-        .literal("single", "only single is supported: milo discovers the projects of a management process")
+      mode: z.enum(["single", "milo"], "must be single or milo").optional(),
+      internalServiceDiscovery: z
+        .literal(false, "is not supported: give discoveryKubeconfigPath, and quotaKubeconfigPath for a cell")
         .optional(),
-      internalServiceDiscovery: z.literal(false, "is not supported: give quotaKubeconfigPath").optional(),
       discoveryKubeconfigPath: text(),
       projectKubeconfigPath: text(),
       quotaKubeconfigPath: text(),
@@ -95,18 +95,17 @@ export function readOperator(
     return { faults: faultsOfDocument(parsed.error, document).map((one) => Object.assign({ file }, one)) };
   const gates = readFeatureGates(flags.featureGates);
   if ("problem" in gates) return { faults: [fault(gates.problem)] };
-  const { discovery = {}, metricsServer, webhookServer } = parsed.data;
-  const { quotaKubeconfigPath, projectKubeconfigPath, clusterName } = discovery;
-  const kubeconfig = quotaKubeconfigPath || projectKubeconfigPath;
-  const project = parsed.data.project ?? (flags.project ? { id: flags.project } : undefined);
+  const { metricsServer, webhookServer } = parsed.data;
+  const mode = flags.enableCellControllers ? "cell" : flags.mode || "single";
+  const places =
+    mode === "management" ? managementOf(parsed.data, flags, folder) : placesOf(parsed.data, flags, folder);
+  if (typeof places === "string") return { faults: [fault(places)] };
   const fleet = takenOverSpec.safeParse({
-    mode: flags.enableCellControllers ? "cell" : flags.mode || "single",
-    ...((clusterName || flags.cell) && { cell: clusterName || flags.cell }),
-    ...(project && { project }),
+    mode,
+    ...places,
     ...fieldsOf(gates.gates),
     // The original runs no Instances itself. Pods beside its provider's workloads would run all of them twice.
     provider: "external",
-    ...(kubeconfig && { quota: { from: "Projects", kubeconfig: path.resolve(folder, kubeconfig) } }),
   });
   if (!fleet.success)
     return { faults: fleet.error.issues.map((one) => fault(`${one.path.join(".")}: ${one.message}`)) };
@@ -128,8 +127,42 @@ export function readOperator(
   };
 }
 
-function notesOf(given: z.infer<typeof operator>, { mode, cell, quota }: FleetSpec): readonly string[] {
-  const { featureFlags, referencedData, metricsServer, webhookServer } = given;
+type Given = z.infer<typeof operator>;
+
+/** Who pays, and where claims are. A text: why Berth does not start. */
+function placesOf(
+  { discovery = {}, project: ofFile }: Given,
+  flags: OriginalFlags,
+  folder: string,
+): object | string {
+  const { mode, quotaKubeconfigPath, projectKubeconfigPath, clusterName } = discovery;
+  if (mode === "milo") return "discovery.mode: milo needs --enable-management-controllers";
+  const kubeconfig = quotaKubeconfigPath || projectKubeconfigPath;
+  const project = ofFile ?? (flags.project ? { id: flags.project } : undefined);
+  return {
+    ...((clusterName || flags.cell) && { cell: clusterName || flags.cell }),
+    ...(project && { project }),
+    ...(kubeconfig && { quota: { from: "Projects", kubeconfig: path.resolve(folder, kubeconfig) } }),
+  };
+}
+
+/** The hub and the projects. A text: why Berth does not start. */
+function managementOf({ discovery = {} }: Given, flags: OriginalFlags, folder: string): object | string {
+  const { federationKubeconfig: hub, federationContext: context } = flags;
+  if (!hub) return "--enable-management-controllers needs --federation-kubeconfig, the connection to the hub";
+  const { mode, discoveryKubeconfigPath, projectKubeconfigPath } = discovery;
+  const milo = discoveryKubeconfigPath || projectKubeconfigPath;
+  if (mode === "milo" && !milo) return "discovery.mode: milo needs discoveryKubeconfigPath";
+  if (discoveryKubeconfigPath && projectKubeconfigPath && discoveryKubeconfigPath !== projectKubeconfigPath)
+    return "discovery.projectKubeconfigPath: must be discoveryKubeconfigPath, as Berth reaches projects through Milo";
+  return {
+    hub: { kubeconfig: hub, ...(context && { context }) },
+    projects: mode === "milo" ? { milo: { kubeconfig: path.resolve(folder, milo ?? "") } } : "self",
+  };
+}
+
+function notesOf(given: Given, { mode, cell, quota }: FleetSpec): readonly string[] {
+  const { featureFlags, referencedData, metricsServer, webhookServer, discovery } = given;
   const isWaiting = featureFlags?.enableReferencedDataGate === true;
   const isLimited = Object.values(referencedData ?? {}).some(Boolean);
   const unread = webhookServer?.tls?.secretRef?.name;
@@ -141,7 +174,12 @@ function notesOf(given: z.infer<typeof operator>, { mode, cell, quota }: FleetSp
     ...(metricsServer?.tls?.secretRef
       ? ["metricsServer.tls has no effect: metrics are served without TLS"]
       : []),
-    ...(quota === undefined ? ["discovery.quotaKubeconfigPath is not set: every Instance is granted"] : []),
+    ...(quota === undefined && mode !== "management"
+      ? ["discovery.quotaKubeconfigPath is not set: every Instance is granted"]
+      : []),
+    ...(mode === "management" && discovery?.quotaKubeconfigPath
+      ? ["discovery.quotaKubeconfigPath has no effect: cells ask for quota"]
+      : []),
     ...(quota !== undefined && mode === "cell" && cell === "single" ? [SHARED_NAME] : []),
   ];
 }

@@ -1,6 +1,6 @@
 import type { KubeClient } from "@berth/kube";
-import type { HubConnections } from "../wiring/hub/planes.ts";
-import type { FleetSpec } from "./document.ts";
+import type { HubConnections, ListedProject } from "../wiring/hub/planes.ts";
+import type { FleetSpec, ProjectPlace } from "./document.ts";
 
 /** A Fleet that was read, with the connections that it names. */
 export interface FleetSettings {
@@ -11,6 +11,8 @@ export interface FleetSettings {
   readonly hub?: HubConnections | undefined;
   /** Opens the connection of another kubeconfig. Rejects with an Error for the user. Default: such a Fleet has to wait. */
   readonly connect?: (kubeconfig: string) => Promise<KubeClient>;
+  /** Reads the kubeconfigs of another list of projects. Rejects with an Error for the user. Default: such a Fleet has to wait. */
+  readonly readProjects?: (listed: readonly ProjectPlace[]) => Promise<readonly ListedProject[]>;
   /** Why a document disagrees with the flags of the process. Default: it agrees. */
   readonly contradicts?: (spec: FleetSpec) => string | undefined;
 }

@@ -119,7 +119,8 @@ export class Knowledge {
 
   project(of: ClusterName): ProjectSeen | undefined {
     const { projects, projectNamed, views } = this.#planes;
-    const plane = [...projectNamed.values()].find(({ cluster }) => cluster === of);
+    // The name of a project is that of its cluster, but for Berth's own.
+    const plane = projectNamed.get(of) ?? [...projectNamed.values()].find(({ cluster }) => cluster === of);
     const uid = projects.get(of)?.identity;
     if (plane === undefined || uid === undefined) return undefined;
     const { deployments, instances, namespaces } = views.project;

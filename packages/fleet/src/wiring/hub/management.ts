@@ -32,6 +32,7 @@ import { Pace } from "./pace.ts";
 import { CELL_PACE, type HubKeys, type HubParts } from "./parts.ts";
 import { placements } from "./placements.ts";
 import { createPlanes, hubBy, type Planes } from "./planes.ts";
+import { ProjectMembers } from "./project-members.ts";
 import { projector } from "./projector.ts";
 import { quarantine } from "./quarantine.ts";
 import { presentClient } from "./sender.ts";
@@ -47,7 +48,10 @@ const HUB_WORKERS = 16;
 /** @param home Berth's own namespace. */
 export function wireManagement(host: Host, settings: FleetSettings, home: string): void {
   const { runtime, clock, log, product } = host;
-  const fleet = followFleet(host, settings, () => ask.unplaced());
+  const fleet = followFleet(host, settings, ({ projects: listed }) => {
+    if (listed !== undefined) projectMembers?.use(listed);
+    ask.unplaced();
+  });
   const planes = createPlanes(host, fleet.spec, settings.hub ?? {}, home);
   const { own, hub, projects, cells } = planes;
   const signing = new SigningKey({ planes, home, clock, log });
@@ -60,6 +64,8 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     userAgent: product.name,
     onChange: (of) => asked.cells.ask([{ cluster: own.name, namespace: "", name: of }], "high", true),
   });
+  const toProjects = settings.hub?.projects;
+  const projectMembers = toProjects && new ProjectMembers({ planes, projects: toProjects, log });
   const parts: HubParts = {
     host,
     fleet,
@@ -76,8 +82,12 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     ownClient: presentClient(own.set, own.name),
   };
   const ask = new HubAsk(parts);
-  followPlanes(parts, ask, () => members.look());
+  followPlanes(parts, ask, () => {
+    members.look();
+    projectMembers?.look();
+  });
   host.add([members.component(), hearing(parts, ask)], "everywhere");
+  if (projectMembers !== undefined) host.add([projectMembers.component()], "everywhere");
   for (const component of [leading(parts), signing.maker(), quarantine(parts)])
     runtime.add(component, "elected", parts.lease);
   const add = (

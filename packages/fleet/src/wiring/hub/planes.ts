@@ -2,6 +2,7 @@
 import { type Host, keepFields } from "@berth/host";
 import {
   type ConnectOptions,
+  type KubeClient,
   type KubeObject,
   type Namespace,
   namespaces,
@@ -12,6 +13,7 @@ import {
 import { type ClusterName, type ClusterSet, clusterName, type FleetView } from "@berth/runtime";
 import { type Cell, cells, type Withdrawal, withdrawals } from "../../api/cell.ts";
 import { annotations as keys } from "../../api/keys.ts";
+import { MILO, projects as milosProjects, PROJECT_IDENTITY, type Project } from "../../api/milo.ts";
 import { parsePlacement, targetsOf } from "../../api/placement.ts";
 import {
   type Instance,
@@ -21,7 +23,7 @@ import {
   workloadDeployments,
   workloads,
 } from "../../api/workload.ts";
-import { type FleetSpec, nameOfProject, type ProjectPlace } from "../../fleet/document.ts";
+import type { FleetSpec, ProjectPlace } from "../../fleet/document.ts";
 import { CELL_LIMIT } from "../../hub/cells/seen.ts";
 import { by, fleetObject, ownersOf } from "../reads.ts";
 import { cellDeployment, cellInstance, cellNamespace } from "./cell-objects.ts";
@@ -38,8 +40,13 @@ export const hubBy = {
 export interface HubConnections {
   /** Absent: the hub is Berth's own cluster. */
   readonly hub?: ConnectOptions;
-  /** Absent: the only project is Berth's own cluster. */
-  readonly projects?: readonly (Pick<ProjectPlace, "path"> & { readonly to: ConnectOptions })[];
+  /** Absent: the only project is Berth's own cluster. `milo`: its API server, which the caller closes. */
+  readonly projects?: { readonly listed: readonly ListedProject[] } | { readonly milo: KubeClient };
+}
+
+/** A project of the Fleet's list. */
+export interface ListedProject extends Pick<ProjectPlace, "path"> {
+  readonly to: ConnectOptions;
 }
 
 export interface ProjectPlane {
@@ -54,8 +61,8 @@ export interface Planes {
   readonly hub: { readonly set: ClusterSet; readonly name: ClusterName };
   readonly projects: ClusterSet;
   readonly cells: ClusterSet;
-  /** By the name in the marks of their namespaces. */
-  readonly projectNamed: ReadonlyMap<string, ProjectPlane>;
+  /** Those that have joined, by the name in the marks of their namespaces. */
+  readonly projectNamed: Map<string, ProjectPlane>;
   readonly views: PlaneViews;
 }
 
@@ -63,6 +70,8 @@ export interface PlaneViews {
   readonly cells: FleetView<Cell>;
   readonly withdrawals: FleetView<Withdrawal>;
   readonly secrets: FleetView<Secret>;
+  /** What Milo says of its projects, if it is asked. */
+  readonly discovered?: FleetView<Project>;
   readonly workloads: FleetView<Workload>;
   readonly project: ObjectViews;
   readonly hub: ObjectViews;
@@ -96,11 +105,7 @@ export function createPlanes(
     const path = spec.project?.id ?? DEFAULT_PROJECT;
     projectNamed.set(path, { cluster: own.name, path });
   }
-  for (const { path, to } of toProjects ?? []) {
-    const name = nameOfProject({ path });
-    projectNamed.set(name, { cluster: clusterName(name), path });
-    projects.join(clusterName(name), { to });
-  }
+  const discovered = toProjects && "milo" in toProjects ? discovery(runtime, toProjects.milo) : undefined;
   const cellSet = runtime.clusters("cells", { limit: CELL_LIMIT });
   const known = new Map<ClusterSet, ObjectViews>();
   const objectsOf = (set: ClusterSet): ObjectViews => {
@@ -132,6 +137,7 @@ export function createPlanes(
         project: keepFields<Secret>(["data.kubeconfig", "data.key"]),
         scope: { namespace: home },
       }),
+      ...(discovered && { discovered }),
       workloads: projects.view({
         resource: workloads,
         project: asFleetObject<Workload>(),
@@ -146,6 +152,15 @@ export function createPlanes(
       }),
     },
   };
+}
+
+function discovery(runtime: Host["runtime"], to: KubeClient): FleetView<Project> {
+  const set = runtime.clusters("discovery");
+  set.join(MILO, { to, identityNamespace: PROJECT_IDENTITY });
+  return set.view({
+    resource: milosProjects,
+    project: keepFields<Project>(["metadata.deletionTimestamp", "spec.ownerRef", "status.conditions"]),
+  });
 }
 
 const namespaceOf = ({ metadata }: KubeObject): readonly string[] => [metadata?.namespace ?? ""];

@@ -18,12 +18,14 @@ export class Objects<T extends KubeObject> {
   readonly #of: ClusterName;
   readonly #objects = new Map<string, T>();
   readonly #handlers: ViewHandler<T>[] = [];
+  /** `false`: the view is not synced. */
+  isRead = true;
 
   readonly view: FleetView<T> = {
     get: ({ cluster, namespace, name }) =>
       cluster === this.#of ? this.#objects.get(`${namespace}/${name}`) : undefined,
     list: (of) => (of === this.#of ? this.#objects.values() : []),
-    state: () => "synced",
+    state: () => (this.isRead ? "synced" : "unsynced"),
     byIndex: (index, value) => [...this.#objects.values()].filter((it) => VALUES[index]?.(it) === value),
     subscribe: (handler) => {
       this.#handlers.push(handler);
