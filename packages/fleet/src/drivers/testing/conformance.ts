@@ -1,0 +1,159 @@
+/** What every driver must do, as stories of one deployment. A driver passes on a stage of its own, played or real. */
+import { deepStrictEqual, ok } from "node:assert";
+import { findCondition } from "@berth/runtime";
+import type { DeploymentStatus } from "../../api/workload.ts";
+
+/** One deployment in a project, a hub, and two cells that serve its city, under one driver. */
+export interface ConformanceStage {
+  create(instances: number): Promise<void>;
+  change(instances: number, image: string): Promise<void>;
+  /** In the project. */
+  remove(): Promise<void>;
+  /** Another program deletes it on the hub. */
+  removeOnHub(): Promise<void>;
+  /** A cell does not answer any more, or is back. */
+  setAway(cell: string, isAway: boolean): Promise<void>;
+  /** The process with the driver ends, and another one begins. */
+  restart(): Promise<void>;
+  /** What can be done without the cells that are away is done. `areAnswersLost`: those of the driver's requests. */
+  progress(options?: { readonly areAnswersLost?: boolean }): Promise<void>;
+  /** All cells answer, and nothing is left to do. */
+  settle(): Promise<void>;
+  look(): Promise<ConformanceLook>;
+}
+
+export interface ConformanceLook {
+  /** Deployments in cells. */
+  readonly inCells: readonly { readonly cell: string; readonly uid: string; readonly image: string }[];
+  readonly isOnHub: boolean;
+  /** In the project. `undefined`: it is not there. */
+  readonly status: DeploymentStatus | undefined;
+  /** Instances in the project. */
+  readonly shown: number;
+}
+
+export interface Requirement {
+  /** With the numbers of the contract. */
+  readonly name: string;
+  run(stage: ConformanceStage): Promise<void>;
+}
+
+const IMAGE = "app:2";
+
+/** It runs in one cell. @returns which, and its uid there. */
+async function running(stage: ConformanceStage, count = 2): Promise<ConformanceLook["inCells"][number]> {
+  const { inCells, status, shown, isOnHub } = await stage.look();
+  const [only, ...others] = inCells;
+  ok(only !== undefined, "no cell has it");
+  deepStrictEqual(others, []);
+  deepStrictEqual([isOnHub, status?.readyReplicas, status?.unheard, shown], [true, count, undefined, count]);
+  return only;
+}
+
+async function start(stage: ConformanceStage): Promise<ConformanceLook["inCells"][number]> {
+  await stage.create(2);
+  await stage.settle();
+  return running(stage);
+}
+
+async function isGone(stage: ConformanceStage): Promise<void> {
+  deepStrictEqual(await stage.look(), { inCells: [], isOnHub: false, status: undefined, shown: 0 });
+}
+
+export const requirements: readonly Requirement[] = [
+  {
+    name: "A1 H18 it runs in exactly one cell, and its numbers and Instances are in the project",
+    run: async (stage) => void (await start(stage)),
+  },
+  {
+    name: "R1 A9 a change reaches the cell, and its numbers come back",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.change(1, IMAGE);
+      await stage.settle();
+      deepStrictEqual(await running(stage, 1), { ...before, image: IMAGE });
+    },
+  },
+  {
+    name: "A8 F6 a deletion leaves nothing anywhere",
+    async run(stage) {
+      await start(stage);
+      await stage.remove();
+      await stage.settle();
+      await isGone(stage);
+    },
+  },
+  {
+    name: "8.8 the numbers of a cell that is away are kept and marked, and no other cell gets it",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.setAway(before.cell, true);
+      await stage.change(2, IMAGE);
+      await stage.progress();
+      const { inCells, status } = await stage.look();
+      deepStrictEqual(inCells, [before]);
+      deepStrictEqual([status?.readyReplicas, status?.unheard], [2, 2]);
+      deepStrictEqual(findCondition(status?.conditions, "Stale")?.status, "True");
+      await stage.settle();
+      deepStrictEqual(await running(stage), { ...before, image: IMAGE });
+    },
+  },
+  {
+    name: "A20 a deletion while the cell is away ends in project and hub, and in the cell when it is back",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.setAway(before.cell, true);
+      await stage.remove();
+      await stage.progress();
+      deepStrictEqual(await stage.look(), {
+        inCells: [before],
+        isOnHub: false,
+        status: undefined,
+        shown: 0,
+      });
+      await stage.settle();
+      await isGone(stage);
+    },
+  },
+  {
+    name: "the name is used again while the cell with the old one is away",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.setAway(before.cell, true);
+      await stage.remove();
+      await stage.progress();
+      await stage.create(2);
+      await stage.settle();
+      ok((await running(stage)).uid !== before.uid, "it is the old one");
+    },
+  },
+  {
+    name: "H16 a deletion on the hub by another program touches no cell",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.removeOnHub();
+      await stage.settle();
+      deepStrictEqual(await running(stage), before);
+    },
+  },
+  {
+    name: "A23 another process goes on where the last one was, and makes nothing twice",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.change(2, IMAGE);
+      await stage.restart();
+      await stage.settle();
+      deepStrictEqual(await running(stage), { ...before, image: IMAGE });
+    },
+  },
+  {
+    name: "what was carried out without an answer is not done again",
+    async run(stage) {
+      await stage.create(2);
+      await stage.progress({ areAnswersLost: true });
+      const [first] = (await stage.look()).inCells;
+      await stage.settle();
+      deepStrictEqual((await running(stage)).uid, first?.uid);
+    },
+  },
+];
