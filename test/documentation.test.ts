@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { globSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { hubReasons } from "@berth/fleet";
 import { describe, expect, it } from "vitest";
 import { repository } from "../scripts/revision.ts";
 import { readGuides } from "./guides.ts";
@@ -140,6 +141,12 @@ describe("docs/reference/fleet.md", () => {
     id,
     files: [...files.matchAll(/`(\S+)`/g)].map(([, file = ""]) => file),
   }));
+
+  it("has each reason of a hub, with its meaning", () => {
+    const text = read("docs/reference/fleet.md");
+    const rows = hubReasons.map(({ reason, meaning }) => `| \`${reason}\` | ${meaning} |`);
+    expect(rows.filter((row) => !text.includes(row))).toEqual([]);
+  });
 
   it("lists each case once", () => {
     const ids = rows.map(({ id }) => id);

@@ -26,7 +26,7 @@ const ADVICE: Readonly<Record<string, string>> = {
     "Something in the cell makes objects without end: find it, and delete them. What runs there goes on.",
   HubUnreachable: "The API server of the hub must answer again. What runs in cells goes on.",
   CellsNotRead: "All cells of the city must answer, or be given up: `berth cell forget`.",
-  StillLocal: "Take it over for the cells: `berth fleet adopt-single`.",
+  StillLocal: "Delete the Workload, and apply it again: then its Instances run in cells.",
   NoMatchingLocation: "Create a Location with the city code, or remove the city from the placement.",
   NoMatchingLocations: "Create a Location with the city code, or remove the city from the placement.",
   AmbiguousServingLocation: "Keep one Location of the city.",

@@ -78,7 +78,10 @@ export function decideFederation(view: FederatorView): FederatorDecision {
   // Else the hub would federate its own copies when it is a project as well.
   if (namespace.metadata.labels?.[labels.upstreamCluster] !== undefined) return settled;
   if (listed.includes(finalizers.workload))
-    return found("StillLocal", "its Instances run in this cluster: run `berth fleet adopt-single`");
+    return found(
+      "StillLocal",
+      "mode single made it, and its Instances run in this cluster: delete its Workload, and apply it again",
+    );
   const name = hubNamespaceOf(namespace.metadata.uid);
   if (!isMarked || metadata?.annotations?.[keys.federationNamespace] !== name) {
     const mark = { finalizers: isMarked ? listed : [...listed, finalizers.federator] };
