@@ -193,6 +193,6 @@ it("A3 two projects with equal names share a hub elsewhere and its cells, and a 
   expect(
     items.map((it) => it.metadata?.labels?.["meta.datumapis.com/upstream-cluster-name"] ?? "").sort(),
   ).toEqual(["cluster-acme_shop", "cluster-acme_web"]);
-  expect(await fixture.reachable("dfw-02")).toBe("False/SecretInvalid");
+  expect(await fixture.reachable("dfw-02")).toBe("False/DuplicateIdentity");
   deepStrictEqual(await fixture.refused(), []);
 });

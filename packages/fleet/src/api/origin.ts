@@ -21,16 +21,19 @@ export interface Place {
 
 export interface Signer {
   sign(origin: Origin, place: Place): string;
+  /** Of the record that a project keeps of a placement: its users can write it. @param sourceUid of the deployment there. */
+  signRecord(sourceUid: string, placement: string): string;
 }
 
 /** @param secret at least 32 random bytes, which no cell has. */
 export function createSigner(secret: Uint8Array): Signer {
   if (secret.length < 32) throw new RangeError("the key of the signatures needs at least 32 bytes");
+  const of = (...parts: readonly (string | number)[]): string =>
+    `v1-${createHmac("sha256", secret).update(JSON.stringify(parts)).digest("base64url")}`;
   return {
-    sign({ hub, sourceUid, epoch, start }, { cellUid, namespace, name }) {
-      const text = JSON.stringify(["v1", hub, sourceUid, epoch, start, cellUid, namespace, name]);
-      return `v1-${createHmac("sha256", secret).update(text).digest("base64url")}`;
-    },
+    sign: ({ hub, sourceUid, epoch, start }, { cellUid, namespace, name }) =>
+      of("v1", hub, sourceUid, epoch, start, cellUid, namespace, name),
+    signRecord: (sourceUid, placement) => of("v1-record", sourceUid, placement),
   };
 }
 

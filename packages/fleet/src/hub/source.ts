@@ -1,6 +1,7 @@
 /** Whether a project wants a deployment of the hub. All deletions in cells follow from this, and from nothing else. */
 import type { KubeObject } from "@berth/kube";
 import { annotations as keys } from "../api/keys.ts";
+import type { Signer } from "../api/origin.ts";
 import { type CellPlacement, parsePlacement } from "../api/placement.ts";
 import type { WorkloadDeployment } from "../api/workload.ts";
 
@@ -45,9 +46,30 @@ export function sourceUidOf({ metadata }: KubeObject): string | undefined {
   return metadata?.annotations?.[keys.sourceUid];
 }
 
-/** Of a deployment in a project: where the hub had it, if its deployment was deleted there. It may be older than what is. */
-export function recordOf({ metadata }: KubeObject): CellPlacement | undefined {
-  return parsePlacement(metadata?.annotations?.[keys.placement]);
+/**
+ * Of a deployment in a project: where the hub had it, if its deployment was deleted there. It may be older than what is.
+ * Users of the project can write it: without the signature of the hub they could choose a cell that is closed to them.
+ */
+export function recordOf(source: KubeObject, signer: Pick<Signer, "signRecord">): CellPlacement | undefined {
+  return parsePlacement(recordText(source, signer));
+}
+
+/** The same as text. */
+export function recordText({ metadata }: KubeObject, signer: Pick<Signer, "signRecord">): string | undefined {
+  const { [keys.placement]: text, [keys.signature]: signature } = metadata?.annotations ?? {};
+  if (text === undefined) return undefined;
+  return signer.signRecord(metadata?.uid ?? "", text) === signature ? text : undefined;
+}
+
+export function recordAnnotations(
+  { metadata }: KubeObject,
+  placement: string,
+  signer: Pick<Signer, "signRecord">,
+): Readonly<Record<string, string>> {
+  return {
+    [keys.placement]: placement,
+    [keys.signature]: signer.signRecord(metadata?.uid ?? "", placement),
+  };
 }
 
 export function isDeleting({ metadata }: KubeObject): boolean {

@@ -20,7 +20,7 @@ export interface CarryView {
   /** The copies of its Instances on the hub. */
   readonly copies: readonly Instance[];
   readonly source: Source;
-  /** The annotation `placement` of the deployment in the project. */
+  /** The placement that the deployment in the project records, as text: see `recordText`. */
   readonly recorded: string | undefined;
   /** Its status was shown on the hub or in the project, so a cell may have it. */
   readonly ranBefore: boolean;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { formatPlacement } from "../../api/placement.ts";
 import { aTemplate, NOW_MS } from "../../deployment/testing/fixtures.ts";
-import { sourceOf } from "../source.ts";
+import { recordAnnotations, sourceOf } from "../source.ts";
 import {
   aCell,
   aHubNamespace,
@@ -11,6 +11,7 @@ import {
   counts,
   going,
   onHub,
+  signer,
 } from "../testing/fixtures.ts";
 import { decideFederation, type FederatorDecision, type FederatorView } from "./decide.ts";
 
@@ -32,6 +33,7 @@ function decide(view: Partial<FederatorView> = {}): FederatorDecision {
     cells: [aCell("a"), aCell("b")],
     withdrawals: [],
     nowMs: NOW_MS,
+    signer,
     ...view,
   });
 }
@@ -199,12 +201,21 @@ describe("2.9 a deployment of a project", () => {
     const ending = there({ metadata: { ...aHubNamespace().metadata, ...going } });
     const view = { hubNamespace: ending, hubDeployment: there(onHub({ metadata: going })) };
     const placement = formatPlacement(aPlacement());
-    expect(told(decide(view))).toBe(`mark 1 ${placement}`);
-    const annotations = {
-      "berth.dev/placement": placement,
-      "compute.datumapis.com/federation-namespace": "ns-U",
-    };
-    expect(told(decide({ ...view, deployment: aSource({ metadata: { annotations } }) }))).toBe("");
+    expect(told(decide(view))).toMatch(`mark 1 ${placement},v1-`);
+    const place = { "compute.datumapis.com/federation-namespace": "ns-U" };
+    const recorded = (signature: object) =>
+      told(
+        decide({
+          ...view,
+          deployment: aSource({
+            metadata: {
+              annotations: { ...recordAnnotations(aSource(), placement, signer), ...place, ...signature },
+            },
+          }),
+        }),
+      );
+    expect(recorded({})).toBe("");
+    expect(recorded({ "berth.dev/signature": "v1-forged" })).toMatch("mark 1");
   });
 
   it("keeps its numbers while no cell is known for it", () => {

@@ -3,13 +3,14 @@ import type { Finding } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { type Withdrawal, type WithdrawalSpec, withdrawalName } from "../../api/cell.ts";
 import { finalizers, hubNamespaceOf, annotations as keys, labels } from "../../api/keys.ts";
+import type { Signer } from "../../api/origin.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { DeploymentStatus, WorkloadDeployment } from "../../api/workload.ts";
 import { type CellSeen, isForgotten, nameOf, uidOf } from "../cells/seen.ts";
 import { mirrorStatus, type Staleness } from "../mirror/status.ts";
 import type { Choice } from "../placement/choose.ts";
-import { isDeleting, type ProjectSeen, sourceUidOf } from "../source.ts";
+import { isDeleting, type ProjectSeen, recordAnnotations, recordText, sourceUidOf } from "../source.ts";
 import { hubDeployment, hubPatch } from "./build.ts";
 import { hubNamespace, namespaceFault } from "./namespace.ts";
 
@@ -35,6 +36,7 @@ export interface FederatorView {
   /** Of this source. */
   readonly withdrawals: readonly Withdrawal[];
   readonly nowMs: number;
+  readonly signer: Pick<Signer, "signRecord">;
 }
 
 /** Empty: settled. Requests are sent in the order of the fields. */
@@ -90,7 +92,7 @@ export function decideFederation(view: FederatorView): FederatorDecision {
   if (view.hubNamespace.is === "unknown" || view.hubDeployment.is === "unknown") return showStale(view);
   const hub = view.hubDeployment.is === "there" ? view.hubDeployment.value : undefined;
   if (hub !== undefined && isDeleting(hub))
-    return sourceUidOf(hub) === metadata.uid ? record(deployment, hub) : settled;
+    return sourceUidOf(hub) === metadata.uid ? record(view, hub) : settled;
   const upstream = metadata.namespace ?? "";
   const ours = hubNamespace(name, project, upstream);
   if (view.hubNamespace.is === "there") {
@@ -126,13 +128,11 @@ function decideThere(view: FederatorView, hub: WorkloadDeployment): FederatorDec
 }
 
 /** Another program deletes it on the hub. Its placement is kept in the project, so that it is made again where it is. */
-function record({ metadata }: WorkloadDeployment, hub: WorkloadDeployment): FederatorDecision {
+function record({ deployment, signer }: FederatorView, hub: WorkloadDeployment): FederatorDecision {
   const placement = hub.metadata?.annotations?.[keys.placement];
-  if (placement === undefined || metadata?.annotations?.[keys.placement] === placement) return settled;
-  return {
-    ...settled,
-    mark: { finalizers: metadata?.finalizers ?? [], annotations: { [keys.placement]: placement } },
-  };
+  if (placement === undefined || recordText(deployment, signer) === placement) return settled;
+  const annotations = recordAnnotations(deployment, placement, signer);
+  return { ...settled, mark: { finalizers: deployment.metadata?.finalizers ?? [], annotations } };
 }
 
 /** The finalizer goes when the hub has nothing of it, and when cells have nothing or a Withdrawal stands for it. */

@@ -37,7 +37,7 @@ import { decideFederation } from "../federator/decide.ts";
 import { mirrorStatus, ranBefore } from "../mirror/status.ts";
 import { type Choice, choose } from "../placement/choose.ts";
 import { decideProjection } from "../projector/decide.ts";
-import { isDeleting, recordOf, type Source, sourceOf, sourceUidOf } from "../source.ts";
+import { isDeleting, recordOf, recordText, type Source, sourceOf, sourceUidOf } from "../source.ts";
 import { known, NAMESPACES, Plane, type Request } from "./plane.ts";
 
 for (const resource of [workloadDeployments, instances, cells, withdrawals]) known(resource);
@@ -58,12 +58,14 @@ const signer: Signer = {
     signatures.set(text, known);
     return known;
   },
+  signRecord: realSigner.signRecord,
 };
 const there = <T>(value: T | undefined): Seen<T> =>
   value === undefined ? { is: "none" } : { is: "there", value };
 const unknown = { is: "unknown", because: "it is not read" } as const;
 
-const hasRun = (source: WorkloadDeployment): boolean => ranBefore(source) || recordOf(source) !== undefined;
+const hasRun = (source: WorkloadDeployment): boolean =>
+  ranBefore(source) || recordOf(source, signer) !== undefined;
 
 interface Waiting {
   readonly plane: Plane;
@@ -406,12 +408,13 @@ export class FleetModel {
       hubNamespace: hub.isSynced && own.isSynced ? there(this.#seenHubNamespace) : unknown,
       hubDeployment: hub.isSynced && own.isSynced ? there(hubDeployment) : unknown,
       hubSinceMs: hub.isSynced ? undefined : START_MS,
-      choose: () => this.#choose(name, uid, hasRun(deployment), undefined, recordOf(deployment)),
+      choose: () => this.#choose(name, uid, hasRun(deployment), undefined, recordOf(deployment, signer)),
       isProvenGone: this.#provenGone.has(uid),
       isOtherAbsent,
       cells: this.#cellsSeen(),
       withdrawals: this.#withdrawalsOf(name),
       nowMs: this.nowMs,
+      signer,
     });
     const { mark, createNamespace, create, patch, withdraw, status } = decision;
     const resource = workloadDeployments;
@@ -455,7 +458,7 @@ export class FleetModel {
       deployment,
       copies: hub.seen(instances).filter((it) => isOwnedBy(it, deployment)),
       source,
-      recorded: upstream?.metadata?.annotations?.[keys.placement],
+      recorded: upstream && recordText(upstream, signer),
       ranBefore: ran,
       cells: this.#cellsSeen(),
       found: this.#found(name),
@@ -470,7 +473,7 @@ export class FleetModel {
       isLatePossible: (cellUid) =>
         this.nowMs - this.#leaderSinceMs < LATE_MS ||
         this.nowMs - (this.#unanswered.get(`${name}/${cellUid}`) ?? Number.NEGATIVE_INFINITY) < LATE_MS,
-      choose: () => this.#choose(name, sourceUid, ran, placement, upstream && recordOf(upstream)),
+      choose: () => this.#choose(name, sourceUid, ran, placement, upstream && recordOf(upstream, signer)),
       hub: hub.uid,
       signer,
     });

@@ -112,10 +112,8 @@ export class HubAsk {
 
   /** The numbers of the deployments that are placed in a cell, whether there is a Cell for it or not. */
   placedIn(cellUid: string): void {
-    const { planes, asked } = this.#parts;
-    const { hub, views } = planes;
-    const placed = views.hub.deployments.byIndex(hubBy.cellUid, cellUid, hub.name);
-    asked.placements.ask(placed.map((it) => keyOf(hub.name, it)));
+    const { planes, know, asked } = this.#parts;
+    asked.placements.ask(know.placedIn(cellUid).map((it) => keyOf(planes.hub.name, it)));
   }
 
   /** The reach of a cell, or what is read of it, has changed. */
@@ -128,7 +126,7 @@ export class HubAsk {
     for (const it of views.hub.deployments.list(hub.name))
       if (it.spec?.cityCode === city && findCondition(it.status?.conditions, "Stale")?.reason === WAITS)
         this.around(placeOf(it));
-    for (const it of views.hub.deployments.byIndex(hubBy.cellUid, uid, hub.name)) {
+    for (const it of know.placedIn(uid)) {
       asked.placements.ask([keyOf(hub.name, it)]);
       if (cells.has(of)) asked.carry.ask([{ cluster: of, ...placeOf(it) }]);
       for (const copy of know.copiesOf(it)) this.instance(placeOf(copy));

@@ -17,7 +17,7 @@ import { type WorkloadDeployment, workloadDeployments } from "../../api/workload
 import { type CarryDecision, decideCarry } from "../../drivers/direct/carry.ts";
 import { type CellSeen, type Found, nameOf, uidOf } from "../../hub/cells/seen.ts";
 import { ranBefore } from "../../hub/mirror/status.ts";
-import { sourceUidOf } from "../../hub/source.ts";
+import { recordText, sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf } from "../intents.ts";
 import { hasRun, type Place, placeOf } from "./knowledge.ts";
 import { Mutations } from "./mutations.ts";
@@ -45,7 +45,7 @@ export function carryDecision(
     deployment,
     copies: know.copiesOf(deployment),
     source: know.source(place, sourceUid),
-    recorded: upstream?.metadata?.annotations?.[keys.placement],
+    recorded: upstream && recordText(upstream, know.signer),
     ranBefore: ran,
     cells,
     found,

@@ -21,21 +21,31 @@ export interface CellMembersOptions {
   readonly onChange: (cell: ClusterName) => void;
 }
 
+/** Why a Cell is not connected. */
+export interface CellProblem {
+  readonly reason: "SecretInvalid" | "DuplicateIdentity";
+  readonly message: string;
+}
+
+interface CellAccess {
+  readonly access: ClusterAccess;
+  /** Equal for equal credentials. */
+  readonly fingerprint: string;
+}
+
 export class CellMembers {
   readonly #options: CellMembersOptions;
   /** Why a Cell is not connected. */
-  readonly #problems = new Map<string, string>();
-  /** What each was joined with, as text. */
-  readonly #joined = new Map<string, string>();
-  /** By the name of the Cell: equal for equal credentials. */
-  readonly #credentials = new Map<string, string>();
+  readonly #problems = new Map<string, CellProblem>();
+  /** What each was joined with, also as text. */
+  readonly #joined = new Map<string, CellAccess & { readonly text: string }>();
   #changed = Promise.withResolvers<void>();
 
   constructor(options: CellMembersOptions) {
     this.#options = options;
   }
 
-  problemOf(cell: string): string | undefined {
+  problemOf(cell: string): CellProblem | undefined {
     return this.#problems.get(cell);
   }
 
@@ -59,70 +69,70 @@ export class CellMembers {
   }
 
   async #update(): Promise<void> {
-    const { own, views, cells } = this.#options.planes;
+    const { own, hub, views } = this.#options.planes;
     // A Cell that is not seen may be there. A cluster that left would have to be read again.
     if ([views.cells, views.secrets].some((it) => it.state(own.name) !== "synced")) return;
-    const listed = [...views.cells.list(own.name)];
-    for (const cell of listed) await this.#follow(cell, listed);
+    // Else a Cell that is the hub would be read as a cell until it is known.
+    if (hub.set.get(hub.name)?.identity === undefined) return;
+    const listed = [...views.cells.list(own.name)].sort(byAge);
     const names = new Set(listed.map(({ metadata }) => metadata?.name ?? ""));
+    // First: a Cell may have the cluster and the credential of one that has gone.
     for (const name of [...this.#joined.keys(), ...this.#problems.keys()])
       if (!names.has(name)) this.#leave(name as ClusterName, undefined);
-    for (const name of this.#credentials.keys())
-      if (!cells.has(name as ClusterName)) this.#credentials.delete(name);
+    const credentials = new Map<string, string>();
+    for (const cell of listed) await this.#follow(cell, listed, credentials);
   }
 
-  async #follow(cell: Cell, all: readonly Cell[]): Promise<void> {
+  /** @param credentials of older Cells, as they are now: their names, by fingerprint. */
+  async #follow(cell: Cell, all: readonly Cell[], credentials: Map<string, string>): Promise<void> {
     const { planes, home } = this.#options;
     const { metadata, spec } = cell;
     const name = (metadata?.name ?? "") as ClusterName;
     if (spec === undefined) return;
-    const twin = all.find((it) => it.spec?.uid === spec.uid && isBefore(it, cell));
-    if (twin !== undefined)
-      return this.#leave(name, `Cell ${twin.metadata?.name} is the same cluster: a cluster has one Cell`);
-    if (spec.uid === planes.hub.set.get(planes.hub.name)?.identity)
-      return this.#leave(name, "it is the hub: a hub cannot be a cell");
+    const role = roleOf(cell, all, planes);
+    if (role !== undefined) return this.#leave(name, { reason: "DuplicateIdentity", message: role });
+    const invalid = (message: string): void => this.#leave(name, { reason: "SecretInvalid", message });
     const secretName = spec.secretRef.name;
     const secret = planes.views.secrets.get({ cluster: planes.own.name, namespace: home, name: secretName });
-    if (secret === undefined) return this.#leave(name, `Secret ${home}/${secretName} does not exist`);
-    const wanted = JSON.stringify([
-      spec.uid,
-      spec.identityNamespace,
-      spec.namespace,
-      secret.data?.["kubeconfig"],
-    ]);
-    if (this.#joined.get(name) === wanted) return;
+    if (secret === undefined) return invalid(`Secret ${home}/${secretName} does not exist`);
+    const { uid, identityNamespace, namespace } = spec;
+    const text = JSON.stringify([uid, identityNamespace, namespace, secret.data?.["kubeconfig"]]);
+    const joined = this.#joined.get(name);
     try {
-      const access = await this.#accessOf(cell, secret);
+      const isSame = joined?.text === text;
+      const { access, fingerprint } = isSame ? joined : await this.#accessOf(cell, secret);
+      const other = credentials.get(fingerprint);
+      if (other !== undefined)
+        return invalid(`Secret ${home}/${secretName} has the credential of Cell ${other}: give each its own`);
+      credentials.set(fingerprint, name);
+      if (isSame) return;
       planes.cells.join(name, access);
-      this.#joined.set(name, wanted);
+      this.#joined.set(name, { text, access, fingerprint });
       if (this.#problems.delete(name)) this.#options.onChange(name);
     } catch (error) {
-      this.#leave(name, (error as KubeconfigError).message);
+      invalid((error as KubeconfigError).message);
     }
   }
 
-  async #accessOf({ metadata, spec }: Cell, secret: Secret): Promise<ClusterAccess> {
+  async #accessOf({ metadata, spec }: Cell, secret: Secret): Promise<CellAccess> {
     const { home, userAgent } = this.#options;
     const name = metadata?.name ?? "";
     const origin = `Secret ${home}/${secret.metadata?.name}`;
     const text = Buffer.from(secret.data?.["kubeconfig"] ?? "", "base64").toString();
     if (text === "") throw new Error(`${origin} has no key kubeconfig`);
     const { connect, fingerprint } = await parseKubeconfig(text, { origin });
-    const [other] = [...this.#credentials].find(([of, it]) => of !== name && it === fingerprint) ?? [];
-    if (other !== undefined)
-      throw new Error(`${origin} has the credential of Cell ${other}: give each its own`);
-    this.#credentials.set(name, fingerprint);
-    return {
+    const access = {
       to: { ...connect, userAgent, maxAnswerBytes: MAX_CELL_ANSWER },
       identity: spec?.uid ?? "",
       ...(spec?.identityNamespace && { identityNamespace: spec.identityNamespace }),
       lease: { namespace: spec?.namespace ?? home, name: leaseOf(name) },
     };
+    return { access, fingerprint };
   }
 
   /** @param problem absent: there is no such Cell. */
-  #leave(name: ClusterName, problem: string | undefined): void {
-    const isNews = this.#joined.delete(name) || this.#problems.get(name) !== problem;
+  #leave(name: ClusterName, problem: CellProblem | undefined): void {
+    const isNews = this.#joined.delete(name) || this.#problems.get(name)?.message !== problem?.message;
     this.#problems.delete(name);
     if (problem !== undefined) this.#problems.set(name, problem);
     // The set keeps the end of the membership.
@@ -132,7 +142,21 @@ export class CellMembers {
 }
 
 /** The older one of two Cells stays. */
-function isBefore({ metadata: one }: Cell, { metadata: other }: Cell): boolean {
+function byAge({ metadata: one }: Cell, { metadata: other }: Cell): number {
   const rank = (it: typeof one): string => `${it?.creationTimestamp} ${it?.name}`;
-  return rank(one) < rank(other);
+  return rank(one) < rank(other) ? -1 : 1;
+}
+
+/** An API server has one role: a cell is no hub, no project, and one Cell only. The text says what it is already. */
+function roleOf(
+  cell: Cell,
+  byAge: readonly Cell[],
+  { hub, projects, projectNamed }: Planes,
+): string | undefined {
+  const uid = cell.spec?.uid;
+  const older = byAge.slice(0, byAge.indexOf(cell)).find((it) => it.spec?.uid === uid);
+  if (older !== undefined) return `Cell ${older.metadata?.name} is the same cluster: a cluster has one Cell`;
+  if (uid === hub.set.get(hub.name)?.identity) return "it is the hub: a hub cannot be a cell";
+  const project = [...projectNamed.values()].find(({ cluster }) => projects.get(cluster)?.identity === uid);
+  return project && `it is the control plane of project ${project.path}: a project cannot be a cell`;
 }

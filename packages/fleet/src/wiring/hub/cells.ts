@@ -12,7 +12,7 @@ import { finalizers, annotations as keys } from "../../api/keys.ts";
 import { type CellSeen, isForgotten, mayEnd, uidOf } from "../../hub/cells/seen.ts";
 import { isDeleting } from "../../hub/source.ts";
 import { finalizersTo, statusTo } from "../intents.ts";
-import type { CellMembers } from "./cell-members.ts";
+import type { CellMembers, CellProblem } from "./cell-members.ts";
 import type { HubParts } from "./parts.ts";
 import { hubBy } from "./planes.ts";
 import { Sender } from "./sender.ts";
@@ -49,9 +49,9 @@ function usesOf(
   { planes, know }: HubParts,
   seen: CellSeen,
 ): { readonly isNamed: boolean; readonly hasDeployments: boolean } {
-  const { hub, own, views } = planes;
+  const { own, views } = planes;
   const uid = uidOf(seen);
-  const placed = views.hub.deployments.byIndex(hubBy.cellUid, uid, hub.name);
+  const placed = know.placedIn(uid);
   const withdrawn = views.withdrawals.byIndex(hubBy.cellUid, uid, own.name);
   const there = views.cell.deployments.list(seen.cell.metadata?.name as ObjectKey["cluster"]);
   return {
@@ -61,7 +61,7 @@ function usesOf(
 }
 
 /** `undefined`: it is stored already, or nothing is known yet. */
-function statusOf(parts: HubParts, seen: CellSeen, problem: string | undefined): CellStatus | undefined {
+function statusOf(parts: HubParts, seen: CellSeen, problem: CellProblem | undefined): CellStatus | undefined {
   const { host, know, planes } = parts;
   const { cell } = seen;
   const engaged = know.engaged(seen);
@@ -109,7 +109,7 @@ type Reach = NonNullable<ReturnType<HubParts["know"]["engaged"]>>["reach"];
 
 function reachableOf(
   { state, cell }: CellSeen,
-  problem: string | undefined,
+  problem: CellProblem | undefined,
   reach: Reach | undefined,
   wrongName: string | undefined,
 ): DesiredCondition {
@@ -119,7 +119,7 @@ function reachableOf(
     reason,
     message,
   });
-  if (problem !== undefined) return no("SecretInvalid", problem);
+  if (problem !== undefined) return no(problem.reason, problem.message);
   if (reach?.is === "no") return no(reach.cause, reach.message);
   if (state.is === "away" && state.reason === "CellTooLarge") return no(state.reason, state.message);
   if (state.is === "away" && state.reason === "CellUnheard" && wrongName !== undefined)

@@ -33,6 +33,7 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
     const hubDeployment = know.onHub({ ...key, name: deploymentOfInstance(key.name) ?? "" });
     const placement = parsePlacement(hubDeployment?.metadata?.annotations?.[keys.placement]);
     const cell = know.cellOf(key.cluster);
+    if (!know.isOfHub(key.namespace)) return undefined;
     // The queue of another cell: what is there is none of this deployment.
     if (cell === undefined || know.cellOfCopy(key) !== key.cluster) return sender.forget(onHub);
     const place = { namespace: key.namespace, name: hubDeployment?.metadata?.name ?? "" };

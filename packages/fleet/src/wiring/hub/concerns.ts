@@ -158,8 +158,15 @@ export function followPlanes(
   const { deployments, instances, namespaces } = views.project;
   for (const view of [deployments, instances, namespaces, views.workloads])
     view.subscribe({ onState: ofProject });
-  projects.subscribe(ofProject);
-  hub.set.subscribe(() => ask.all());
+  projects.subscribe((of) => {
+    // A cell may be known now for what it is not.
+    onCells();
+    ofProject(of);
+  });
+  hub.set.subscribe(() => {
+    onCells();
+    ask.all();
+  });
   cells.subscribe((of) => ask.cell(of));
 }
 

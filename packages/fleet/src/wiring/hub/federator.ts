@@ -98,6 +98,8 @@ function viewOf(
     cells: know.cells,
     withdrawals: unread === undefined ? know.withdrawals(place) : [],
     nowMs: host.clock.now(),
+    // Not read before the hub is.
+    signer: { signRecord: (...record) => know.signer.signRecord(...record) },
   };
 }
 

@@ -100,7 +100,29 @@ export class Knowledge {
     return { cluster: this.#planes.hub.name, namespace: place.namespace, name: place.name };
   }
 
+  /**
+   * Is it a namespace that Berth made on the hub? Where the hub is a project too, only this tells its objects from those
+   * that users write. Its labels may have been edited since.
+   */
+  isOfHub(namespace: string): boolean {
+    const { labels: found = {}, annotations = {} } = this.hubNamespace(namespace)?.metadata ?? {};
+    const hasMarks =
+      found[labels.upstreamCluster] !== undefined ||
+      found[labels.upstreamNamespace] !== undefined ||
+      annotations[keys.projectUid] !== undefined;
+    return hasMarks && namespace.startsWith(hubNamespaceOf(""));
+  }
+
+  /** The deployments of the hub that are placed in a cell, or move there. */
+  placedIn(cellUid: string): readonly WorkloadDeployment[] {
+    const { hub, views } = this.#planes;
+    return views.hub.deployments
+      .byIndex(hubBy.cellUid, cellUid, hub.name)
+      .filter(({ metadata }) => this.isOfHub(metadata?.namespace ?? ""));
+  }
+
   onHub(place: Place): WorkloadDeployment | undefined {
+    if (!this.isOfHub(place.namespace)) return undefined;
     return this.#planes.views.hub.deployments.get(this.hubKey(place));
   }
 
@@ -229,8 +251,7 @@ export class Knowledge {
   }
 
   #seen(cell: Cell): CellSeen {
-    const { hub, views } = this.#planes;
-    const placed = () => views.hub.deployments.byIndex(hubBy.cellUid, cell.spec?.uid ?? "", hub.name);
+    const placed = () => this.placedIn(cell.spec?.uid ?? "");
     return {
       cell,
       state: this.#stateOf(cell),
@@ -303,7 +324,7 @@ export class Knowledge {
   ): Choice {
     return choose({
       ...view,
-      recorded: wished && recordOf(wished),
+      recorded: wished && recordOf(wished, this.signer),
       cells: this.cells,
       found: this.inCells(place).found,
       withdrawals: this.withdrawals(place),
@@ -322,7 +343,7 @@ export function seenOf<T>(value: T | undefined): Seen<T> {
 
 /** Its status was shown, or its placement recorded: a cell may have it. */
 export function hasRun(wished: WorkloadDeployment): boolean {
-  return ranBefore(wished) || recordOf(wished) !== undefined;
+  return ranBefore(wished) || wished.metadata?.annotations?.[keys.placement] !== undefined;
 }
 
 export function placeOf({ metadata }: { readonly metadata?: { namespace?: string; name?: string } }): Place {

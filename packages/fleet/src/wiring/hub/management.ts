@@ -31,7 +31,7 @@ import { namesInCells } from "./names-in-cells.ts";
 import { Pace } from "./pace.ts";
 import { CELL_PACE, type HubKeys, type HubParts } from "./parts.ts";
 import { placements } from "./placements.ts";
-import { createPlanes, hubBy, type Planes } from "./planes.ts";
+import { createPlanes, type Planes } from "./planes.ts";
 import { ProjectMembers } from "./project-members.ts";
 import { projector } from "./projector.ts";
 import { quarantine } from "./quarantine.ts";
@@ -160,8 +160,7 @@ function keySources({ own, hub, cells, views, projectNamed }: Planes, know: Know
     cells.list().flatMap(({ name }) => keysOf(view, name));
   const placed = function* (): Iterable<ObjectKey> {
     for (const { name } of cells.list())
-      for (const it of views.hub.deployments.byIndex(hubBy.cellUid, uidIn(know, name), hub.name))
-        yield { cluster: name, ...placeOf(it) };
+      for (const it of know.placedIn(uidIn(know, name))) yield { cluster: name, ...placeOf(it) };
   };
   const copies = (): readonly Place[] => keysOf(views.hub.instances, hub.name);
   return {

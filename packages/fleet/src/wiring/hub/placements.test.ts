@@ -1,7 +1,8 @@
 import type { ReconcileContext } from "@berth/runtime";
 import { expect, it } from "vitest";
 import { formatPlacement } from "../../api/placement.ts";
-import { aCell, aFound, aPlacement, aSource, going, onHub } from "../../hub/testing/fixtures.ts";
+import { recordAnnotations } from "../../hub/source.ts";
+import { aCell, aFound, aPlacement, aSource, going, onHub, signer } from "../../hub/testing/fixtures.ts";
 import { placements } from "./placements.ts";
 import { hub, hubWorld } from "./testing/hub-world.ts";
 
@@ -48,7 +49,7 @@ it("numbers are marked that the cell has lost, while another one may have them",
   ]);
 });
 
-const recorded = { "berth.dev/placement": formatPlacement(aPlacement()) };
+const recorded = recordAnnotations(aSource(), formatPlacement(aPlacement()), signer);
 const old = { ...counts, replicas: 2, observedGeneration: 1 };
 
 it("numbers are marked while the cell refuses the deployment as it is now", async () => {
@@ -90,4 +91,17 @@ it("numbers come home when another write fails", async () => {
   refuse(({ metadata }) => (metadata?.finalizers ? { kind: "serverError", status: 500 } : undefined));
   await expect(placements(parts)(key, context)).rejects.toThrow();
   expect(patches).toMatchObject([{ status: { replicas: 3 } }]);
+});
+
+it("a deployment of a project is not taken for one of the hub by what its users write on it", async () => {
+  const { cells, deployments, hubNamespaces, parts, asked } = hubWorld();
+  const seen = aCell("a");
+  cells.set({ ...seen.cell, metadata: { ...seen.cell.metadata, ...going } });
+  for (const namespace of ["team", "ns-team"]) {
+    hubNamespaces.set({ metadata: { name: namespace, uid: "team" } });
+    deployments.set(onHub({ metadata: { ...onHub().metadata, namespace } }));
+    asked.length = 0;
+    await placements(parts)({ ...key, namespace }, context);
+    expect([asked, parts.know.placedIn("uid-a")]).toEqual([[], []]);
+  }
 });

@@ -30,7 +30,6 @@ const STATUS_PACE = { everyMs: 1_000, burst: 10 };
 
 export function placements(parts: HubParts): Reconcile<ObjectKey> {
   const { host, planes, know, memory, counts, cellPace, asked } = parts;
-  const { hub: views } = planes.views;
   const sender = new Sender({
     host,
     set: planes.hub.set,
@@ -67,7 +66,7 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
   };
   return async (key, context) => {
     if (know.hubUnread() !== undefined) return undefined;
-    const deployment = views.deployments.get(key);
+    const deployment = know.onHub(key);
     // Deployments of projects, where this cluster is one.
     if (deployment?.metadata?.annotations?.[keys.placement] === undefined) return sender.forget(key);
     const sending = { key, object: deployment, context };

@@ -37,6 +37,10 @@ export class Objects<T extends KubeObject> {
     this.#of = of;
   }
 
+  get size(): number {
+    return this.#objects.size;
+  }
+
   set(object: T): void {
     const old = this.#objects.get(nameOf(object));
     this.#objects.set(nameOf(object), object);
