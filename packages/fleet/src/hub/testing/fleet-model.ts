@@ -58,7 +58,7 @@ const signer: Signer = {
     signatures.set(text, known);
     return known;
   },
-  signRecord: realSigner.signRecord,
+  signRecord: (...record) => realSigner.signRecord(...record),
 };
 const there = <T>(value: T | undefined): Seen<T> =>
   value === undefined ? { is: "none" } : { is: "there", value };

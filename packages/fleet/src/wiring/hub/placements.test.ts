@@ -89,7 +89,7 @@ it("numbers come home when another write fails", async () => {
   sources.set(aSource({ metadata: { annotations: { ...aSource().metadata?.annotations, ...recorded } } }));
   inCell.set({ ...aFound(seen).deployment, status: { ...counts, replicas: 3 } });
   refuse(({ metadata }) => (metadata?.finalizers ? { kind: "serverError", status: 500 } : undefined));
-  await expect(placements(parts)(key, context)).rejects.toThrow();
+  await expect(placements(parts)(key, context)).rejects.toThrow("500");
   expect(patches).toMatchObject([{ status: { replicas: 3 } }]);
 });
 
