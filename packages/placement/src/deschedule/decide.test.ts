@@ -209,6 +209,14 @@ describe("one pod of an owner at a time", () => {
     expect(decided(aView([lostPod(gpuPod("a").build())], { pods }))).toEqual([`a ${reason}`]);
   });
 
+  it.each<[string, Pod]>([
+    ["being deleted", gpuPod("c").stored({ uid: "c", deletionTimestamp: "2026-01-01T00:00:00Z" }).build()],
+    ["not Ready", gpuPod("c").notReady().build()],
+  ])("says of the other that it is %s", (is, other) => {
+    const { standings } = decideEvictions(aView([lostPod(gpuPod("a").build())], { pods: [other] }));
+    expect(standings).toMatchObject([{ message: `pod default/c of its owner is ${is}` }]);
+  });
+
   it("D-B18 lets the first go of several that are lost, Ready or not", () => {
     const [a, b] = [gpuPod("a").notReady().build(), gpuPod("b").notReady().build()];
     expect(decided(aView([lostPod(b), lostPod(a)]))).toEqual(["a PodDescheduled", "b ReplacementAwaited"]);
@@ -271,30 +279,45 @@ describe("limits", () => {
   it("D-B27 waits for its turn where no more nodes are looked at in this pass", () => {
     const fit = ({ metadata }: Pod) => (metadata?.name === "p1" ? undefined : { node: "n9" });
     expect(decideEvictions(aView(singles(2), { fit }))).toMatchObject({
-      standings: [{ reason: "EvictionLimit" }, { reason: "PodDescheduled" }],
+      standings: [
+        { reason: "EvictionLimit", message: expect.stringContaining("is still looking") },
+        { reason: "PodDescheduled" },
+      ],
       recheckAfterMs: 50,
     });
   });
 
   it("D-B28 looks once for the replicas of an owner that fit nowhere", () => {
-    let looks = 0;
-    const fit = () => {
-      looks += 1;
-      return { reason: "NoOtherNode", message: "none" } as const;
+    const looks: (string | undefined)[] = [];
+    const fit: EvictionView["fit"] = ({ metadata }) => {
+      looks.push(metadata?.name);
+      return metadata?.name === "z" ? { node: "n9" } : { reason: "NoOtherNode", message: "none" };
     };
-    const lost = ["a", "b", "c"].map((name) => lostPod(gpuPod(name).build()));
-    expect(decided(aView(lost, { fit }))).toEqual(["a NoOtherNode", "b NoOtherNode", "c NoOtherNode"]);
-    expect(looks).toBe(1);
+    const lost = [...["a", "b", "c"].map((name) => gpuPod(name).build()), single("z")];
+    expect(
+      decided(
+        aView(
+          lost.map((pod) => lostPod(pod)),
+          { fit },
+        ),
+      ),
+    ).toEqual(["a NoOtherNode", "b NoOtherNode", "c NoOtherNode", "z PodDescheduled"]);
+    expect(looks).toEqual(["a", "z"]);
+  });
+
+  it("decides again when the first of several waits is over", () => {
+    const lost = [60_000, 120_000, 90_000].map((ms, at) => lostPod(single(`p${at}`), { sinceMs: HOUR - ms }));
+    expect(decideEvictions(aView(lost)).recheckAfterMs).toBe(180_000);
   });
 
   it("D-B29 counts a pod on the node that takes it for the pods after it", () => {
-    const placed: number[] = [];
+    const placed: string[] = [];
     const fit: EvictionView["fit"] = (_pod, _how, there) => {
-      placed.push(there.length);
-      return { node: "n9" };
+      placed.push(there.map(({ pod, node }) => `${pod.metadata?.name} ${node}`).join());
+      return { node: "n8" };
     };
     decided(aView(singles(3), { fit, placed: [{ pod: single("x"), node: "n9" }] }));
-    expect(placed).toEqual([1, 2, 3]);
+    expect(placed).toEqual(["x n9", "x n9,p1 n8", "x n9,p1 n8,p2 n8"]);
   });
 });
 
@@ -307,7 +330,7 @@ describe("the order", () => {
     );
   };
   it("D-B30 is low priority, then the longest wait, then the name", () => {
-    const lost = [of("e", 5), of("d", 5), of("c", 1), of("b", 0, 100), of("a", 9, -1)];
+    const lost = [of("a", 9, -1), of("b", 0, 100), of("e", 5), of("d", 5), of("c", 1)];
     expect(decideEvictions(aView(lost)).standings.map(({ lost: { pod } }) => pod.metadata?.name)).toEqual([
       "a",
       "c",

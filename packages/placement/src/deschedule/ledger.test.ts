@@ -1,6 +1,6 @@
 import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { type Eviction, EvictionLedger, ownerOf } from "./ledger.ts";
+import { type Eviction, EvictionLedger, isReady, ownerOf } from "./ledger.ts";
 import { anEviction, gpuPod } from "./testing/lost.ts";
 
 const MINUTE = 60_000;
@@ -56,6 +56,7 @@ describe("an eviction in progress", () => {
       expect(story.ledger.isGivenUp("default/web")).toBe(false);
       story.look([ready("b")], 10 * MINUTE);
     }
+    story.begin({ owner: "default/other" });
     expect(story.ledger.givenUp).toEqual(["default/web"]);
   });
 
@@ -194,7 +195,30 @@ describe("what the server refuses", () => {
   });
 });
 
+it("a pod is Ready by its condition Ready alone", () => {
+  const of = (...conditions: { readonly type: string; readonly status: "True" | "False" }[]): Pod => ({
+    status: { conditions },
+  });
+  const other = { type: "Initialized", status: "True" } as const;
+  expect([{}, { status: {} }, of(other, { type: "Ready", status: "False" })].map(isReady)).toEqual([
+    false,
+    false,
+    false,
+  ]);
+  expect(isReady(of(other, { type: "Ready", status: "True" }))).toBe(true);
+});
+
 describe("what the breaker reads", () => {
+  it("begins anew for a policy that has changed, and stays for the others", () => {
+    const story = new Story();
+    for (const rule of ["x", "y"])
+      story.begin({ pod: gpuPod(rule).build(), owner: rule, rule, isAccepted: true });
+    story.ledger.freeze([{ rule: "x", namespace: "a" }], 0);
+    story.ledger.forgetPolicies(new Set(["x"]));
+    expect(story.ledger.begunSince(-1).map(({ uid }) => uid)).toEqual(["x"]);
+    expect(story.ledger.frozen("x")).toEqual([]);
+  });
+
   it("D-E12 evictions of a policy that began within the window, oldest first", () => {
     const story = new Story();
     for (const [name, atMs, rule] of [
@@ -206,6 +230,14 @@ describe("what the breaker reads", () => {
     const { ledger } = story;
     expect(ledger.begunSince(0).map(({ uid }) => uid)).toEqual(["b", "c"]);
     expect(ledger.begunSince(0, "x").map(({ uid }) => uid)).toEqual(["c"]);
+    expect(ledger.begunSince(10).map(({ uid }) => uid)).toEqual(["c"]);
+    // Those before the window are forgotten.
+    expect(ledger.begunSince(-1).map(({ uid }) => uid)).toEqual(["b", "c"]);
+    expect([ledger.withdraw("b"), ledger.withdraw("nobody")]).toEqual([true, false]);
+    ledger.accept("nobody");
+    ledger.refuse("nobody", { reason: "DisruptionBudget", message: "no" }, 1, 1);
+    expect(ledger.restOf("nobody")).toBeUndefined();
+    expect(ledger.begunSince(-1).map(({ uid }) => uid)).toEqual(["c"]);
   });
 
   it("D-E13 stays frozen for 5 minutes after too many were lost", () => {
