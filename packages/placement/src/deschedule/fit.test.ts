@@ -341,6 +341,85 @@ describe("pods that Berth assumes elsewhere", () => {
   });
 });
 
+describe("the spread of pods", () => {
+  const gpu = (name: string) => node(name).labelled({ gpu: "yes" });
+  const zone = (name: string, of: string) => node(name).zone(of);
+  const web = other("n1");
+  const selecting = lost.selecting({ gpu: "yes" });
+  const fits = { node: "n1" };
+  it.each<[string, PodBuilder, Things, FitResult | { readonly reason: string }]>([
+    [
+      "leaves out nodes that the pod does not ask for",
+      spread()(selecting),
+      [gpu("n1"), web, zone("n2", "b")],
+      fits,
+    ],
+    [
+      "counts them where the constraint ignores the affinity",
+      spread({ nodeAffinityPolicy: "Ignore" })(selecting),
+      [gpu("n1"), web, zone("n2", "b")],
+      { reason: "NoOtherNode" },
+    ],
+    ["counts nodes with taints", spread()(lost), [n1, web, full("n2").zone("b")], { reason: "NoOtherNode" }],
+    [
+      "leaves them out where the constraint honors taints",
+      spread({ nodeTaintsPolicy: "Honor" })(lost),
+      [n1, web, full("n2").zone("b")],
+      fits,
+    ],
+    [
+      "counts no pod of another namespace, and none that is being deleted",
+      spread()(lost),
+      [
+        n1,
+        web.in("shop"),
+        other("n1").stored({ deletionTimestamp: "2026-01-01T00:00:00Z" }),
+        full("n2").zone("b"),
+      ],
+      fits,
+    ],
+    [
+      "counts no pod without a selector",
+      spread({ labelSelector: {} })(lost),
+      [n1, web, full("n2").zone("b")],
+      fits,
+    ],
+    [
+      "does not bind where it is only wished",
+      spread({ whenUnsatisfiable: "ScheduleAnyway" })(lost),
+      [n1, web, full("n2").zone("b")],
+      fits,
+    ],
+  ])("%s", (_, pod, things, expected) => {
+    expect(findFit(built(pod), "True", builtGround(things))).toMatchObject(expected);
+  });
+});
+
+describe("two terms of affinity", () => {
+  const db = { matchLabels: { app: "db" } };
+  const both = near(
+    term(),
+    term({ topologyKey: "rack", labelSelector: { matchLabels: { rev: "1" } } }),
+  )(lost.labelled({ app: "api", rev: "0" }));
+  it.each<[string, PodBuilder, Things, FitResult | { readonly reason: string }]>([
+    ["need one pod for both", both, [n1.labelled({ rack: "r" }), other("n1")], { node: "n1" }],
+    [
+      "are not met in another rack",
+      both,
+      [n1.labelled({ rack: "r" }), node("n2").labelled({ rack: "s" }), other("n2")],
+      { node: "n2" },
+    ],
+    [
+      "are not met by a pod that only one is about",
+      near(term(), term({ labelSelector: db }))(lost),
+      [n1, other("n1")],
+      { reason: "NoOtherNode" },
+    ],
+  ])("%s", (_, pod, things, expected) =>
+    expect(findFit(built(pod), "True", builtGround(things))).toMatchObject(expected),
+  );
+});
+
 describe("the message", () => {
   const say = (...things: Things): string => message(findFit(built(asks("1")), "True", builtGround(things)));
 
