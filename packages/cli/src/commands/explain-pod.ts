@@ -1,14 +1,21 @@
 import { formatFault, type Section, styleFor } from "@berth/host";
-import { explainedPods, factsOf } from "@berth/placement";
+import { type Node, type Pod, pathOf } from "@berth/kube";
+import { type Comparison, explainedPods, factsOf, type PodAt, placementCheck } from "@berth/placement";
 import type { CommandDeps } from "../command-deps.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { printData } from "../output/data.ts";
-import { readCapabilities } from "../read-capabilities.ts";
-import { listNodes, openSession, readExplained, readRuleFiles } from "../session.ts";
+import { formatComparisons } from "../output/trace.ts";
+import { type NamedCapability, readCapabilities } from "../read-capabilities.ts";
+import { explainedNodes, listNodes, openSession, readExplained, readRuleFiles } from "../session.ts";
 import type { ExplainOptions } from "./explain.ts";
 
+export interface ExplainPodOptions extends ExplainOptions {
+  /** Only whether it can run on this node. */
+  readonly on?: string;
+}
+
 /** Explains where a pod can run, what holds it, and its effect on nodes. */
-export async function explainOnePod(options: ExplainOptions, deps: CommandDeps): Promise<ExitCode> {
+export async function explainOnePod(options: ExplainPodOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, stderr } = deps;
   const [namespace, name] = parseName(options.name);
   const files = await readRuleFiles(options, deps);
@@ -18,6 +25,11 @@ export async function explainOnePod(options: ExplainOptions, deps: CommandDeps):
   const read = await readCapabilities(given, "pods");
   const facts = factsOf(await readCapabilities(given, "facts"));
   const pod = await readExplained(explainedPods, { namespace, name }, session);
+  if (options.on !== undefined) {
+    const on = await readExplained(explainedNodes(), { name: options.on }, session);
+    const at = { run: session, owned, facts, pod, nodes: [on] };
+    return await showPlacement({ pod, on, read, at }, options, deps);
+  }
   const all = listNodes(session, owned);
   await session.informers.settled();
   const nodes = [...all()];
@@ -33,6 +45,32 @@ export async function explainOnePod(options: ExplainOptions, deps: CommandDeps):
   } else {
     const style = styleFor(stdout);
     stdout.write(sections.flatMap(({ blocks }) => blocks(style)).join("\n"));
+  }
+  return exitCodes.done;
+}
+
+interface Placing {
+  readonly pod: Pod;
+  readonly on: Node;
+  readonly read: readonly NamedCapability[];
+  readonly at: PodAt;
+}
+
+/** Why the node does not take the pod: the criteria of the scheduler, and those of Berth. */
+async function showPlacement(
+  { pod, on, read, at }: Placing,
+  { output }: ExplainOptions,
+  { stdout }: CommandDeps,
+): Promise<ExitCode> {
+  const comparisons: Comparison[] = [];
+  placementCheck(pod)(on, (comparison) => void comparisons.push(comparison));
+  for (const one of read) comparisons.push(...((await one.placePod?.(at, on)) ?? []));
+  const { name: node = "" } = on.metadata ?? {};
+  const takes = comparisons.every(({ holds }) => holds === true);
+  if (output) printData(stdout, { pod: pathOf(pod.metadata), node, takes, comparisons }, output);
+  else {
+    const heading = styleFor(stdout).heading(`pod ${pathOf(pod.metadata)} on node ${node}`);
+    stdout.write(`${heading}\n${formatComparisons(comparisons)}`);
   }
   return exitCodes.done;
 }

@@ -1,7 +1,8 @@
 /** Commands about one object: a node or pod, startup gates, an image. */
 import { Argument, type Command } from "commander";
-import type { ExplainOptions } from "../commands/explain.ts";
 import type { ExplainFleetOptions } from "../commands/explain-fleet.ts";
+import type { ExplainPodOptions } from "../commands/explain-pod.ts";
+import type { ExplainRuleOptions } from "../commands/explain-rule.ts";
 import {
   collect,
   does,
@@ -25,8 +26,25 @@ export function declareExplain(root: Command, program: ProgramOptions): void {
     .addArgument(
       new Argument("<kind>", "kind of the object").choices(["node", "pod", "workload", "instance"]),
     )
-    .argument("<name>", "its name; for a pod, workload or instance NAMESPACE/NAME");
-  does(explain, program, async ({ kind }: ExplainOptions & ExplainFleetOptions) => {
+    .argument("[name]", "its name; for a pod, workload or instance NAMESPACE/NAME")
+    .option("--rule <name>", "of a node: why this document of any kind acts on it or not: each comparison")
+    .option("--gate <name>", "the same of a StartupGate")
+    .option("--policy <name>", "the same of an ArchitecturePolicy")
+    .option("--footprint <name>", "the same of a NodeFootprint")
+    .option("--summary", "with one of these: count what keeps it from how many nodes; no name is needed")
+    .option("-l, --selector <selector>", "with --summary: only nodes with these labels")
+    .option("--on <node>", "of a pod: whether this node takes it: each criterion");
+  does(explain, program, async (options: ExplainPodOptions & ExplainFleetOptions & ExplainRuleOptions) => {
+    const { kind, name, summary, selector, on } = options;
+    const isTraced = [options.rule, options.gate, options.policy, options.footprint].some(
+      (it) => it !== undefined,
+    );
+    if (isTraced && kind === "node") return (await import("../commands/explain-rule.ts")).explainRule;
+    if (isTraced || summary || selector !== undefined || (on !== undefined && kind !== "pod"))
+      explain.error(
+        "error: --rule, --gate, --policy, --footprint and --summary are for nodes, --on is for pods",
+      );
+    if (name === undefined) explain.error("error: missing required argument 'name'");
     if (kind === "pod") return (await import("../commands/explain-pod.ts")).explainOnePod;
     if (kind === "node") return (await import("../commands/explain.ts")).explain;
     return (await import("../commands/explain-fleet.ts")).explainFleet;

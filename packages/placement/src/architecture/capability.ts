@@ -56,15 +56,23 @@ export function bindArchitecture(binding: {
 
 /** Pure and total. If several policies use one key, the first that taints the node owns the mark. */
 function decideArchitecture(
-  { node, owned }: NodeView,
+  { node, owned, trace }: NodeView,
   policies: readonly ArchitecturePolicyInForce[],
   tainting: (rule: string) => boolean,
 ): NodeDecision {
-  const concerned = policies.filter(
-    (policy) => taints(policy) && matchesSelector(policy.spec.taint.nodeSelector, node.metadata?.labels),
-  );
-  if (concerned.length === 0) return nothingWanted;
   const architecture = architectureOf(node);
+  const concerned = policies.filter((policy) => {
+    const { rule, spec } = policy;
+    const note = trace?.for(rule, "taint");
+    const isMeant = taints(policy);
+    note?.({ what: "mode is Taint or Both", value: spec.mode, holds: isMeant });
+    note?.({ what: "the bootstrap of the policy is over", holds: tainting(rule) });
+    const value = architecture === undefined ? {} : { value: architecture };
+    note?.({ what: "the node reports its architecture", ...value, holds: architecture !== undefined });
+    if (!isMeant && note === undefined) return false;
+    return matchesSelector(spec.taint.nodeSelector, node.metadata?.labels, note) && isMeant;
+  });
+  if (concerned.length === 0) return nothingWanted;
   const marks = new Map<MarkId, Mark>();
   const waiting = new Map<MarkId, string>();
   const outcomes: RuleOutcome[] = [];

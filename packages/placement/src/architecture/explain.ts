@@ -7,6 +7,7 @@ import { firstOf } from "../node/first-names.ts";
 import { ownValue } from "../node/mark.ts";
 import { matchesNodeSelectorTerms } from "../node/selector.ts";
 import { tolerates } from "../node/tolerations.ts";
+import type { Comparison } from "../node/trace.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, isUnscheduled } from "./decide-pod.ts";
 import { type GovernContext, governing } from "./govern.ts";
@@ -130,6 +131,17 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
     ...(isOpen && decision.patch && { next: decision.isLifted ? "release" : "change", retryMs: REST_MS }),
     nodes,
   };
+}
+
+/** Do all images of the pod run on the node? */
+export function compareImages({ images }: PodExplanation, { status }: Node): readonly Comparison[] {
+  const { architecture = "" } = status?.nodeInfo ?? {};
+  return images.map(({ image, architectures, problem }) => {
+    const what = `image ${image} runs on ${architecture || "an architecture that the node does not report"}`;
+    if (problem !== undefined) return { what, value: problem.message, holds: "unknown" };
+    if (architectures === undefined) return { what, value: "any", holds: true };
+    return { what, value: architectures.join(", "), holds: architectures.includes(architecture) };
+  });
 }
 
 function explainImage(

@@ -4,12 +4,12 @@ import type { DaemonSet, Pod } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { BoundCapability } from "../node/capability.ts";
-import type { ExplainAt, LookAt, NodeOnce, PlanAt } from "../node/once.ts";
+import type { ExplainAt, LookAt, NodeOnce, PlanAt, PodAt } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { type ArchitecturePhase, bindArchitecture } from "./capability.ts";
 import { architectureClean } from "./clean.ts";
 import { taintKeys } from "./compile.ts";
-import { contradictionOf, explainPod } from "./explain.ts";
+import { compareImages, contradictionOf, explainPod, type PodExplanation } from "./explain.ts";
 import { type ArchitectureForecast, forecastArchitecture } from "./forecast.ts";
 import { governing } from "./govern.ts";
 import {
@@ -66,26 +66,39 @@ export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolic
         }),
       };
     },
-    async explainPod(policies, { run, owned, pod, nodes: all }) {
-      const { namespaces: read } = architectureReads;
-      const asked: ArchitectureReading = { policies: [], isLingering: true };
-      const { namespaces } = await readViews({ namespaces: read }, asked, { run, owned });
-      const found = labelsIn(namespaces)(pod.metadata?.namespace ?? "");
-      const namespaceLabels = found === null ? {} : found;
-      const governed = { policies, namespaceLabels: () => namespaceLabels };
-      const explanation = explainPod({
-        pod,
-        policies,
-        namespaceLabels,
-        observations: await viewImages([pod], governed, { run, owned, images }),
-        nodes: all,
-        now: run.clock.now(),
-        ownNamespace: await run.ownNamespace(),
-      });
+    async explainPod(policies, at) {
+      const explanation = await explanationOf(policies, at, images);
       const hasPolicies = policies !== undefined && policies.policies.length > 0;
       return { data: { ...explanation }, blocks: (style) => [formatPod(explanation, style, hasPolicies)] };
     },
+    async placePod(policies, at, on) {
+      const explained = await explanationOf(policies, { ...at, nodes: [on] }, images);
+      return compareImages(explained, on);
+    },
   };
+}
+
+/** Where the images of the pod run, by registry and policy. */
+async function explanationOf(
+  policies: ArchitecturePolicies | undefined,
+  { run, owned, pod, nodes: all }: PodAt,
+  images: ImagesOnce,
+): Promise<PodExplanation> {
+  const { namespaces: read } = architectureReads;
+  const asked: ArchitectureReading = { policies: [], isLingering: true };
+  const { namespaces } = await readViews({ namespaces: read }, asked, { run, owned });
+  const found = labelsIn(namespaces)(pod.metadata?.namespace ?? "");
+  const namespaceLabels = found === null ? {} : found;
+  const governed = { policies, namespaceLabels: () => namespaceLabels };
+  return explainPod({
+    pod,
+    policies,
+    namespaceLabels,
+    observations: await viewImages([pod], governed, { run, owned, images }),
+    nodes: all,
+    now: run.clock.now(),
+    ownNamespace: await run.ownNamespace(),
+  });
 }
 
 /** The input that decides which policy governs a pod. */

@@ -1,15 +1,17 @@
 /** Descheduling in a one-shot command. */
 import { keepFields, labelsIn, type OneShotRun, readObjects, readViews } from "@berth/host";
-import { type Node, type PodDisruptionBudget, podDisruptionBudgets } from "@berth/kube";
+import { type Node, type Pod, type PodDisruptionBudget, podDisruptionBudgets, pods } from "@berth/kube";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
 import { parseMarkId } from "../node/mark.ts";
 import { type LookAt, type NodeOnce, withoutManagers } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
+import type { Comparison } from "../node/trace.ts";
 import type { WiredFacts } from "../node/wired.ts";
 import { budgetProblem } from "./budgets.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
 import { findFit } from "./fit.ts";
+import { resourceCheck } from "./fit-resources.ts";
 import { forecastEvictions } from "./forecast.ts";
 import type { JudgeObservations } from "./judge.ts";
 import { LostPods } from "./lost-pods.ts";
@@ -67,6 +69,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
       },
     };
   },
+  placePod: (_, { pod, run }, on) => compareRoom(pod, on, run),
   async explainPod(inForce, at) {
     if (!inForce?.policies.length) return undefined;
     const { policies } = inForce;
@@ -89,6 +92,22 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     return { data: { descheduling: said }, blocks: (style) => formatDescheduling(said, style) };
   },
 };
+
+/** Room beside the pods that are on the node, as the scheduler counts it. */
+async function compareRoom(pod: Pod, on: Node, run: OneShotRun): Promise<readonly Comparison[]> {
+  const scope = { fieldSelector: `spec.nodeName=${on.metadata?.name}` };
+  const what = "the node has room for it";
+  const beside = await readObjects({ name: "pods-beside", resource: pods, scope, project: slimPod }, run);
+  if (beside === undefined) return [{ what, value: "pods cannot be read", holds: "unknown" }];
+  const isThere = (it: Pod): boolean =>
+    it.metadata?.uid !== pod.metadata?.uid && !["Succeeded", "Failed"].includes(it.status?.phase ?? "");
+  const counting = resourceCheck(pod)(on, beside.filter(isThere));
+  for (;;) {
+    const { done, value } = counting.next();
+    if (done !== true) continue;
+    return [{ what, ...(typeof value === "string" && { value }), holds: value === undefined }];
+  }
+}
 
 type At = Pick<LookAt, "run" | "owned" | "facts">;
 

@@ -24,9 +24,10 @@ import {
 } from "../node/mark.ts";
 import { MAX_RECORD_BYTES } from "../node/record.ts";
 import { matchesSelector } from "../node/selector.ts";
+import type { Note } from "../node/trace.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintObservations } from "./footprint-observations.ts";
-import { claimId, type NodePast, type NodePasts, type PodUse, useOf } from "./use.ts";
+import { claimId, type NodePast, type NodePasts, type NodeUse, type PodUse, useOf } from "./use.ts";
 
 /** Fields of a Node that footprints read. The conditions show whether the node is lost. */
 export const footprintFields: FieldMask = [
@@ -129,20 +130,23 @@ interface Draft {
 const REFUSED_MS = 60_000;
 
 function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: Around): void {
-  const { node } = view;
+  const { node, trace } = view;
   const { rule, excludeSelector } = footprint;
+  const note = trace?.for(rule, "pods");
   const place = labelId(footprint.label.key);
   const label = standingValue(node, place);
   const outcome = (phase: FootprintPhase): void => {
     draft.outcomes.push({ rule, phase, ...(label !== undefined && { place }) });
   };
   if (excludeSelector !== undefined && matchesSelector(excludeSelector, node.metadata?.labels)) {
+    note?.({ what: "excludeSelector does not match the node", holds: false });
     keepStanding(draft, footprint, view, reasons.FootprintNodeExcluded);
     draft.pasts.delete(rule);
     outcome("Excluded");
     return;
   }
   const use = useOf(footprint, view, around.observations, draft.pasts.get(rule));
+  noteUse(use, note);
   if (use.past === undefined) draft.pasts.delete(rule);
   else draft.pasts.set(rule, use.past);
   if (use.needed) want(draft, footprint, use.groups);
@@ -159,6 +163,15 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   if (use.ownerless.length > 0) draft.findings.push(ownerlessFinding(rule, use.ownerless));
   if (use.needed) outcome(label === footprint.label.value ? "Needed" : "Pending");
   else outcome(use.unknown === undefined ? "Idle" : "Unknown");
+}
+
+function noteUse({ needed, uses, unknown }: NodeUse, note: Note | undefined): void {
+  const parts = uses.map(({ pod, is, why }) => {
+    const holds = is === "Unknown" ? "unknown" : is === "Counts" || is === "Ownerless";
+    return { what: `pod ${pathOf(pod.metadata)}`, value: why ?? is, holds } as const;
+  });
+  const holds = needed || (unknown === undefined ? false : "unknown");
+  note?.({ what: "a pod on the node needs the agent", holds, parts });
 }
 
 /**

@@ -25,6 +25,8 @@ export interface PodUse {
 /** What the pods of a node mean together. */
 export interface NodeUse {
   readonly needed: boolean;
+  /** The pods that matter. */
+  readonly uses: readonly PodUse[];
   readonly groups: ReadonlySet<string>;
   /** Why more pods may need the agent: Berth then removes no mark. */
   readonly unknown?: Reason;
@@ -214,6 +216,7 @@ export function useOf(
   const next = isGroupedByOwner(footprint) ? nextPast(look, footprint) : undefined;
   return {
     needed: counting.length > 0,
+    uses,
     groups: new Set(counting.flatMap(({ group }) => group ?? [])),
     refused: of("Refused"),
     ownerless,
@@ -241,6 +244,7 @@ const nothing: ReadonlySet<MarkId> = new Set();
 /** Berth does not see the pods that come meanwhile, so the next check is a first one. */
 const unread: NodeUse = Object.freeze({
   needed: false,
+  uses: [],
   groups: new Set<string>(),
   refused: [],
   ownerless: [],

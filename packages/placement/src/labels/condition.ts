@@ -1,5 +1,6 @@
 /** Compiles conditions of rules: a test for a node, and the labels without which the test is false. */
 
+import { ALL, ANY, type Comparison, type Note } from "../node/trace.ts";
 import { comparatorTo } from "./compare.ts";
 import type { MatchExpression, MatchGroup, MatchTerm, Operator } from "./document.ts";
 import { type FactRef, type ReadFact, unknown } from "./facts.ts";
@@ -9,7 +10,8 @@ import { compilePattern } from "./pattern.ts";
 export type Truth = boolean | undefined;
 
 export interface Condition {
-  test(read: ReadFact): Truth;
+  /** With `note`, every part is tested and noted. */
+  test(read: ReadFact, note?: Note): Truth;
   /** The condition is false on a node with none of these labels. `undefined`: it can hold without any label. */
   readonly triggers: ReadonlySet<string> | undefined;
   /** Every fact that the condition may read. */
@@ -57,14 +59,14 @@ export function allOf(parts: readonly Condition[]): Condition {
   if (parts.length === 1) return only;
   const bounded = parts.flatMap(({ triggers }) => (triggers === undefined ? [] : [triggers]));
   const triggers = bounded.toSorted((a, b) => a.size - b.size)[0];
-  return { test: (read) => firstOr(false, parts, read), triggers, reads: readsOf(parts) };
+  return { test: (read, note) => firstOr(false, parts, read, note), triggers, reads: readsOf(parts) };
 }
 
 export function anyOf(parts: readonly Condition[]): Condition {
   const isBounded = parts.every(({ triggers }) => triggers !== undefined);
   const triggers = new Set(parts.flatMap((part) => Array.from(part.triggers ?? [])));
   return {
-    test: (read) => firstOr(true, parts, read),
+    test: (read, note) => firstOr(true, parts, read, note),
     triggers: isBounded ? triggers : undefined,
     reads: readsOf(parts),
   };
@@ -87,14 +89,25 @@ export function compileExpression(
   const holds = compileOperator(expression, onFault, path);
   const negative = NEGATIVE.has(operator);
   return {
-    test(read) {
+    test(read, note) {
       const fact = read(source, key);
-      if (fact === unknown) return undefined;
-      return fact === undefined ? negative : holds(fact);
+      const truth = fact === unknown ? undefined : fact === undefined ? negative : holds(fact);
+      note?.({
+        what: textOf(expression),
+        ...(typeof fact === "string" && { value: fact }),
+        holds: truth ?? "unknown",
+      });
+      return truth;
     },
     triggers: source === "Label" && !negative ? new Set([key]) : undefined,
     reads: [{ source, key }],
   };
+}
+
+/** `label example.com/gpu In a, b` */
+function textOf({ source = "Label", key, operator = "Exists", values = [] }: MatchExpression): string {
+  const what = `${source.charAt(0).toLowerCase()}${source.slice(1)} ${key} ${operator}`;
+  return values.length === 0 ? what : `${what} ${values.join(", ")}`;
 }
 
 /** The test for a fact that the node has. */
@@ -131,12 +144,16 @@ function compileOperator(
 }
 
 /** Returns `answer` if any part gives it. Otherwise the result is unknown if any part is, or the opposite. */
-function firstOr(answer: boolean, parts: readonly Condition[], read: ReadFact): Truth {
-  let isTold = true;
+function firstOr(answer: boolean, parts: readonly Condition[], read: ReadFact, note?: Note): Truth {
+  const noted: Comparison[] = [];
+  let found: Truth = !answer;
   for (const part of parts) {
-    const truth = part.test(read);
-    if (truth === answer) return answer;
-    isTold &&= truth !== undefined;
+    const truth = part.test(read, note && ((comparison) => void noted.push(comparison)));
+    if (truth === answer) {
+      found = answer;
+      if (note === undefined) break;
+    } else if (truth === undefined && found !== answer) found = undefined;
   }
-  return isTold ? !answer : undefined;
+  note?.({ what: answer ? ANY : ALL, holds: found ?? "unknown", parts: noted });
+  return found;
 }

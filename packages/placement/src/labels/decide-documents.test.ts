@@ -1,5 +1,6 @@
 import type { Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
+import { traceRules } from "../node/explain/trace.ts";
 import type { NodePlan } from "../node/plan.ts";
 import { labelsOf, planWith, settle } from "../node/testing/labels.ts";
 import { editNode, makeNode, patchNode } from "../node/testing/world.ts";
@@ -453,5 +454,48 @@ describe("our own record", () => {
   it("is no fact, or a rule that asks for it would come and go for ever", () => {
     const lacksRecord = { source: "Annotation", ...lacks("berth.dev/marks") } as const;
     expect([[inCluster({ r: when(lacksRecord, "a") }), {}, { a: "true" }]]).toSatisfy(comeTrue);
+  });
+});
+
+describe("what a decision compared", () => {
+  const rules = rulesOf({
+    cluster: {
+      gpu: {
+        match: {
+          all: [
+            { key: "x" },
+            { any: [{ source: "Capacity", key: "cpu", operator: "Ge", values: ["4"] }, lacks("y")] },
+          ],
+        },
+        labels: [{ key: "gpu" }],
+      },
+    },
+  });
+  const traced = (node: Node) =>
+    traceRules("gpu", { node, owned: new Map() }, rules.labels, 0).map(({ marks, places }) => ({
+      marks,
+      places,
+    }));
+
+  it("is each part of the rule, also where nothing on the node could wake it", () => {
+    const cpu = { what: "capacity cpu Ge 4", holds: false };
+    const alternatives = {
+      what: "any of",
+      holds: false,
+      parts: [cpu, { what: "label y DoesNotExist", value: "1", holds: false }],
+    };
+    const parts = [{ what: "label x Exists", holds: false }, alternatives];
+    expect(traced(nodeWith(y))).toEqual([
+      { marks: [], places: [{ place: "label/gpu", comparisons: [{ what: "all of", holds: false, parts }] }] },
+    ]);
+  });
+
+  it("is followed by its value where it holds", () => {
+    const [{ marks, places: [place] = [] } = { marks: [] }] = traced(nodeWith(x));
+    expect(marks).toEqual(["label/gpu"]);
+    expect(place?.comparisons.map(({ what, value, holds }) => [what, value, holds])).toEqual([
+      ["all of", undefined, true],
+      ["its value", "true", true],
+    ]);
   });
 });

@@ -65,6 +65,7 @@ function evaluateOnce(view: NodeView, rules: LabelRules, options: Options): Eval
     rules.byTrigger.has(key) && !isDerived(view, rules, key) && !isIgnored(rules, key, options);
   const triggers = rules.byTrigger.size === 0 ? undefined : standing(view, isTrigger);
   const idle = triggers === undefined && rules.untriggered.length === 0 && rules.frozen.size === 0;
+  if (view.trace !== undefined) return new Pass(view, rules, options).run(triggers ?? []);
   if (idle && (rules.withheld.size === 0 || view.owned.size === 0)) return undefined;
   return new Pass(view, rules, options).run(triggers ?? []);
 }
@@ -110,6 +111,7 @@ class Pass {
     const { frozen } = this.#rules;
     for (const key of triggers) this.#wake(key);
     for (const key of frozen.keys()) this.#wake(key);
+    for (const one of this.#traced()) this.#ask(one);
     for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
       this.#queued.delete(next);
       this.#decide(next);
@@ -123,6 +125,14 @@ class Pass {
       findings: [...this.#findings.keys()].sort().flatMap((key) => this.#findings.get(key) ?? []),
       outcomes: [...this.#outcomes.values()].sort((a, b) => (a.rule < b.rule ? -1 : 1)),
     };
+  }
+
+  /** Labels that the rule of a trace sets: they are evaluated even where nothing wakes them. */
+  #traced(): readonly KeyRules[] {
+    const { trace } = this.#view;
+    if (trace === undefined) return [];
+    const isTraced = ({ claims }: KeyRules): boolean => claims.some(({ rule }) => rule.name === trace.rule);
+    return [...this.#rules.byKey.values()].filter(isTraced);
   }
 
   #wake(key: string): void {
@@ -161,7 +171,7 @@ class Pass {
     let silent: Reason | undefined;
     let waits = false;
     for (const claim of one.claims) {
-      const value = this.#valueOf(claim);
+      const value = this.#valueOf(claim, one.id);
       if (value === undefined) continue;
       if (value === unknown) {
         if (claim.rule.withheld === undefined) silent = reasons.RuleUnreadable;
@@ -185,11 +195,18 @@ class Pass {
     if (before !== after && after !== undefined && typeof before !== "string") this.#wake(one.key);
   }
 
-  #valueOf({ cases }: Claim): Fact {
+  #valueOf({ rule, cases }: Claim, id: MarkId): Fact {
+    const note = this.#view.trace?.for(rule.name, id);
     for (const { when, value } of cases) {
-      const truth = when.test(this.#read);
+      const truth = when.test(this.#read, note);
       if (truth === undefined) return unknown;
       const fact = truth ? value.of(this.#read) : undefined;
+      if (truth)
+        note?.({
+          what: "its value",
+          holds: fact !== undefined,
+          ...(typeof fact === "string" && { value: fact }),
+        });
       if (fact !== undefined) return fact;
     }
     return undefined;

@@ -3,6 +3,7 @@ import type { Reason } from "../api/reasons.ts";
 import { type Mark, type MarkId } from "./mark.ts";
 import { type MarkSet, noMarks } from "./mark-set.ts";
 import type { RecordedMark } from "./record.ts";
+import type { Trace } from "./trace.ts";
 
 /** A time in milliseconds since the Unix epoch. It is always an argument, because a decision never reads a clock. */
 export type Instant = number;
@@ -14,6 +15,8 @@ export interface NodeView {
   readonly owned: ReadonlyMap<MarkId, RecordedMark>;
   /** Owned marks that are no longer wanted and whose removal waits. Rules treat them as present. */
   readonly staying?: ReadonlySet<MarkId>;
+  /** Where the decision notes what it compares for one rule. Only a command that explains gives one. */
+  readonly trace?: Trace;
 }
 
 /** A message for the user: `plan` shows it, and a warning is also an Event. */

@@ -10,6 +10,7 @@ import {
   readClusterDocuments,
   type Section,
 } from "@berth/host";
+import type { Node } from "@berth/kube";
 import type { BoundCapability } from "./capability.ts";
 import type { CleanAt, CleaningCapability } from "./clean-once.ts";
 import type {
@@ -21,6 +22,7 @@ import type {
   PlanningCapability,
   PodAt,
 } from "./once.ts";
+import type { Comparison } from "./trace.ts";
 
 export interface ReadOptions {
   /** Documents of files. `hasConfig`: the user gave files, which may contain no document. */
@@ -48,6 +50,7 @@ export interface ReadCapability {
   plan?(at: PlanAt): Promise<PlanningCapability>;
   explain?(at: Omit<ExplainAt, "statusOf">): Promise<ExplainingCapability>;
   explainPod?(at: PodAt): Promise<Section | undefined>;
+  placePod?(at: PodAt, on: Node): Promise<readonly Comparison[]>;
   clean?(at: CleanAt): Promise<CleaningCapability>;
 }
 
@@ -62,7 +65,7 @@ export interface OnceCapability {
 /** A capability with documents of one kind. */
 export function onceCapability<S, T>(rules: DocumentRules<S, T>, once: NodeOnce<T>): OnceCapability {
   const { kind } = rules;
-  const { explainPod } = once;
+  const { explainPod, placePod } = once;
   return {
     does: ["nodes", "clean", ...(explainPod === undefined ? [] : ["pods" as const])],
     async read({ files, session, tried }) {
@@ -86,6 +89,7 @@ export function onceCapability<S, T>(rules: DocumentRules<S, T>, once: NodeOnce<
           return once.explain(inForce, { ...at, statusOf: (rule) => statuses.get(rule) });
         },
         ...(explainPod && { explainPod: (at) => explainPod(inForce, at) }),
+        ...(placePod && { placePod: (at, on) => placePod(inForce, at, on) }),
       };
     },
   };

@@ -7,6 +7,7 @@ import type { CleanOnce } from "./clean-once.ts";
 import type { PlanDiff } from "./explain/diff.ts";
 import type { RuleForecast } from "./explain/removals.ts";
 import type { NodePlan } from "./plan.ts";
+import type { Comparison } from "./trace.ts";
 
 /** A capability whose marks others wait for. `isGiven`: its rules are known to the command. */
 export interface NodeFacts {
@@ -58,6 +59,8 @@ export interface PlannedNodes {
 export interface PlanSection extends Section {
   /** One sentence each, below the nodes. */
   readonly notes?: readonly string[];
+  /** What to set elsewhere, whatever the cluster holds: below the blocks, each ending with a line feed. Default none. */
+  readonly advice?: readonly string[];
   /** Berth would also write objects other than nodes. Default false. */
   readonly isChanging?: boolean;
 }
@@ -83,6 +86,8 @@ export interface NodeOnce<T> extends CleanOnce<T> {
   plan(inForce: T | undefined, at: PlanAt): Promise<PlanningCapability>;
   explain(inForce: T | undefined, at: ExplainAt): Promise<ExplainingCapability>;
   readonly explainPod?: (inForce: T | undefined, at: PodAt) => Promise<Section | undefined>;
+  /** What has to hold so that the pod can run on this node, beside labels, affinity and taints. Default nothing. */
+  readonly placePod?: (inForce: T | undefined, at: PodAt, on: Node) => Promise<readonly Comparison[]>;
 }
 
 /** Informers that read the pods of one node only. */

@@ -3,6 +3,7 @@
 import type { Selector } from "@berth/host";
 import type { LabelSelector, Node, NodeSelectorRequirement, NodeSelectorTerm } from "@berth/kube";
 import { ownValue } from "./mark.ts";
+import type { Note } from "./trace.ts";
 import { labelKeyProblem, labelValueProblem } from "./validate.ts";
 
 type Labels = Readonly<Record<string, string>> | undefined;
@@ -21,13 +22,22 @@ const NOTHING = "berth.dev/nothing,!berth.dev/nothing";
  * True when the selector matches these labels, by the rules of `metav1.LabelSelector`. An empty selector matches
  * everything. A selector that the API server would refuse (another operator, `In` without values) matches nothing.
  */
-export function matchesSelector(
-  { matchLabels, matchExpressions = [] }: Selector | LabelSelector,
-  labels: Labels,
-): boolean {
+export function matchesSelector(selector: Selector | LabelSelector, labels: Labels, note?: Note): boolean {
+  const { matchLabels, matchExpressions = [] } = selector;
+  if (note !== undefined) return noteRequirements(requirementsOf(selector), labels, note);
   // A selector that a user wrote may be long, and the first label that differs decides.
   for (const key in matchLabels) if (ownValue(labels, key) !== matchLabels[key]) return false;
   return matchExpressions.every((requirement) => matchesLabel(requirement, labels));
+}
+
+function noteRequirements(requirements: readonly Requirement[], labels: Labels, note: Note): boolean {
+  const failed = requirements.filter((requirement) => {
+    const value = ownValue(labels, requirement.key);
+    const holds = matchesLabel(requirement, labels);
+    note({ what: `label ${requirementText(requirement)}`, ...(value !== undefined && { value }), holds });
+    return !holds;
+  });
+  return failed.length === 0;
 }
 
 /** The requirements of the selector. All must hold. */

@@ -4,6 +4,7 @@ import { isSameData } from "@berth/runtime";
 import type { Instant, NodeView } from "../node/capability.ts";
 import { type MarkId, ownValue, parseMarkId, standingValue } from "../node/mark.ts";
 import { matchesSelector } from "../node/selector.ts";
+import type { Note, Trace } from "../node/trace.ts";
 import type { GateClocks, Look } from "./clocks.ts";
 import { ownPlaces } from "./compile.ts";
 import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";
@@ -28,14 +29,16 @@ export interface GateSources {
 
 /** The cases of one node, in order of the gates. */
 export function observeGates(
-  { node, owned }: NodeView,
+  { node, owned, trace }: NodeView,
   { gates }: Gates,
   { sources, now }: { readonly sources: GateSources; readonly now: Instant },
 ): readonly GateCase[] {
   const holding = new Map<string, Hold>();
   return gates.map((gate) => {
-    const around = { node, owned, sources, now, gateTaints: taintsBeside(gate, gates), holding };
+    const note = trace?.for(gate.rule, "selection");
+    const around = { node, owned, note, sources, now, gateTaints: taintsBeside(gate, gates), holding };
     const it = observeGate(gate, around);
+    if (trace !== undefined) noteSignals(it, trace);
     // Count a node that may still get the taint as held: later gates must not act before this one.
     const mayHold = isBackfillCandidate(it) && (it.idle === "unknown" || it.idle.idle);
     if (it.selected) holding.set(gate.name, { gate, state: it.state, holds: isHeld(it) || mayHold });
@@ -43,9 +46,17 @@ export function observeGates(
   });
 }
 
+function noteSignals({ gate: { rule }, readings, waitsFor }: GateCase, trace: Trace): void {
+  const note = trace.for(rule, "signals");
+  for (const name of waitsFor) note?.({ what: `gate ${name} has let the node go`, holds: false });
+  for (const { signal, state, message } of readings)
+    note?.({ what: signal, value: message, holds: state === "unknown" ? state : state === "holds" });
+}
+
 type Hold = Pick<GateCase, "gate" | "state"> & { readonly holds: boolean };
 
 interface Around extends Pick<NodeView, "node" | "owned"> {
+  readonly note: Note | undefined;
   readonly sources: GateSources;
   readonly now: Instant;
   readonly gateTaints: readonly Taint[];
@@ -53,10 +64,10 @@ interface Around extends Pick<NodeView, "node" | "owned"> {
   readonly holding: ReadonlyMap<string, Hold>;
 }
 
-function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holding }: Around): GateCase {
+function observeGate(gate: Gate, { node, owned, note, sources, now, gateTaints, holding }: Around): GateCase {
   const { clocks, observations, idle, mayHoldAgain, backfillAlways } = sources;
   const { rule, spec } = gate;
-  const selected = selects(gate, node);
+  const selected = selects(gate, node, note);
   const real = realPlaces(gate, node);
   const trial = spec.dryRun && selected ? trialOf(gate, real, { node, sources, now }) : undefined;
   const { standing, stateText, completed } = trial?.places ?? real;

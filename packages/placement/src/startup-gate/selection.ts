@@ -2,6 +2,7 @@
 import type { Node } from "@berth/kube";
 import { ownValue } from "../node/mark.ts";
 import { matchesSelector } from "../node/selector.ts";
+import type { Note } from "../node/trace.ts";
 import type { Gate } from "./gate.ts";
 
 /**
@@ -14,9 +15,14 @@ export const controlPlaneKeys: readonly string[] = [
 ];
 
 /** Compares labels, and also taints if the gate skips the control plane. */
-export function selects({ spec }: Gate, node: Node): boolean {
-  if (spec.controlPlane === "Skip" && isControlPlane(node)) return false;
-  return matchesSelector(spec.nodeSelector, node.metadata?.labels);
+export function selects({ spec }: Gate, node: Node, note?: Note): boolean {
+  if (spec.controlPlane === "Skip") {
+    const holds = !isControlPlane(node);
+    note?.({ what: "it is no node of the control plane", holds });
+    if (!holds && note === undefined) return false;
+    return matchesSelector(spec.nodeSelector, node.metadata?.labels, note) && holds;
+  }
+  return matchesSelector(spec.nodeSelector, node.metadata?.labels, note);
 }
 
 /** Does admission put the gate's taint on the node at its creation? `cel.ts` has the same rule for the API server. */

@@ -7,6 +7,7 @@ import { type MarkId, standingMarks } from "../mark.ts";
 import { buildPatch } from "../patch.ts";
 import type { NodePlan } from "../plan.ts";
 import { ownedMarks, recordOf } from "../record.ts";
+import { Trace } from "../trace.ts";
 import { planWith, settle } from "./labels.ts";
 import { editNode, patchNode } from "./world.ts";
 
@@ -76,6 +77,20 @@ export function capabilityContract({ enabled, disabled, fields, nodes, edits }: 
             expect(content(seen)).not.toEqual(content(whole));
             expect(outcomeOf(planWith(seen, on))).toEqual(outcomeOf(planWith(whole, on)));
             whole = settle(whole, on);
+          }
+        }),
+      );
+    });
+
+    it("decides the same while it notes what it compares, and notes something of each rule", () => {
+      fc.assert(
+        fc.property(nodes, (node) => {
+          const view = { node, owned: ownedMarks(recordOf(node), "berth") };
+          const { policy, decision } = enabled.contribute(view, 0);
+          for (const rule of policy.rules) {
+            const trace = new Trace(rule);
+            expect(enabled.contribute({ ...view, trace }, 0).decision).toEqual(decision);
+            expect(trace.found.length).toBeGreaterThan(0);
           }
         }),
       );
