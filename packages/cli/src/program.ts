@@ -1,7 +1,7 @@
 /** The command line. Names and options of commands are in `declarations/`, implementations in `commands/`. */
 import { Command } from "commander";
 import type { CommandLine } from "./arguments.ts";
-import { declareConvert, declareManifests, declareValidate } from "./declarations/documents.ts";
+import { declareConvert, declareManifests, declareTest, declareValidate } from "./declarations/documents.ts";
 import {
   declareCell,
   declareFleet,
@@ -38,6 +38,7 @@ const DECLARATIONS: readonly Declare[] = [
   declareGate,
   declareImage,
   declareValidate,
+  declareTest,
   declareConvert,
   declareClean,
   declareManifests,

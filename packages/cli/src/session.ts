@@ -5,6 +5,7 @@ import {
   type Documents,
   type Fault,
   hasErrors,
+  isOf,
   LeftOut,
   type OneShotRun,
   Progress,
@@ -15,14 +16,17 @@ import {
   refusalsTo,
   replayReads,
   type Snapshot,
+  sampleReads,
 } from "@berth/host";
 import {
+  ApiError,
   type CollectionScope,
   connect,
   isApiError,
   type KubeClient,
   type KubeObject,
   type Node,
+  nameOfResource,
   nodes,
   type Patch,
   type Projection,
@@ -91,6 +95,42 @@ async function replaySession(file: string, options: SessionOptions, deps: Comman
   return sessionOf(means, options, { ...deps, clock });
 }
 
+/** A session over these objects, as if a cluster had no others. @param now wall clock, ms. */
+export function openSample(objects: readonly KubeObject[], now: number, deps: CommandDeps): Session {
+  const server = "the sample";
+  const leftOut = new LeftOut();
+  const clock = { ...deps.clock, now: () => now };
+  const choice = {
+    connect: { server, credential: staticCredential() },
+    namespace: undefined,
+    origin: server,
+  };
+  const client = sampleClient(server, objects);
+  const at = { clock, leftOut };
+  const reads = { ...clusterReads(client, at), ...sampleReads(objects, refusalsTo(at)) };
+  const means = { client, choice: { ...choice, inCluster: false }, leftOut, ...reads, isSnapshot: true };
+  return sessionOf(means, {}, { ...deps, clock });
+}
+
+/** It gets single objects: owners of pods, for example. */
+function sampleClient(server: string, objects: readonly KubeObject[]): KubeClient {
+  const absent = (resource: string): ApiError =>
+    new ApiError({ kind: "notFound" }, { verb: "get", resource });
+  const of: Pick<KubeClient, "server" | "close" | "get" | "read"> = {
+    server,
+    close: () => Promise.resolve(),
+    async get(resource, { name, namespace }) {
+      const found = objects.find(
+        (it) => isOf(resource, it) && it.metadata?.name === name && it.metadata.namespace === namespace,
+      );
+      if (found === undefined) throw absent(nameOfResource(resource));
+      return structuredClone(found) as never;
+    },
+    read: (path) => Promise.reject(absent(path)),
+  };
+  return withoutRequests(of);
+}
+
 async function readSnapshot(file: string, folder: string): Promise<Snapshot> {
   try {
     return parseSnapshot(await readFile(path.resolve(folder, file), "utf8"));
@@ -102,10 +142,13 @@ async function readSnapshot(file: string, folder: string): Promise<Snapshot> {
 
 /** A client for a command that must not send a request. */
 function noClient(server: string): KubeClient {
+  return withoutRequests({ server, close: () => Promise.resolve() });
+}
+
+function withoutRequests(of: Partial<KubeClient>): KubeClient {
   const refuse = (): never => {
     throw new CommandError("this command needs a cluster, and has a snapshot only", exitCodes.usage);
   };
-  const of: Partial<KubeClient> = { server, close: () => Promise.resolve() };
   return new Proxy(of, { get: (target, key) => Reflect.get(target, key) ?? refuse }) as KubeClient;
 }
 

@@ -1,4 +1,4 @@
-import { counted, formatFault, styleFor } from "@berth/host";
+import { counted, formatFault, type Style, styleFor } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
   type Contribution,
@@ -23,7 +23,14 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { type NamedCapability, readCapabilities } from "../read-capabilities.ts";
-import { listNodes, nothingToGoBy, openSession, readRuleFiles, type Session } from "../session.ts";
+import {
+  listNodes,
+  nothingToGoBy,
+  openSession,
+  type RuleFiles,
+  readRuleFiles,
+  type Session,
+} from "../session.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
@@ -50,11 +57,8 @@ export async function plan(options: PlanOptions, deps: CommandDeps): Promise<Exi
     const data = Object.fromEntries(sections.flatMap((it) => Object.entries(it.data)));
     printData(stdout, { ...diff, rules, notes, ...data, stops, faults }, options.output);
   } else {
-    const style = styleFor(stdout);
     for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
-    stdout.write(formatPlan(diff, style));
-    for (const note of notes) stdout.write(`${note}\n`);
-    for (const block of sections.flatMap(({ blocks }) => blocks(style))) stdout.write(`\n${block}`);
+    stdout.write(planText({ planned, sections }, styleFor(stdout), true));
     if (stops.length > 0)
       stdout.write(`${counted(stops.length, "document")} would cease to be in force: ${stops.join(", ")}\n`);
   }
@@ -63,7 +67,20 @@ export async function plan(options: PlanOptions, deps: CommandDeps): Promise<Exi
   return options.exitCode && isChanging ? exitCodes.changes : exitCodes.done;
 }
 
-interface Planning {
+/** The changes of nodes, and what capabilities add. @param advice whether with what to set elsewhere. */
+export function planText(
+  { planned, sections }: Pick<Planning, "planned" | "sections">,
+  style: Style,
+  advice: boolean,
+): string {
+  const notes = sections.flatMap((it) => it.notes ?? []).map((note) => `${note}\n`);
+  const blocks = sections
+    .flatMap((it) => [...it.blocks(style), ...(advice ? (it.advice ?? []) : [])])
+    .map((block) => `\n${block}`);
+  return [formatPlan(planned.diff, style), ...notes, ...blocks].join("");
+}
+
+export interface Planning {
   readonly planned: PlannedNodes;
   readonly read: readonly NamedCapability[];
   readonly sections: readonly PlanSection[];
@@ -76,11 +93,18 @@ export async function planAll(
     session,
     owned,
     deps,
-  }: { readonly session: Session; readonly owned: AsyncDisposableStack; readonly deps: CommandDeps },
+    files = undefined,
+  }: {
+    readonly session: Session;
+    readonly owned: AsyncDisposableStack;
+    readonly deps: CommandDeps;
+    /** Default: those of the options. */
+    readonly files?: RuleFiles | undefined;
+  },
 ): Promise<Planning> {
-  const files = await readRuleFiles(options, deps);
+  const given = files ?? (await readRuleFiles(options, deps));
   const tried = options.try && (await loadSettings({ config: options.try }, deps.folder));
-  const read = await readCapabilities({ files, session, tried, waiting: "act" }, "nodes");
+  const read = await readCapabilities({ files: given, session, tried, waiting: "act" }, "nodes");
   if (!read.some(({ isGiven }) => isGiven)) {
     const what = "there is nothing to plan from";
     const hint = "give --label-dir or --config, or install the CRDs (`berth manifests crds`)";

@@ -18,6 +18,20 @@ export function declareValidate(root: Command, program: ProgramOptions): void {
   does(validate, program, async () => (await import("../commands/validate.ts")).validate);
 }
 
+export function declareTest(root: Command, program: ProgramOptions): void {
+  const test = root
+    .command("test")
+    .description(
+      "Compare what documents do on sample nodes and pods with what tests expect; needs no cluster",
+    )
+    .argument("<files...>", "files or folders of tests")
+    .option("--update", "write into the files what is")
+    .addOption(
+      new Option("-o, --output <format>", "print the results for scripts").choices(["json", "yaml", "junit"]),
+    );
+  does(test, program, async () => (await import("../commands/test.ts")).test);
+}
+
 export function declareConvert(root: Command, program: ProgramOptions): void {
   const convert = prints(root.command("convert"))
     .description("Print LabelRules that do what NodeFeatureRules or a folder of label rules do")

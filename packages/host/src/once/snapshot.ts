@@ -1,5 +1,13 @@
 /** What a command has read, as a file, and a command that reads that file in place of the cluster. */
-import { ApiError, type CollectionScope, isApiError, type KubeObject, nameOfResource } from "@berth/kube";
+import {
+  ApiError,
+  apiVersionOf,
+  type CollectionScope,
+  isApiError,
+  type KubeObject,
+  nameOfResource,
+  type Resource,
+} from "@berth/kube";
 import { contains, type InformerRequest, includes, type SharedInformer, scopeOf } from "@berth/runtime";
 import * as z from "zod";
 import {
@@ -173,6 +181,31 @@ export function replayReads(
       return "value" in answer ? Promise.resolve(answer.value as A) : Promise.reject(toError(answer));
     },
   };
+}
+
+/** Informers over these objects, as if a cluster had no others. What no informer holds is asked as of a cluster. */
+export function sampleReads(
+  objects: readonly KubeObject[],
+  options: Omit<ListedInformersOptions, "fill">,
+): Pick<Recorder, "informers" | "ask"> {
+  const fill = async ({ asked, scope: wanted, sink }: Reader): Promise<void> => {
+    const taken = sink.beginSnapshot();
+    for (const one of objects)
+      if (isOf(asked.resource, one) && contains(wanted, one)) taken.put(structuredClone(one));
+    await sink.replace(taken);
+  };
+  return {
+    informers: createListedInformers({
+      ...options,
+      fill: async (readers) => void (await Promise.all(readers.map(fill))),
+    }),
+    ask: (_, ask, unasked) => (unasked === undefined ? ask() : Promise.resolve(unasked)),
+  };
+}
+
+/** Is the object one of this resource? */
+export function isOf(resource: Resource, { apiVersion, kind }: KubeObject): boolean {
+  return apiVersion === apiVersionOf(resource) && kind === resource.kind;
 }
 
 function toView(asked: InformerRequest<KubeObject>, of: SharedInformer<KubeObject>): View {

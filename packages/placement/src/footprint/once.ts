@@ -90,7 +90,8 @@ interface FootprintView {
 
 /** How long the command waits without new data. Milliseconds. */
 const PATIENCE_MS = 10_000;
-const LOOK_MS = 50;
+/** The longest time between two looks. The first ones follow quickly: objects of a test are there at once. */
+const MAX_LOOK_MS = 50;
 
 /**
  * Reads the same data as a running Berth: the pods that workloads select, their owners, namespaces and volumes where
@@ -144,14 +145,14 @@ async function untilKnown(
 ): Promise<void> {
   let least = Number.POSITIVE_INFINITY;
   let untilMs = clock.monotonic() + PATIENCE_MS;
-  for (;;) {
+  for (let lookMs = 1; ; lookMs = Math.min(2 * lookMs, MAX_LOOK_MS)) {
     const open = countOpen(footprints, watches);
     if (open === 0) return;
     if (open < least) {
       least = open;
       untilMs = clock.monotonic() + PATIENCE_MS;
     }
-    if (clock.monotonic() >= untilMs || !(await sleep(clock, LOOK_MS, signal))) return;
+    if (clock.monotonic() >= untilMs || !(await sleep(clock, lookMs, signal))) return;
   }
 }
 

@@ -40,7 +40,7 @@ import { heldNodesFor } from "./explain-pod.ts";
 import { GateForecast } from "./forecast.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { gateObservations, gateReads } from "./reads.ts";
-import { formatGate, formatGatePlan, formatHeldNodes, withWaits } from "./show.ts";
+import { autoscalerText, formatGate, formatGatePlan, formatHeldNodes, withWaits } from "./show.ts";
 
 export interface GateView extends Required<SeenCapability> {
   readonly capability: GateCapability;
@@ -133,6 +133,7 @@ export const gatesOnce: NodeOnce<Gates> = {
         return {
           data: { startupGates: plan },
           blocks: (style) => [formatGatePlan(plan, style)],
+          advice: autoscalerText(plan),
           notes: isWhole ? idleNotes(diff) : [],
         };
       },

@@ -87,7 +87,7 @@ function waitsFor(it: GateExplanation): readonly string[] {
 }
 
 /** The text of `plan` below the nodes; empty when the plan concerns no gate. */
-export function formatGatePlan({ gates, daemonSets = [], autoscaler }: GatePlan, style: Style): string {
+export function formatGatePlan({ gates, daemonSets = [] }: GatePlan, style: Style): string {
   const lines = gates.map(gateLine);
   if (daemonSets.length > 0) {
     lines.push(
@@ -100,9 +100,17 @@ export function formatGatePlan({ gates, daemonSets = [], autoscaler }: GatePlan,
     ]);
     lines.push(formatColumns(rows, "  ").trimEnd());
   }
-  if (autoscaler.length > 0) lines.push("", "Autoscalers have to know the taints of the gates:");
-  lines.push(...autoscaler.map((line) => `  ${line}`));
   return lines.map((line) => `${line}\n`).join("");
+}
+
+/** A block for those who keep the autoscaler; none without hints. */
+export function autoscalerText({ autoscaler }: Pick<GatePlan, "autoscaler">): readonly string[] {
+  if (autoscaler.length === 0) return [];
+  const lines = [
+    "Autoscalers have to know the taints of the gates:",
+    ...autoscaler.map((line) => `  ${line}`),
+  ];
+  return [lines.map((line) => `${line}\n`).join("")];
 }
 
 function gateLine({ gate, selected, held, hold, release, pending, dryRun }: GateChanges): string {

@@ -1,0 +1,144 @@
+/** `berth test`: documents on sample objects, without a cluster. */
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, it } from "vitest";
+import { exitCodes } from "../exit-codes.ts";
+import { testFolder } from "../testing/harness.ts";
+
+const DOCUMENTS = `apiVersion: berth.dev/v1alpha1
+kind: LabelRule
+metadata: {name: gpu}
+spec: {match: {all: [{key: example.com/device}]}, labels: [{key: example.com/gpu}]}
+---
+apiVersion: berth.dev/v1alpha1
+kind: StartupGate
+metadata: {name: driver}
+spec: {nodeSelector: {matchLabels: {pool: slow}}, signals: {conditions: [{type: DriverReady}]}}
+---
+apiVersion: berth.dev/v1alpha1
+kind: ArchitecturePolicy
+metadata: {name: all}
+spec: {mode: Taint, images: [{image: web.test/web:1, architectures: [arm64]}]}
+---
+apiVersion: berth.dev/v1alpha1
+kind: NodeFootprint
+metadata: {name: agent}
+spec:
+  workloads: [{podSelector: {matchLabels: {app: web}}}]
+  node: {label: {key: example.com/agent}}
+  group: {by: OwnerUID, owner: {group: apps, kind: ReplicaSet}}
+---
+apiVersion: berth.dev/v1alpha1
+kind: DeschedulePolicy
+metadata: {name: moves}
+spec: {for: 5m, keys: [pool]}
+`;
+const head = (name = "rules"): string => `apiVersion: berth.dev/v1alpha1
+kind: Test
+metadata: {name: ${name}}
+spec:
+  documents: [rules.yaml]
+  objects:
+    # All cases have it.
+    - {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {example.com/device: x}}, status: {nodeInfo: {architecture: amd64}}}
+  cases:
+`;
+const CASES = `    - name: a device gives a label
+      expect: |
+        node n1
+          + label/example.com/wrong=true   RuleMatched  config/gpu
+    - name: a held node is let go
+      objects:
+        - apiVersion: v1
+          kind: Node
+          metadata: {name: n2, labels: {pool: slow}}
+          spec: {taints: [{key: startup.k8s.io/initializing, value: wait, effect: NoSchedule}]}
+          status: {conditions: [{type: DriverReady, status: "True", lastTransitionTime: "2025-12-01T00:00:00Z"}]}
+    - name: a pod needs an agent, and another node
+      objects:
+        - {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: rs}}
+        - apiVersion: v1
+          kind: Pod
+          metadata:
+            name: web
+            labels: {app: web}
+            ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: rs, uid: ReplicaSet-default-rs, controller: true}]
+          spec: {nodeName: n1, containers: [{name: c, image: "web.test/web:1"}], nodeSelector: {pool: fast}}
+          status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
+`;
+
+it("compares what documents of each kind do, shows a patch, and writes what is", async () => {
+  await using folder = await testFolder({ "rules.yaml": DOCUMENTS, "test.yaml": `${head()}${CASES}` });
+  const failed = await folder.berth("test test.yaml");
+  expect([failed.code, failed.stderr]).toEqual([exitCodes.failed, "berth: 3 of 3 cases failed\n"]);
+  expect(failed.stdout).toMatch(
+    /^--- test.yaml: a device gives a label: expected\n\+{3} is\n node n1\n- {2}\+ label\/example.com\/wrong=true.*\n\+ {2}\+ label\/example.com\/gpu=true +RuleMatched/,
+  );
+  expect(failed.stdout).toMatch(/\n0 passed, 3 failed\n$/);
+
+  expect((await folder.berth("test test.yaml --update")).code).toBe(exitCodes.done);
+  const passed = await folder.berth("test test.yaml");
+  expect([passed.code, passed.stdout]).toEqual([exitCodes.done, "3 passed, 0 failed\n"]);
+  const written = await readFile(path.join(folder.path, "test.yaml"), "utf8");
+  expect(written).toContain("    # All cases have it.\n");
+  expect(written).toMatch(/- taint\/startup.k8s.io\/initializing:NoSchedule=wait +Released/);
+  expect(written).toMatch(/\+ label\/example.com\/agent=true +FootprintNeeded/);
+  expect(written).toMatch(/\+ taint\/supported-arch:NoSchedule=amd64 +ArchitectureTainted/);
+  expect(written).toMatch(/default\/web +n1 +NoOtherNode/);
+  expect(written).not.toContain("Autoscalers");
+  await folder.berth("test test.yaml --update");
+  expect(await readFile(path.join(folder.path, "test.yaml"), "utf8")).toBe(written);
+});
+
+it("prints data, and JUnit that stays XML whatever a name holds", async () => {
+  const cases = '    - {name: "a <b> & \\u0007"}\n';
+  await using folder = await testFolder({
+    "rules.yaml": DOCUMENTS,
+    "t/test.yaml": head().replace("rules.yaml", "../rules.yaml") + cases,
+  });
+  const junit = await folder.berth("test t -o junit");
+  expect(junit.stdout).toContain('<testsuite name="berth test" tests="1" failures="1">');
+  expect(junit.stdout).toContain('<testcase classname="t/test.yaml: rules" name="a &lt;b&gt; &amp; \ufffd">');
+  const data = JSON.parse((await folder.berth("test t -o json")).stdout) as {
+    readonly cases: readonly object[];
+  };
+  expect(data.cases).toMatchObject([{ file: "t/test.yaml", test: "rules", passed: false }]);
+});
+
+const bomb = Array.from(
+  { length: 9 },
+  (_, at) =>
+    `a${at}: &a${at} [${
+      at === 0
+        ? "x"
+        : Array(9)
+            .fill(`*a${at - 1}`)
+            .join()
+    }]`,
+);
+
+it.each([
+  [
+    "an unknown field",
+    `${head()}    - {name: a, expects: x}\n`,
+    /test.yaml:10:17: error: spec.cases.0.expects: there is no such field/,
+  ],
+  [
+    "an object without a name",
+    `${head()}    - {name: a, objects: [{apiVersion: v1, kind: Node, metadata: {}}]}\n`,
+    /metadata.name: is required/,
+  ],
+  ["no case", `${head()}    []\n`, /spec.cases/],
+  ["too many cases", head() + "    - {name: a}\n".repeat(10_001), /spec.cases: too big/],
+  ["aliases that explode", `${bomb.join("\n")}\n`, /alias/i],
+  ["another kind", DOCUMENTS, /kind "LabelRule" is not known; known in berth.dev\/v1alpha1: Test/],
+  [
+    "documents with a fault",
+    `${head().replace("rules.yaml", "none.yaml")}    - {name: a}\n`,
+    /none.yaml: not there/,
+  ],
+])("refuses %s", async (_, text, said) => {
+  await using folder = await testFolder({ "rules.yaml": DOCUMENTS, "test.yaml": text });
+  const { code, stdout, stderr } = await folder.berth("test test.yaml");
+  expect([code, stdout, stderr]).toEqual([exitCodes.faults, "", expect.stringMatching(said)]);
+});
