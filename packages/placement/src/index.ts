@@ -34,7 +34,8 @@ export { documentCapability } from "./node/document-capability.ts";
 export * from "./node/explain/diff.ts";
 export * from "./node/explain/node.ts";
 export * from "./node/explain/removals.ts";
-export * from "./node/explain/trace.ts";
+export * from "./node/explain/rule-trace.ts";
+export { type Comparison, firstFailed, Trace } from "./node/explain/trace.ts";
 export { tolerationsAnnotation, withoutTolerations } from "./node/given-tolerations.ts";
 export { NodeLog } from "./node/log.ts";
 export type { FieldHolder } from "./node/managers.ts";
@@ -64,7 +65,6 @@ export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
 export { policySources, refusedRules } from "./node/sources.ts";
 export { tolerationText } from "./node/tolerations.ts";
-export { type Comparison, firstFailed, Trace } from "./node/trace.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export type { NodeCapability, NodeHost, Wired, WiredFacts } from "./node/wired.ts";
 export {

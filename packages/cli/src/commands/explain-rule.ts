@@ -27,36 +27,24 @@ import type { ExplainOptions } from "./explain.ts";
 export interface ExplainRuleOptions extends Omit<ExplainOptions, "name"> {
   /** Of the node. Absent with `summary`: all nodes. */
   readonly name?: string;
-  /** A document, as `gpu` or `cluster/gpu`: of any kind, or of one. */
-  readonly rule?: string;
-  readonly gate?: string;
-  readonly policy?: string;
-  readonly footprint?: string;
+  /** A document, as `gpu` or `cluster/gpu`. */
+  readonly document: string;
+  /** How its kind ends: `Gate`. Default: any kind. */
+  readonly kind?: string;
   readonly summary?: boolean;
   readonly selector?: string;
-}
-
-/** The options that name a document, and its kind. */
-const KINDS = { gate: "StartupGate", policy: "ArchitecturePolicy", footprint: "NodeFootprint" } as const;
-
-function askedOf(options: ExplainRuleOptions): { readonly name: string; readonly kind?: string } | undefined {
-  for (const [option, kind] of Object.entries(KINDS)) {
-    const name = options[option as keyof typeof KINDS];
-    if (name !== undefined) return { name, kind };
-  }
-  return options.rule === undefined ? undefined : { name: options.rule };
 }
 
 /** Explains why a document acts on a node or does not: each comparison of the decision itself. */
 export async function explainRule(options: ExplainRuleOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, stderr } = deps;
-  const { name: asked = "", kind } = askedOf(options) ?? {};
+  const { document: asked, kind = "" } = options;
   const files = await readRuleFiles(options, deps);
   await using session = await openSession(options, deps);
   await using owned = new AsyncDisposableStack();
   const all = await readCapabilities({ files, session, waiting: "wait" }, "nodes");
   const names = nodeCapabilities
-    .filter(({ kinds }) => kind === undefined || kinds.some((it) => it.kind === kind))
+    .filter(({ kinds }) => kinds.some((it) => it.kind.endsWith(kind)))
     .map(({ name }) => name);
   const read = all.filter(({ name }) => names.includes(name));
   for (const fault of read.flatMap(({ faults }) => faults)) stderr.write(`${formatFault(fault)}\n`);
@@ -65,7 +53,7 @@ export async function explainRule(options: ExplainRuleOptions, deps: CommandDeps
     ? await traceAll(asked, options.selector, at)
     : await traceOne(asked, options.name, at);
   if (traced.every(({ rules }) => rules.length === 0))
-    throw new CommandError(`no ${kind ?? "document"} ${asked} is in force: ${known(traced) || "none is"}`);
+    throw new CommandError(`no ${kind || "document"} ${asked} is in force: ${known(traced) || "none is"}`);
   const style = styleFor(stdout);
   if (options.summary) {
     const count = new RuleCount();

@@ -16,6 +16,20 @@ import {
   takesSnapshot,
 } from "./shared-options.ts";
 
+/** The options of `explain node` that name a document, and how the kinds end that each is for. */
+const DOCUMENTS = [
+  ["rule", ""],
+  ["gate", "Gate"],
+  ["policy", "Policy"],
+  ["footprint", "Footprint"],
+] as const;
+
+type Explaining = ExplainPodOptions &
+  ExplainFleetOptions &
+  Pick<ExplainRuleOptions, "summary" | "selector"> & {
+    readonly [option in (typeof DOCUMENTS)[number][0]]?: string;
+  };
+
 export function declareExplain(root: Command, program: ProgramOptions): void {
   const explain = prints(
     takesNamespaceOrOwn(takesInstallation(takesRules(takesSnapshot(takesCluster(root.command("explain")))))),
@@ -34,13 +48,17 @@ export function declareExplain(root: Command, program: ProgramOptions): void {
     .option("--summary", "with one of these: count what keeps it from how many nodes; no name is needed")
     .option("-l, --selector <selector>", "with --summary: only nodes with these labels")
     .option("--on <node>", "of a pod: whether this node takes it: each criterion");
-  does(explain, program, async (options: ExplainPodOptions & ExplainFleetOptions & ExplainRuleOptions) => {
+  does(explain, program, async (options: Explaining) => {
     const { kind, name, summary, selector, on } = options;
-    const isTraced = [options.rule, options.gate, options.policy, options.footprint].some(
-      (it) => it !== undefined,
-    );
-    if (isTraced && kind === "node") return (await import("../commands/explain-rule.ts")).explainRule;
-    if (isTraced || summary || selector !== undefined || (on !== undefined && kind !== "pod"))
+    const [asked] = DOCUMENTS.flatMap(([option, ending]) => {
+      const document = options[option];
+      return document === undefined ? [] : [{ document, kind: ending }];
+    });
+    if (asked !== undefined && kind === "node") {
+      const { explainRule } = await import("../commands/explain-rule.ts");
+      return (given: Explaining, deps) => explainRule({ ...given, ...asked }, deps);
+    }
+    if (asked !== undefined || summary || selector !== undefined || (on !== undefined && kind !== "pod"))
       explain.error(
         "error: --rule, --gate, --policy, --footprint and --summary are for nodes, --on is for pods",
       );

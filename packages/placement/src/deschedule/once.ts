@@ -2,10 +2,10 @@
 import { keepFields, labelsIn, type OneShotRun, readObjects, readViews } from "@berth/host";
 import { type Node, type Pod, type PodDisruptionBudget, podDisruptionBudgets, pods } from "@berth/kube";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
+import type { Comparison } from "../node/explain/trace.ts";
 import { parseMarkId } from "../node/mark.ts";
 import { type LookAt, type NodeOnce, withoutManagers } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
-import type { Comparison } from "../node/trace.ts";
 import type { WiredFacts } from "../node/wired.ts";
 import { budgetProblem } from "./budgets.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";

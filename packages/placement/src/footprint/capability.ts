@@ -12,6 +12,7 @@ import {
   type RuleOutcome,
   unreadPolicy,
 } from "../node/capability.ts";
+import type { Note } from "../node/explain/trace.ts";
 import { firstOf } from "../node/first-names.ts";
 import {
   annotationId,
@@ -24,7 +25,6 @@ import {
 } from "../node/mark.ts";
 import { MAX_RECORD_BYTES } from "../node/record.ts";
 import { matchesSelector } from "../node/selector.ts";
-import type { Note } from "../node/trace.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintObservations } from "./footprint-observations.ts";
 import { claimId, type NodePast, type NodePasts, type NodeUse, type PodUse, useOf } from "./use.ts";

@@ -1,6 +1,6 @@
 /** Compiles conditions of rules: a test for a node, and the labels without which the test is false. */
 
-import { ALL, ANY, type Comparison, type Note } from "../node/trace.ts";
+import { ALL, ANY, type Comparison, type Note } from "../node/explain/trace.ts";
 import { comparatorTo } from "./compare.ts";
 import type { MatchExpression, MatchGroup, MatchTerm, Operator } from "./document.ts";
 import { type FactRef, type ReadFact, unknown } from "./facts.ts";

@@ -1,6 +1,6 @@
 import type { Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { traceRules } from "../node/explain/trace.ts";
+import { traceRules } from "../node/explain/rule-trace.ts";
 import type { NodePlan } from "../node/plan.ts";
 import { labelsOf, planWith, settle } from "../node/testing/labels.ts";
 import { editNode, makeNode, patchNode } from "../node/testing/world.ts";

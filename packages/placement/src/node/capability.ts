@@ -1,9 +1,9 @@
 import type { Node } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
+import type { Trace } from "./explain/trace.ts";
 import { type Mark, type MarkId } from "./mark.ts";
 import { type MarkSet, noMarks } from "./mark-set.ts";
 import type { RecordedMark } from "./record.ts";
-import type { Trace } from "./trace.ts";
 
 /** A time in milliseconds since the Unix epoch. It is always an argument, because a decision never reads a clock. */
 export type Instant = number;

@@ -13,6 +13,7 @@ import {
 import type { Node } from "@berth/kube";
 import type { BoundCapability } from "./capability.ts";
 import type { CleanAt, CleaningCapability } from "./clean-once.ts";
+import type { Comparison } from "./explain/trace.ts";
 import type {
   ExplainAt,
   ExplainingCapability,
@@ -22,7 +23,6 @@ import type {
   PlanningCapability,
   PodAt,
 } from "./once.ts";
-import type { Comparison } from "./trace.ts";
 
 export interface ReadOptions {
   /** Documents of files. `hasConfig`: the user gave files, which may contain no document. */

@@ -6,8 +6,8 @@ import type { BoundCapability, Contribution, Finding, Instant, NodeView } from "
 import type { CleanOnce } from "./clean-once.ts";
 import type { PlanDiff } from "./explain/diff.ts";
 import type { RuleForecast } from "./explain/removals.ts";
+import type { Comparison } from "./explain/trace.ts";
 import type { NodePlan } from "./plan.ts";
-import type { Comparison } from "./trace.ts";
 
 /** A capability whose marks others wait for. `isGiven`: its rules are known to the command. */
 export interface NodeFacts {

@@ -1,10 +1,10 @@
 /** The criteria of the scheduler that depend only on a pod and a node: labels, cordon and taints. */
 import type { Node, Pod } from "@berth/kube";
 import { taintText } from "./daemonset-placement.ts";
+import type { Note } from "./explain/trace.ts";
 import { ownValue } from "./mark.ts";
 import { matchesNodeSelectorTerms } from "./selector.ts";
 import { tolerates } from "./tolerations.ts";
-import type { Note } from "./trace.ts";
 
 /** Why the node does not take the pod, beginning with a verb (`is cordoned`); undefined when it does. */
 export type NodeCheck = (node: Node, note?: Note) => string | undefined;

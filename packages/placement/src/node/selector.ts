@@ -2,8 +2,8 @@
 
 import type { Selector } from "@berth/host";
 import type { LabelSelector, Node, NodeSelectorRequirement, NodeSelectorTerm } from "@berth/kube";
+import type { Note } from "./explain/trace.ts";
 import { ownValue } from "./mark.ts";
-import type { Note } from "./trace.ts";
 import { labelKeyProblem, labelValueProblem } from "./validate.ts";
 
 type Labels = Readonly<Record<string, string>> | undefined;

@@ -2,9 +2,9 @@
 import type { Node, Taint } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
 import type { Instant, NodeView } from "../node/capability.ts";
+import type { Note, Trace } from "../node/explain/trace.ts";
 import { type MarkId, ownValue, parseMarkId, standingValue } from "../node/mark.ts";
 import { matchesSelector } from "../node/selector.ts";
-import type { Note, Trace } from "../node/trace.ts";
 import type { GateClocks, Look } from "./clocks.ts";
 import { ownPlaces } from "./compile.ts";
 import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";

@@ -1,8 +1,8 @@
 /** Which nodes a startup gate selects. */
 import type { Node } from "@berth/kube";
+import type { Note } from "../node/explain/trace.ts";
 import { ownValue } from "../node/mark.ts";
 import { matchesSelector } from "../node/selector.ts";
-import type { Note } from "../node/trace.ts";
 import type { Gate } from "./gate.ts";
 
 /**

@@ -3,11 +3,11 @@ import type { Node } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { BoundCapability } from "../capability.ts";
+import { Trace } from "../explain/trace.ts";
 import { type MarkId, standingMarks } from "../mark.ts";
 import { buildPatch } from "../patch.ts";
 import type { NodePlan } from "../plan.ts";
 import { ownedMarks, recordOf } from "../record.ts";
-import { Trace } from "../trace.ts";
 import { planWith, settle } from "./labels.ts";
 import { editNode, patchNode } from "./world.ts";
 
