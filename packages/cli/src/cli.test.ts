@@ -110,3 +110,32 @@ describe("version", () => {
     expect(JSON.parse((await cli(["version", "-o", "json"])).stdout)).toMatchObject(data);
   });
 });
+
+describe("one object", () => {
+  const closed = "--master http://127.0.0.1:1";
+
+  it.each([
+    "explain node/n1",
+    "explain node n1",
+    "explain pod/web",
+    "explain pod default/web",
+    "restart workload/default/web",
+    "scale workload/web --replicas 2",
+  ])("is named as in kubectl: %s", async (line) => {
+    const { code, stderr } = await cli([...line.split(" "), ...closed.split(" ")]);
+    expect([code, stderr]).toEqual([exitCodes.cluster, expect.stringContaining("could not be reached")]);
+  });
+
+  it.each([
+    ["explain", /missing required argument 'kind'/],
+    ["explain node", /missing required argument 'name'/],
+    ["restart workload", /missing required argument 'name'/],
+    ["scale workload --replicas 2", /missing required argument 'name'/],
+    ["explain cat/n1", /Allowed choices are node, pod, workload, instance/],
+    ["explain node n1 --as-group dev", /--as-group needs --as/],
+    ["explain node n1 --as a\u0000", /no HTTP header can hold/],
+  ])("is asked for: %s", async (line, said) => {
+    const { code, stderr } = await cli([...line.split(" "), ...closed.split(" ")]);
+    expect([code, stderr]).toEqual([exitCodes.usage, expect.stringMatching(said)]);
+  });
+});

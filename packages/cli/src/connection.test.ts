@@ -57,6 +57,13 @@ describe("A-P13 chooseCluster: flag > KUBECONFIG > pod > home", () => {
     expect((await chooseOfAll({}, { HTTPS_PROXY, ...pod })).connect.proxy).toBeUndefined();
   });
 
+  it("acts for the user and groups of --as, and takes no groups alone", async () => {
+    const { connect } = await chooseOfAll({ as: "jane", asGroup: ["dev"] }, {});
+    expect(connect.impersonate).toEqual({ user: "jane", groups: ["dev"] });
+    expect((await chooseOfAll({}, {})).connect.impersonate).toBeUndefined();
+    await expect(chooseOfAll({ asGroup: ["dev"] }, {})).rejects.toMatchObject({ exitCode: 2 });
+  });
+
   it("says what to do when there is none", async () => {
     await using folder = await testFolder();
     const deps = { environment: {}, folder: folder.path, home: folder.path };

@@ -10,6 +10,9 @@ export interface ConnectionOptions {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly master?: string;
+  /** The user that the requests are for, and its groups. */
+  readonly as?: string;
+  readonly asGroup?: readonly string[];
 }
 
 export interface ClusterChoice extends ResolvedConfig {
@@ -21,11 +24,25 @@ export interface ClusterChoice extends ResolvedConfig {
  * Chooses the cluster in this order: `--kubeconfig`, `KUBECONFIG` (a list is merged, as in kubectl), the pod's service
  * account, `~/.kube/config`. An empty value counts as absent. `--context` needs a kubeconfig, so it skips the service
  * account. Proxies of the environment count for kubeconfigs, as in kubectl, and not for the service account: its API
- * server is inside the cluster.
+ * server is inside the cluster. `--as` replaces the impersonation of a kubeconfig.
  *
  * @throws CommandError, KubeconfigError
  */
 export async function chooseCluster(
+  options: ConnectionOptions,
+  deps: Pick<CommandDeps, "environment" | "folder" | "home">,
+  serviceAccountFolder?: string,
+): Promise<ClusterChoice> {
+  const { as: user, asGroup: groups = [] } = options;
+  if (user === undefined && groups.length > 0)
+    throw new CommandError("--as-group needs --as: groups belong to a user", exitCodes.usage);
+  const choice = await chooseOwn(options, deps, serviceAccountFolder);
+  return user === undefined
+    ? choice
+    : { ...choice, connect: { ...choice.connect, impersonate: { user, groups } } };
+}
+
+async function chooseOwn(
   options: ConnectionOptions,
   deps: Pick<CommandDeps, "environment" | "folder" | "home">,
   serviceAccountFolder?: string,

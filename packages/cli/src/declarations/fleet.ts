@@ -1,6 +1,16 @@
 /** Commands about Workloads. */
-import { Argument, type Command } from "commander";
-import { does, type ProgramOptions, prints, takesCluster, takesNamespace } from "./shared-options.ts";
+import type { Command } from "commander";
+import type { ScaleOptions } from "../commands/scale.ts";
+import type { FleetObjectOptions } from "../fleet-session.ts";
+import {
+  does,
+  type ProgramOptions,
+  prints,
+  requireName,
+  takesCluster,
+  takesNamespace,
+  takesObject,
+} from "./shared-options.ts";
 
 export function declareWorkloads(root: Command, program: ProgramOptions): void {
   const workloads = takesObjectNamespace(prints(takesCluster(root.command("workloads"))))
@@ -52,7 +62,10 @@ export function declareRestart(root: Command, program: ProgramOptions): void {
   const restart = takesWorkload(takesCluster(root.command("restart"))).description(
     "Replace all Instances of a Workload, one after the other; shows in which order",
   );
-  does(restart, program, async () => (await import("../commands/restart.ts")).restart);
+  does(restart, program, async ({ name }: FleetObjectOptions) => {
+    requireName(restart, name);
+    return (await import("../commands/restart.ts")).restart;
+  });
 }
 
 export function declareScale(root: Command, program: ProgramOptions): void {
@@ -60,13 +73,14 @@ export function declareScale(root: Command, program: ProgramOptions): void {
     .description("Change how many Instances a Workload runs in each city; shows which come or go")
     .requiredOption("--replicas <number>", "Instances in each city of the placement, from 1 to 1000")
     .option("--placement <name>", "the placement; default the only one");
-  does(scale, program, async () => (await import("../commands/scale.ts")).scale);
+  does(scale, program, async ({ name }: ScaleOptions) => {
+    requireName(scale, name);
+    return (await import("../commands/scale.ts")).scale;
+  });
 }
 
 function takesWorkload(command: Command): Command {
-  return takesObjectNamespace(command)
-    .addArgument(new Argument("<kind>", "kind of the object").choices(["workload"]))
-    .argument("<name>", "its name, or NAMESPACE/NAME");
+  return takesObject(takesObjectNamespace(command), ["workload"], "its name, or NAMESPACE/NAME");
 }
 
 function takesObjectNamespace(command: Command): Command {

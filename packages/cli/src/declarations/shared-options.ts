@@ -1,5 +1,5 @@
 /** Options that several commands share, with the same text in each. */
-import { type Command, Option } from "commander";
+import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { type CommandDeps, type Outside, withClock } from "../command-deps.ts";
 import type { ExitCode } from "../exit-codes.ts";
 
@@ -33,7 +33,7 @@ export function does<O>(
 ): void {
   command.action(async () => {
     const given = command.registeredArguments.map((it, at) => [it.name(), command.processedArgs[at]]);
-    const options = { ...command.opts(), ...Object.fromEntries(given) } as O;
+    const options = splitObject({ ...command.opts(), ...Object.fromEntries(given) }) as O;
     const act = await load(options);
     onEnd(await act(options, await withClock(outside)));
   });
@@ -49,7 +49,42 @@ export function takesCluster(command: Command): Command {
   return command
     .option("--kubeconfig <file>", "kubeconfig file; default KUBECONFIG, the pod's own, ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig; default its current one")
+    .addOption(new Option("--as <user>", "act for this user, if you may impersonate").argParser(headerText))
+    .addOption(
+      new Option("--as-group <group>", "with --as: a group of the user; repeatable").argParser(
+        (value, earlier: readonly string[] | undefined) => collect(headerText(value), earlier),
+      ),
+    )
     .addOption(new Option("--master <url>", "server to use instead of the kubeconfig's").hideHelp());
+}
+
+/** @throws InvalidArgumentError for what no HTTP header can hold. */
+function headerText(value: string): string {
+  if (/^[\x20-\x7e]+$/.test(value)) return value;
+  throw new InvalidArgumentError("It has characters that no HTTP header can hold, or none.");
+}
+
+/** Adds the arguments for one object: `KIND NAME`, or `KIND/NAME` as kubectl has it. `does` splits the latter. */
+export function takesObject(command: Command, kinds: readonly string[], name: string): Command {
+  const kind = new Argument("<kind>", "kind of the object, or KIND/NAME").choices(kinds);
+  kind.argParser((value: string) => {
+    const [first = ""] = value.split("/");
+    if (kinds.includes(first)) return value;
+    throw new InvalidArgumentError(`Allowed choices are ${kinds.join(", ")}.`);
+  });
+  return command.addArgument(kind).argument("[name]", name);
+}
+
+/** @throws CommanderError when the user gave no name. */
+export function requireName(command: Command, name: string | undefined): void {
+  if (name === undefined) command.error("error: missing required argument 'name'");
+}
+
+function splitObject(options: Record<string, unknown>): Record<string, unknown> {
+  const { kind, name } = options;
+  const at = typeof kind === "string" ? kind.indexOf("/") : -1;
+  if (typeof kind !== "string" || at < 0 || name !== undefined) return options;
+  return { ...options, kind: kind.slice(0, at), name: kind.slice(at + 1) };
 }
 
 /** Adds the option to read a snapshot in place of a cluster. */

@@ -1,5 +1,5 @@
 /** Commands about one object: a node or pod, startup gates, an image. */
-import { Argument, type Command } from "commander";
+import type { Command } from "commander";
 import type { ExplainFleetOptions } from "../commands/explain-fleet.ts";
 import type { ExplainPodOptions } from "../commands/explain-pod.ts";
 import type { ExplainRuleOptions } from "../commands/explain-rule.ts";
@@ -8,10 +8,12 @@ import {
   does,
   type ProgramOptions,
   prints,
+  requireName,
   takesCluster,
   takesConfig,
   takesInstallation,
   takesNamespaceOrOwn,
+  takesObject,
   takesRules,
   takesSnapshot,
 } from "./shared-options.ts";
@@ -31,16 +33,18 @@ type Explaining = ExplainPodOptions &
   };
 
 export function declareExplain(root: Command, program: ProgramOptions): void {
-  const explain = prints(
-    takesNamespaceOrOwn(takesInstallation(takesRules(takesSnapshot(takesCluster(root.command("explain")))))),
+  const explain = takesObject(
+    prints(
+      takesNamespaceOrOwn(
+        takesInstallation(takesRules(takesSnapshot(takesCluster(root.command("explain"))))),
+      ),
+    ),
+    ["node", "pod", "workload", "instance"],
+    "its name; for a pod, workload or instance NAMESPACE/NAME",
   )
     .description(
       "Explain each mark on a node: rule, inputs, since when, which other writers hold the key; what each startup gate waits for, and which pods need which agents. For a pod: which image excludes which architecture, which nodes are left, what holds it. For a workload or instance: what blocks it, what would change that, and when Berth looks next",
     )
-    .addArgument(
-      new Argument("<kind>", "kind of the object").choices(["node", "pod", "workload", "instance"]),
-    )
-    .argument("[name]", "its name; for a pod, workload or instance NAMESPACE/NAME")
     .option("--rule <name>", "of a node: why this document of any kind acts on it or not: each comparison")
     .option("--gate <name>", "the same of a StartupGate")
     .option("--policy <name>", "the same of an ArchitecturePolicy")
@@ -62,7 +66,7 @@ export function declareExplain(root: Command, program: ProgramOptions): void {
       explain.error(
         "error: --rule, --gate, --policy, --footprint and --summary are for nodes, --on is for pods",
       );
-    if (name === undefined) explain.error("error: missing required argument 'name'");
+    requireName(explain, name);
     if (kind === "pod") return (await import("../commands/explain-pod.ts")).explainOnePod;
     if (kind === "node") return (await import("../commands/explain.ts")).explain;
     return (await import("../commands/explain-fleet.ts")).explainFleet;
