@@ -4,7 +4,7 @@
  */
 import { deepStrictEqual, ok } from "node:assert";
 import { withdrawals, workloadDeployments, workloads } from "@berth/fleet";
-import { namespaces } from "@berth/kube";
+import { events, namespaces } from "@berth/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   changeWorkload,
@@ -14,6 +14,7 @@ import {
   scaleChange,
   verdict,
 } from "./fleet-fixture.ts";
+import { attackAsCell, attackAsProject } from "./hostile/fleet-tenants.ts";
 import { type HubFixture, hubFixture } from "./hub-fixture.ts";
 import { patiently } from "./patience.ts";
 
@@ -144,6 +145,62 @@ it("NoMatchingLocation says which city no cell serves", async () => {
   await patiently(async () => {
     const workload = await fixture.hub.get(workloads, { namespace: "first", name: "nowhere" });
     expect(verdict(workload, "Available")).toBe("False/NoMatchingLocations");
+  });
+});
+
+describe("a hostile", () => {
+  it("S-18 cell costs others no time and the hub few writes, and reaches nothing that was not placed there", async () => {
+    const { hub } = fixture;
+    const { metadata } = (await fixture.onHub("first-us-dfw")) ?? {};
+    const cell = metadata?.labels?.["berth.dev/cell"] ?? "";
+    const mark = await fixture.plane("hub").audit.mark();
+    const startedMs = performance.now();
+    const attack = attackAsCell(fixture.plane(cell).client, metadata ?? {}, 60);
+    await createWorkload(hub, { namespace: "first", name: "beside", cities: ["ORD"] });
+    await patiently(async () => {
+      const { status } = await hub.get(workloads, { namespace: "first", name: "beside" });
+      deepStrictEqual(status?.readyReplicas, 1);
+    });
+    await attack;
+    const seconds = (performance.now() - startedMs) / 1000;
+    const entries = await fixture.plane("hub").audit.entriesSince(mark, { userAgent: "berth/" });
+    const written = entries.filter(
+      ({ verb, name }) => ["create", "patch", "delete"].includes(verb) && name.startsWith("first-us-dfw"),
+    );
+    // Of the deployment on the hub and in the project, and what else was on its way.
+    expect(written.length).toBeLessThan(2 * (10 + seconds) + 10);
+    expect(written.filter(({ name }) => /-5[0-9]{2}$/.test(name))).toEqual([]);
+    const status = (await fixture.onHub("first-us-dfw"))?.status;
+    expect(status?.readyReplicas).toBeLessThanOrEqual(1_000);
+    expect(JSON.stringify(status).length).toBeLessThan(64 * 1024);
+    await patiently(async () => {
+      const { items } = await hub.list(events, { fieldSelector: `regarding.name=${cell}` });
+      ok(
+        items.some(({ reason }) => reason === "Forged"),
+        "nothing says that a deployment was forged",
+      );
+      deepStrictEqual((await statusOf("first"))?.readyReplicas, 4);
+    });
+  });
+
+  it("S-19 project has nothing of another one by copying its marks", async () => {
+    const { hub } = fixture;
+    const before = await fixture.onHub("first-us-dfw");
+    ok(before, "the hub has no deployment first-us-dfw");
+    await attackAsProject(hub, before, "evil");
+    await createWorkload(hub, { namespace: "evil", name: "canary" });
+    await patiently(async () => {
+      const { status } = await hub.get(workloads, { namespace: "evil", name: "canary" });
+      deepStrictEqual(status?.readyReplicas, 1);
+    });
+    const of = { namespace: before.metadata?.namespace ?? "", name: "first-us-dfw" };
+    const { metadata, spec } = await hub.get(workloadDeployments, of);
+    expect([metadata?.uid, metadata?.annotations, spec]).toEqual([
+      before.metadata?.uid,
+      before.metadata?.annotations,
+      before.spec,
+    ]);
+    deepStrictEqual((await statusOf("first"))?.readyReplicas, 4);
   });
 });
 

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { aCell, aFound, going, onHub } from "../../hub/testing/fixtures.ts";
 import type { CellMembers } from "./cell-members.ts";
 import { cellStatuses } from "./cells.ts";
-import { hub, hubWorld } from "./testing/hub-world.ts";
+import { a, hub, hubWorld } from "./testing/hub-world.ts";
 
 const { signal } = new AbortController();
 const context = { signal, log: { info: () => undefined } } as unknown as ReconcileContext;
@@ -20,4 +20,27 @@ it.each([
   inCell.set({ ...onHub(), metadata: { ...deployment.metadata, ...metadata } });
   await cellStatuses(parts, members)({ cluster: hub, namespace: "", name: "a" }, context);
   expect(patches.flatMap(({ metadata: of }) => (of?.finalizers ? [of.finalizers] : []))).toEqual(expected);
+});
+
+it("a Cell with more than is read of one says so once, with figures, and nothing is known of it", async () => {
+  const { cells, parts, patches } = hubWorld();
+  cells.set({ ...seen.cell, metadata: { name: "a", finalizers: ["berth.dev/cell"] } });
+  const excess = "it has more than 20000 instances, or more than 64 MiB of them";
+  Object.assign(parts.planes.cells.get(a) ?? {}, { excess });
+  expect(parts.know.cellOf(a)?.state).toEqual({ is: "away", reason: "CellTooLarge", message: excess });
+  const key = { cluster: hub, namespace: "", name: "a" };
+  await cellStatuses(parts, members)(key, context);
+  expect(patches).toMatchObject([
+    {
+      status: {
+        conditions: [
+          { type: "Accepting" },
+          { type: "Reachable", status: "False", reason: "CellTooLarge", message: excess },
+        ],
+      },
+    },
+  ]);
+  cells.set({ ...seen.cell, ...patches[0], metadata: { name: "a", finalizers: ["berth.dev/cell"] } });
+  await cellStatuses(parts, members)(key, context);
+  expect(patches).toHaveLength(1);
 });
