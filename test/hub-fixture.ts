@@ -22,10 +22,15 @@ import {
   type KubeObject,
   type PolicyRule,
   pods,
-  secrets,
 } from "@berth/kube";
 import { product } from "@berth/placement";
-import { type AuditMark, startTestFleet, type TestCluster, type TestFleet } from "@berth/testcluster";
+import {
+  type AuditMark,
+  startTestCluster,
+  startTestFleet,
+  type TestCluster,
+  type TestFleet,
+} from "@berth/testcluster";
 import { runCommand } from "./command.ts";
 import { applyPrinted, conditionOf, issueToken, rightsUnused } from "./fleet-fixture.ts";
 import { patiently } from "./patience.ts";
@@ -68,18 +73,36 @@ export class HubFixture implements AsyncDisposable {
     await Promise.all(this.#replicas.map((it) => it.ready()));
   }
 
+  /** One of the replicas. */
+  get berth(): BerthProcess {
+    const [first] = this.#replicas;
+    ok(first, "the Berth of the hub was not started");
+    return first;
+  }
+
   async stopHub(): Promise<void> {
     await Promise.all(this.#replicas.map((it) => it[Symbol.asyncDispose]()));
     this.#replicas = [];
   }
 
-  async startCell(name: string): Promise<void> {
-    const spec = `{mode: cell, cell: ${name}}`;
+  /** @param config the text of its Fleet. Default: that of the mode. */
+  async startCell(name: string, config?: string): Promise<void> {
     const file = path.join(this.#folder, `${name}.yaml`);
     const head = "apiVersion: berth.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\n";
-    await writeFile(file, `${head}spec: ${spec}\n`);
+    await writeFile(file, config ?? `${head}spec: {mode: cell, cell: ${name}}\n`);
     await this.#install(name, file);
-    await this.#owned.use(this.#spawn(name, "--mode", "cell", "--cell", name)).ready();
+    const args = config === undefined ? ["--mode", "cell", "--cell", name] : ["--config", file];
+    await this.#owned.use(this.#spawn(name, ...args)).ready();
+  }
+
+  /** Changes the file of a hub that was started with a text. */
+  async configure(config: string): Promise<void> {
+    await writeFile(path.join(this.#folder, "fleet.yaml"), config);
+  }
+
+  /** A kubeconfig by which a Fleet may name a server. */
+  async writeKubeconfig(name: string, text: string): Promise<void> {
+    await this.#write(name, text);
   }
 
   /** As an administrator does it: an account in the cell, its kubeconfig, and one command. */
@@ -106,11 +129,8 @@ export class HubFixture implements AsyncDisposable {
     const account = to === "cell" ? "berth-hub" : `berth-${to}-hub`;
     const printed = await applyPrinted(client, "access", "--to", to, "--namespace", HOME, ...installation);
     this.#rules.set(`${plane} ${account}`, rulesIn(printed));
-    const token = await patiently(async () => {
-      const { data } = await client.get(secrets, { namespace: HOME, name: account });
-      ok(data?.["token"] !== undefined, "the controller manager has not made the token yet");
-      return Buffer.from(data["token"], "base64").toString();
-    });
+    // As the token of the Secret that is printed, which needs a controller manager.
+    const token = await issueToken(client, { namespace: HOME, name: account });
     const text = this.plane(plane).kubeconfig({ user: { name: account, groups: [], token } });
     return this.#write(`${plane}-${to}`, text);
   }
@@ -202,9 +222,51 @@ export class HubFixture implements AsyncDisposable {
 
 /** All planes with the CRDs, Berth in each cell, and a hub that has heard of them. */
 export async function hubFixture(): Promise<HubFixture> {
+  const cellNames = Object.keys(CITIES);
+  const names = ["hub", ...cellNames];
+  const fixture = await fixtureOf(names, await startTestFleet({ planes: names, audit: true }));
+  await Promise.all([fixture.startHub(), ...cellNames.map((name) => fixture.startCell(name))]);
+  await addCells(fixture, cellNames);
+  return fixture;
+}
+
+/**
+ * Planes without controllers, so that no pods run. The Berth of the hub runs in the one called hub.
+ * @param small those in which no Berth runs.
+ */
+export async function barePlanes(
+  withBerth: readonly string[],
+  small: readonly string[],
+): Promise<HubFixture> {
+  const names = [...withBerth, ...small];
   await using owned = new AsyncDisposableStack();
-  const names = ["hub", ...Object.keys(CITIES)];
-  const planes = owned.use(await startTestFleet({ planes: names, audit: true }));
+  const started = names.map(
+    async (name) =>
+      [name, owned.use(await startTestCluster({ small: small.includes(name), audit: true }))] as const,
+  );
+  const clusters = new Map(await Promise.all(started));
+  const running = owned.move();
+  return fixtureOf(names, {
+    plane(name) {
+      const found = clusters.get(name);
+      ok(found, `there is no plane ${name}`);
+      return found;
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  });
+}
+
+/** Resolves when the hub has heard of them. */
+export async function addCells(fixture: HubFixture, names: readonly string[]): Promise<void> {
+  for (const name of names) await fixture.addCell(name);
+  await patiently(async () => {
+    for (const name of names) deepStrictEqual(await fixture.reachable(name), "True/Heard");
+  });
+}
+
+async function fixtureOf(names: readonly string[], started: TestFleet): Promise<HubFixture> {
+  await using owned = new AsyncDisposableStack();
+  const planes = owned.use(started);
   const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-hub-"))).path;
   const crds = [...(fleet.foreignKinds ?? []), ...hubKinds].map((kind) =>
     toCustomResourceDefinition(kind, product),
@@ -214,14 +276,7 @@ export async function hubFixture(): Promise<HubFixture> {
       for (const crd of crds) await apply(planes.plane(name).client, crd);
     }),
   );
-  const cellNames = Object.keys(CITIES);
-  const fixture = new HubFixture(planes, folder, owned.move());
-  await Promise.all([fixture.startHub(), ...cellNames.map((name) => fixture.startCell(name))]);
-  for (const name of cellNames) await fixture.addCell(name);
-  await patiently(async () => {
-    for (const name of cellNames) deepStrictEqual(await fixture.reachable(name), "True/Heard");
-  });
-  return fixture;
+  return new HubFixture(planes, folder, owned.move());
 }
 
 async function apply(client: KubeClient, crd: KubeObject): Promise<void> {
