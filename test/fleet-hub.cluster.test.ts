@@ -4,7 +4,7 @@
  */
 import { deepStrictEqual, ok } from "node:assert";
 import { withdrawals, workloadDeployments, workloads } from "@berth/fleet";
-import { events, namespaces } from "@berth/kube";
+import { events, namespaces, secrets } from "@berth/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   changeWorkload,
@@ -231,7 +231,15 @@ spec:
 it("A3 two projects with equal names share a hub elsewhere and its cells, and a hub is no cell", async () => {
   const hub = await fixture.allowHub("dfw-02", "hub");
   const web = await fixture.allowHub("hub", "project");
-  await fixture.startHub(elsewhere(hub, web, await fixture.allowHub("dfw-02", "project")));
+  await fixture.spawnHub(elsewhere(hub, web, await fixture.allowHub("dfw-02", "project")));
+  await patiently(async () => {
+    const { text } = await fixture.berth.readiness();
+    deepStrictEqual(/Secret berth-fleet-signing is of hub/.test(text), true);
+  });
+  // It is meant so.
+  const key = { namespace: "berth-system", name: "berth-fleet-signing" };
+  await fixture.hub.patch(secrets, key, { type: "merge", body: { data: { hub: null } } });
+  await fixture.berth.ready();
   for (const plane of ["hub", "dfw-02"]) {
     const { client } = fixture.plane(plane);
     await client.create(namespaces, { metadata: { name: "equal" } });

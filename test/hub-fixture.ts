@@ -65,12 +65,17 @@ export class HubFixture implements AsyncDisposable {
 
   /** Two replicas: one leads. @param config the text of a Fleet. Default: the example. */
   async startHub(config?: string): Promise<void> {
+    await this.spawnHub(config);
+    await Promise.all(this.#replicas.map((it) => it.ready()));
+  }
+
+  /** The same, and waits for nothing. */
+  async spawnHub(config?: string): Promise<void> {
     await this.stopHub();
     const file = config === undefined ? example : path.join(this.#folder, "fleet.yaml");
     if (config !== undefined) await writeFile(file, config);
     await this.#install("hub", file);
     this.#replicas = [1, 2].map(() => this.#spawn("hub", "--config", file, "--leader-elect"));
-    await Promise.all(this.#replicas.map((it) => it.ready()));
   }
 
   /** One of the replicas. */

@@ -41,7 +41,7 @@ const UNHEARD_MS = 15_000;
 export interface KnowledgeOptions {
   readonly planes: Planes;
   readonly clock: Clock;
-  /** `undefined`: the key of the signatures is not read yet. */
+  /** `undefined`: the key of the signatures is not read yet, or is of another hub. */
   readonly signer: () => Signer | undefined;
   readonly memory: Pick<HubMemory, "isAbsent">;
 }
@@ -75,7 +75,9 @@ export class Knowledge {
     if (reach?.is === "no") return `the hub does not answer (${reach.cause}): ${reach.message}`;
     if (onHub.some((it) => it !== "synced")) return "the hub is not read yet";
     if (onOwn.some((it) => it !== "synced")) return "Cells and Withdrawals are not read yet";
-    return this.#signer() === undefined ? "the key of the signatures is not read yet" : undefined;
+    return this.#signer() === undefined
+      ? "the key of the signatures is not read yet, or is of another hub"
+      : undefined;
   }
 
   /** When a hub that does not answer was heard last. Wall clock, ms. */

@@ -134,7 +134,7 @@ export function createPlanes(
       }),
       secrets: own.set.view({
         resource: secrets,
-        project: keepFields<Secret>(["data.kubeconfig", "data.key"]),
+        project: keepFields<Secret>(["data.kubeconfig", "data.key", "data.hub"]),
         scope: { namespace: home },
       }),
       ...(discovered && { discovered }),
