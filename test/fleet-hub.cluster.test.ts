@@ -252,6 +252,7 @@ it("A3 two projects with equal names share a hub elsewhere and its cells, and a 
       deepStrictEqual(status?.readyReplicas, 1);
     }
   });
+  expect(await fixture.explained("equal/equal")).toMatch(/ Cell dfw-01 +heard +it is placed here\n/);
   const { items } = await fixture.plane("dfw-01").client.list(namespaces, {
     labelSelector: "meta.datumapis.com/upstream-namespace=equal",
   });

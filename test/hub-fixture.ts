@@ -51,6 +51,7 @@ export class HubFixture implements AsyncDisposable {
   /** By account, `hub berth`: what was printed for it. */
   readonly #rules = new Map<string, readonly PolicyRule[]>();
   #replicas: readonly BerthProcess[] = [];
+  #config = example;
 
   constructor(planes: TestFleet, folder: string, owned: AsyncDisposableStack) {
     this.#planes = planes;
@@ -72,8 +73,8 @@ export class HubFixture implements AsyncDisposable {
   /** The same, and waits for nothing. */
   async spawnHub(config?: string): Promise<void> {
     await this.stopHub();
-    const file = config === undefined ? example : path.join(this.#folder, "fleet.yaml");
-    if (config !== undefined) await writeFile(file, config);
+    this.#config = config === undefined ? example : await this.#write("fleet.yaml", config);
+    const file = this.#config;
     await this.#install("hub", file);
     this.#replicas = [1, 2].map(() => this.#spawn("hub", "--config", file, "--leader-elect"));
   }
@@ -117,6 +118,12 @@ export class HubFixture implements AsyncDisposable {
     const how = ["--city", CITIES[name] ?? "", "--kubeconfig", kubeconfig, ...hub];
     // The API server knows rights a moment after they were given.
     await patiently(() => runCommand("cell", "add", name, ...how));
+  }
+
+  /** A Workload of Berth's own cluster. */
+  async explained(workload: string): Promise<string> {
+    const how = ["--config", this.#config, "--kubeconfig", await this.#hubAdmin()];
+    return runCommand("explain", "workload", workload, ...how);
   }
 
   async forgetCell(name: string): Promise<void> {

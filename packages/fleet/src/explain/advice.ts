@@ -40,11 +40,15 @@ const ADVICE: Readonly<Record<string, string>> = {
   Pending: "A running Berth must look at it: is there a `berth run` with a Fleet?",
 };
 
+const IN_CELL =
+  "The pod in the cell must become ready; there `berth explain pod NAMESPACE/NAME --kubeconfig FILE` says where it may run.";
 const ADD_CELL = "Add a cell of the city (`berth cell add`), or remove the city from the placement.";
 
 /** Where cells run the Instances. */
 const WITH_CELLS: Readonly<Record<string, string>> = {
   ...ADVICE,
+  Provisioning: IN_CELL,
+  ProgrammingInProgress: IN_CELL,
   NoMatchingLocation: ADD_CELL,
   NoMatchingLocations: ADD_CELL,
   Pending: "A running Berth must look at it: is there a `berth run` with a Fleet in mode management?",

@@ -1,6 +1,14 @@
 /** Reads the fleet of one namespace once, for a command. */
 import { eachObject, keepFields, LeftOut, listObjects, type OneShotRun, unlessForbidden } from "@berth/host";
-import { isApiError, type KubeObject, type Pod, pods, type Resource } from "@berth/kube";
+import {
+  type ConnectOptions,
+  connect,
+  isApiError,
+  type KubeObject,
+  type Pod,
+  pods,
+  type Resource,
+} from "@berth/kube";
 import { type Cell, cells, type Withdrawal, withdrawals } from "../api/cell.ts";
 import { NETWORKING_GROUP, NETWORKING_VERSION } from "../api/group.ts";
 import { labels } from "../api/keys.ts";
@@ -42,7 +50,8 @@ export async function readFleetFacts(
   const networks = spec.networking === "Off" ? "off" : await readNetworks(spec, namespace, run);
   const podOf = withPods && spec.provider === "pods" ? await readPods(namespace, run) : () => UNREAD;
   const claims = await readClaims({ run, namespace, fleet });
-  const planes = await readPlanes(run, deployments !== "absent" && deployments.some(isCarried));
+  const ofProject = deployments !== "absent" && deployments.some(isCarried);
+  const planes = await readPlanes(run, ofProject, fleet?.hub?.hub);
   const isKnown = typeof networks === "string" || !("unread" in networks);
   return {
     spec,
@@ -62,14 +71,20 @@ export async function readFleetFacts(
 }
 
 /**
- * The hub and the Cells, where they are in this cluster: with `hub: self`.
+ * The Cells of this cluster, and the hub.
  * @param isCarried cells have the deployments of the namespace. Otherwise a user without Cells has no need to know of them.
+ * @param toHub its connection. Absent: it is this cluster.
  */
-async function readPlanes(run: OneShotRun, isCarried: boolean): Promise<PlaneFacts | undefined> {
+async function readPlanes(
+  run: OneShotRun,
+  isCarried: boolean,
+  toHub: ConnectOptions | undefined,
+): Promise<PlaneFacts | undefined> {
   const consequence = "the cells of deployments are not known";
   const leftOut = isCarried ? run.leftOut : new LeftOut();
   const found = await listObjects<Cell>({ resource: cells, consequence }, { ...run, leftOut });
   if (found === undefined || (found.length === 0 && !isCarried)) return undefined;
+  await using hub = toHub && connect({ ...toHub, cluster: "hub" });
   const ofHub = {
     resource: workloadDeployments,
     labelSelector: labels.cell,
@@ -78,7 +93,7 @@ async function readPlanes(run: OneShotRun, isCarried: boolean): Promise<PlaneFac
   };
   return {
     cells: found,
-    deployments: (await listObjects<WorkloadDeployment>(ofHub, run)) ?? [],
+    deployments: (await listObjects<WorkloadDeployment>(ofHub, hub ? { ...run, client: hub } : run)) ?? [],
     withdrawals: (await listObjects<Withdrawal>({ resource: withdrawals, consequence }, run)) ?? [],
   };
 }
