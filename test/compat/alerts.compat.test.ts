@@ -7,13 +7,16 @@ import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
-import { deployments, leases, namespaces, nodes, pods } from "@berth/kube";
-import { deschedulePolicies, labelRules, startupGates } from "@berth/placement";
+import { cells, instances } from "@berth/fleet";
+import { toCustomResourceDefinition } from "@berth/host";
+import { deployments, leases, namespaces, nodes, pods, secrets } from "@berth/kube";
+import { deschedulePolicies, labelRules, product, startupGates } from "@berth/placement";
 import { createAuthority, issueServingCertificate } from "@berth/runtime";
 import {
   aNode,
   answer,
   aPod,
+  delay,
   eventually,
   findFreePort,
   hold,
@@ -23,6 +26,8 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { aDeployment, anInstance } from "../../packages/fleet/src/deployment/testing/fixtures.ts";
+import { fleetKinds } from "../../packages/fleet/src/kinds/kinds.ts";
 import { installCrds, quotaCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
 import { createWorkload, fleetFixture } from "../fleet-fixture.ts";
 import { sharedFullCluster } from "../footprint-cluster.ts";
@@ -292,7 +297,62 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
     const words = { "NAMESPACE/NAME": "web/w" };
     await check({ berths: [berth], words, tells: /QuotaBackendUnavailable/ });
   },
+
+  async BerthCellUnheard(check) {
+    await makeCell(await sharedTestCluster());
+    await using hub = await start({ documents: [HUB] });
+    await check({ berths: [hub], labels: { cell: CELL }, words: { NAME: CELL }, tells: /NotRunning/ });
+  },
+
+  async BerthProjectionQuarantined(check) {
+    const namespace = "ns-of-nobody";
+    await cluster.client.create(namespaces, { metadata: { name: namespace } });
+    const { spec } = anInstance(aDeployment(), 0);
+    const metadata = { namespace, name: "lost-us-dfw-0", annotations: { "berth.dev/cell-uid": "u" } };
+    await cluster.client.create(instances, { metadata, ...(spec && { spec }) });
+    await using hub = await start({ documents: [HUB] });
+    await check({
+      berths: [hub],
+      labels: { reason: "IdentityMissing" },
+      tells: /ns-of-nobody +lost-us-dfw-0/,
+    });
+  },
+
+  async BerthFederationSlow(check) {
+    const away = await sharedTestCluster();
+    await installCrds(
+      away.client,
+      fleetKinds.map((kind) => toCustomResourceDefinition(kind, product)),
+    );
+    await makeCell(away);
+    const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
+    await using proxy = await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate });
+    using _slow = proxy.on(
+      { verb: "patch", resource: "workloaddeployments", subresource: "status" },
+      delay(6_000),
+    );
+    await using cell = await start({ on: away, args: ["--mode", "cell", "--cell", CELL] });
+    await using hub = await start({ server: proxy.url, documents: [HUB] });
+    await cell.ready();
+    await hub.ready();
+    const act = async (): Promise<void> => {
+      await createWorkload(cluster.client, { namespace: "default" });
+    };
+    await check({ berths: [hub], tells: new RegExp(`${CELL} +DFW +True`), act });
+  },
 };
+
+const CELL = "dfw-01";
+const HUB = { kind: "Fleet", spec: { mode: "management", hub: "self", projects: "self" } };
+
+async function makeCell(of: TestCluster): Promise<void> {
+  const { metadata } = await of.client.get(namespaces, { name: "kube-system" });
+  const kubeconfig = Buffer.from(of.kubeconfig()).toString("base64");
+  const secret = { namespace: NAMESPACE, name: CELL };
+  await cluster.client.create(secrets, { metadata: secret, data: { kubeconfig } });
+  const spec = { city: "DFW", secretRef: { name: secret.name }, uid: metadata?.uid ?? "" };
+  await cluster.client.create(cells, { metadata: { name: CELL }, spec });
+}
 
 /** @param certificates a folder; default a Secret of Berth. */
 function webhookAt(url: string, certificates?: string): { readonly kind: string; readonly spec: object } {
