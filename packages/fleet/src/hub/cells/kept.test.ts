@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import type { Condition } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import type { Instance } from "../../api/workload.ts";
@@ -17,6 +19,20 @@ const ready: Condition = {
   lastTransitionTime: "2026-01-01T00:00:00Z",
 };
 const long = "x".repeat(1_000_000);
+
+it("the beginning of a long message does not keep all of it in memory", () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  const kept = Array.from({ length: 100 }, (_, at) => {
+    const said: unknown = JSON.parse(JSON.stringify({ ...ready, message: `${at}${long}` }));
+    return keptConditions([said]);
+  });
+  collect();
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(10_000_000);
+  expect(kept).toHaveLength(100);
+});
 
 describe("conditions of a cell", () => {
   it("are kept as the hub can store them", () => {

@@ -32,11 +32,15 @@ export function keptConditions(said: unknown): readonly Condition[] {
 function conditionOf(said: Fields): Condition | undefined {
   const { type, status, observedGeneration, lastTransitionTime, reason, message } = said;
   if (typeof message !== "string" || !TIME.test(textOf(lastTransitionTime) ?? "")) return undefined;
-  const shortened = message.slice(0, MAX_MESSAGE);
   const generation = observedGeneration === undefined ? {} : { observedGeneration };
-  const one = { type, status, ...generation, lastTransitionTime, reason, message: shortened };
+  const one = { type, status, ...generation, lastTransitionTime, reason, message: shortened(message) };
   const { success, data } = conditions.safeParse([one]);
   return success ? data?.[0] : undefined;
+}
+
+/** A slice of V8 keeps the whole text in memory, so the beginning is copied. */
+function shortened(text: string): string {
+  return text.length <= MAX_MESSAGE ? text : Buffer.from(text.slice(0, MAX_MESSAGE)).toString();
 }
 
 export function keptInstanceStatus(said: unknown): InstanceStatus | undefined {
