@@ -14,7 +14,16 @@ export async function attackAsCell(
   changes: number,
 ): Promise<void> {
   const own = await cell.get(workloadDeployments, { namespace, name });
-  await cell.create(namespaces, { metadata: { name: "ns-forged" } });
+  // With the marks of a project, as Berth in the cell makes pods in no other namespace.
+  await cell.create(namespaces, {
+    metadata: {
+      name: "ns-forged",
+      labels: {
+        "meta.datumapis.com/upstream-cluster-name": "cluster-acme_web",
+        "meta.datumapis.com/upstream-namespace": "forged",
+      },
+    },
+  });
   await cell.create(workloadDeployments, withPlace(own, "ns-forged"));
   const [like] = (await cell.list(instances, { namespace })).items;
   if (like !== undefined)
