@@ -40,7 +40,9 @@ export async function status(options: StatusOptions, deps: CommandDeps): Promise
     readProgram(session),
     ...kinds.map((kind) => readKind(kind, session)),
   ]);
-  const documents = read.map(({ line }) => line);
+  // Most clusters do not have the kinds that Berth serves on request.
+  const isOptional = (at: number): boolean => at >= servedKinds.length;
+  const documents = read.flatMap(({ line }, at) => (line.isRead || !isOptional(at) ? [line] : []));
   const remarks = [
     ...program,
     ...(await withSince(
