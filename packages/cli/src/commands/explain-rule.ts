@@ -43,10 +43,9 @@ export async function explainRule(options: ExplainRuleOptions, deps: CommandDeps
   await using session = await openSession(options, deps);
   await using owned = new AsyncDisposableStack();
   const all = await readCapabilities({ files, session, waiting: "wait" }, "nodes");
-  const names = nodeCapabilities
-    .filter(({ kinds }) => kinds.some((it) => it.kind.endsWith(kind)))
-    .map(({ name }) => name);
-  const read = all.filter(({ name }) => names.includes(name));
+  const asks = nodeCapabilities.filter(({ kinds }) => kinds.some((it) => it.kind.endsWith(kind)));
+  const names = new Set(asks.map(({ name }) => name));
+  const read = all.filter(({ name }) => names.has(name));
   for (const fault of read.flatMap(({ faults }) => faults)) stderr.write(`${formatFault(fault)}\n`);
   const at = { session, owned, read, all };
   const traced = options.summary
@@ -133,6 +132,6 @@ function trace(
   return {
     node: node.metadata?.name ?? "",
     rules: traceRules(rule, view, capabilities, now),
-    inForce: new Set(policies.flatMap(({ rules }) => [...rules])),
+    inForce: policies.reduce((rules, policy) => rules.union(policy.rules), new Set<string>()),
   };
 }

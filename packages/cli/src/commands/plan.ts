@@ -93,7 +93,7 @@ export async function planAll(
     session,
     owned,
     deps,
-    files = undefined,
+    files,
   }: {
     readonly session: Session;
     readonly owned: AsyncDisposableStack;

@@ -130,7 +130,7 @@ async function readKind({ resource, singular, shown }: CustomKind, session: Sess
         ...(names && { nodes: names.map((node) => ({ node })) }),
       });
   };
-  const isRead = await eachObject({ resource: resource as Resource<Remarked>, project: slim }, session, take);
+  const isRead = await eachObject({ resource, project: slim }, session, take);
   return { line: { kind: resource.kind, isRead, ...counts }, remarks };
 }
 

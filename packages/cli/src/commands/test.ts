@@ -94,7 +94,7 @@ async function planCase(
 
 /** How old objects are that do not say it, ms: older than a backfill. */
 const AGE_MS = 3_600_000;
-const NAMESPACED = [
+const NAMESPACED: ReadonlySet<string> = new Set([
   "Pod",
   "DaemonSet",
   "Deployment",
@@ -102,13 +102,13 @@ const NAMESPACED = [
   "StatefulSet",
   "Job",
   "PodDisruptionBudget",
-];
+]);
 
 /** With what the API server sets, and the namespaces of all. Later ones replace those of the same kind and name. */
 function sampleObjects(given: readonly SampleObject[], now: number): readonly KubeObject[] {
   const found = new Map<string, KubeObject>();
   for (const object of given) {
-    const { name, namespace = NAMESPACED.includes(object.kind) ? "default" : undefined } = object.metadata;
+    const { name, namespace = NAMESPACED.has(object.kind) ? "default" : undefined } = object.metadata;
     const uid = [object.kind, namespace, name].filter((it) => it !== undefined).join("-");
     const common = { uid, resourceVersion: "1", creationTimestamp: new Date(now - AGE_MS).toISOString() };
     const metadata = { ...common, ...object.metadata, ...(namespace !== undefined && { namespace }) };

@@ -491,9 +491,9 @@ describe("what a decision compared", () => {
   });
 
   it("is followed by its value where it holds", () => {
-    const [{ marks, places: [place] = [] } = { marks: [] }] = traced(nodeWith(x));
-    expect(marks).toEqual(["label/gpu"]);
-    expect(place?.comparisons.map(({ what, value, holds }) => [what, value, holds])).toEqual([
+    const [found] = traced(nodeWith(x));
+    expect(found?.marks).toEqual(["label/gpu"]);
+    expect(found?.places[0]?.comparisons.map(({ what, value, holds }) => [what, value, holds])).toEqual([
       ["all of", undefined, true],
       ["its value", "true", true],
     ]);

@@ -27,7 +27,8 @@ export function traceRules(
       const { decision } = capability.contribute({ ...view, trace }, now);
       const phase = decision.outcomes?.find((it) => it.rule === rule)?.phase;
       const marks = decision.marks.flatMap((mark) => (mark.rule === rule ? [mark.id] : []));
-      return { capability: capability.name, rule, marks, ...(phase && { phase }), places: trace.found };
+      const said = { capability: capability.name, rule, marks, places: trace.found };
+      return phase === undefined ? said : Object.assign(said, { phase });
     }),
   );
 }
