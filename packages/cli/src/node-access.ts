@@ -31,8 +31,8 @@ export class NodeAccess implements NodeApi, Component {
     return this.#client.get(nodes, { name }, { signal });
   }
 
-  patch(name: string, body: NodePatch, signal: AbortSignal): Promise<Node> {
-    const options = { signal, timeoutMs: PATCH_TIMEOUT_MS };
+  patch(name: string, body: NodePatch, signal: AbortSignal, versionOnly: boolean): Promise<Node> {
+    const options = { signal, timeoutMs: PATCH_TIMEOUT_MS, versionOnly };
     return this.#client.patch(nodes, { name }, { type: "merge", body }, options);
   }
 }

@@ -78,6 +78,11 @@ export interface WriteOptions extends RequestOptions {
   readonly fieldManager?: string;
   /** The server validates and answers, and stores nothing. */
   readonly dryRun?: boolean;
+  /**
+   * Of the answer only `metadata.resourceVersion` is needed, because a watch brings the object anyway. The rest is not
+   * decoded, and whatever happens to it, the write counts as done. Default false.
+   */
+  readonly versionOnly?: boolean;
 }
 
 /** Options of a server-side apply. */

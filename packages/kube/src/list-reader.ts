@@ -1,4 +1,4 @@
-import type { BodyReader } from "./transport.ts";
+import type { BodyReader } from "./body-reader.ts";
 
 /** The text before the items of a list, as API servers write it: in one line, without blanks. */
 const BEFORE_ITEMS = '"items":[';

@@ -1,3 +1,4 @@
+import { type BodyReader, versionOf } from "./body-reader.ts";
 import type {
   ApplyOptions,
   CollectionScope,
@@ -17,7 +18,7 @@ import { ListReader } from "./list-reader.ts";
 import type { KubeObject, List, ObjectName } from "./object.ts";
 import { faultOfName, MAX_NAME, PATH, pathOf, type Query, toQuery } from "./request-path.ts";
 import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
-import { type BodyReader, Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
+import { Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
 import { LineWatchStream } from "./watch-stream.ts";
 
 /** How to connect to a cluster. */
@@ -272,8 +273,8 @@ class RestClient implements KubeClient {
 
   async #send<R>(
     request: Pick<TransportRequest, "method" | "info" | "path" | "body" | "contentType" | "accept">,
-    options: RequestOptions,
-    reader?: BodyReader,
+    options: RequestOptions & Pick<WriteOptions, "versionOnly">,
+    reader: BodyReader | undefined = options.versionOnly ? versionOf() : undefined,
   ): Promise<R> {
     const about: TransportRequest = {
       ...request,

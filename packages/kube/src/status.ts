@@ -8,7 +8,7 @@ import {
 } from "./failure.ts";
 
 /** An error answer is a `Status` of a few hundred bytes. Anything longer is a proxy's page and is cut. */
-const MAX_ERROR_BYTES = 256 * 1024;
+export const MAX_ERROR_BYTES: number = 256 * 1024;
 
 /**
  * Admission answers `pods "x" is forbidden: exceeded quota …` or `admission webhook "y" denied the request: …`, and
@@ -26,11 +26,14 @@ interface StatusBody {
   readonly details?: { readonly causes?: readonly FailureCause[]; readonly retryAfterSeconds?: number };
 }
 
-/** Reads an error answer and converts it to an `ApiError`. The body is consumed. */
-export async function toApiError(response: Dispatcher.ResponseData, request: RequestInfo): Promise<ApiError> {
-  const status = parseStatus(await readBounded(response.body));
-  const failure = toFailure(response.statusCode, status);
-  return new ApiError(failure, request, options(status, response.headers["retry-after"]));
+/** Converts an error answer to an `ApiError`. */
+export function toApiError(
+  { statusCode, headers }: Pick<Dispatcher.ResponseData, "statusCode" | "headers">,
+  body: Buffer,
+  request: RequestInfo,
+): ApiError {
+  const status = parseStatus(body.toString("utf8"));
+  return new ApiError(toFailure(statusCode, status), request, options(status, headers["retry-after"]));
 }
 
 /** The ERROR event of a watch carries a `Status` too. */
@@ -96,7 +99,8 @@ function parseStatus(text: string): StatusBody {
   return line === "" || line.startsWith("<") ? {} : { message: line };
 }
 
-async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<string> {
+/** What arrives of the stream of an error answer. Never rejects. */
+export async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
@@ -108,5 +112,5 @@ async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<strin
   } catch {
     // The status code alone still classifies the failure.
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return Buffer.concat(chunks);
 }

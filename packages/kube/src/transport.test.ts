@@ -123,6 +123,105 @@ describe("what is sent", () => {
   });
 });
 
+describe("a write of which only the version is needed", () => {
+  const of = { name: "n1" };
+  const patch = { type: "merge", body: {} } as const;
+  const head =
+    '{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u","resourceVersion":"7","labels":{';
+  const rest = '"a":"b"}}}';
+  const whole = head + rest;
+  const MIB = 1024 * 1024;
+  type Play = (response: ServerResponse) => void;
+  const begin = (response: ServerResponse, text: string, status = 200): void => {
+    response.writeHead(status, { "content-length": 40 * MIB });
+    response.write(text);
+  };
+  const large = (response: ServerResponse, status: number): void => {
+    begin(response, head, status);
+    response.end(Buffer.alloc(40 * MIB - head.length, "x"));
+  };
+  const slow: Play = (response) => {
+    let at = 0;
+    const next = (): void => {
+      if (at === whole.length) return void response.end();
+      response.write(whole.slice(at, ++at), () => setImmediate(next));
+    };
+    next();
+  };
+
+  it.each<[string, Play, number?]>([
+    ["in one piece", (response) => void response.end(whole)],
+    ["byte by byte", slow],
+    ["with invalid JSON after the version", (response) => void response.end(`${head}]]]`)],
+    [
+      "that is cut after the version",
+      (response) => {
+        begin(response, head);
+        setImmediate(() => response.destroy());
+      },
+    ],
+    ["of 40 MB", (response) => large(response, 200)],
+    ["that hangs after the version", (response) => begin(response, head), 1000],
+  ])("counts as written by an answer %s", async (_, play, timeoutMs = 30_000) => {
+    await using server = await serve((_request, response) => play(response));
+    await using client = connectTo(server.url, { maxWriteConnections: 1 });
+    // Whatever the connection has come to, the next write has one.
+    for (const count of [1, 2]) {
+      const { metadata } = await client.patch(nodes, of, patch, { versionOnly: true, timeoutMs });
+      expect([metadata, server.received.length]).toEqual([{ resourceVersion: "7" }, count]);
+    }
+  });
+
+  it.each<[string, Play, object]>([
+    ["is cut before the version", (response) => response.destroy(), { kind: "unreachable" }],
+    [
+      "is cut inside the version",
+      (response) => {
+        begin(response, head.slice(0, head.indexOf('7"') + 1));
+        setImmediate(() => response.destroy());
+      },
+      { kind: "unreachable" },
+    ],
+    ["hangs before the version", (response) => begin(response, "{"), { kind: "timeout", afterMs: 300 }],
+    ["is no JSON", (response) => void response.end("<html>"), { kind: "undecodable" }],
+    [
+      "is a conflict",
+      (response) => void response.writeHead(409).end(whole),
+      { kind: "conflict", causes: [] },
+    ],
+    [
+      "is a conflict that hangs",
+      (response) => response.writeHead(409, { "content-length": MIB }).flushHeaders(),
+      { kind: "conflict", causes: [] },
+    ],
+    ["is a refusal of 40 MB", (response) => large(response, 500), { kind: "serverError", status: 500 }],
+  ])("is not taken for written when its answer %s", async (_, play, failure) => {
+    await using server = await serve((_request, response) => play(response));
+    await using client = connectTo(server.url);
+    const asked = client.patch(nodes, of, patch, { versionOnly: true, timeoutMs: 300 });
+    await expect(asked).rejects.toMatchObject({ failure });
+  });
+
+  it("waits as long as a 429 asks, and is sent again", async () => {
+    await using server = await serve((_request, response) => {
+      if (server.received.length > 1) response.end(whole);
+      else response.writeHead(429, { "retry-after": "1" }).end();
+    });
+    await using client = connectTo(server.url);
+    const { metadata } = await client.patch(nodes, of, patch, { versionOnly: true });
+    expect([metadata?.resourceVersion, server.received.length]).toEqual(["7", 2]);
+  });
+
+  it("takes no annotation for the version: custom resources begin in another way, and are read whole", async () => {
+    const metadata = { annotations: { resourceVersion: "666" }, name: "n1", resourceVersion: "7" };
+    await using server = await serve((_request, response) => {
+      response.end(JSON.stringify({ apiVersion: "v1", kind: "Node", metadata }));
+    });
+    await using client = connectTo(server.url);
+    expect((await client.patch(nodes, of, patch, { versionOnly: true })).metadata).toEqual(metadata);
+  });
+});
+
 it("onAnswer hears of every attempt, refused and unanswered ones as well", async () => {
   const answers: [string, RequestOutcome][] = [];
   const onAnswer = ({ verb }: RequestInfo, outcome: RequestOutcome, tookMs: number): void => {

@@ -8,11 +8,13 @@ import { performance } from "node:perf_hooks";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Dispatcher } from "undici";
+import { type BodyReader, wholeBody } from "./body-reader.ts";
 import { type ConnectionPools, createConnectionPools } from "./connection-pools.ts";
 import type { Credential, CredentialMaterial } from "./credential.ts";
 import { Deadline } from "./deadline.ts";
+import { exchange, TooLong } from "./exchange.ts";
 import { ApiError, type ApiFailure, type RequestInfo } from "./failure.ts";
-import { toApiError } from "./status.ts";
+import { readBounded, toApiError } from "./status.ts";
 
 export interface TransportOptions {
   /** `https://host:port`, or `http://` for a loopback address. A path prefix is kept. */
@@ -68,22 +70,14 @@ export interface TransportRequest {
   readonly keepTooManyRequests?: boolean;
 }
 
-/** Receives the body of an answer. Must not throw for its content: `end` returns the bytes to decode. */
-export interface BodyReader {
-  add(chunk: Buffer): void;
-  end(): Buffer;
-}
-
-type Body = Dispatcher.ResponseData["body"];
+/** Sends once. @returns what the server's success is to the caller, or its refusal. */
+type Attempt<R> = (dispatcher: Dispatcher, options: Dispatcher.RequestOptions) => Promise<R | ApiError>;
 
 /** A body that is still arriving. `deadline.abort()` ends it. */
 export interface OpenedStream {
   readonly body: Readable;
   readonly deadline: Deadline;
 }
-
-/** No real answer is longer, unless a server ignores `limit`. Longer ones are cut to protect the memory. */
-const MAX_ANSWER_BYTES = 400 * 1024 * 1024;
 
 /** Retries of a server that keeps answering 429, before the caller gets the error (client-go: 10). */
 const MAX_RETRY_AFTER = 5;
@@ -129,20 +123,26 @@ export class Transport {
     reader: BodyReader = wholeBody(),
   ): Promise<R> {
     using deadline = this.#deadlineOf(request);
-    const body = await this.#accepted(request, deadline);
-    try {
-      await read(body, request, reader, this.#options.maxAnswerBytes);
-      return decode(reader.end());
-    } catch (cause) {
-      throw toConnectionError(cause, request, deadline);
-    }
+    const { maxAnswerBytes } = this.#options;
+    await this.#accepted(request, deadline, async (dispatcher, options) => {
+      const refusal = await exchange(dispatcher, options, deadline.signal, reader, maxAnswerBytes);
+      return refusal && toApiError(refusal, refusal.body, request.info);
+    });
+    return decode(reader.end());
   }
 
   /** As `send`, but resolves when the answer has begun, and has no deadline after that. */
   async open(request: TransportRequest): Promise<OpenedStream> {
     const deadline = this.#deadlineOf(request);
     try {
-      const body = await this.#accepted(request, deadline);
+      const body = await this.#accepted(request, deadline, async (dispatcher, options) => {
+        const response = dispatcher.request({ ...options, signal: deadline.signal });
+        // undici notices the signal only once the request has a connection. A request that waits for a free stream, or
+        // for the connection, would outlive its deadline.
+        const answer = await deadline.race(response, discard);
+        if (answer.statusCode < 300) return answer.body;
+        return toApiError(answer, await readBounded(answer.body), request.info);
+      });
       deadline.disarm();
       return { body, deadline };
     } catch (error) {
@@ -155,11 +155,12 @@ export class Transport {
     return new Deadline(timeoutMs, signal, closing, this.#closing.signal);
   }
 
-  async #accepted(request: TransportRequest, deadline: Deadline): Promise<Body> {
+  /** Sends with a credential, again where that makes sense, until `attempt` returns a success. */
+  async #accepted<R>(request: TransportRequest, deadline: Deadline, attempt: Attempt<R>): Promise<R> {
     let refreshed = false;
-    for (let attempt = 1; ; attempt++) {
+    for (let attempts = 1; ; attempts++) {
       const material = await this.#material(request, deadline);
-      const answer = await this.#exchange(request, material, deadline);
+      const answer = await this.#try(request, material, deadline, attempt);
       if (!(answer instanceof ApiError)) return answer;
       const error = answer;
       if (error.failure.kind === "unauthorized" && !refreshed) {
@@ -169,28 +170,39 @@ export class Transport {
       }
       const waitMs = error.retryAfterMs;
       if (waitMs === undefined || error.retry !== "backoff" || request.keepTooManyRequests) throw error;
-      if (attempt > MAX_RETRY_AFTER || waitMs >= request.timeoutMs) throw error;
+      if (attempts > MAX_RETRY_AFTER || waitMs >= request.timeoutMs) throw error;
       const waited = await delay(waitMs, true, { signal: deadline.signal }).catch(() => false);
       if (!waited) throw deadline.passed ? error : new ApiError({ kind: "aborted" }, request.info);
     }
   }
 
-  /** One request and its answer: the body, or the server's refusal. @throws ApiError without an answer. */
-  async #exchange(
+  /** One request and its answer, or the server's refusal. @throws ApiError without an answer. */
+  async #try<R>(
     request: TransportRequest,
     material: CredentialMaterial,
     deadline: Deadline,
-  ): Promise<Body | ApiError> {
+    attempt: Attempt<R>,
+  ): Promise<R | ApiError> {
     const startedAt = performance.now();
     const tell = (outcome: RequestOutcome): void =>
       this.#options.onAnswer?.(request.info, outcome, performance.now() - startedAt);
     try {
-      const response = await this.#dispatch(request, material, deadline);
-      const error = response.statusCode < 300 ? undefined : await toApiError(response, request.info);
-      tell(error?.failure.kind ?? "ok");
-      return error ?? response.body;
-    } catch (error) {
-      if (error instanceof ApiError) tell(error.failure.kind);
+      const connections = this.#connect(material);
+      deadline.signal.throwIfAborted();
+      const answer = await attempt(request.method === "GET" ? connections.reads : connections.writes, {
+        origin: this.origin,
+        method: request.method,
+        path: this.prefix + request.path,
+        headers: this.#headers(request, material),
+        body: request.body ?? null,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      });
+      tell(answer instanceof ApiError ? answer.failure.kind : "ok");
+      return answer;
+    } catch (cause) {
+      const error = toConnectionError(cause, request, deadline);
+      tell(error.failure.kind);
       throw error;
     }
   }
@@ -214,33 +226,6 @@ export class Transport {
         request.info,
         message === undefined ? { cause } : { message, cause },
       );
-    }
-  }
-
-  async #dispatch(
-    request: TransportRequest,
-    material: CredentialMaterial,
-    deadline: Deadline,
-  ): Promise<Dispatcher.ResponseData> {
-    const connections = this.#connect(material);
-    const dispatcher = request.method === "GET" ? connections.reads : connections.writes;
-    try {
-      deadline.signal.throwIfAborted();
-      const response = dispatcher.request({
-        origin: this.origin,
-        method: request.method,
-        path: this.prefix + request.path,
-        headers: this.#headers(request, material),
-        body: request.body ?? null,
-        signal: deadline.signal,
-        headersTimeout: 0,
-        bodyTimeout: 0,
-      });
-      // undici notices the signal only once the request has a connection. A request that waits for a free stream, or
-      // for the connection, would outlive its deadline.
-      return await deadline.race(response, discard);
-    } catch (cause) {
-      throw toConnectionError(cause, request, deadline);
     }
   }
 
@@ -317,38 +302,11 @@ function discard(response: Dispatcher.ResponseData): void {
   response.body.on("error", () => undefined).destroy();
 }
 
-function wholeBody(): BodyReader {
-  const chunks: Buffer[] = [];
-  return {
-    add: (chunk) => void chunks.push(chunk),
-    end() {
-      const all = chunks.splice(0);
-      const [only] = all;
-      return only !== undefined && all.length === 1 ? only : Buffer.concat(all);
-    },
-  };
-}
-
-async function read(
-  body: Body,
-  request: TransportRequest,
-  reader: BodyReader,
-  mostBytes: number = MAX_ANSWER_BYTES,
-): Promise<void> {
-  let size = 0;
-  for await (const chunk of body) {
-    size += (chunk as Buffer).length;
-    if (size > mostBytes) {
-      const message = `the answer is longer than ${mostBytes} bytes`;
-      throw new ApiError({ kind: "undecodable" }, request.info, { message });
-    }
-    reader.add(chunk as Buffer);
-  }
-}
-
 /** No answer, or only part of it: because of the deadline, the caller, or the connection. */
 function toConnectionError(cause: unknown, request: TransportRequest, deadline: Deadline): ApiError {
   if (cause instanceof ApiError) return cause;
+  if (cause instanceof TooLong)
+    return new ApiError({ kind: "undecodable" }, request.info, { message: cause.message });
   if (deadline.passed) return new ApiError({ kind: "timeout", afterMs: request.timeoutMs }, request.info);
   if (deadline.signal.aborted) return new ApiError({ kind: "aborted" }, request.info);
   const failure: ApiFailure = {

@@ -135,6 +135,8 @@ describe("the node writer", () => {
     await run();
     expect(labelsOf(world)).toEqual({ out: "theirs" });
     expect(world.patches).toHaveLength(2);
+    // It remembers that no record is left, and need not ask the server.
+    expect(world.reads).toBe(0);
   });
 
   it("leaves alone what another process released, and somebody else has set since, before it could see either", async () => {

@@ -39,8 +39,11 @@ import { createNodeReport, type EventSink, type NodeReport } from "./report.ts";
 
 /** The requests to the API server that the writer needs. Both reject with `ApiError`. */
 export interface NodeApi {
-  /** Sends a merge patch with the field manager `berth`. Resolves to the node after the patch. */
-  patch(name: string, patch: NodePatch, signal: AbortSignal): Promise<Node>;
+  /**
+   * Sends a merge patch with the field manager `berth`. Resolves to the node after the patch; with `versionOnly`, only its
+   * resourceVersion is needed of it.
+   */
+  patch(name: string, patch: NodePatch, signal: AbortSignal, versionOnly: boolean): Promise<Node>;
   /** Reads the present node from the API server, with `managedFields`. */
   read(name: string, signal: AbortSignal): Promise<Node>;
 }
@@ -221,14 +224,17 @@ export class NodeWriter {
       const { node, base, patch: whole, changes: all } = current.plan;
       const patch = changes.length === all.length ? whole : buildPatch(node, base, changes);
       if (patch === undefined) continue;
-      const sent = await this.#options.api.patch(key.name, patch, signal).catch(toApiError);
+      // The rest of the parts is decided on the answer. Otherwise the watch brings the node.
+      const versionOnly = parts.length === 0;
+      const sent = await this.#options.api.patch(key.name, patch, signal, versionOnly).catch(toApiError);
       if (isApiError(sent)) {
         const next = this.#handleFailure(sent, key, memory, { node, changes });
         if ("result" in next) return next.result;
         parts.unshift(...next.parts);
         continue;
       }
-      this.#accept(memory, sent, changes, current);
+      awaitWritten(memory, sent, this.#options.clock.monotonic());
+      this.#accept(memory, patch, changes, current);
       if (parts.length > 0) current = this.#decide(sent, memory);
     }
     // The changes just refused are tried again after their delay, and are reported like other findings.
@@ -239,20 +245,20 @@ export class NodeWriter {
 
   #accept(
     memory: NodeMemory,
-    answer: Node,
+    patch: NodePatch,
     changes: readonly Change[],
-    { contributions, policies }: Pass,
+    { contributions, policies, plan: { node } }: Pass,
   ): void {
-    const name = answer.metadata?.name ?? "";
+    const name = node.metadata?.name ?? "";
     const nowMs = this.#options.clock.monotonic();
-    awaitWritten(memory, answer, nowMs);
     memory.fights = noteWritten(memory.fights, changes, nowMs);
     noteAccepted(memory, changes);
-    // A record without marks has no annotation. Without this line Berth would restore the previous record.
-    delete memory.record;
-    rememberRecord(memory, answer);
+    // A record without marks has no annotation. If it were kept, Berth would restore it.
+    const record = patch.metadata.annotations?.[MARKS_ANNOTATION];
+    if (record === null) delete memory.record;
+    else if (record !== undefined) memory.record = record;
     this.#report.write("written");
-    this.#report.written(answer, changes);
+    this.#report.written(node, changes);
     this.#options.observer?.written?.(name, changes, contributions);
     for (const change of changes)
       if (policyOf(change, policies) !== undefined) this.#breakers.lost(name, change.rule, nowMs);

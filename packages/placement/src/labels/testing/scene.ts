@@ -155,9 +155,9 @@ async function runLabels(options: RunLabelsOptions): Promise<RunningLabels> {
   const read = Promise.withResolvers<void>();
   const informer = createInformer<Node>({ client, cluster, resource: nodes, ...common });
   const api: NodeApi = {
-    async patch(name, body, signal) {
+    async patch(name, body, signal, versionOnly) {
       await beforePatch?.(name);
-      return client.patch(nodes, { name }, { type: "merge", body }, { signal });
+      return client.patch(nodes, { name }, { type: "merge", body }, { signal, versionOnly });
     },
     read: (name, signal) => client.get(nodes, { name }, { signal }),
   };

@@ -66,7 +66,7 @@ export async function fleet(count: number, removal: () => RemovalPolicy | undefi
   const { writer } = writerOf(at("n0"), [careful(removal)], {
     nodes: { get: (key) => byName.get(key.name)?.cache.get(key) },
     api: {
-      patch: (name, patch, signal) => at(name).api.patch(name, patch, signal),
+      patch: (name, ...request) => at(name).api.patch(name, ...request),
       read: (name, signal) => at(name).api.read(name, signal),
     },
     clock,

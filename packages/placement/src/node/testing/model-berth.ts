@@ -89,7 +89,11 @@ export class ModelProcess {
     const writer = new NodeWriter({
       nodes: { get: (key: ObjectKey) => this.#view.get(key.name) },
       api: {
-        patch: (name, patch, signal) => this.#patch(name, patch, signal),
+        patch: async (name, patch, signal, versionOnly) => {
+          const node = await this.#patch(name, patch, signal);
+          const { resourceVersion = "" } = node.metadata ?? {};
+          return versionOnly ? { metadata: { resourceVersion } } : node;
+        },
         read: async (name) => server.read(name),
       },
       capabilities: Object.keys(this.#config).map((capability) => this.#capability(capability)),

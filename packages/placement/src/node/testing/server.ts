@@ -65,14 +65,17 @@ export function oneNode(start: Node): OneNode {
     editUnseen: (edit) => void store("somebody", editNode(current(), edit)),
     remove: () => void (node = seen = undefined),
     api: {
-      patch: async (_name, patch) => {
+      patch: async (_name, patch, _signal, versionOnly) => {
         patches.push(patch);
         const refusal = world.refuse?.(patch);
         if (refusal !== undefined) fail(refusal);
         const { uid, resourceVersion } = current().metadata ?? {};
         if (resourceVersion !== patch.metadata.resourceVersion) fail({ kind: "conflict", causes: [] });
         if (uid !== patch.metadata.uid) fail({ kind: "uidMismatch" });
-        return store("berth", patchNode(current(), { ...patch, metadata: withoutGuards(patch) }));
+        const stored = store("berth", patchNode(current(), { ...patch, metadata: withoutGuards(patch) }));
+        return versionOnly
+          ? { metadata: { resourceVersion: stored.metadata?.resourceVersion ?? "" } }
+          : stored;
       },
       read: async () => {
         reads += 1;
