@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodes, type Pod, pods } from "@berth/kube";
-import { aNode, aPod, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, type NodeBuilder, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { berthProgram, type Program } from "./process.ts";
 import { type RawPatch, sendRawPatches } from "./raw-patches.ts";
 
@@ -19,6 +19,8 @@ const IN_FLIGHT = 16;
 
 export interface BenchCluster extends AsyncDisposable {
   readonly cluster: TestCluster;
+  /** Size of a node in a list, KB. */
+  readonly kilobytes: number;
   /** All nodes; every second one carries the device. */
   readonly names: readonly string[];
   readonly withDevice: readonly string[];
@@ -40,9 +42,13 @@ export interface BenchCluster extends AsyncDisposable {
   readonly pods: number;
 }
 
-/** Starts it and creates the nodes. */
+/** What a node has with the labels and images that kubelet and cloud give it: the budgets are for this size. */
+export const USUAL_KILOBYTES = 9;
+
+/** Starts it and creates the nodes, of 2 KB, 9 KB or more. */
 export async function startBenchCluster(
   count: number,
+  kilobytes: number,
   onProgress: (text: string) => void,
 ): Promise<BenchCluster> {
   await using owned = new AsyncDisposableStack();
@@ -55,9 +61,9 @@ export async function startBenchCluster(
   const names = Array.from({ length: count }, (_, index) => `node-${String(index).padStart(5, "0")}`);
   const withDevice = names.filter((_, index) => index % 2 === 0);
   const devices = new Set(withDevice);
-  onProgress(`creating ${count} nodes of 9 KB`);
+  onProgress(`creating ${count} nodes of ${kilobytes} KB`);
   await forEach(names, async (name) => {
-    const node = aNode(name).realistic();
+    const node = nodeOf(name, kilobytes);
     await cluster.client.create(
       nodes,
       (devices.has(name) ? node.labelled({ [DEVICE]: "true" }) : node).build(),
@@ -69,6 +75,7 @@ export async function startBenchCluster(
   const disposal = owned.move();
   return {
     cluster,
+    kilobytes,
     names,
     withDevice,
     withoutDevice: names.filter((name) => !devices.has(name)),
@@ -113,6 +120,23 @@ export async function startBenchCluster(
     [Symbol.asyncDispose]: () => disposal.disposeAsync(),
   };
 }
+
+/** A node that kubelet alone has written is 2 KB. Whatever is above 9 KB are images. */
+function nodeOf(name: string, kilobytes: number): NodeBuilder {
+  const node = aNode(name);
+  if (kilobytes < USUAL_KILOBYTES) return node;
+  const more = Array.from({ length: (kilobytes - USUAL_KILOBYTES) * IMAGES_PER_KILOBYTE }, (_, index) => ({
+    names: [`registry.example.com/team-${index % 20}/${name}/service-${index}@sha256:${"0".repeat(64)}`],
+    sizeBytes: 100_000_000 + index,
+  }));
+  return node.realistic().with(({ status, ...rest }) => ({
+    ...rest,
+    status: { ...status, images: [...(status?.images ?? []), ...more] },
+  }));
+}
+
+/** An image takes about 170 bytes. */
+const IMAGES_PER_KILOBYTE = 6;
 
 /** Variables of a container; with the managedFields that the server adds, a pod is 11 KB in a list then. */
 const VARIABLES = 8;

@@ -5,7 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { benchArchitecture } from "./architecture.ts";
-import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
+import { type BenchCluster, startBenchCluster, USUAL_KILOBYTES } from "./bench-cluster.ts";
 import { benchCapabilities } from "./capabilities.ts";
 import { benchDeadLink } from "./dead-link.ts";
 import { benchDeschedule } from "./deschedule.ts";
@@ -86,6 +86,7 @@ const { values } = parseArgs({
     compare: { type: "string" },
     only: { type: "string" },
     sizes: { type: "string" },
+    kilobytes: { type: "string", default: String(USUAL_KILOBYTES) },
     nodes: { type: "string" },
     pods: { type: "string", default: "30000" },
     gated: { type: "string", default: "1000" },
@@ -103,6 +104,7 @@ const { values } = parseArgs({
 
 const parts = readParts(values.only);
 const sizes = readSizes(values.nodes ?? values.sizes ?? "500,5000,20000");
+const kilobytes = readSizes(values.kilobytes);
 const fleetSizes = readSizes(values.sizes ?? "100,1000,10000");
 const pods = readNumber("pods", values.pods);
 const gated = readNumber("gated", values.gated);
@@ -196,12 +198,13 @@ if (parts.has("soak")) {
 }
 if ([...parts].some((part) => !APART.has(part))) {
   const peer = values.peer || parts.has("memory") ? await buildPeer(progress("")) : undefined;
-  for (const size of sizes) {
-    const onProgress = progress(`${size} nodes: `);
-    await using bench = await startBenchCluster(size, onProgress);
-    apiserver = JSON.parse(await bench.cluster.client.read("/version")).gitVersion;
-    figures.push(...(await benchSize(bench, { peer, onProgress })));
-  }
+  for (const size of sizes)
+    for (const each of kilobytes) {
+      const onProgress = progress(`${size} nodes: `);
+      await using bench = await startBenchCluster(size, each, onProgress);
+      apiserver = JSON.parse(await bench.cluster.client.read("/version")).gitVersion;
+      figures.push(...(await benchSize(bench, { peer, onProgress })));
+    }
   figures.push(...growthFigures(figures, sizes));
 }
 progress("")("done");
@@ -233,6 +236,7 @@ async function benchSize(bench: BenchCluster, { peer, onProgress }: Tools): Prom
     measured.push(
       ...(await benchLabels(bench, { ...common, pairs: rounds, budgeted: size === BUDGET_SIZE })),
     );
+  if (bench.kilobytes !== USUAL_KILOBYTES) return measured;
   if (parts.has("steady"))
     measured.push(...(await benchSteady(bench, { ...common, budgeted: size === BUDGET_SIZE })));
   if (size !== mainSize) return measured;

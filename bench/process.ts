@@ -120,7 +120,8 @@ async function memoryOf(pid: number): Promise<Memory> {
 /** `USER_HZ`: 100 on every Linux that Node runs on. */
 const TICKS_PER_SECOND = 100;
 
-async function cpuOf(pid: number): Promise<number> {
+/** CPU time of a process so far, user and system, ms. */
+export async function cpuOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
   // The second field is the name in brackets and may hold blanks. utime and stime are the 14th and 15th (proc(5)).
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
