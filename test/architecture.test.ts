@@ -95,6 +95,11 @@ describe("the layers", () => {
   });
 });
 
+it("has nothing of the product import node:http, which loads Node's own undici: 5 MB and 14 ms", () => {
+  const isProduct = (path: string): boolean => !/^packages\/testcluster\/|\/(?:testing|demo)\//.test(path);
+  expect(places(/^import (?!type ).*from "node:http"/, isProduct)).toEqual([]);
+});
+
 /** One folder each in placement. */
 const CAPABILITIES = new Set(
   sources.flatMap(({ path }) => /^packages\/placement\/src\/([^/]+)\/wiring\.ts$/.exec(path)?.[1] ?? []),

@@ -1,6 +1,6 @@
 /** Sends JSON to an address of the user's configuration. */
 import { readFile } from "node:fs/promises";
-import { type IncomingMessage, Agent as PlainAgent, request as requestPlain } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
 import { getCACertificates } from "node:tls";
 import type { Clock } from "@berth/runtime";
@@ -79,10 +79,12 @@ function send(url: URL, body: string, { userAgent, proxy, ca, signal }: Sending)
   const headers = { "content-type": "application/json", "user-agent": userAgent };
   const common = { method: "POST", headers, signal };
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  // An import of it would load Node's own undici: see `startProbeServers`.
+  const http = process.getBuiltinModule("node:http");
   const sent =
     url.protocol === "https:"
       ? request(url, { ...common, agent: new Agent({ ...through, ...trusted }) }, resolve)
-      : requestPlain(url, { ...common, agent: new PlainAgent({ ...through }) }, resolve);
+      : http.request(url, { ...common, agent: new http.Agent({ ...through }) }, resolve);
   sent.on("error", reject).end(body);
   return promise;
 }
