@@ -77,7 +77,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
       connect,
       connections: options.maxWriteConnections,
       keepAliveTimeout: WRITE_IDLE_MS,
-    })),
+    })).compose(forgetHeaderBytes),
   };
 }
 
@@ -101,6 +101,19 @@ function dispatcherOf(
       new Pool(origin, toOptions(createLiveConnector({ ...connections, through: connect as Connector }))),
   });
 }
+
+/**
+ * A request of undici keeps the bytes of the headers of its answer, and with them the first 16 KB of the answer. It is
+ * old once it was answered, so V8 collects it late: answers of 32 KB made a process grow by 30 MB.
+ */
+const forgetHeaderBytes: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
+  const begin = handler.onResponseStart?.bind(handler);
+  handler.onResponseStart = (controller, ...answer) => {
+    begin?.(controller, ...answer);
+    controller.rawHeaders = null;
+  };
+  return dispatch(options, handler);
+};
 
 /**
  * One connection at a time, over HTTP/2 unless the server lacks it.
