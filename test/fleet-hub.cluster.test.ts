@@ -148,10 +148,29 @@ it("NoMatchingLocation says which city no cell serves", async () => {
   });
 });
 
+it("A24 the hub and its cells use what their manifests permit, and nothing more", async () => {
+  await changeWorkload(fixture.hub, "first", scaleChange(2), "canary");
+  await fixture.hub.delete(workloads, { namespace: "first", name: "first" });
+  await fixture.forgetCell("dfw-02");
+  await patiently(async () => {
+    const running = of(await fixture.running(), "canary").filter((it) => it.startsWith("dfw-01/"));
+    deepStrictEqual([running.length, (await fixture.shown("first")).length], [2, 2]);
+  });
+  deepStrictEqual(await fixture.refused(), []);
+  // Whether an Event is repeated, and a Withdrawal is over, is a matter of time.
+  const late = ["patch events.events.k8s.io", "delete withdrawals.berth.dev"];
+  const unused = await fixture.unused("hub", "berth");
+  expect(unused.filter((it) => !late.includes(it))).toEqual([]);
+  expect(await fixture.unused("dfw-01", "berth-hub")).toEqual([]);
+});
+
 describe("a hostile", () => {
+  const canary = async () =>
+    (await fixture.hub.get(workloads, { namespace: "first", name: "canary" })).status;
+
   it("S-18 cell costs others no time and the hub few writes, and reaches nothing that was not placed there", async () => {
     const { hub } = fixture;
-    const { metadata } = (await fixture.onHub("first-us-dfw")) ?? {};
+    const { metadata } = (await fixture.onHub("canary-us-dfw")) ?? {};
     const cell = metadata?.labels?.["berth.dev/cell"] ?? "";
     const mark = await fixture.plane("hub").audit.mark();
     const startedMs = performance.now();
@@ -165,12 +184,12 @@ describe("a hostile", () => {
     const seconds = (performance.now() - startedMs) / 1000;
     const entries = await fixture.plane("hub").audit.entriesSince(mark, { userAgent: "berth/" });
     const written = entries.filter(
-      ({ verb, name }) => ["create", "patch", "delete"].includes(verb) && name.startsWith("first-us-dfw"),
+      ({ verb, name }) => ["create", "patch", "delete"].includes(verb) && name.startsWith("canary-us-dfw"),
     );
     // Of the deployment on the hub and in the project, and what else was on its way.
     expect(written.length).toBeLessThan(2 * (10 + seconds) + 10);
     expect(written.filter(({ name }) => /-5[0-9]{2}$/.test(name))).toEqual([]);
-    const status = (await fixture.onHub("first-us-dfw"))?.status;
+    const status = (await fixture.onHub("canary-us-dfw"))?.status;
     expect(status?.readyReplicas).toBeLessThanOrEqual(1_000);
     expect(JSON.stringify(status).length).toBeLessThan(64 * 1024);
     await patiently(async () => {
@@ -179,43 +198,29 @@ describe("a hostile", () => {
         items.some(({ reason }) => reason === "Forged"),
         "nothing says that a deployment was forged",
       );
-      deepStrictEqual((await statusOf("first"))?.readyReplicas, 4);
+      deepStrictEqual((await canary())?.readyReplicas, 2);
     });
   });
 
   it("S-19 project has nothing of another one by copying its marks", async () => {
     const { hub } = fixture;
-    const before = await fixture.onHub("first-us-dfw");
-    ok(before, "the hub has no deployment first-us-dfw");
+    const before = await fixture.onHub("canary-us-dfw");
+    ok(before, "the hub has no deployment canary-us-dfw");
     await attackAsProject(hub, before, "evil");
-    await createWorkload(hub, { namespace: "evil", name: "canary" });
+    await createWorkload(hub, { namespace: "evil", name: "mine" });
     await patiently(async () => {
-      const { status } = await hub.get(workloads, { namespace: "evil", name: "canary" });
+      const { status } = await hub.get(workloads, { namespace: "evil", name: "mine" });
       deepStrictEqual(status?.readyReplicas, 1);
     });
-    const of = { namespace: before.metadata?.namespace ?? "", name: "first-us-dfw" };
+    const of = { namespace: before.metadata?.namespace ?? "", name: "canary-us-dfw" };
     const { metadata, spec } = await hub.get(workloadDeployments, of);
     expect([metadata?.uid, metadata?.annotations, spec]).toEqual([
       before.metadata?.uid,
       before.metadata?.annotations,
       before.spec,
     ]);
-    deepStrictEqual((await statusOf("first"))?.readyReplicas, 4);
+    deepStrictEqual((await canary())?.readyReplicas, 2);
   });
-});
-
-it("A24 the hub and its cells use what their manifests permit, and nothing more", async () => {
-  await changeWorkload(fixture.hub, "first", scaleChange(2), "canary");
-  await fixture.hub.delete(workloads, { namespace: "first", name: "first" });
-  await fixture.forgetCell("dfw-02");
-  await patiently(async () => {
-    const running = of(await fixture.running(), "canary").filter((it) => it.startsWith("dfw-01/"));
-    deepStrictEqual([running.length, (await fixture.shown("first")).length], [2, 2]);
-  });
-  deepStrictEqual(await fixture.refused(), []);
-  // Counts an equal event: a test of `events.ts` shows it.
-  expect(await fixture.unused("hub", "berth")).toEqual(["patch events.events.k8s.io"]);
-  expect(await fixture.unused("dfw-01", "berth-hub")).toEqual([]);
 });
 
 const elsewhere = (hub: string, web: string, shop: string): string => `apiVersion: berth.dev/v1alpha1
@@ -232,14 +237,11 @@ it("A3 two projects with equal names share a hub elsewhere and its cells, and a 
   const hub = await fixture.allowHub("dfw-02", "hub");
   const web = await fixture.allowHub("hub", "project");
   await fixture.spawnHub(elsewhere(hub, web, await fixture.allowHub("dfw-02", "project")));
-  await patiently(async () => {
-    const { text } = await fixture.berth.readiness();
-    deepStrictEqual(/Secret berth-fleet-signing is of hub/.test(text), true);
-  });
+  await patiently(async () => ok(await fixture.says(/Secret berth-fleet-signing is of hub/)));
   // It is meant so.
   const key = { namespace: "berth-system", name: "berth-fleet-signing" };
   await fixture.hub.patch(secrets, key, { type: "merge", body: { data: { hub: null } } });
-  await fixture.berth.ready();
+  await fixture.ready();
   for (const plane of ["hub", "dfw-02"]) {
     const { client } = fixture.plane(plane);
     await client.create(namespaces, { metadata: { name: "equal" } });

@@ -67,7 +67,17 @@ export class HubFixture implements AsyncDisposable {
   /** Two replicas: one leads. @param config the text of a Fleet. Default: the example. */
   async startHub(config?: string): Promise<void> {
     await this.spawnHub(config);
+    await this.ready();
+  }
+
+  async ready(): Promise<void> {
     await Promise.all(this.#replicas.map((it) => it.ready()));
+  }
+
+  /** Whether a replica of the hub answers so when it is asked whether it is ready. The one that leads knows more. */
+  async says(what: RegExp): Promise<boolean> {
+    const answers = await Promise.all(this.#replicas.map((it) => it.readiness()));
+    return answers.some(({ text }) => what.test(text));
   }
 
   /** The same, and waits for nothing. */
