@@ -35,7 +35,7 @@ export interface ConformanceLook {
 export interface Requirement {
   /** With the numbers of the contract. */
   readonly name: string;
-  run(stage: ConformanceStage): Promise<void>;
+  readonly run: (stage: ConformanceStage) => Promise<void>;
 }
 
 const IMAGE = "app:2";

@@ -72,7 +72,7 @@ async function world(projects: NonNullable<HubConnections["projects"]>, isHubRea
     looked: () => (members.look(), settle()),
     used: (list: readonly ListedProject[]) => (members.use(list), settle()),
     /** The first probe of a project has ended. */
-    met(name: string, uid: string) {
+    met: (name: string, uid: string) => {
       uids.set(clusterName(name), uid);
       tell(clusterName(name));
       return settle();
