@@ -71,7 +71,7 @@ describe("8.1 a path that is too long for a label", () => {
 const dnsLabel = fc.stringMatching(/^[a-z0-9](?:[-a-z0-9]{0,8}[a-z0-9])?$/);
 const cityCode = fc.stringMatching(/^[A-Za-z0-9-]{1,4}$/);
 
-it("R14 the label of a path names the last segment of that path", () => {
+it("R14 H8 the label of a path names the last segment of that path", () => {
   fc.assert(
     fc.property(fc.array(dnsLabel, { minLength: 1, maxLength: 3 }), (segments) => {
       expect(projectOf(encodeCluster(segments.join("/")))).toBe(segments.at(-1));

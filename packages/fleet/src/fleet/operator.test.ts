@@ -308,6 +308,7 @@ describe("flags", () => {
 
   it.each<[object, RegExp]>([
     [{ mode: "single", hub: "self" }, /only mode management has a hub/],
+    [{ mode: "cell", hub: "self" }, /only mode management has a hub/],
     [{ mode: "single", projects: "self" }, /only mode management has projects/],
     [{ mode: "management", hub: "self" }, /must be self, or have kubeconfigs/],
     [
@@ -324,7 +325,7 @@ describe("flags", () => {
       },
       /two projects are called web/,
     ],
-  ])("8.7 %j is refused", (spec, problem) => {
+  ])("8.7 R15 %j is refused", (spec, problem) => {
     expect(fleetKind.spec.safeParse(spec).error?.message).toMatch(problem);
   });
 

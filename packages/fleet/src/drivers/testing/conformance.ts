@@ -62,11 +62,11 @@ async function isGone(stage: ConformanceStage): Promise<void> {
 
 export const requirements: readonly Requirement[] = [
   {
-    name: "A1 H18 it runs in exactly one cell, and its numbers and Instances are in the project",
+    name: "A1 F2 H18 it runs in exactly one cell, and its numbers and Instances are in the project",
     run: async (stage) => void (await start(stage)),
   },
   {
-    name: "R1 A9 a change reaches the cell, and its numbers come back",
+    name: "R1 A9 A19 a change reaches the cell, and its numbers come back",
     async run(stage) {
       const before = await start(stage);
       await stage.change(1, IMAGE);

@@ -65,7 +65,7 @@ describe("2.9 the status of a cell comes to the hub", () => {
     expect(mirror({ to: onHub({ metadata: { generation: 3 }, ...(status && { status }) }) })).toBeUndefined();
   });
 
-  it("with the conditions of the cell, about the hub's generation, and without any that went", () => {
+  it("A18 with the conditions of the cell, about the hub's generation, and without any that went", () => {
     const conditions = [{ ...aCondition("Available", "True"), observedGeneration: 7 }];
     const to = onHub({
       metadata: { generation: 3 },

@@ -34,6 +34,8 @@ export interface HubWorld {
   readonly hubNamespaces: Objects<Namespace>;
   readonly inCell: Objects<WorkloadDeployment>;
   readonly namespacesInCell: Objects<Namespace>;
+  /** Of Instances, on the hub. */
+  readonly copies: Objects<Instance>;
   readonly projections: Objects<Instance>;
   readonly parts: HubParts;
   /** `reconciler key`, of all that was asked for. */
@@ -49,7 +51,8 @@ export function hubWorld(): HubWorld {
   const [cells, deployments] = [new Objects<Cell>(hub), new Objects<WorkloadDeployment>(hub)];
   const [inCell, namespacesInCell] = [new Objects<WorkloadDeployment>(a), new Objects<Namespace>(a)];
   const none = new Objects<never>(hub).view;
-  const instances = new Objects<Instance>(hub).view;
+  const copies = new Objects<Instance>(hub);
+  const instances = copies.view;
   const patches: KubeObject[] = [];
   let isRefused: (patch: KubeObject) => ApiFailure | undefined = () => undefined;
   const client = {
@@ -132,6 +135,7 @@ export function hubWorld(): HubWorld {
     hubNamespaces: namespaces,
     inCell,
     namespacesInCell,
+    copies,
     parts,
     asked,
     patches,
