@@ -6,10 +6,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "@berth/fleet";
 import { type KubeClient, namespaces } from "@berth/kube";
 import { startTestFleet, type TestCluster, type TestFleet } from "@berth/testcluster";
+import { playCells, statusOf } from "../packages/fleet/src/testing/cell-actor.ts";
 import { whileAway, whileOneIsFrozen } from "./fleet-hub-away.ts";
 import { COMPUTE, isWrite, NAMESPACE, templateSpec, textOf } from "./fleet-stage.ts";
 import { post } from "./gate-stage.ts";
-import { playCells, statusOf } from "./hub-actor.ts";
 import { addCell, openHubStage, prepare, readyOf, waitForCells } from "./hub-stage.ts";
 import {
   type Bench,

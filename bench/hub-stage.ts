@@ -7,10 +7,10 @@ import { cells, type Workload, type WorkloadDeployment } from "@berth/fleet";
 import { type KubeClient, namespaces, secrets } from "@berth/kube";
 import { isConditionTrue } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
+import { HOME } from "../packages/fleet/src/testing/cell-actor.ts";
 import { installCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
 import { NAMESPACE } from "./fleet-stage.ts";
 import { startReady, WITHOUT_ADMISSION } from "./gate-stage.ts";
-import { HOME } from "./hub-actor.ts";
 import { berthProgram, type MeasuredProcess } from "./process.ts";
 
 /** A cluster, or a part of one, that is a cell. */

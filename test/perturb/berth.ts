@@ -3,6 +3,7 @@ import { type BerthOptions, crds, foreignKinds, servedKinds, startBerth } from "
 import { customResourceDefinitions, namespaces } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { type Connection, eventually, type Stage, type TestCluster } from "@berth/testcluster";
+import { HOME } from "../../packages/fleet/src/testing/cell-actor.ts";
 import { installCrds, quotaCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
 import { hurriedClock } from "../../packages/runtime/src/testing/hurried-clock.ts";
 import { noteWrites } from "./deschedule-writes.ts";
@@ -35,6 +36,7 @@ export function createStoryClock(): StoryClock {
 export async function prepareStories(cluster: TestCluster): Promise<TestCluster> {
   for (const crd of crds(foreignKinds())) await cluster.client.apply(customResourceDefinitions, crd);
   await installCrds(cluster.client, quotaCrds);
+  await cluster.client.apply(namespaces, { metadata: { name: HOME } });
   await eventually(() => Promise.all(servedKinds.map(({ resource }) => cluster.client.list(resource))));
   return cluster;
 }
@@ -48,8 +50,8 @@ export interface BerthInStory extends Partial<BerthOptions> {
 
 /** Starts Berth behind the proxy of a telling. */
 export async function startBerthInStory(
-  { cluster }: Stage,
-  { server }: Connection,
+  { cluster }: Pick<Stage, "cluster">,
+  { server }: Pick<Connection, "server">,
   { pace = PACE, note, ...options }: BerthInStory = {},
 ): Promise<AsyncDisposable> {
   await using owned = new AsyncDisposableStack();
