@@ -3,7 +3,7 @@ import type { Logger } from "./log.ts";
 /** The result of a reconcile. Without one: settled until something changes. */
 export interface ReconcileResult {
   /** Reconcile again after this many milliseconds, or sooner if something changes. */
-  readonly recheckAfterMs?: number;
+  readonly recheckAfterMs?: number | undefined;
 }
 
 /** The soonest of these waits; `undefined` without one. */

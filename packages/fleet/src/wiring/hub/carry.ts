@@ -120,8 +120,7 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
       await prove(parts, deployment, engaged, context);
       waits.push(LOOK_AGAIN_MS);
     }
-    const dueMs = earliest(...waits);
-    return dueMs === undefined ? undefined : { recheckAfterMs: dueMs };
+    return { recheckAfterMs: earliest(...waits) };
   };
 }
 

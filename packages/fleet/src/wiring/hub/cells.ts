@@ -41,7 +41,7 @@ export function cellStatuses(parts: HubParts, members: CellMembers): Reconcile<O
         ...(isNews && { announce: is === "True" ? ("Normal" as const) : ("Warning" as const) }),
       },
     ]);
-    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    return { recheckAfterMs };
   };
 }
 

@@ -67,7 +67,7 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
         : []),
       ...correct(object, decision, "its cell says so"),
     ]);
-    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    return { recheckAfterMs };
   };
 }
 

@@ -37,8 +37,7 @@ export function federator(parts: HubParts): Reconcile<ObjectKey> {
     const { uid = "" } = deployment.metadata ?? {};
     if (decision.mark !== undefined && deployment.metadata?.deletionTimestamp !== undefined)
       parts.memory.forget(uid);
-    const dueMs = earliest(recheckAfterMs, decision.recheckAfterMs);
-    return dueMs === undefined ? undefined : { recheckAfterMs: dueMs };
+    return { recheckAfterMs: earliest(recheckAfterMs, decision.recheckAfterMs) };
   };
 }
 

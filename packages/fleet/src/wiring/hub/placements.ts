@@ -90,7 +90,7 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
       () => sender.send(sending, intents),
       async () => (decision.place === undefined ? mirror(sending, found, decision.findings[0]) : {}),
     );
-    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    return { recheckAfterMs };
   };
 }
 

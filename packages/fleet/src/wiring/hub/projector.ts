@@ -57,7 +57,7 @@ export function projector(parts: HubParts): Reconcile<ObjectKey> {
         withNews(it, projection?.status, decision.status),
       ),
     ]);
-    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    return { recheckAfterMs };
   };
 }
 

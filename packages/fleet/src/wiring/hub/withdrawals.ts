@@ -61,7 +61,7 @@ export function endWithdrawals(parts: HubParts): Reconcile<ObjectKey> {
     const { recheckAfterMs } = await sender.send({ key, object: withdrawal, context }, [
       deletionOf(withdrawals, withdrawal, why[decision.why], "it"),
     ]);
-    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    return { recheckAfterMs };
   };
 }
 
@@ -97,7 +97,7 @@ export function carryWithdrawals(parts: HubParts): Reconcile<ObjectKey> {
           via,
         ),
       ]);
-      return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+      return { recheckAfterMs };
     }
     if (decision?.do !== "prove") {
       asked.withdrawals.ask([own], "high", true);

@@ -39,7 +39,7 @@ export function projectWorkloads(parts: HubParts): Reconcile<ObjectKey> {
     const sending = { key, object: workload, context };
     sender.tell(sending, decision.findings);
     const { recheckAfterMs } = await sender.send(sending, workloadIntents(workload, decision));
-    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    return { recheckAfterMs };
   };
 }
 
