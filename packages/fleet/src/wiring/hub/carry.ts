@@ -36,8 +36,8 @@ export function carryDecision(
   const wished = know.wished(place);
   const upstream = wished?.metadata?.uid === sourceUid ? wished : undefined;
   const ran = ranBefore(deployment) || (upstream !== undefined && hasRun(upstream));
-  const { found, foreign } = know.inCells(place);
   const { cells } = know;
+  const { found, foreign } = know.inCells(place, cells);
   const proven = cells.filter(
     (it) => memory.provenForMs(proofOf(deployment, uidOf(it)), know.engaged(it)) !== undefined,
   );
@@ -65,6 +65,8 @@ export function carryDecision(
         sourceUid,
         placement: parsePlacement(deployment.metadata?.annotations?.[keys.placement]),
         ranBefore: ran,
+        cells,
+        found,
       }),
     hub: know.hubUid,
     signer: know.signer,

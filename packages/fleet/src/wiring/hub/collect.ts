@@ -41,7 +41,8 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
     const view = {
       hubDeployment,
       namespaceLabels: (namespace && upstreamMarks(namespace).labels) ?? {},
-      found: know.inCells(place).found.find((it) => uidOf(it.cell) === placement?.uid),
+      // The placement names this cell, or there is none.
+      found: placement && know.inCells(place, [cell]).found[0],
       instance: know.inCell<Instance>(cell, key, (it) => it.instances),
       copy,
     };

@@ -78,6 +78,7 @@ function viewOf(
   const unread = know.hubUnread();
   const unknown = { is: "unknown", because: unread ?? "" } as const;
   const onHub = know.onHub(place);
+  const { cells } = know;
   return {
     project,
     deployment,
@@ -91,10 +92,12 @@ function viewOf(
         sourceUid: uid,
         placement: undefined,
         ranBefore: hasRun(deployment),
+        cells,
+        found: know.inCells(place, cells).found,
       }),
     isProvenGone: memory.isProvenGone(uid),
     isOtherAbsent: memory.isAbsent((onHub && sourceUidOf(onHub)) ?? ""),
-    cells: know.cells,
+    cells,
     withdrawals: unread === undefined ? know.withdrawals(place) : [],
     nowMs: host.clock.now(),
     // Not read before the hub is.

@@ -14,14 +14,7 @@ import { parsePlacement } from "../../api/placement.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { leaseName } from "../../fleet/settings.ts";
-import {
-  type CellSeen,
-  type CellState,
-  cellWith,
-  type Found,
-  foundIn,
-  isFullWith,
-} from "../../hub/cells/seen.ts";
+import { type CellSeen, type CellState, type Found, foundIn, isFullWith } from "../../hub/cells/seen.ts";
 import { ranBefore } from "../../hub/mirror/status.ts";
 import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
@@ -199,13 +192,20 @@ export class Knowledge {
     return cell && this.#seen(cell);
   }
 
+  /** The Cell of the cluster with this uid. */
+  cellWith(uid: string): CellSeen | undefined {
+    const { own, views } = this.#planes;
+    for (const cell of views.cells.list(own.name)) if (cell.spec?.uid === uid) return this.#seen(cell);
+    return undefined;
+  }
+
   /** The cluster that the copy of an Instance comes from, or should come from. It has joined. */
   cellOfCopy(place: Place): ClusterName | undefined {
     const deployment = this.onHub({ ...place, name: deploymentOfInstance(place.name) ?? "" });
     const placement = parsePlacement(deployment?.metadata?.annotations?.[keys.placement]);
     const copy = this.#planes.views.hub.instances.get(this.hubKey(place));
     const uid = placement?.uid ?? copy?.metadata?.annotations?.[keys.cellUid] ?? "";
-    const name = cellWith(this.cells, uid)?.cell.metadata?.name as ClusterName | undefined;
+    const name = this.cellWith(uid)?.cell.metadata?.name as ClusterName | undefined;
     return name !== undefined && this.#planes.cells.has(name) ? name : undefined;
   }
 
@@ -291,9 +291,12 @@ export class Knowledge {
   }
 
   /** Deployments of this place in cells that are synced, and the uids of cells where it is not of this hub. */
-  inCells(place: Place): { readonly found: readonly Found[]; readonly foreign: ReadonlySet<string> } {
+  inCells(
+    place: Place,
+    cells: readonly CellSeen[] = this.cells,
+  ): { readonly found: readonly Found[]; readonly foreign: ReadonlySet<string> } {
     const foreign = new Set<string>();
-    const found = this.cells.flatMap((cell) => {
+    const found = cells.flatMap((cell) => {
       const deployment = this.inCell(cell, place, (views) => views.deployments);
       if (deployment.is !== "there") return [];
       const ours = foundIn(cell, deployment.value, { hub: this.hubUid, signer: this.signer });
@@ -322,13 +325,11 @@ export class Knowledge {
   choose(
     place: Place,
     wished: WorkloadDeployment | undefined,
-    view: Pick<ChoiceView, "city" | "sourceUid" | "placement" | "ranBefore">,
+    view: Pick<ChoiceView, "city" | "sourceUid" | "placement" | "ranBefore" | "cells" | "found">,
   ): Choice {
     return choose({
       ...view,
       recorded: wished && recordOf(wished, this.signer),
-      cells: this.cells,
-      found: this.inCells(place).found,
       withdrawals: this.withdrawals(place),
     });
   }

@@ -15,7 +15,7 @@ import {
   workloadDeployments,
 } from "../../api/workload.ts";
 import type { CarryDecision } from "../../drivers/direct/carry.ts";
-import { cellWith, type Found, uidOf } from "../../hub/cells/seen.ts";
+import { type Found, uidOf } from "../../hub/cells/seen.ts";
 import { mirrorStatus } from "../../hub/mirror/status.ts";
 import { isDeleting, sourceUidOf } from "../../hub/source.ts";
 import { deletionOf, finalizersTo, statusTo } from "../intents.ts";
@@ -147,7 +147,7 @@ function mirrored(
   waits: Finding | undefined,
 ) {
   const placement = parsePlacement(to.metadata?.annotations?.[keys.placement]);
-  const cell = cellWith(know.cells, placement?.uid ?? "");
+  const cell = know.cellWith(placement?.uid ?? "");
   const from = all.find(
     (it) =>
       uidOf(it.cell) === placement?.uid &&

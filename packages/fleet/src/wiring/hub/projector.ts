@@ -4,7 +4,6 @@ import { findCondition, type ObjectKey, type Reconcile } from "@berth/runtime";
 import { annotations as keys, labels } from "../../api/keys.ts";
 import { parsePlacement } from "../../api/placement.ts";
 import { type Instance, type InstanceStatus, instances } from "../../api/workload.ts";
-import { cellWith } from "../../hub/cells/seen.ts";
 import { decideProjection } from "../../hub/projector/decide.ts";
 import { creationOf, deletionOf } from "../intents.ts";
 import { correct, deploymentNamed } from "./collect.ts";
@@ -36,11 +35,7 @@ export function projector(parts: HubParts): Reconcile<ObjectKey> {
       deployment,
       copy: unread === undefined ? seenOf(hub.instances.get(copyKey)) : unknown,
       hubDeployment: unread === undefined ? seenOf(hubDeployment) : unknown,
-      inCell: know.inCell<Instance>(
-        cellWith(know.cells, placement?.uid ?? ""),
-        copyKey,
-        (it) => it.instances,
-      ),
+      inCell: know.inCell<Instance>(know.cellWith(placement?.uid ?? ""), copyKey, (it) => it.instances),
       projection,
     });
     const copyUid = projection?.metadata?.labels?.[labels.hubUid];

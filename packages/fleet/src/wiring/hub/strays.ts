@@ -6,7 +6,7 @@ import { cells } from "../../api/cell.ts";
 import { originOf } from "../../api/origin.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import { isOrphaned } from "../../drivers/direct/withdraw.ts";
-import { type CellSeen, foundIn, uidOf } from "../../hub/cells/seen.ts";
+import { type CellSeen, uidOf } from "../../hub/cells/seen.ts";
 import type { HubParts } from "./parts.ts";
 import { Sender, type Sending } from "./sender.ts";
 
@@ -33,15 +33,13 @@ export function strays({ host, planes, know }: HubParts): LookForStray {
     const origin = originOf(seen.value, uidOf(cell), know.signer);
     if (origin.is === "forged" && origin.hub === know.hubUid)
       return { reason: "Forged", about, message: `deployment ${about} says that this hub made it` };
-    const found = foundIn(cell, seen.value, { hub: know.hubUid, signer: know.signer });
-    const isStray =
-      found !== undefined &&
-      isOrphaned({
-        found,
-        hubDeployment: know.onHub(key),
-        withdrawals: know.withdrawals(key),
-        source: know.shownSource(key, found.origin.sourceUid),
-      });
+    if (origin.is !== "signed" || origin.origin.hub !== know.hubUid) return undefined;
+    const isStray = isOrphaned({
+      found: { cell, deployment: seen.value, origin: origin.origin },
+      hubDeployment: know.onHub(key),
+      withdrawals: know.withdrawals(key),
+      source: know.shownSource(key, origin.origin.sourceUid),
+    });
     const message = `this hub made deployment ${about}, and knows nothing of it any more`;
     return isStray ? { reason: "Orphaned", about, message } : undefined;
   };

@@ -7,7 +7,7 @@ import { type EngagedCluster, type ObjectKey, type Reconcile, type ReconcileCont
 import { type Withdrawal, withdrawals } from "../../api/cell.ts";
 import { workloadDeployments } from "../../api/workload.ts";
 import { decideWithdrawal, type WithdrawalDecision } from "../../drivers/direct/withdraw.ts";
-import { cellWith, uidOf } from "../../hub/cells/seen.ts";
+import { uidOf } from "../../hub/cells/seen.ts";
 import { sourceUidOf } from "../../hub/source.ts";
 import { deletionOf } from "../intents.ts";
 import type { Place } from "./knowledge.ts";
@@ -21,7 +21,7 @@ function decider({ know, memory }: HubParts): Decide {
     const { spec, metadata } = withdrawal;
     if (spec === undefined || know.hubUnread() !== undefined) return undefined;
     const place: Place = spec;
-    const cell = cellWith(know.cells, spec.cellUid);
+    const cell = know.cellWith(spec.cellUid);
     const id = metadata?.uid ?? "";
     if (cell?.state.is !== "synced") memory.unprove(id);
     return decideWithdrawal({
