@@ -4,13 +4,7 @@
  */
 import type { CarriedOut, Intent } from "@berth/host";
 import { isApiError, namespaces } from "@berth/kube";
-import {
-  type EngagedCluster,
-  earliest,
-  type ObjectKey,
-  type Reconcile,
-  type ReconcileContext,
-} from "@berth/runtime";
+import { earliest, type ObjectKey, type Reconcile } from "@berth/runtime";
 import { annotations as keys } from "../../api/keys.ts";
 import { parsePlacement } from "../../api/placement.ts";
 import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
@@ -22,6 +16,7 @@ import { creationOf, deletionOf } from "../intents.ts";
 import { hasRun, type Place, placeOf } from "./knowledge.ts";
 import { Mutations } from "./mutations.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
+import { proveGone } from "./prove-absent.ts";
 import { presentClient, Sender, type Sending, sendEach } from "./sender.ts";
 import { strays } from "./strays.ts";
 
@@ -119,7 +114,9 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
     if (decision.release !== undefined || decision.deleteCopies !== undefined)
       asked.placements.ask([onHub], "high", true);
     if (decision.prove?.some((it) => uidOf(it) === uidOf(cell))) {
-      await prove(parts, deployment, engaged, context);
+      const id = proofOf(deployment, engaged.identity ?? "");
+      const source = { ...placeOf(deployment), sourceUid: sourceUidOf(deployment) };
+      await proveGone(parts, engaged, id, source, context);
       waits.push(LOOK_AGAIN_MS);
     }
     return { recheckAfterMs: earliest(...waits) };
@@ -207,23 +204,4 @@ function changesIn({ planes }: HubParts, cell: CellSeen, decision: CarryDecision
         deletionOf(workloadDeployments, found.deployment, "the project does not want it any more", what, via),
       ),
   ];
-}
-
-/** An uncached read. The proof counts once Berth in the cell has renewed its Lease since. */
-async function prove(
-  { host, memory }: HubParts,
-  deployment: WorkloadDeployment,
-  cluster: EngagedCluster,
-  { signal }: ReconcileContext,
-): Promise<void> {
-  const id = proofOf(deployment, cluster.identity ?? "");
-  if (memory.hasMissed(id)) return;
-  const startedMs = host.clock.monotonic();
-  try {
-    const present = await cluster.client.get(workloadDeployments, placeOf(deployment), { signal });
-    if (sourceUidOf(present) !== sourceUidOf(deployment)) memory.missed(id, cluster, startedMs);
-  } catch (error) {
-    if (!isApiError(error, "notFound")) throw error;
-    memory.missed(id, cluster, startedMs);
-  }
 }

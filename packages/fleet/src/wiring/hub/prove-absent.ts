@@ -1,8 +1,11 @@
 /** What a view lacks may be there: its watch may be behind, above all when a process begins to lead. */
-import type { KubeObject, Resource } from "@berth/kube";
-import type { ReconcileContext } from "@berth/runtime";
+import { isApiError, type KubeObject, type Resource } from "@berth/kube";
+import type { EngagedCluster, ReconcileContext } from "@berth/runtime";
+import { workloadDeployments } from "../../api/workload.ts";
+import { sourceUidOf } from "../../hub/source.ts";
 import type { Place } from "./knowledge.ts";
 import type { HubMemory } from "./memory.ts";
+import type { HubParts } from "./parts.ts";
 import type { PresentClient } from "./sender.ts";
 
 /**
@@ -27,4 +30,28 @@ export async function isProvenAbsent<T extends KubeObject>(
   if (items.some(({ metadata }) => metadata?.uid === uid)) return false;
   memory.absent(uid);
   return true;
+}
+
+/**
+ * Reads a cell uncached, and notes that it has no deployment of this source. It counts once Berth in the cell has renewed its
+ * Lease since.
+ *
+ * @param id of the proof. There is one already: nothing is sent.
+ */
+export async function proveGone(
+  { host, memory }: Pick<HubParts, "host" | "memory">,
+  cluster: EngagedCluster,
+  id: string,
+  { namespace, name, sourceUid }: Place & { readonly sourceUid: string | undefined },
+  { signal }: Pick<ReconcileContext, "signal">,
+): Promise<void> {
+  if (memory.hasMissed(id)) return;
+  const startedMs = host.clock.monotonic();
+  try {
+    const present = await cluster.client.get(workloadDeployments, { namespace, name }, { signal });
+    if (sourceUidOf(present) !== sourceUid) memory.missed(id, cluster, startedMs);
+  } catch (error) {
+    if (!isApiError(error, "notFound")) throw error;
+    memory.missed(id, cluster, startedMs);
+  }
 }

@@ -2,16 +2,15 @@
  * Withdrawals: what must go from a cell that did not answer. One reconciler deletes and proves in the cell, and another
  * one ends the Withdrawal, also where there is no such cell any more.
  */
-import { isApiError } from "@berth/kube";
-import { type EngagedCluster, type ObjectKey, type Reconcile, type ReconcileContext } from "@berth/runtime";
+import type { ObjectKey, Reconcile } from "@berth/runtime";
 import { type Withdrawal, withdrawals } from "../../api/cell.ts";
 import { workloadDeployments } from "../../api/workload.ts";
 import { decideWithdrawal, type WithdrawalDecision } from "../../drivers/direct/withdraw.ts";
 import { uidOf } from "../../hub/cells/seen.ts";
-import { sourceUidOf } from "../../hub/source.ts";
 import { deletionOf } from "../intents.ts";
 import type { Place } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
+import { proveGone } from "./prove-absent.ts";
 import { presentClient, Sender } from "./sender.ts";
 
 type Decide = (withdrawal: Withdrawal) => WithdrawalDecision | undefined;
@@ -103,26 +102,7 @@ export function carryWithdrawals(parts: HubParts): Reconcile<ObjectKey> {
       asked.withdrawals.ask([own], "high", true);
       return undefined;
     }
-    await prove(parts, withdrawal, cluster, context);
+    await proveGone(parts, cluster, id, withdrawal.spec, context);
     return { recheckAfterMs: LOOK_AGAIN_MS };
   };
-}
-
-async function prove(
-  { host, memory }: HubParts,
-  { metadata, spec }: Withdrawal,
-  cluster: EngagedCluster,
-  { signal }: ReconcileContext,
-): Promise<void> {
-  const id = metadata?.uid ?? "";
-  if (spec === undefined || memory.hasMissed(id)) return;
-  const { namespace, name, sourceUid } = spec;
-  const startedMs = host.clock.monotonic();
-  try {
-    const present = await cluster.client.get(workloadDeployments, { namespace, name }, { signal });
-    if (sourceUidOf(present) !== sourceUid) memory.missed(id, cluster, startedMs);
-  } catch (error) {
-    if (!isApiError(error, "notFound")) throw error;
-    memory.missed(id, cluster, startedMs);
-  }
 }
