@@ -1,5 +1,6 @@
 /** What `status` says about one object, from what a running process wrote into it. */
 import type { Condition, KubeObject } from "@berth/kube";
+import { findCondition } from "@berth/runtime";
 
 export interface Remark {
   /** A sentence without its subject: `holds 2 nodes`. */
@@ -56,7 +57,7 @@ export interface Conditioned {
 }
 
 export function conditionOf({ status }: Conditioned, type: string): Condition | undefined {
-  return status?.conditions?.find((condition) => condition.type === type);
+  return findCondition(status?.conditions, type);
 }
 
 /** `RuleConflict: another rule wants another value`. A person has to act. */

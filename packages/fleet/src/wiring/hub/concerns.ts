@@ -182,16 +182,6 @@ const hasNewStatus = and<WorkloadDeployment>(
   ({ type }) => type === "updated",
   changed(({ status }) => status),
 );
-/** What the project wants, or where the hub had it. */
-const isWish = or<WorkloadDeployment>(
-  ({ type }) => type !== "updated",
-  changed(({ metadata }) => [
-    metadata?.deletionTimestamp,
-    metadata?.annotations?.[keys.placement],
-    metadata?.uid,
-  ]),
-  changed(({ metadata }) => metadata?.annotations?.[keys.federationNamespace]),
-);
 const isPlacing = or<WorkloadDeployment>(
   ({ type }) => type !== "updated",
   changed(({ metadata }) => [
@@ -199,6 +189,11 @@ const isPlacing = or<WorkloadDeployment>(
     metadata?.annotations?.[keys.placement],
     metadata?.uid,
   ]),
+);
+/** What the project wants, or where the hub had it. */
+const isWish = or(
+  isPlacing,
+  changed<WorkloadDeployment>(({ metadata }) => metadata?.annotations?.[keys.federationNamespace]),
 );
 const isSpec = or<KubeObject & { readonly spec?: unknown }>(
   ({ type }) => type !== "updated",
