@@ -39,8 +39,8 @@ export class Mutations {
     const left = patches.flatMap((it) => {
       const { cell, deployment } = it.found;
       const known = this.#known.get(deployment.metadata?.uid ?? "");
-      const isAnswered = known?.sent === digestOf(wanted) && known.stored === digestOf(deployment);
-      if (!("spec" in it.body) || !isAnswered) return [it];
+      if (known === undefined || !("spec" in it.body)) return [it];
+      if (known.sent !== digestOf(wanted) || known.stored !== digestOf(deployment)) return [it];
       const about = nameOf(cell);
       const message = `cell ${about} stored another spec than the hub sent: look at its webhooks and its CRDs`;
       findings.push({ reason: "CellMutates", about, message });
