@@ -37,8 +37,8 @@ export async function benchLabels(bench: BenchCluster, options: LabelsOptions): 
     raws.push(await timeRaw(bench));
     berths.push(await timeProgram(bench, berth));
     if (go !== undefined) gos.push(await timeProgram(bench, go));
-    const [ours, theirs] = [berths.at(-1), gos.at(-1)].map(describe);
-    onProgress(`${pair} of ${pairs}: raw ${seconds(raws.at(-1))}; berth ${ours}; go ${theirs}`);
+    const peers = go === undefined ? "" : `; go ${describe(gos.at(-1))}`;
+    onProgress(`${pair} of ${pairs}: raw ${seconds(raws.at(-1))}; berth ${describe(berths.at(-1))}${peers}`);
   }
   await bench.reset();
   const figures = toFigures(bench, { raws, berths, gos }, options.budgeted);
@@ -102,7 +102,7 @@ function toFigures(
     ratios(cpus.berth, cpus.go),
   ];
   const isSmall = kilobytes < USUAL_KILOBYTES;
-  const what = `${names.length} nodes of ${kilobytes} KB, ${withDevice.length} labels: process start to last label`;
+  const what = `${names.length} nodes, ${withDevice.length} labels, ${kilobytes} KB each: process start to last label`;
   const middle = (runs: readonly Run[], field: keyof Run): string =>
     seconds(median(runs.map((run) => run[field])));
   return [

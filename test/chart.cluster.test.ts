@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { servedKinds } from "@berth/cli";
 import {
+  configMaps,
   customResourceDefinitions,
   type Deployment,
   deployments,
@@ -32,6 +33,8 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
   await client.create(namespaces, {
     metadata: { name: NAMESPACE, labels: { "pod-security.kubernetes.io/enforce": "restricted" } },
   });
+  // The controller manager makes it a moment later in each namespace.
+  await patiently(() => client.get(configMaps, { namespace: NAMESPACE, name: "kube-root-ca.crt" }));
   const before = await settledObjects();
   const mark = await cluster.audit.mark();
   const startedAt = performance.now();
