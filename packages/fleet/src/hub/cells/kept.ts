@@ -1,6 +1,6 @@
 /**
- * What the hub keeps of what a cell says. All of it may be wrong, or meant to fill the hub: so nothing is kept that no
- * decision reads, and nothing that the hub could not store. Pure.
+ * What the hub keeps of what a cell says. All of it may be wrong, or meant to fill the hub. So only what a decision reads is
+ * kept, if the hub could store it. Pure.
  */
 import { conditions } from "@berth/host";
 import type { Condition } from "@berth/kube";
