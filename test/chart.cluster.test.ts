@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { servedKinds } from "@berth/cli";
 import {
-  configMaps,
   customResourceDefinitions,
   type Deployment,
   deployments,
@@ -16,7 +15,7 @@ import {
   secrets,
 } from "@berth/kube";
 import { labelRules, startupGates } from "@berth/placement";
-import { aNode } from "@berth/testcluster";
+import { aNode, namespacesAreComplete } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { hasPolicies } from "../packages/cli/src/testing/cluster.ts";
 import { helmFolder } from "../scripts/chart/helm.ts";
@@ -33,8 +32,7 @@ it("is installed, labels a node, is upgraded, holds a node, and is uninstalled w
   await client.create(namespaces, {
     metadata: { name: NAMESPACE, labels: { "pod-security.kubernetes.io/enforce": "restricted" } },
   });
-  // The controller manager makes it a moment later in each namespace.
-  await patiently(() => client.get(configMaps, { namespace: NAMESPACE, name: "kube-root-ca.crt" }));
+  await patiently(() => namespacesAreComplete(cluster));
   const before = await settledObjects();
   const mark = await cluster.audit.mark();
   const startedAt = performance.now();

@@ -59,7 +59,8 @@ async function startShared({ prepare, ...options }: SharedTestClusterOptions): P
   return { cluster, asNew: await cluster.snapshot() };
 }
 
-async function namespacesAreComplete({ client }: TestCluster): Promise<void> {
+/** Throws while a namespace lacks what the controller manager makes in each of them: its default account, and a CA. */
+export async function namespacesAreComplete({ client }: Pick<TestCluster, "client">): Promise<void> {
   for (const { metadata } of (await client.list(namespaces)).items) {
     const namespace = metadata?.name ?? "";
     await client.get(serviceAccounts, { namespace, name: "default" });
