@@ -6,6 +6,7 @@ import { fleetQuota, fleetRoll } from "./fleet.ts";
 import { footprintClaims, footprintHold, footprintHoldEnds, footprintNeeded } from "./footprint.ts";
 import { footprintPools } from "./footprint-pools.ts";
 import { gatesBackfill, gatesContinuous, gatesHeld, gatesRelease } from "./gates.ts";
+import { hubStories } from "./hub.ts";
 import { labelsFolder, labelsFolderLong, labelsReleased } from "./labels.ts";
 import { labelsRules, labelsSafety } from "./rules.ts";
 
@@ -31,4 +32,8 @@ export const stories: readonly PerturbationStory[] = [
   footprintPools,
   fleetRoll,
   fleetQuota,
+  ...hubStories,
 ];
+
+/** Whether a story takes place in two clusters. */
+export const hasOther = (story: PerturbationStory): boolean => hubStories.includes(story);

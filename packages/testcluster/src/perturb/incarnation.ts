@@ -25,7 +25,7 @@ export class Incarnation {
   readonly #proxy: HttpProxy;
   readonly #options: IncarnationOptions;
   #controller: Promise<AsyncDisposable> | undefined;
-  #dead = false;
+  readonly #death = new AbortController();
   #failure: unknown;
   #inFlight = 0;
 
@@ -40,16 +40,17 @@ export class Incarnation {
     const proxy = await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate });
     const life = new Incarnation(proxy, options);
     life.#interpose();
-    life.#controller = options.scene.start({ server: proxy.url, incarnation: options.number });
+    const death = life.#death.signal;
+    life.#controller = options.scene.start({ server: proxy.url, incarnation: options.number, death });
     life.#controller.catch((error: unknown) => {
-      if (!life.#dead) life.#failure = error;
+      if (!life.dead) life.#failure = error;
       options.onChange();
     });
     return life;
   }
 
   get dead(): boolean {
-    return this.#dead;
+    return this.#death.signal.aborted;
   }
 
   /** Why it could not be started. */
@@ -64,7 +65,7 @@ export class Incarnation {
 
   /** At once. `bury` does the rest. */
   kill(): void {
-    this.#dead = true;
+    this.#death.abort();
   }
 
   /** Closes its connections and lets the controller end. Rejects with the first mistake of an interceptor. */
@@ -83,20 +84,20 @@ export class Incarnation {
     const { interceptor, onChange } = this.#options;
     this.#proxy.intercept({
       request: async (request, forward) => {
-        if (this.#dead) return { kind: "cut", scope: "connection" };
+        if (this.dead) return { kind: "cut", scope: "connection" };
         if (request.verb === "watch") return forward();
         this.#inFlight += 1;
         try {
           const reply = await forward();
-          return this.#dead ? { kind: "cut", scope: "connection" } : reply;
+          return this.dead ? { kind: "cut", scope: "connection" } : reply;
         } finally {
           this.#inFlight -= 1;
           onChange();
         }
       },
       event: async (_event, next) => {
-        const reply = this.#dead ? undefined : await next();
-        return reply === undefined || this.#dead ? { kind: "cut", when: "before" } : reply;
+        const reply = this.dead ? undefined : await next();
+        return reply === undefined || this.dead ? { kind: "cut", when: "before" } : reply;
       },
     });
     if (interceptor !== undefined) this.#proxy.intercept(interceptor);

@@ -11,6 +11,8 @@ import { type Telling, tell } from "./telling.ts";
 export interface PerturbOptions {
   /** It has the objects of the story's kinds to itself while this runs. */
   readonly cluster: TestCluster;
+  /** For stories of several clusters: see `Stage.other`. */
+  readonly other?: TestCluster | undefined;
   /** Only the perturbations with this name, as `formatPoint` writes it. Default all. */
   readonly point?: string;
   /** Which of all perturbations of the story, for a shorter run. Default all. */
@@ -61,10 +63,17 @@ export interface PerturbResult {
  */
 export async function perturb(story: PerturbationStory, options: PerturbOptions): Promise<PerturbResult> {
   const startedAt = performance.now();
-  const { cluster, timeoutMs = 20_000, mostViolations = 10, onProgress, choose = (all) => all } = options;
+  const {
+    cluster,
+    other,
+    timeoutMs = 20_000,
+    mostViolations = 10,
+    onProgress,
+    choose = (all) => all,
+  } = options;
   await using log = await recordVersions(cluster.client, story.resources);
   const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
-  const told = createTeller({ story, cluster, certificate, log, timeoutMs });
+  const told = createTeller({ story, cluster, other, certificate, log, timeoutMs });
   const first = await told();
   // Once more, no slower than the replays, so that what a timer does in the first one alone is not looked for in them.
   const rehearsal = first.violations.length > 0 ? first : await told(first.states);
@@ -160,6 +169,7 @@ export function describeViolation(story: string, { point, problems, history }: V
 interface TellerOptions {
   readonly story: PerturbationStory;
   readonly cluster: TestCluster;
+  readonly other: TestCluster | undefined;
   readonly certificate: KeyPair;
   readonly log: VersionLog;
   readonly timeoutMs: number;

@@ -16,6 +16,7 @@ export interface Pause {
   readonly resource: Resource;
   /** Local. */
   readonly name: string;
+  readonly namespace: string | undefined;
   readonly type: string;
   /** Of the version that the event tells. */
   readonly resourceVersion: string | undefined;
@@ -86,9 +87,9 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
     const name = toLocal(objectName);
     const { promise, resolve } = Promise.withResolvers<void>();
     request.signal.addEventListener("abort", () => resolve(), { once: true });
-    const { resourceVersion } = (object as KubeObject).metadata ?? {};
+    const { resourceVersion, namespace } = (object as KubeObject).metadata ?? {};
     const changesBefore = options.changesOf(resource, name);
-    pause = { resource, name, type, resourceVersion, changesBefore, end: resolve };
+    pause = { resource, name, namespace, type, resourceVersion, changesBefore, end: resolve };
     onChange();
     await promise;
     pause = undefined;

@@ -19,6 +19,7 @@ const HISTORY_LAG_MS = 20_000;
 
 export class NotedStage implements Stage {
   readonly cluster: TestCluster;
+  readonly other: TestCluster | undefined;
   readonly #log: VersionLog;
   readonly #prefix: string;
   /** By version. A patch of the story that changes nothing would claim one of another writer: stories do not send such. */
@@ -28,8 +29,9 @@ export class NotedStage implements Stage {
   #nudges = 0;
 
   /** @param prefix begins every name of the run. */
-  constructor(cluster: TestCluster, log: VersionLog, prefix: string) {
+  constructor(cluster: TestCluster, log: VersionLog, prefix: string, other?: TestCluster) {
     this.cluster = cluster;
+    this.other = other;
     this.#log = log;
     this.#prefix = prefix;
   }
@@ -44,8 +46,14 @@ export class NotedStage implements Stage {
     return at < 0 ? "" : name.slice(0, at) + name.slice(at + this.#prefix.length);
   };
 
-  latest<T extends KubeObject>(resource: Resource<T>, local: string): T | undefined {
-    const isIt = ({ metadata }: KubeObject): boolean => this.toLocal(metadata?.name ?? "") === local;
+  changed(): void {
+    this.#log.conditions.changed();
+  }
+
+  latest<T extends KubeObject>(resource: Resource<T>, local: string, namespace?: string): T | undefined {
+    const isIt = ({ metadata }: KubeObject): boolean =>
+      this.toLocal(metadata?.name ?? "") === local &&
+      (namespace === undefined || metadata?.namespace === namespace);
     return this.#log.present(resource).find(isIt) as T | undefined;
   }
 
@@ -82,13 +90,14 @@ export class NotedStage implements Stage {
   }
 
   /** A change that no controller may care about. `false` when there is no such object any more. */
-  async nudge(resource: Resource, local: string): Promise<boolean> {
+  async nudge(resource: Resource, local: string, namespace?: string): Promise<boolean> {
     // Without it not even its namespace is known.
-    if (this.latest(resource, local) === undefined) return false;
+    if (this.latest(resource, local, namespace) === undefined) return false;
     this.#nudges += 1;
     const body = { metadata: { annotations: { [NUDGE]: String(this.#nudges) } } };
     try {
-      await this.#patch(resource, { local, patch: { type: "merge", body }, options: {}, by: "harness" });
+      const patch: Patch = { type: "merge", body };
+      await this.#patch(resource, { local, namespace, patch, options: {}, by: "harness" });
       return true;
     } catch (error) {
       if (isApiError(error, "notFound")) return false;
@@ -151,9 +160,10 @@ export class NotedStage implements Stage {
 
   async #patch<T extends KubeObject>(
     resource: Resource<T>,
-    { local, patch, options, by }: NotedPatch,
+    { local, namespace: within, patch, options, by }: NotedPatch,
   ): Promise<T> {
-    const { name = this.nameOf(local), namespace = "" } = this.latest(resource, local)?.metadata ?? {};
+    const { name = this.nameOf(local), namespace = "" } =
+      this.latest(resource, local, within)?.metadata ?? {};
     const of = { name, namespace };
     return await this.#note(resource, await this.cluster.client.patch(resource, of, patch, options), by);
   }
@@ -174,6 +184,8 @@ function inOrderOfServer(a: HistoryEntry, b: HistoryEntry): number {
 
 interface NotedPatch {
   readonly local: string;
+  /** Default: any. */
+  readonly namespace?: string | undefined;
   readonly patch: Patch;
   readonly options: { readonly subresource?: string };
   readonly by: Author;

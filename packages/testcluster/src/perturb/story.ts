@@ -60,6 +60,8 @@ export interface Connection {
   readonly server: string;
   /** 1 for the first start in this telling. */
   readonly incarnation: number;
+  /** Aborts at the moment of death: whatever else the controller reaches must be out of its reach from then on. */
+  readonly death: AbortSignal;
 }
 
 /** A change by a user of the cluster. */
@@ -105,10 +107,14 @@ export interface Fence {
 /** The hands of the story in the cluster. What it changes is known to be its doing when the history is judged. */
 export interface Stage {
   readonly cluster: TestCluster;
+  /** Another cluster, for a controller of several: it is neither recorded nor disturbed. As given to `perturb`. */
+  readonly other: TestCluster | undefined;
   /** The name of an object in the cluster: unlike that of any other run. One that contains it belongs to the run as well. */
   nameOf(local: string): string;
-  /** The object as last recorded; `undefined` when there is none. No request. */
-  latest<T extends KubeObject>(resource: Resource<T>, local: string): T | undefined;
+  /** The object as last recorded; `undefined` when there is none. No request. @param namespace default: any. */
+  latest<T extends KubeObject>(resource: Resource<T>, local: string, namespace?: string): T | undefined;
+  /** `state` or an answer of the fence may have changed, though no recorded object has. */
+  changed(): void;
   /** `metadata.name` is a local name. */
   create<T extends KubeObject>(resource: Resource<T>, object: T): Promise<T>;
   /** Patches the object of this local name. */

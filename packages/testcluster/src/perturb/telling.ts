@@ -14,6 +14,7 @@ import type { PerturbationStory, Scene, Step } from "./story.ts";
 
 export interface TellingOptions {
   readonly cluster: TestCluster;
+  readonly other?: TestCluster | undefined;
   readonly certificate: KeyPair;
   readonly log: VersionLog;
   readonly story: PerturbationStory;
@@ -39,9 +40,9 @@ export interface Telling {
 
 /** @throws (rejects) what the story's own set-up throws, and a mistake of the harness. A failing controller is a violation. */
 export async function tell(options: TellingOptions): Promise<Telling> {
-  const { cluster, log, story, prefix, timeoutMs } = options;
+  const { cluster, other, log, story, prefix, timeoutMs } = options;
   log.begin();
-  const stage = new NotedStage(cluster, log, prefix);
+  const stage = new NotedStage(cluster, log, prefix, other);
   await using owned = new AsyncDisposableStack();
   owned.defer(() => stage.clear(story.resources, timeoutMs));
   const scene = owned.use(await story.setUp(stage));
@@ -221,10 +222,10 @@ class Run implements AsyncDisposable {
   async #endPause(): Promise<void> {
     const { pause } = this.#perturbation;
     if (pause === undefined) return;
-    const { resource, name, changesBefore } = pause;
+    const { resource, name, namespace, changesBefore } = pause;
     // A deleted object changes again only when the story makes it again.
     const changed = this.#stage.changesOf(resource, name) > changesBefore;
-    if (!changed) await this.#stage.nudge(resource, name);
+    if (!changed) await this.#stage.nudge(resource, name, namespace);
     await this.#passGuides(resource);
     pause.end();
     await this.#options.log.until(() => this.#perturbation.pause !== pause, this.#options.timeoutMs);
