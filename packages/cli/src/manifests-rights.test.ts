@@ -48,7 +48,7 @@ describe("berth manifests --config", () => {
         `${verbs.join(" ")} ${resources.join(",")}.${apiGroups.join(",")}`,
     );
   it("C21 name Berth's Lease and that of the fleet, of this installation", async () => {
-    const fleet = document("Fleet", "default", "{mode: cell, cell: dfw-01}");
+    const fleet = document("Fleet", "default", "{mode: single, cities: [DFW]}");
     await using folder = await testFolder({ "conf.yaml": fleet });
     const line = "manifests --image x --config conf.yaml --installation blue -o json";
     const { stdout } = await cli(line.split(" "), { folder: folder.path });
@@ -61,7 +61,7 @@ describe("berth manifests --config", () => {
     );
     expect(named.flatMap(({ resourceNames = [] }) => resourceNames).toSorted()).toEqual([
       "berth-blue",
-      "compute-cell-dfw-01.berth-blue",
+      "compute-single.berth-blue",
     ]);
   });
 

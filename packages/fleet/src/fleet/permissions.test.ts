@@ -104,17 +104,24 @@ describe("R10 the permissions of a fleet", () => {
     expect(permissionsOf(spec).filter((it) => resources.test(it))).toEqual([]);
   });
 
+  const single = { mode: "single", cities: ["DFW"] };
   it.each([
-    ["berth", "compute-cell-dfw-01"],
-    ["berth-second", "compute-cell-dfw-01.berth-second"],
-  ])("name the Lease of the mode and the installation alone: %s", (name, lease) => {
-    const documents = { documentsOf: () => [], specOf: () => fleetKind.spec.parse(CELL) as never };
-    const asked = fleetPermissions({ name, documents, flags: new Set() });
-    const leases = asked.filter(({ rule }) => rule.resources?.includes("leases"));
-    expect(leases.map(({ rule }) => rule.resourceNames)).toEqual([[lease]]);
-    expect(isFleetLease(lease, name)).toBe(true);
-    expect(isFleetLease(lease, "berth-other")).toBe(false);
-    for (const other of [name, "compute-other", "berth-webhook"])
-      expect(isFleetLease(other, name)).toBe(false);
-  });
+    ["berth", CELL, "compute-cell-dfw-01", true],
+    // The hub knows no installation of a cell.
+    ["berth-second", CELL, "compute-cell-dfw-01", true],
+    ["berth", single, "compute-single", false],
+    ["berth-second", single, "compute-single.berth-second", false],
+  ])(
+    "name the Lease of the mode, the cell and the installation alone: %s %o",
+    (name, fleet, lease, isOfAll) => {
+      const documents = { documentsOf: () => [], specOf: () => fleetKind.spec.parse(fleet) as never };
+      const asked = fleetPermissions({ name, documents, flags: new Set() });
+      const leases = asked.filter(({ rule }) => rule.resources?.includes("leases"));
+      expect(leases.map(({ rule }) => rule.resourceNames)).toEqual([[lease]]);
+      expect(isFleetLease(lease, name)).toBe(true);
+      expect(isFleetLease(lease, "berth-other")).toBe(isOfAll);
+      for (const other of [name, "compute-other", "berth-webhook"])
+        expect(isFleetLease(other, name)).toBe(false);
+    },
+  );
 });

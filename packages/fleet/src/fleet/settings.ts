@@ -18,14 +18,19 @@ export interface FleetSettings {
 }
 
 /**
- * The name of the Lease of the fleet's controllers, beside Berth's own. A process of another mode, cell or installation
- * never waits for it. No mode or cell has a dot.
+ * The name of the Lease of the fleet's controllers, beside Berth's own. A process of another mode or cell never waits for
+ * it, nor does one of another installation in modes `single` and `management`. A cell has one Lease, whatever the
+ * installation: the hub knows the name of the cell alone. No mode or cell has a dot.
  *
  * @param owner the name of the installation's objects, `berth`.
  */
 export function leaseName({ mode, cell }: Pick<FleetSpec, "mode" | "cell">, owner: string): string {
-  const name = mode === "cell" ? `compute-cell-${cell}` : `compute-${mode}`;
-  return owner === "berth" ? name : `${name}.${owner}`;
+  if (mode === "cell") return leaseOfCell(cell);
+  return owner === "berth" ? `compute-${mode}` : `compute-${mode}.${owner}`;
+}
+
+export function leaseOfCell(cell: string): string {
+  return `compute-cell-${cell}`;
 }
 
 /** The name of the cell whose Lease this is. `undefined`: it is another Lease. */
@@ -33,8 +38,9 @@ export function cellOfLease(name: string): string | undefined {
   return /^compute-cell-([^.]+)$/.exec(name)?.[1];
 }
 
-/** Whether a Lease is that of a fleet of this installation, whatever its mode. */
+/** Whether a Lease is that of a fleet of this installation, or of a cell. */
 export function isFleetLease(name: string, owner: string): boolean {
+  if (cellOfLease(name) !== undefined) return true;
   const [lease, of = "berth"] = name.split(".");
-  return of === owner && /^compute-(?:single$|management$|cell-)/.test(lease ?? "");
+  return of === owner && /^compute-(?:single|management)$/.test(lease ?? "");
 }

@@ -8,8 +8,8 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import type { Cell } from "../../api/cell.ts";
+import { leaseOfCell } from "../../fleet/settings.ts";
 import { MAX_CELL_ANSWER } from "./cell-objects.ts";
-import { leaseOf } from "./knowledge.ts";
 import type { Planes } from "./planes.ts";
 
 export interface CellMembersOptions {
@@ -125,7 +125,7 @@ export class CellMembers {
       to: { ...connect, userAgent, maxAnswerBytes: MAX_CELL_ANSWER },
       identity: spec?.uid ?? "",
       ...(spec?.identityNamespace && { identityNamespace: spec.identityNamespace }),
-      lease: { namespace: spec?.namespace ?? home, name: leaseOf(name) },
+      lease: { namespace: spec?.namespace ?? home, name: leaseOfCell(name) },
     };
     return { access, fingerprint };
   }

@@ -13,7 +13,7 @@ import type { Signer } from "../../api/origin.ts";
 import { parsePlacement } from "../../api/placement.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
-import { leaseName } from "../../fleet/settings.ts";
+import { leaseOfCell } from "../../fleet/settings.ts";
 import { type CellSeen, type CellState, type Found, foundIn, isFullWith } from "../../hub/cells/seen.ts";
 import { ranBefore } from "../../hub/mirror/status.ts";
 import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
@@ -282,7 +282,7 @@ export class Knowledge {
       return {
         is: "away",
         reason: "CellUnheard",
-        message: `no Berth in it has renewed Lease ${leaseOf(name)}`,
+        message: `no Berth in it has renewed Lease ${leaseOfCell(name)}`,
       };
     const { deployments, instances, namespaces } = this.#planes.views.cell;
     const states = [deployments, instances, namespaces].map((it) => it.state(name));
@@ -333,11 +333,6 @@ export class Knowledge {
       withdrawals: this.withdrawals(place),
     });
   }
-}
-
-/** The Lease that Berth in a cell renews. */
-export function leaseOf(cell: string): string {
-  return leaseName({ mode: "cell", cell }, "berth");
 }
 
 export function seenOf<T>(value: T | undefined): Seen<T> {

@@ -24,12 +24,6 @@ it.each<[string, object, object, string]>([
   ],
   ["it does not run", {}, {}, "NotRunning"],
   ["another fleet runs there", { "compute-single": "1" }, { "compute-single": "2" }, "NotRunning"],
-  [
-    "another installation runs there",
-    { "compute-cell-b.two": "1" },
-    { "compute-cell-b.two": "2" },
-    "NotRunning",
-  ],
 ])(
   "WrongCellName is told where Berth renews the Lease of another cell: %s",
   async (_, first, second, reason) => {
