@@ -199,6 +199,18 @@ describe("a history that random ones reach seldom", () => {
       },
     ],
     [
+      "the cell is given up, and its Cell is deleted at once",
+      (model) => {
+        rounds(model, 8);
+        const cell = model.cellOf("w0") ?? "";
+        cutOff(model, cell);
+        model.forget(cell);
+        model.removeCell(cell);
+        rounds(model, 8);
+        expect(model.cellOf("w0")).not.toBe(cell);
+      },
+    ],
+    [
       "the cell is given up, and a backup of Berth's objects takes that back",
       (model) => {
         rounds(model, 8);

@@ -14,7 +14,14 @@ describe("a Cell that is being deleted", () => {
     ["stays while a placement names it", cell({}), true, false, false],
     ["stays while it has a deployment", cell({}), false, true, false],
     ["stays while it does not answer", cell({ state: AWAY }), false, false, false],
-    ["ends when it was given up", cell({ state: AWAY, spec: { forgotten: true } }), true, true, true],
+    ["ends when it was given up", cell({ state: AWAY, spec: { forgotten: true } }), false, true, true],
+    [
+      "stays until all that was placed there is elsewhere",
+      cell({ state: AWAY, spec: { forgotten: true } }),
+      true,
+      true,
+      false,
+    ],
     ["ends only then", aCell("a"), false, false, false],
   ])("%s", (_, seen, isNamed, hasDeployments, expected) => {
     expect(mayEnd({ seen, isNamed, hasDeployments })).toBe(expected);

@@ -80,6 +80,7 @@ export interface CellEndView {
 
 /** Only a person frees a cell that may still run something: see `forgotten`. */
 export function mayEnd({ seen, isNamed, hasDeployments }: CellEndView): boolean {
-  if (!isDeleting(seen.cell)) return false;
-  return isForgotten(seen) || (seen.state.is === "synced" && !isNamed && !hasDeployments);
+  // Without its Cell, what is placed there would wait for ever: nothing says any more that the cell was given up.
+  if (!isDeleting(seen.cell) || isNamed) return false;
+  return isForgotten(seen) || (seen.state.is === "synced" && !hasDeployments);
 }
