@@ -94,8 +94,16 @@ interface Place extends Contest {
   missedAt?: string | undefined;
   /** When it first failed in a way that may last. */
   deniedSince?: number | undefined;
-  /** Refused changes by their `gives`. Berth sends none of them again before `untilMs`. */
-  readonly rests: Map<string, { readonly untilMs: number; readonly why?: Finding | undefined }>;
+  /** Refused changes by their `gives`. */
+  readonly rests: Map<string, Rest>;
+}
+
+/** A change that Berth does not send again before `untilMs`. */
+interface Rest {
+  readonly untilMs: number;
+  readonly why?: Finding | undefined;
+  /** The version that was outdated. A newer one ends the rest. */
+  readonly of?: string | undefined;
 }
 
 /** One intent with its target. */
@@ -180,7 +188,9 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     const behindMs = behindFor(sending, now);
     if (behindMs > 0) return { recheckAfterMs: behindMs };
     const given = givenBy(intent);
-    for (const [wish, { untilMs }] of place.rests) if (untilMs <= now) place.rests.delete(wish);
+    const version = seen?.metadata?.resourceVersion;
+    for (const [wish, { untilMs, of: outdated }] of place.rests)
+      if (untilMs <= now || (outdated !== undefined && outdated !== version)) place.rests.delete(wish);
     const rest = place.rests.get(given.join());
     if (rest !== undefined) {
       const leftMs = rest.untilMs - now;
@@ -299,7 +309,8 @@ export class CarryOut<T extends KubeObject = KubeObject> {
       throw error;
     }
     const restMs = isBudget ? Math.max(error.retryAfterMs ?? 0, BUDGET_REST_MS) : REST_MS;
-    place.rests.set(givenBy(intent).join(), { untilMs: now + restMs, why });
+    const outdated = isOutdated ? { of: version } : {};
+    place.rests.set(givenBy(intent).join(), { untilMs: now + restMs, why, ...outdated });
     context.log.warn("object cannot be changed", { ...name, error: error.message });
     this.#withhold(sending, why, restMs);
     const resting = { recheckAfterMs: restMs, problem };
