@@ -121,14 +121,19 @@ it("a project that hangs delays no other, and goes on where it was", async () =>
   await assertRuns(shop, "again");
 });
 
-it("a project that leaves the list is left as it is, and is taken up again when it is back", async () => {
+it("a project that leaves the list is left as it is, and is taken up again when it is back and its kubeconfig is right", async () => {
   await fixture.configure(fleet(`{ kubeconfigs: [${WEB}] }`));
   await patiently(async () => deepStrictEqual(await connected("shop"), false));
   await shop.delete(workloads, { namespace: "waiting", name: "waiting" });
   await create(web, "after");
   await assertRuns(web, "after");
   expect(await inCell("waiting")).toHaveLength(1);
+  // Its credential has expired meanwhile, and another program writes a new one into the file.
+  const plane = fixture.plane("shop");
+  await fixture.writeKubeconfig("shop", plane.kubeconfig({ user: { ...plane.admin, token: "expired" } }));
   await fixture.configure(fleet(BOTH));
+  await patiently(async () => ok(await fixture.says(/1 of 2 clusters are not reached: shop/)));
+  await fixture.writeKubeconfig("shop", plane.kubeconfig());
   await patiently(async () => {
     deepStrictEqual(await inCell("waiting"), []);
     deepStrictEqual((await shop.list(workloads, { namespace: "waiting" })).items, []);

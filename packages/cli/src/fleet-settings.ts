@@ -15,7 +15,7 @@ import {
   readOperator,
 } from "@berth/fleet";
 import type { Documents } from "@berth/host";
-import { type ConnectOptions, connect, type KubeClient, loadKubeconfig } from "@berth/kube";
+import { type ConnectOptions, connect, followKubeconfig, type KubeClient } from "@berth/kube";
 import type { CommandDeps } from "./command-deps.ts";
 import { refuseFaults, unreadable } from "./config/settings.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
@@ -90,7 +90,12 @@ export async function readFleet(
   return undefined;
 }
 
-/** Opens the connections of the quota service and of Milo, and reads those of a hub and of projects. The caller disposes of them. @throws KubeconfigError */
+/**
+ * Opens the connections of the quota service and of Milo, and reads those of a hub and of projects. Their credentials follow
+ * the files. The caller disposes of them.
+ *
+ * @throws KubeconfigError
+ */
 export async function openFleet(
   fleet: Pick<FleetSettings, "spec" | "contradicts">,
   { environment }: Pick<CommandDeps, "environment">,
@@ -99,11 +104,11 @@ export async function openFleet(
   const userAgent = `berth/${VERSION}`;
   const open = async (kubeconfig: string): Promise<KubeClient> => {
     const proxyFor = proxiesOf(environment);
-    const { connect: how } = await loadKubeconfig([kubeconfig], { environment, proxyFor });
+    const { connect: how } = await followKubeconfig(kubeconfig, { environment, proxyFor });
     return opened.use(connect({ ...how, userAgent }));
   };
   const read = async (kubeconfig: string, context?: string): Promise<ConnectOptions> => {
-    const { connect: how } = await loadKubeconfig([kubeconfig], { environment, ...(context && { context }) });
+    const { connect: how } = await followKubeconfig(kubeconfig, { environment, ...(context && { context }) });
     return { ...how, userAgent };
   };
   const readProjects = (listed: readonly ProjectPlace[]): Promise<readonly ListedProject[]> =>

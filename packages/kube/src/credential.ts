@@ -28,7 +28,7 @@ export function staticCredential(material: CredentialMaterial = {}): Credential 
 /** A credential that its owner replaces while clients use it. */
 export interface ReplaceableCredential extends Credential {
   /**
-   * Every later request uses `next`, and `ca` where it is given. Requests and watches that run go on with what they began
+   * Every later request uses `next`, and `ca` where it is given and the material has none. Requests and watches that run go on with what they began
    * with. So a change of credentials costs no list.
    */
   replace(next: Credential, ca?: string): void;
@@ -46,7 +46,7 @@ export function replaceableCredential(first: Credential, ca?: string): Replaceab
     async material(signal) {
       const { credential, ca: authority } = current;
       const own = await credential.material(signal);
-      const material = authority === undefined ? { ...own } : { ...own, ca: authority };
+      const material = { ...(authority !== undefined && { ca: authority }), ...own };
       origins.set(material, { of: credential, own });
       return material;
     },

@@ -3,6 +3,7 @@ export * from "./credential.ts";
 export * from "./discovery.ts";
 export * from "./exec-credential.ts";
 export * from "./failure.ts";
+export { followKubeconfig } from "./followed-kubeconfig.ts";
 export * from "./generated/resources.ts";
 export type * from "./generated/wire.ts";
 export {
