@@ -39,12 +39,14 @@ export class HubAsk {
     const place = placeOf(deployment);
     const placement = parsePlacement(deployment.metadata?.annotations?.[keys.placement]);
     const uids = new Set(targetsOf(placement).map(({ uid }) => uid));
+    for (const uid of uids) {
+      const { cell } = know.cellWith(uid) ?? {};
+      // Its end waits for the last deployment that names it. It may be one that is not connected.
+      if (cell !== undefined && isDeleting(cell)) this.end((cell.metadata?.name ?? "") as ClusterName);
+    }
     for (const { name } of planes.cells.list()) {
       const key = { cluster: name, ...place };
-      const { cell } = know.cellOf(name) ?? {};
-      // Its end waits for the last deployment that names it.
-      if (cell !== undefined && isDeleting(cell)) this.end(name);
-      const isPlaced = uids.has(cell?.spec?.uid ?? "");
+      const isPlaced = uids.has(know.cellOf(name)?.cell.spec?.uid ?? "");
       if (isPlaced || planes.views.cell.deployments.get(key) !== undefined)
         asked.carry.ask([key], "high", true);
     }

@@ -1,16 +1,20 @@
 import { describe, expect, it } from "vitest";
-import { aCell, aSource, counts, going, onHub } from "../../hub/testing/fixtures.ts";
+import { aCell, aPlacement, aSource, counts, going, onHub } from "../../hub/testing/fixtures.ts";
 import { HubAsk } from "./ask.ts";
 import { a, hubWorld } from "./testing/hub-world.ts";
 
-it("a Cell that is being deleted is looked at when the last deployment goes that was placed there", () => {
+it.each([
+  ["connected", "a"],
+  ["not connected", "b"],
+])("a Cell that is being deleted, and %s, is looked at when its last deployment goes", (_, name) => {
   const { cells, deployments, asked } = hubWorld();
-  const { cell } = aCell("a");
+  const { cell } = aCell(name);
   cells.set({ ...cell, metadata: { ...cell.metadata, ...going } });
-  deployments.set(onHub());
+  const placed = onHub({ placed: aPlacement(name) });
+  deployments.set(placed);
   asked.length = 0;
-  deployments.delete(onHub());
-  expect(asked).toContain("cells hub//a");
+  deployments.delete(placed);
+  expect(asked).toContain(`cells hub//${name}`);
 });
 
 it("the numbers of a Cell that was removed by force are looked at", () => {

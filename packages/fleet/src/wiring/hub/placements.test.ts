@@ -38,6 +38,20 @@ it("a cell that says something new without end gets ten writes at once, and one 
   expect(patches.at(-1)).toMatchObject({ status: { replicas: 52 } });
 });
 
+it("a cell that has used up its rate for others waits, and then gets one write", async () => {
+  const { cells, deployments, inCell, parts, patches, clock } = hubWorld();
+  const reconcile = placements(parts);
+  const seen = aCell("a");
+  cells.set(seen.cell);
+  deployments.set(onHub());
+  inCell.set({ ...aFound(seen).deployment, status: { ...counts, replicas: 2 } });
+  while (parts.cellPace.take("uid-a") === 0);
+  expect([await reconcile(key, context), patches]).toEqual([{ recheckAfterMs: 5_000 }, []]);
+  await clock.advance(5_000);
+  await reconcile(key, context);
+  expect([patches.length, parts.cellPace.wait("uid-b")]).toEqual([1, 0]);
+});
+
 it("numbers are marked that the cell has lost, while another one may have them", async () => {
   const { cells, deployments, parts, patches } = hubWorld();
   cells.set(aCell("a").cell);
