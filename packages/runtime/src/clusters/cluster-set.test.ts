@@ -356,6 +356,20 @@ describe.each([false, true])(
       expect(fleet.shown("dfw")).toEqual(["a", "b"]);
     });
 
+    it("is within it however often objects change, come and go", async () => {
+      await using fleet = await startFleet({ refusesStreams, limit });
+      fleet.join("dfw");
+      await fleet.clock.advance(2_000);
+      for (let at = 0; at < 50; at += 1) {
+        fleet.world("dfw").write("same");
+        fleet.world("dfw").write(`t${at}`);
+        await fleet.clock.advance(100);
+        fleet.world("dfw").remove(`t${at}`);
+        await fleet.clock.advance(100);
+      }
+      expect([fleet.set.get(dfw)?.excess, fleet.shown("dfw")]).toEqual([undefined, ["same"]]);
+    });
+
     it("has its bytes counted too", async () => {
       await using fleet = await startFleet({ refusesStreams, limit: { objects: 100, bytes: 1_000 } });
       for (let at = 0; at < 50; at += 1) fleet.world("dfw").write(`t${at}`);

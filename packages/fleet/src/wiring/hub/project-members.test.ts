@@ -127,6 +127,14 @@ describe("two projects that are one cluster", () => {
     expect(await met("shop", "uid-1")).toEqual(["shop leaves"]);
     expect(await met("web", "uid-1")).toEqual([]);
   });
+
+  it("the one that the hub knows stays, also where it is known after the other one answered", async () => {
+    const { settle, met, namespaces } = await world({ listed: [shop, web] });
+    await settle();
+    expect(await met("shop", "uid-1")).toEqual([]);
+    namespaces.set(aHubNamespace({}, "uid-1"));
+    expect(await met("web", "uid-1")).toEqual(["shop leaves"]);
+  });
 });
 
 describe("projects of Milo", () => {
