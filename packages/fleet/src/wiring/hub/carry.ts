@@ -79,7 +79,7 @@ function creationIn({ namespace, name }: Place, cellUid: string): string {
 
 export function carry(parts: HubParts): Reconcile<ObjectKey> {
   const { host, planes, know, asked } = parts;
-  const mutations = new Mutations();
+  const mutations = new Mutations(host.clock);
   const sender = new Sender<WorkloadDeployment>({
     host,
     set: planes.hub.set,
@@ -100,9 +100,10 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
     const { decision } = carryDecision(parts, deployment);
     if (decision.place !== undefined) return undefined;
     const sending = { key: onHub, object: deployment, context };
-    const { patches, findings } = mutations.without(decision.patch ?? [], deployment);
+    const { patches, findings, recheckAfterMs } = mutations.without(decision.patch ?? [], deployment);
     sender.tell(sending, findings);
     const waits = [
+      recheckAfterMs,
       await noting(parts, sending, (send) =>
         sendEach(
           () => send(create(parts, sender, sending, cell, decision)),

@@ -1,3 +1,4 @@
+import { createVirtualClock } from "@berth/runtime";
 import { expect, it } from "vitest";
 import type { WorkloadDeployment } from "../../api/workload.ts";
 import { aCell, aFound, onHub } from "../../hub/testing/fixtures.ts";
@@ -31,7 +32,7 @@ it.each<[string, object[], readonly string[], Parameters<Mutations["without"]>]>
   ["what changed on the hub since is sent", [{ spec: {} }], [], [patch(stored), withReplicas(wanted, 4)]],
   ["a change without a spec is sent", [{ metadata }], [], [patch(stored, { metadata }), wanted]],
 ])("CellMutates: %s", (_, bodies, reasons, given) => {
-  const mutations = new Mutations();
+  const mutations = new Mutations(createVirtualClock());
   mutations.note(wanted, stored);
   const { patches, findings } = mutations.without(...given);
   expect(patches.map(({ body }) => body)).toEqual(bodies);
@@ -39,8 +40,18 @@ it.each<[string, object[], readonly string[], Parameters<Mutations["without"]>]>
 });
 
 it("CellMutates ends when the cell stores what was sent", () => {
-  const mutations = new Mutations();
+  const mutations = new Mutations(createVirtualClock());
   mutations.note(wanted, stored);
   mutations.note(wanted, withReplicas(stored, 3));
   expect(mutations.without(patch(stored), wanted).findings).toEqual([]);
+});
+
+it("CellMutates is tried again after ten minutes, as the webhook may be gone", async () => {
+  const clock = createVirtualClock();
+  const mutations = new Mutations(clock);
+  mutations.note(wanted, stored);
+  await clock.advance(400_000);
+  expect(mutations.without(patch(stored), wanted)).toMatchObject({ patches: [], recheckAfterMs: 200_000 });
+  await clock.advance(200_000);
+  expect(mutations.without(patch(stored), wanted).patches).toHaveLength(1);
 });

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Finding } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
+import { type Clock, earliest } from "@berth/runtime";
 import type { WorkloadDeployment } from "../../api/workload.ts";
 import { canonicalJson } from "../../deployment/template-hash.ts";
 import type { CarryDecision } from "../../drivers/direct/carry.ts";
@@ -14,16 +15,27 @@ const digestOf = ({ spec = {} }: { readonly spec?: object | undefined }): string
 
 /** The oldest are forgotten: such a spec is sent once more. */
 const MOST_KNOWN = 10_000;
+/** After this long it is sent once more, ms: the webhook may be gone. */
+const AGAIN_MS = 600_000;
 
 export class Mutations {
+  readonly #clock: Pick<Clock, "monotonic">;
   /** By the uid of the deployment in its cell. */
-  readonly #known = new Map<string, { readonly sent: string; readonly stored: string }>();
+  readonly #known = new Map<
+    string,
+    { readonly sent: string; readonly stored: string; readonly atMs: number }
+  >();
+
+  constructor(clock: Pick<Clock, "monotonic">) {
+    this.#clock = clock;
+  }
 
   /** @param stored the answer to a creation or a patch. */
   note(sent: WorkloadDeployment, stored: KubeObject | undefined): void {
     const uid = stored?.metadata?.uid;
     if (uid === undefined) return;
-    const pair = { sent: digestOf(sent), stored: digestOf(stored as WorkloadDeployment) };
+    const atMs = this.#clock.monotonic();
+    const pair = { sent: digestOf(sent), stored: digestOf(stored as WorkloadDeployment), atMs };
     if (pair.sent === pair.stored) this.#known.delete(uid);
     else this.#known.set(uid, pair);
     const [oldest] = this.#known.keys();
@@ -34,19 +46,27 @@ export class Mutations {
   without(
     patches: Patches,
     wanted: WorkloadDeployment,
-  ): { readonly patches: Patches; readonly findings: readonly Finding[] } {
+  ): {
+    readonly patches: Patches;
+    readonly findings: readonly Finding[];
+    readonly recheckAfterMs?: number | undefined;
+  } {
     const findings: Finding[] = [];
+    const waits: number[] = [];
     const left = patches.flatMap((it) => {
       const { cell, deployment } = it.found;
       const known = this.#known.get(deployment.metadata?.uid ?? "");
       if (known === undefined || !("spec" in it.body)) return [it];
       if (known.sent !== digestOf(wanted) || known.stored !== digestOf(deployment)) return [it];
+      const leftMs = known.atMs + AGAIN_MS - this.#clock.monotonic();
+      if (leftMs <= 0) return [it];
+      waits.push(leftMs);
       const about = nameOf(cell);
       const message = `cell ${about} stored another spec than the hub sent: look at its webhooks and its CRDs`;
       findings.push({ reason: "CellMutates", about, message });
       const { spec: _spec, ...body } = it.body;
       return Object.keys(body).length === 0 ? [] : [{ ...it, body }];
     });
-    return { patches: left, findings };
+    return { patches: left, findings, recheckAfterMs: earliest(...waits) };
   }
 }
