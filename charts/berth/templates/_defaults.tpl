@@ -3,6 +3,10 @@
 {
   "fleet": {
     "cell": "single",
+    "moves": {
+      "atOnce": 10,
+      "timeout": "10m"
+    },
     "cities": [],
     "networking": "Auto",
     "provider": "pods",

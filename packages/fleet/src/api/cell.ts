@@ -13,6 +13,8 @@ export interface CellSpec {
   readonly identityNamespace?: string;
   /** Berth's namespace there: its Lease is in it. Default: the name of that in Berth's own cluster. */
   readonly namespace?: string;
+  /** Its deployments move to other cells of the city, and it takes no new ones. Default false. */
+  readonly drain?: boolean;
   /** The operator says that the cell never comes back. */
   readonly forgotten?: boolean;
 }

@@ -21,8 +21,10 @@ const schema = z.object({
   ...target,
   /** The highest epoch that was ever used. */
   last: z.int().min(1),
-  /** Where it moves. */
+  /** Where it moves to: it becomes ready there, and leaves its cell afterwards. */
   next: z.object(target).optional(),
+  /** From where Berth deletes it: it has moved, or its move was given up. Never beside `next`. */
+  leaving: z.object(target).optional(),
   /** Starts that Instances in a forgotten cell may still use. */
   lost: z.array(z.int().min(0)).optional(),
 });
@@ -38,6 +40,7 @@ export interface Target {
 export interface CellPlacement extends Target {
   readonly last: number;
   readonly next?: Target | undefined;
+  readonly leaving?: Target | undefined;
   readonly lost?: readonly number[] | undefined;
 }
 
@@ -51,17 +54,23 @@ export function parsePlacement(text: string | undefined): CellPlacement | undefi
     return undefined;
   }
   const { success, data } = schema.safeParse(value);
-  return success && data.last >= Math.max(data.epoch, data.next?.epoch ?? 0) ? data : undefined;
+  if (!success || (data.next !== undefined && data.leaving !== undefined)) return undefined;
+  return targetsOf(data).every((it) => it.epoch <= data.last) ? data : undefined;
 }
 
-export function formatPlacement({ cell, uid, epoch, start, last, next, lost }: CellPlacement): string {
-  return JSON.stringify({ v: 1, cell, uid, epoch, start, last, next, lost });
+export function formatPlacement(placement: CellPlacement): string {
+  const { cell, uid, epoch, start, last, next, leaving, lost } = placement;
+  return JSON.stringify({ v: 1, cell, uid, epoch, start, last, next, leaving, lost });
 }
 
-/** The current cell, and the next one during a move. */
+/** The current cell, and the other one during a move. */
 export function targetsOf(placement: CellPlacement | undefined): readonly Target[] {
   if (placement === undefined) return [];
-  return placement.next === undefined ? [placement] : [placement, placement.next];
+  return [placement, placement.next, placement.leaving].filter((it) => it !== undefined);
+}
+
+export function isSameTarget(a: Target, b: Target): boolean {
+  return a.uid === b.uid && a.epoch === b.epoch;
 }
 
 export function hasSlot({ start }: Pick<Target, "start">, ordinal: number): boolean {

@@ -16,6 +16,15 @@ const MEANINGS = {
   Withdrawing: "Berth deletes an earlier placement of the deployment from the cell first.",
   Superseded: "A later placement of the deployment is elsewhere. This one wants no Instances any more.",
   TakenOver: "A cell has a later placement than the hub knew. Berth takes it over.",
+  // A deployment whose cell is drained.
+  Moving:
+    "The deployment becomes ready in another cell of its city. Afterwards it leaves the cell that is drained.",
+  Moved: "The deployment is ready in another cell. It leaves the cell that is drained.",
+  Left: "A cell has nothing of the deployment any more.",
+  MoveEnded: "The move was given up, as its cell is not drained any more, or the other one is drained too.",
+  MoveTimedOut:
+    "The deployment did not become ready in another cell in time, and stays. Berth tries again after an hour, or when the cell is drained again.",
+  NoOtherCell: "No other cell of the city can take the deployment, so it stays in the cell that is drained.",
   CellForgotten: "The operator gave up the cell, so the deployment goes elsewhere.",
   // Names that belong to others.
   NamespaceConflict:
@@ -36,6 +45,7 @@ const MEANINGS = {
   Chosen: "The cell has the least to run.",
   MoreLoaded: "The cell would do. Another one has less to run.",
   CellFull: "The cell has as many deployments as Berth gives to one cell: add another one to the city.",
+  Draining: "The cell is drained: its deployments move to other cells of the city.",
   NotAccepting: "The cell takes no new deployments.",
   ApiMissing: "The cell does not serve the kinds of the fleet.",
 } as const;

@@ -1,6 +1,6 @@
 /** `Fleet`: what Berth does about Workloads in this process. It comes from files or from `--mode`; at most one. */
 import path from "node:path";
-import { type DocumentKind, onlyOne, type Selector, selector } from "@berth/host";
+import { type DocumentKind, duration, onlyOne, type Selector, selector } from "@berth/host";
 import { parseQuantity } from "@berth/runtime";
 import * as z from "zod";
 import { PROJECT_PATH } from "../api/keys.ts";
@@ -25,6 +25,13 @@ export interface FleetSpec {
   readonly networking: "Auto" | "On" | "Off";
   /** `pods` (default): Berth runs each Instance as a Pod. `external`: another program runs Instances. */
   readonly provider: "pods" | "external";
+  /** Deployments that leave cells which are drained, in mode `management`. */
+  readonly moves: {
+    /** So many at a time become ready elsewhere: their Instances run twice meanwhile. Default 10. */
+    readonly atOnce: number;
+    /** How long one may take until it is ready. Then it stays. Default `10m`. */
+    readonly timeout: string;
+  };
   /** Where ResourceClaims are. Absent: there is no quota, and every Instance is granted. */
   readonly quota?: QuotaSpec | undefined;
   /** Sizes by the name of the instance type. */
@@ -170,6 +177,9 @@ const fields = z
         z.strictObject({ milo: z.strictObject({ kubeconfig: file }) }),
       ])
       .optional(),
+    moves: z
+      .strictObject({ atOnce: z.int().min(1).max(1000).default(10), timeout: duration.default("10m") })
+      .prefault({}),
     cities: z
       .array(z.string().regex(CITY, "must be 1 to 16 letters, digits and dashes"))
       .max(1000)

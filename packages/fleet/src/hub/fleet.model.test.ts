@@ -28,6 +28,7 @@ const step = fc.oneof(
   steps(3, ["remove-namespace", "relabel"], { rounds }),
   steps(4, ["restart"], { rounds, lag: fc.constantFrom(undefined, 1, 2, 4, 8) }),
   steps(4, ["remove-cell", "forget"], { at: fc.constant(0), rounds }),
+  steps(12, ["drain", "drain", "undrain"], { at, rounds }),
   steps(6, ["deliver"], { which: fc.nat(5) }),
   steps(6, ["advance"], { ms: fc.constantFrom(1_000, 20_000, 70_000, 130_000) }),
 );
@@ -58,7 +59,8 @@ function happen(model: FleetModel, one: Extract<Step, { rounds: number }>): void
   } else if ("at" in one) {
     const { name: of = "" } = model.cells[one.at] ?? {};
     if (one.do === "forget") model.forget(of);
-    else model.removeCell(of);
+    else if (one.do === "remove-cell") model.removeCell(of);
+    else model.drain(of, one.do === "drain");
   } else if ("image" in one) {
     if (one.do === "create") model.create(one.name, one.min);
     else if (one.do === "change") model.change(one.name, one.min, one.image);

@@ -30,6 +30,12 @@ export const cellKind: CustomKind = {
       namespace: name(
         "Berth's namespace in the cell, where the hub looks for its Lease. Default: the name of Berth's own namespace.",
       ).optional(),
+      drain: z
+        .boolean()
+        .optional()
+        .describe(
+          "Its deployments move to other cells of the city, and it takes no new ones. Default false.",
+        ),
       forgotten: z
         .boolean()
         .optional()

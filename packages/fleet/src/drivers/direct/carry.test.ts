@@ -40,6 +40,19 @@ function decide(view: Partial<CarryView> = {}): CarryDecision {
       placement: aPlacement("b", { epoch: 2, start: 1000 }),
       verdicts: [],
     }),
+    move: {
+      choose: (placement) => ({
+        is: "placed",
+        isTakeover: false,
+        placement: { ...placement, next: { cell: "b", uid: "uid-b", epoch: 2, start: 1000 }, last: 2 },
+        verdicts: [],
+      }),
+      mayBegin: () => true,
+      isConfirmed: true,
+      forMs: 0,
+      timeoutMs: 600_000,
+      restsForMs: 0,
+    },
     hub: HUB,
     signer,
     ...view,
@@ -202,10 +215,10 @@ describe("a deployment that the project wants", () => {
 
   it("keeps the other fields of its placement when a cell is taken over", () => {
     const deployment = onHub({ placed: aPlacement("a", { last: 7, lost: [3000] }) });
-    const { place } = decide({ deployment, found: [aFound(b, { epoch: 3, start: 1000 })] });
+    const { place } = decide({ deployment, found: [aFound(b, { epoch: 8, start: 1000 })] });
     expect(parsePlacement(formatPlacement(place?.placement ?? aPlacement()))).toMatchObject({
       cell: "b",
-      last: 7,
+      last: 8,
       lost: [3000],
     });
   });

@@ -4,13 +4,28 @@ import type { KubeObject } from "@berth/kube";
 import { type Withdrawal, type WithdrawalSpec, withdrawalName } from "../../api/cell.ts";
 import { finalizers, annotations as keys, labels } from "../../api/keys.ts";
 import { originAnnotations, type Place, type Signer } from "../../api/origin.ts";
-import { type CellPlacement, parsePlacement, type Target, targetsOf } from "../../api/placement.ts";
+import {
+  type CellPlacement,
+  isSameTarget,
+  parsePlacement,
+  type Target,
+  targetsOf,
+} from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { canonicalJson } from "../../deployment/template-hash.ts";
-import { type CellSeen, cellWith, type Found, isForgotten, nameOf, uidOf } from "../../hub/cells/seen.ts";
+import {
+  type CellSeen,
+  cellWith,
+  type Found,
+  isForgotten,
+  nameOf,
+  targetOf,
+  uidOf,
+} from "../../hub/cells/seen.ts";
 import { namespaceFault, upstreamMarks } from "../../hub/federator/namespace.ts";
 import { type Choice, holderOf, isWithdrawnBy } from "../../hub/placement/choose.ts";
+import { decideMove, type MoveFacts } from "../../hub/placement/move.ts";
 import { isDeleting, type Source, sourceUidOf } from "../../hub/source.ts";
 import { mergePatchOf } from "../../workload/merge-patch.ts";
 
@@ -40,6 +55,7 @@ export interface CarryView {
   readonly isLatePossible: (cellUid: string) => boolean;
   /** Asked when its cell was forgotten, and when its placement cannot be read. */
   readonly choose: () => Choice;
+  readonly move: MoveFacts;
   readonly hub: string;
   readonly signer: Signer;
 }
@@ -47,7 +63,14 @@ export interface CarryView {
 /** Requests are sent in the order of the fields. Empty: settled. */
 export interface CarryDecision {
   /** Another placement, written to the hub's deployment. Nothing else happens before. */
-  readonly place?: { readonly placement: CellPlacement; readonly reason: HubReason } | undefined;
+  readonly place?:
+    | {
+        readonly placement: CellPlacement;
+        readonly reason: HubReason;
+        /** Default: in which cell it is. */
+        readonly message?: string;
+      }
+    | undefined;
   readonly create?:
     | {
         readonly cellUid: string;
@@ -61,6 +84,13 @@ export interface CarryDecision {
   readonly delete?: readonly Found[] | undefined;
   /** Uncached reads that are needed for a proof. */
   readonly prove?: readonly CellSeen[] | undefined;
+  /** An uncached read has to show that it is ready there. */
+  readonly confirm?: Target | undefined;
+  /** Others move first. */
+  readonly isQueued?: true | undefined;
+  /** Why it cannot move. */
+  readonly moveWaits?: Finding | undefined;
+  readonly recheckAfterMs?: number | undefined;
   readonly withdraw?: readonly WithdrawalSpec[] | undefined;
   /** Copies to delete, as nothing else may do it. */
   readonly deleteCopies?: readonly Instance[] | undefined;
@@ -88,49 +118,124 @@ export function decideCarry(view: CarryView): CarryDecision {
 }
 
 function decideLive(view: CarryView, placement: CellPlacement | undefined): CarryDecision {
-  const { cells, foreign, deployment, withdrawals } = view;
+  const { cells, deployment } = view;
   const sourceUid = sourceUidOf(deployment) ?? "";
-  const holder = holderOf({ ...view, sourceUid, placement });
   if (placement === undefined) return place(view.choose());
+  const holder = holderOf({ ...view, sourceUid, placement, found: view.found.filter(isNews(placement)) });
   const cell = cellWith(cells, placement.uid);
-  if (holder !== undefined && isLater(holder, placement, cell)) {
-    const last = Math.max(placement.last, holder.origin.epoch);
-    return {
-      ...settled,
-      place: { placement: { ...placement, ...targetOf(holder), last }, reason: "TakenOver" },
-    };
-  }
+  if (holder !== undefined && isLater(holder, placement, cell)) return takeOver(view, holder, placement);
   if (cell !== undefined && isForgotten(cell)) return place(view.choose());
-  const patch = patches(view, placement);
-  if (holder !== undefined && uidOf(holder.cell) === placement.uid && holder.origin.epoch === placement.epoch)
-    return { ...settled, patch };
-  if (cell === undefined || cell.state.is !== "synced") return { ...settled, patch };
-  const has = view.found.some((it) => uidOf(it.cell) === placement.uid);
-  if (foreign.has(placement.uid))
-    return { ...waits("NameTaken", `cell ${placement.cell} has another deployment of this name`), patch };
-  if (has)
-    return {
-      ...waits("Withdrawing", `cell ${placement.cell} still has an earlier deployment of this name`),
-      patch,
-    };
-  const target = { cell, deployment: view.deployment, origin: { hub: view.hub, sourceUid, ...placement } };
-  if (withdrawals.some((it) => isWithdrawnBy(it, target)))
-    return { ...waits("Withdrawing", `it is being deleted from cell ${placement.cell}`), patch };
+  const own = view.found.filter((it) => it.origin.sourceUid === sourceUid);
+  const leaves = decideLeaving(view, own, placement.leaving);
+  const {
+    place: step,
+    waits: moveWaits,
+    ...move
+  } = decideMove({
+    deployment,
+    placement,
+    cells,
+    found: own,
+    facts: view.move,
+    isGone: leaves === "gone",
+  });
+  if (step !== undefined) return { ...settled, place: step };
+  return {
+    ...bring(view, own, placement),
+    ...move,
+    ...(moveWaits && { moveWaits }),
+    patch: patches(view, placement),
+    ...(typeof leaves === "object" && leaves),
+  };
+}
+
+/** Other epochs up to the last one are of moves: the cell that gets it, and those that were given up. */
+function isNews({ epoch, last }: CellPlacement): (found: Found) => boolean {
+  return ({ origin }) => origin.epoch <= epoch || origin.epoch > last;
+}
+
+/** A cell is ahead of the hub. Where its own cell runs on, that may have been a move, which then goes on. */
+function takeOver(view: CarryView, holder: Found, placement: CellPlacement): CarryDecision {
+  const last = Math.max(placement.last, holder.origin.epoch);
+  const target = targetOf(holder);
+  const runsOn = view.found.some(
+    (it) =>
+      isSameTarget(targetOf(it), placement) &&
+      it.origin.sourceUid === holder.origin.sourceUid &&
+      !isDeleting(it.deployment) &&
+      it.deployment.metadata?.annotations?.[keys.hold] === undefined,
+  );
+  const { next: _next, leaving: _leaving, ...rest } = placement;
+  const isMove = runsOn && target.uid !== placement.uid && target.start !== placement.start;
+  const taken = isMove ? { ...rest, last, next: target } : { ...rest, ...target, last };
+  return { ...settled, place: { placement: taken, reason: "TakenOver" } };
+}
+
+/** What its own cell and the next one still need. The first that waits says why. */
+function bring(view: CarryView, own: readonly Found[], placement: CellPlacement): CarryDecision {
+  for (const target of [placement, placement.next]) {
+    if (target === undefined || own.some((it) => isThere(it, target, view.withdrawals))) continue;
+    const decision = bringTo(view, target, target === placement);
+    if (decision !== settled) return decision;
+  }
+  return settled;
+}
+
+function isThere(found: Found, target: Target, withdrawals: readonly Withdrawal[]): boolean {
+  return (
+    isSameTarget(targetOf(found), target) &&
+    !isDeleting(found.deployment) &&
+    withdrawals.every((it) => !isWithdrawnBy(it, found))
+  );
+}
+
+function bringTo(view: CarryView, target: Target, isCurrent: boolean): CarryDecision {
+  const { cells, foreign, deployment, withdrawals } = view;
+  const cell = cellWith(cells, target.uid);
+  if (cell?.state.is !== "synced") return settled;
+  if (foreign.has(target.uid))
+    return waits("NameTaken", `cell ${target.cell} has another deployment of this name`);
+  if (view.found.some((it) => uidOf(it.cell) === target.uid))
+    return waits("Withdrawing", `cell ${target.cell} still has an earlier deployment of this name`);
+  const origin = { hub: view.hub, sourceUid: sourceUidOf(deployment) ?? "", ...target };
+  if (withdrawals.some((it) => isWithdrawnBy(it, { cell, origin })))
+    return waits("Withdrawing", `it is being deleted from cell ${target.cell}`);
   const unread = cells.filter(
     (it) => isOfCity(it, deployment) && it.state.is !== "synced" && !isForgotten(it),
   );
-  if (view.ranBefore && unread.length > 0) {
+  // The next cell was chosen when all of them were read.
+  if (isCurrent && view.ranBefore && unread.length > 0) {
     const message = `it ran before, and cells may have it that do not answer: ${unread.map(nameOf).join(", ")}`;
-    return { ...waits("CellsNotRead", message), patch };
+    return waits("CellsNotRead", message);
   }
-  const create = { cellUid: placement.uid, deployment: cellDeployment(view, placement) };
-  const present = view.namespaceIn(placement.uid);
-  if (present === undefined)
-    return { ...settled, patch, create: { ...create, namespace: cellNamespace(view) } };
+  const create = { cellUid: target.uid, deployment: cellDeployment(view, target) };
+  const present = view.namespaceIn(target.uid);
+  if (present === undefined) return { ...settled, create: { ...create, namespace: cellNamespace(view) } };
   const fault = namespaceFault(present, cellNamespace(view));
-  if (fault === undefined) return { ...settled, patch, create };
-  return { ...waits(fault.reason, `cell ${placement.cell}: ${fault.message}`), patch };
+  return fault === undefined
+    ? { ...settled, create }
+    : waits(fault.reason, `cell ${target.cell}: ${fault.message}`);
 }
+
+/** The end of a move in the cell that it leaves. `gone`: it has nothing of it, and nothing can arrive there any more. */
+function decideLeaving(
+  view: CarryView,
+  own: readonly Found[],
+  leaving: Target | undefined,
+): "gone" | Pick<CarryDecision, "delete" | "prove" | "recheckAfterMs"> | undefined {
+  if (leaving === undefined) return undefined;
+  const cell = cellWith(view.cells, leaving.uid);
+  if (cell?.state.is !== "synced") return undefined;
+  const there = own.filter((it) => isSameTarget(targetOf(it), leaving));
+  const present = there.filter((it) => !isDeleting(it.deployment));
+  if (present.length > 0) return { delete: present };
+  if (there.length > 0) return undefined;
+  if (view.isLatePossible(leaving.uid)) return { recheckAfterMs: LATE_LOOK_MS };
+  return view.proven.has(leaving.uid) ? "gone" : { prove: [cell] };
+}
+
+/** Until the next look whether a request may still arrive. */
+const LATE_LOOK_MS = 10_000;
 
 /**
  * The hub follows a cell that has a later placement, or the same one in another place. A lower epoch is an older
@@ -154,24 +259,33 @@ function place(choice: Choice): CarryDecision {
   };
 }
 
-function targetOf({ cell, origin }: Found): Target {
-  return { cell: nameOf(cell), uid: uidOf(cell), epoch: origin.epoch, start: origin.start };
-}
-
 /** What differs in the cell that has it, and holds on older placements elsewhere. */
 function patches(view: CarryView, placement: CellPlacement | undefined): CarryDecision["patch"] {
   const sourceUid = sourceUidOf(view.deployment);
   const all = view.found
     .filter((it) => it.origin.sourceUid === sourceUid && !isDeleting(it.deployment))
     .flatMap((found) => {
-      const isTarget = targetsOf(placement).some(
-        ({ uid, epoch }) => uid === uidOf(found.cell) && epoch === found.origin.epoch,
-      );
-      const isOlder = placement !== undefined && found.origin.epoch <= placement.epoch;
-      const body = isTarget ? differences(view, found) : isOlder ? heldBack(found) : undefined;
+      const body = placement && patchOf(view, found, placement);
       return body === undefined ? [] : [{ found, body }];
     });
   return all.length === 0 ? undefined : all;
+}
+
+function patchOf(view: CarryView, found: Found, placement: CellPlacement): object | undefined {
+  const at = targetOf(found);
+  const { next, leaving, last } = placement;
+  if (leaving !== undefined && isSameTarget(at, leaving)) return undefined;
+  if (next !== undefined && isSameTarget(at, placement)) return growth(view, found);
+  if ([placement, next].some((it) => it !== undefined && isSameTarget(at, it)))
+    return differences(view, found);
+  return at.epoch <= last ? heldBack(found) : undefined;
+}
+
+/** What runs in a cell that is drained stays as it is until it runs elsewhere. Only more of it may be wanted. */
+function growth({ deployment: hub }: CarryView, { deployment: present }: Found): object | undefined {
+  const minReplicas = hub.spec?.scaleSettings.minReplicas ?? 0;
+  if (minReplicas <= (present.spec?.scaleSettings.minReplicas ?? 0)) return undefined;
+  return { spec: { scaleSettings: { minReplicas } } };
 }
 
 function heldBack({ deployment }: Found): object | undefined {

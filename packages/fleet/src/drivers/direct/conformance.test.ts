@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { instances, workloadDeployments } from "../../api/workload.ts";
 import { FleetModel, type Name, PASSES } from "../../hub/testing/fleet-model.ts";
-import { type ConformanceStage, requirements } from "../testing/conformance.ts";
+import { type ConformanceStage, type ProgressOptions, requirements } from "../testing/conformance.ts";
 
 const NAME: Name = "w0";
 /** Enough for what the planes that answer can do. */
@@ -34,13 +34,17 @@ class DirectStage implements ConformanceStage {
     }
   }
 
+  async drain(cell: string, isDrained: boolean): Promise<void> {
+    this.model.drain(cell, isDrained);
+  }
+
   async restart(): Promise<void> {
     this.model.restart();
   }
 
-  async progress({ areAnswersLost = false }: { readonly areAnswersLost?: boolean } = {}): Promise<void> {
+  async progress({ areAnswersLost = false, rounds = ROUNDS }: ProgressOptions = {}): Promise<void> {
     const { project, hub, own, cells } = this.model;
-    for (let round = 0; round < ROUNDS; round += 1)
+    for (let round = 0; round < rounds; round += 1)
       if (!areAnswersLost) this.model.round(NAME);
       else
         for (const what of PASSES) {

@@ -13,13 +13,22 @@ export interface ConformanceStage {
   removeOnHub(): Promise<void>;
   /** A cell does not answer any more, or is back. */
   setAway(cell: string, isAway: boolean): Promise<void>;
+  /** An operator has it left by what runs there, or takes that back. */
+  drain(cell: string, isDrained: boolean): Promise<void>;
   /** The process with the driver ends, and another one begins. */
   restart(): Promise<void>;
-  /** What can be done without the cells that are away is done. `areAnswersLost`: those of the driver's requests. */
-  progress(options?: { readonly areAnswersLost?: boolean }): Promise<void>;
+  /** What can be done without the cells that are away is done. */
+  progress(options?: ProgressOptions): Promise<void>;
   /** All cells answer, and nothing is left to do. */
   settle(): Promise<void>;
   look(): Promise<ConformanceLook>;
+}
+
+export interface ProgressOptions {
+  /** Those of the driver's requests. */
+  readonly areAnswersLost?: boolean;
+  /** Default: as many as it takes. */
+  readonly rounds?: number;
 }
 
 export interface ConformanceLook {
@@ -58,6 +67,11 @@ async function start(stage: ConformanceStage): Promise<ConformanceLook["inCells"
 
 async function isGone(stage: ConformanceStage): Promise<void> {
   deepStrictEqual(await stage.look(), { inCells: [], isOnHub: false, status: undefined, shown: 0 });
+}
+
+/** Other than this one. */
+async function isElsewhere(stage: ConformanceStage, { cell }: { readonly cell: string }): Promise<void> {
+  ok((await running(stage)).cell !== cell, `it has not left ${cell}`);
 }
 
 export const requirements: readonly Requirement[] = [
@@ -144,6 +158,62 @@ export const requirements: readonly Requirement[] = [
       await stage.restart();
       await stage.settle();
       deepStrictEqual(await running(stage), { ...before, image: IMAGE });
+    },
+  },
+  {
+    name: "a deployment leaves a cell that is drained once all of it is ready in another one",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.drain(before.cell, true);
+      await stage.settle();
+      await isElsewhere(stage, before);
+    },
+  },
+  {
+    name: "the end of a drain takes back a move that is on its way",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.drain(before.cell, true);
+      await stage.progress({ rounds: 3 });
+      deepStrictEqual((await stage.look()).inCells.length, 2);
+      await stage.drain(before.cell, false);
+      await stage.settle();
+      deepStrictEqual(await running(stage), before);
+    },
+  },
+  {
+    name: "a move waits for a cell that is away, and another process goes on with it",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.drain(before.cell, true);
+      await stage.progress({ rounds: 3 });
+      await stage.setAway(before.cell, true);
+      await stage.restart();
+      await stage.progress();
+      const { inCells, status } = await stage.look();
+      deepStrictEqual([inCells.length, (status?.readyReplicas ?? 0) >= 2], [2, true]);
+      await stage.settle();
+      await isElsewhere(stage, before);
+    },
+  },
+  {
+    name: "the only cell of a city keeps what it has",
+    async run(stage) {
+      const before = await start(stage);
+      for (const cell of ["a", "b"]) await stage.drain(cell, true);
+      await stage.progress();
+      deepStrictEqual(await running(stage), before);
+    },
+  },
+  {
+    name: "a deletion during a move leaves nothing anywhere",
+    async run(stage) {
+      const before = await start(stage);
+      await stage.drain(before.cell, true);
+      await stage.progress({ rounds: 3 });
+      await stage.remove();
+      await stage.settle();
+      await isGone(stage);
     },
   },
   {

@@ -1,6 +1,7 @@
 /** A Cell, and what its cluster showed last. */
 import type { Cell } from "../../api/cell.ts";
 import { type Origin, originOf, type Signer } from "../../api/origin.ts";
+import type { Target } from "../../api/placement.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
 import { boundedCount } from "../../deployment/build.ts";
 import { canonicalJson } from "../../deployment/template-hash.ts";
@@ -43,6 +44,7 @@ export function isFullWith(placed: readonly WorkloadDeployment[]): boolean {
 
 export const uidOf = ({ cell }: CellSeen): string => cell.spec?.uid ?? "";
 export const nameOf = ({ cell }: CellSeen): string => cell.metadata?.name ?? "";
+export const isDraining = ({ cell }: CellSeen): boolean => cell.spec?.drain === true;
 export const isForgotten = ({ cell }: CellSeen): boolean => cell.spec?.forgotten === true;
 
 /** A deployment of this hub that was found in a cell. */
@@ -50,6 +52,10 @@ export interface Found {
   readonly cell: CellSeen;
   readonly deployment: WorkloadDeployment;
   readonly origin: Origin;
+}
+
+export function targetOf({ cell, origin: { epoch, start } }: Found): Target {
+  return { cell: nameOf(cell), uid: uidOf(cell), epoch, start };
 }
 
 /** `undefined`: this hub did not make it, or the cell says so only. */

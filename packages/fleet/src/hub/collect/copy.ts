@@ -50,7 +50,7 @@ export function decideCopy(view: CopyView): CopyDecision {
   // Its finalizer waits for the copies, and the collector must not race with it.
   if (hubDeployment === undefined || isDeleting(hubDeployment)) return {};
   if (copy === undefined) {
-    if (!isWanted(wanted, hubDeployment)) return {};
+    if (!isWanted(wanted, view, hubDeployment)) return {};
     const spec = specOf(view, wanted);
     return spec === undefined ? { read: true } : { create: { ...wanted, spec } };
   }
@@ -70,8 +70,8 @@ function specOf({ hubDeployment, spec: read }: CopyView, { spec }: Instance): In
 }
 
 /** Those beyond are on their way out. */
-function isWanted({ metadata }: Instance, hubDeployment: WorkloadDeployment): boolean {
-  const { start = 0 } = parsePlacement(hubDeployment.metadata?.annotations?.[keys.placement]) ?? {};
+function isWanted({ metadata }: Instance, { found }: CopyView, hubDeployment: WorkloadDeployment): boolean {
+  const { start = 0 } = found?.origin ?? {};
   return ordinalOf(metadata?.name ?? "") < start + boundedCount(hubDeployment);
 }
 

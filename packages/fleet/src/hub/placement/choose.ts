@@ -1,9 +1,17 @@
 /** Chooses the cell of a deployment. Pure: a running Berth, `plan` and `explain` share it. */
 import { createHash } from "node:crypto";
 import type { Withdrawal } from "../../api/cell.ts";
-import { type CellPlacement, freeStart } from "../../api/placement.ts";
+import { type CellPlacement, freeStart, targetsOf } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
-import { type CellSeen, type Found, isForgotten, nameOf, uidOf } from "../cells/seen.ts";
+import {
+  type CellSeen,
+  cellWith,
+  type Found,
+  isDraining,
+  isForgotten,
+  nameOf,
+  uidOf,
+} from "../cells/seen.ts";
 import { isDeleting } from "../source.ts";
 
 export interface ChoiceView {
@@ -46,38 +54,86 @@ export type Choice =
     };
 
 export function choose(view: ChoiceView): Choice {
-  const { city, sourceUid, ranBefore, placement, cells } = view;
+  const { city, sourceUid, ranBefore, cells } = view;
   const serving = cells.filter(({ cell }) => cell.spec?.city === city);
   const verdicts = serving.map((seen) => verdictOn(seen, view));
   const none = (reason: HubReason, message: string): Choice => ({ is: "none", reason, message, verdicts });
+  const { recorded } = view;
+  const kept = recorded !== undefined && isKept(recorded, view) ? recorded : undefined;
   const holder = holderOf(view);
-  if (holder !== undefined) {
+  // A move that the project records goes on.
+  const isMove = holder !== undefined && kept?.next?.epoch === holder.origin.epoch && hasCurrent(kept, view);
+  if (holder !== undefined && !isMove) {
     const { cell, origin } = holder;
     const last = Math.max(origin.epoch, lastEpoch(view));
     const taken = { cell: nameOf(cell), uid: uidOf(cell), epoch: origin.epoch, start: origin.start, last };
-    return { is: "placed", isTakeover: true, verdicts, placement: { ...taken, ...lostOf(placement) } };
+    return {
+      is: "placed",
+      isTakeover: true,
+      verdicts,
+      placement: { ...taken, ...lostIn(view, taken.start) },
+    };
   }
-  const { recorded } = view;
-  if (recorded !== undefined && isKept(recorded, view))
-    return { is: "placed", isTakeover: true, verdicts, placement: recorded };
+  if (kept !== undefined) return { is: "placed", isTakeover: true, verdicts, placement: kept };
   const unread = serving.filter((it) => it.state.is !== "synced" && !isForgotten(it));
   if (ranBefore && unread.length > 0)
     return none("CellsNotRead", `it ran before, and cells may have it that do not answer: ${names(unread)}`);
   const start = startFor(view);
-  if (start === undefined)
-    return none("NoFreeOrdinals", "deployments of this name that are not proven gone use all ordinals");
+  if (start === undefined) return none("NoFreeOrdinals", NO_START);
+  const best = bestOf(serving, verdicts, sourceUid);
+  if (best === undefined) return none("NoMatchingLocation", whyNone(city, verdicts));
+  const epoch = lastEpoch(view) + 1;
+  const placed = { cell: nameOf(best), uid: uidOf(best), epoch, start, last: epoch };
+  return {
+    is: "placed",
+    isTakeover: false,
+    placement: { ...placed, ...lostIn(view, start) },
+    verdicts: verdicts.map((it) => (it.cell === nameOf(best) ? verdictOfChosen(best) : it)),
+  };
+}
+
+/** The same for a deployment that leaves its cell: the answer has the cell that it goes to as `next`. */
+export function chooseNext(view: ChoiceView & { readonly placement: CellPlacement }): Choice {
+  const { city, sourceUid, placement, cells } = view;
+  const serving = cells.filter(({ cell }) => cell.spec?.city === city && cell.spec.uid !== placement.uid);
+  const verdicts = serving.map((seen) => verdictOn(seen, view));
+  const none = (reason: HubReason, message: string): Choice => ({ is: "none", reason, message, verdicts });
+  const unread = serving.filter((it) => it.state.is !== "synced" && !isForgotten(it));
+  // One of them may have a later placement, from before the hub was restored.
+  if (unread.length > 0)
+    return none(
+      "CellsNotRead",
+      `cells of its city do not answer: ${names(unread)}. Forget one that never comes back`,
+    );
+  const best = bestOf(serving, verdicts, sourceUid);
+  if (best === undefined) return none("NoOtherCell", whyNone(city, verdicts, "other "));
+  const start = startFor(view);
+  if (start === undefined) return none("NoFreeOrdinals", NO_START);
+  const last = lastEpoch(view) + 1;
+  const next = { cell: nameOf(best), uid: uidOf(best), epoch: last, start };
+  return { is: "placed", isTakeover: false, placement: { ...placement, last, next }, verdicts };
+}
+
+const NO_START = "deployments of this name that are not proven gone use all ordinals";
+
+function bestOf(
+  serving: readonly CellSeen[],
+  verdicts: readonly CellVerdict[],
+  sourceUid: string,
+): CellSeen | undefined {
   const eligible = serving.filter((_, at) => verdicts[at]?.reason === "MoreLoaded");
   const [best] = eligible.toSorted(
     (a, b) => a.assigned - b.assigned || (rank(sourceUid, a) < rank(sourceUid, b) ? -1 : 1),
   );
-  if (best === undefined) return none("NoMatchingLocation", whyNone(city, verdicts));
-  const epoch = lastEpoch(view) + 1;
-  return {
-    is: "placed",
-    isTakeover: false,
-    placement: { cell: nameOf(best), uid: uidOf(best), epoch, start, last: epoch, ...lostWith(placement) },
-    verdicts: verdicts.map((it) => (it.cell === nameOf(best) ? verdictOfChosen(best) : it)),
-  };
+  return best;
+}
+
+/** Its cell has it still, or does not answer. */
+function hasCurrent({ uid, epoch }: CellPlacement, { cells, found }: ChoiceView): boolean {
+  if (cellWith(cells, uid)?.state.is !== "synced") return true;
+  return found.some(
+    (it) => uidOf(it.cell) === uid && it.origin.epoch === epoch && !isDeleting(it.deployment),
+  );
 }
 
 function verdictOfChosen(best: CellSeen): CellVerdict {
@@ -128,6 +184,7 @@ function verdictOn(seen: CellSeen, { sourceUid, found, withdrawals }: ChoiceView
   const cell = nameOf(seen);
   if (isForgotten(seen)) return { cell, reason: "CellForgotten", message: "it was given up" };
   if (seen.state.is !== "synced") return { cell, reason: seen.state.reason, message: seen.state.message };
+  if (isDraining(seen)) return { cell, reason: "Draining", message: "it is drained" };
   if (!seen.isAccepting || isDeleting(seen.cell))
     return { cell, reason: "NotAccepting", message: "it takes no new deployments" };
   if (!seen.hasApis)
@@ -142,6 +199,8 @@ function verdictOn(seen: CellSeen, { sourceUid, found, withdrawals }: ChoiceView
     return { cell, reason: "Withdrawing", message: "an earlier placement is being deleted from it" };
   if (found.some((it) => uidOf(it.cell) === uidOf(seen) && it.origin.sourceUid !== sourceUid))
     return { cell, reason: "NameTaken", message: "it has an earlier deployment of this name" };
+  if (found.some((it) => uidOf(it.cell) === uidOf(seen) && it.origin.sourceUid === sourceUid))
+    return { cell, reason: "NameTaken", message: "it has an earlier placement of the deployment" };
   return { cell, reason: "MoreLoaded", message: `it has ${seen.assigned} replicas` };
 }
 
@@ -158,19 +217,20 @@ function lastEpoch({ placement, recorded, found, withdrawals, sourceUid }: Choic
 function startFor({ placement, recorded, found, withdrawals }: ChoiceView): number | undefined {
   if (withdrawals.some(({ spec }) => spec?.start === undefined)) return undefined;
   return freeStart([
-    ...[placement, recorded].flatMap((it) => (it === undefined ? [] : [it.start].concat(it.lost ?? []))),
+    ...[placement, recorded].flatMap((it) => startsOf(it)),
     ...found.map(({ origin }) => origin.start),
     ...withdrawals.map(({ spec }) => spec?.start ?? 0),
   ]);
 }
 
-function lostOf(placement: CellPlacement | undefined): Pick<CellPlacement, "lost"> {
-  return placement?.lost === undefined ? {} : { lost: placement.lost };
+function startsOf(placement: CellPlacement | undefined): readonly number[] {
+  return [...(placement?.lost ?? []), ...targetsOf(placement).map(({ start }) => start)];
 }
 
-/** A placement is left only when its cell is forgotten. */
-function lostWith(placement: CellPlacement | undefined): Pick<CellPlacement, "lost"> {
-  return placement === undefined ? {} : { lost: [...(placement.lost ?? []), placement.start] };
+/** A placement is left without a proof only when its cell is forgotten, or when another cell is ahead. @param own the start that is used now. */
+function lostIn({ placement }: ChoiceView, own: number): Pick<CellPlacement, "lost"> {
+  const lost = startsOf(placement).filter((it) => it !== own);
+  return lost.length === 0 ? {} : { lost };
 }
 
 /** Rendezvous hashing: another cell that comes or goes changes the order of no two others. */
@@ -184,8 +244,8 @@ function names(seen: readonly CellSeen[]): string {
   return seen.map(nameOf).sort().join(", ");
 }
 
-function whyNone(city: string, verdicts: readonly CellVerdict[]): string {
-  if (verdicts.length === 0) return `no cell serves city ${city}`;
+function whyNone(city: string, verdicts: readonly CellVerdict[], other = ""): string {
+  if (verdicts.length === 0) return `no ${other}cell serves city ${city}`;
   const each = verdicts.map(({ cell, message }) => `${cell}: ${message}`);
-  return `no cell of city ${city} can take it: ${each.join("; ")}`;
+  return `no ${other}cell of city ${city} can take it: ${each.join("; ")}`;
 }

@@ -6,10 +6,17 @@
  */
 import type { KubeObject, Resource } from "@berth/kube";
 import { type Cell, cells, type Withdrawal, withdrawalName, withdrawals } from "../../api/cell.ts";
-import { finalizers, instanceName, annotations as keys, labels } from "../../api/keys.ts";
+import { finalizers, instanceName, annotations as keys, labels, ordinalOf } from "../../api/keys.ts";
 import { createSigner, type Signer } from "../../api/origin.ts";
 import { isOwnedBy } from "../../api/owner.ts";
-import { type CellPlacement, formatPlacement, parsePlacement } from "../../api/placement.ts";
+import {
+  type CellPlacement,
+  formatPlacement,
+  hasSlot,
+  isSameTarget,
+  parsePlacement,
+  targetsOf,
+} from "../../api/placement.ts";
 import type { Seen } from "../../api/seen.ts";
 import {
   type DeploymentStatus,
@@ -27,15 +34,18 @@ import {
   cellWith,
   type Found,
   foundIn,
+  isDraining,
   isForgotten,
   mayEnd,
   nameOf,
+  targetOf,
   uidOf,
 } from "../cells/seen.ts";
 import { decideCopy } from "../collect/copy.ts";
 import { decideFederation } from "../federator/decide.ts";
 import { mirrorStatus, ranBefore } from "../mirror/status.ts";
-import { type Choice, choose } from "../placement/choose.ts";
+import { type Choice, type ChoiceView, choose, chooseNext } from "../placement/choose.ts";
+import { isReadyAs, type MoveFacts } from "../placement/move.ts";
 import { decideProjection } from "../projector/decide.ts";
 import { isDeleting, recordOf, recordText, type Source, sourceOf, sourceUidOf } from "../source.ts";
 import { known, NAMESPACES, Plane, type Request } from "./plane.ts";
@@ -107,6 +117,8 @@ export class FleetModel {
   #provenGone = new Set<string>();
   #unanswered = new Map<string, number>();
   #goneSince = new Map<string, number>();
+  /** When a move was seen first, by its source and epoch. */
+  #moving = new Map<string, number>();
   #mustSee = new Map<string, readonly [Plane, number]>();
   /** Uids that an uncached read did not find. */
   #absent = new Set<string>();
@@ -201,6 +213,11 @@ export class FleetModel {
     this.own.take({ do: "patch", resource: cells, seen, body: { spec: { forgotten: true } } });
   }
 
+  drain(name: string, drain: boolean): void {
+    const seen = this.own.get(cells, "", name);
+    if (seen !== undefined) this.own.take({ do: "patch", resource: cells, seen, body: { spec: { drain } } });
+  }
+
   removeCell(name: string): void {
     const seen = this.own.get(cells, "", name);
     if (seen !== undefined) this.own.take({ do: "delete", resource: cells, seen });
@@ -271,7 +288,7 @@ export class FleetModel {
    */
   restart(lag?: number): void {
     this.#leaderSinceMs = this.nowMs;
-    for (const map of [this.#unanswered, this.#goneSince, this.#mustSee]) map.clear();
+    for (const map of [this.#unanswered, this.#goneSince, this.#moving, this.#mustSee]) map.clear();
     for (const set of [this.#proven, this.#provenGone, this.#absent]) set.clear();
     for (const plane of this.planes) {
       if (lag === undefined) {
@@ -453,7 +470,9 @@ export class FleetModel {
     const placement = parsePlacement(deployment.metadata?.annotations?.[keys.placement]);
     const upstream = this.project.seen(workloadDeployments).find((it) => it.metadata?.uid === sourceUid);
     const ran = ranBefore(deployment) || (upstream !== undefined && hasRun(upstream));
-    const proofOf = (cellUid: string): string => `${deployment.metadata?.uid}/${cellUid}`;
+    const epochIn = (cellUid: string): number | undefined =>
+      targetsOf(placement).find(({ uid }) => uid === cellUid)?.epoch;
+    const proofOf = (cellUid: string): string => `${deployment.metadata?.uid}/${cellUid}/${epochIn(cellUid)}`;
     const decision = decideCarry({
       deployment,
       copies: hub.seen(instances).filter((it) => isOwnedBy(it, deployment)),
@@ -473,13 +492,16 @@ export class FleetModel {
       isLatePossible: (cellUid) =>
         this.nowMs - this.#leaderSinceMs < LATE_MS ||
         this.nowMs - (this.#unanswered.get(`${name}/${cellUid}`) ?? Number.NEGATIVE_INFINITY) < LATE_MS,
-      choose: () => this.#choose(name, sourceUid, ran, placement, upstream && recordOf(upstream, signer)),
+      choose: () =>
+        choose(this.#choiceOf(name, sourceUid, ran, placement, upstream && recordOf(upstream, signer))),
+      move: this.#moveFacts(name, sourceUid, placement, deployment),
       hub: hub.uid,
       signer,
     });
     const resource = workloadDeployments;
     const { place, create, patch, prove, withdraw, deleteCopies, release } = decision;
     if (place !== undefined) {
+      if (place.reason === "Moved") this.#checkMove(name, deployment, place.placement);
       const body = {
         metadata: {
           labels: { [labels.cell]: place.placement.cell },
@@ -578,12 +600,15 @@ export class FleetModel {
         it.origin.sourceUid === sourceUidOf(to) &&
         !isDeleting(it.deployment),
     );
+    const other = placement?.next ?? placement?.leaving;
+    const also = this.#found(name).find((it) => other && isSameTarget(targetOf(it), other));
     const cell = cellWith(this.#cellsSeen(), placement?.uid ?? "");
     const isHeard = cell?.state.is === "synced";
     const status = mirrorStatus({
       to,
       generation: Number(to.metadata?.annotations?.[keys.sourceGeneration]),
       from: found?.deployment,
+      also: also?.deployment,
       stale: isHeard
         ? undefined
         : {
@@ -602,18 +627,20 @@ export class FleetModel {
     const { hub } = this;
     const hubDeployment = this.#onHub(name);
     if (!hub.isSynced || hubDeployment === undefined) return;
-    const placement = parsePlacement(hubDeployment.metadata?.annotations?.[keys.placement]);
-    const cell = cellWith(this.#cellsSeen(), placement?.uid ?? "");
-    const plane = this.#cellPlane(placement?.uid ?? "");
-    const found = this.#found(name).find((it) => uidOf(it.cell) === placement?.uid);
-    const inCell = plane.seen(instances);
     const copies = hub.seen(instances);
     const isOf = (it: Instance): boolean => it.metadata?.name?.startsWith(`${name}-`) === true;
     for (const instance of new Set(
-      [...inCell, ...copies].filter(isOf).map((it) => it.metadata?.name ?? ""),
+      [...this.cells.flatMap((it) => it.seen(instances)), ...copies]
+        .filter(isOf)
+        .map((it) => it.metadata?.name ?? ""),
     )) {
       const named = (it: Instance): boolean => it.metadata?.name === instance;
       const copy = copies.find(named);
+      const uid = this.#holderOf(instance, hubDeployment, copy) ?? "";
+      const cell = cellWith(this.#cellsSeen(), uid);
+      const plane = this.#cellPlane(uid);
+      const found = this.#found(name).find((it) => uidOf(it.cell) === uid);
+      const inCell = plane.seen(instances);
       const copyView = {
         hubDeployment,
         namespaceLabels: this.#seenHubNamespace?.metadata?.labels ?? {},
@@ -635,9 +662,6 @@ export class FleetModel {
     const { project, hub } = this;
     if (!project.isSynced) return;
     const hubDeployment = this.#onHub(name);
-    const placement = parsePlacement(hubDeployment?.metadata?.annotations?.[keys.placement]);
-    const cell = cellWith(this.#cellsSeen(), placement?.uid ?? "");
-    const inCell = this.#cellPlane(placement?.uid ?? "").seen(instances);
     const copies = hub.seen(instances);
     const projections = project.seen(instances);
     const isOf = (it: Instance): boolean => it.metadata?.name?.startsWith(`${name}-`) === true;
@@ -646,6 +670,9 @@ export class FleetModel {
     )) {
       const named = (it: Instance): boolean => it.metadata?.name === instance;
       const projection = projections.find(named);
+      const uid = this.#holderOf(instance, hubDeployment, undefined);
+      const cell = cellWith(this.#cellsSeen(), uid ?? "");
+      const inCell = this.#cellPlane(uid ?? "").seen(instances);
       const decision = decideProjection({
         deployment: project.seen(workloadDeployments).find((it) => it.metadata?.name === name),
         copy:
@@ -659,7 +686,7 @@ export class FleetModel {
             ? there(copies.find(named))
             : unknown,
         hubDeployment: hub.isSynced ? there(hubDeployment) : unknown,
-        inCell: cell?.state.is === "synced" ? there(inCell.find(named)) : unknown,
+        inCell: uid === undefined || cell?.state.is === "synced" ? there(inCell.find(named)) : unknown,
         projection,
       });
       this.#sendInstance(project, name, projection, decision);
@@ -689,7 +716,8 @@ export class FleetModel {
       const uid = uidOf(seen);
       const placed = this.hub
         .seen(workloadDeployments)
-        .some((it) => parsePlacement(it.metadata?.annotations?.[keys.placement])?.uid === uid);
+        .flatMap((it) => targetsOf(parsePlacement(it.metadata?.annotations?.[keys.placement])))
+        .some((it) => it.uid === uid);
       const withdrawn = this.own.seen(withdrawals).some(({ spec }) => spec?.cellUid === uid);
       const hasDeployments = this.#cellPlane(uid).seen(workloadDeployments).length > 0;
       if (mayEnd({ seen, isNamed: placed || withdrawn, hasDeployments }))
@@ -757,6 +785,39 @@ export class FleetModel {
     return this.own.seen(withdrawals).filter(({ spec }) => spec?.name === name);
   }
 
+  /** The uid of the cell that an Instance is of. `undefined`: none has its ordinal. */
+  #holderOf(
+    instance: string,
+    deployment: WorkloadDeployment | undefined,
+    copy: Instance | undefined,
+  ): string | undefined {
+    const placement = parsePlacement(deployment?.metadata?.annotations?.[keys.placement]);
+    const target = targetsOf(placement).find((it) => hasSlot(it, ordinalOf(instance)));
+    return target?.uid ?? copy?.metadata?.annotations?.[keys.cellUid];
+  }
+
+  #moveFacts(
+    name: Name,
+    sourceUid: string,
+    placement: CellPlacement | undefined,
+    deployment: WorkloadDeployment,
+  ): MoveFacts {
+    const { next } = placement ?? {};
+    const id = JSON.stringify([sourceUid, next]);
+    if (next !== undefined && !this.#moving.has(id)) this.#moving.set(id, this.nowMs);
+    const plane = this.#cellPlane(next?.uid ?? "");
+    const present = plane.get(workloadDeployments, this.#hubNamespace, name);
+    return {
+      choose: (from) =>
+        chooseNext({ ...this.#choiceOf(name, sourceUid, true, from, undefined), placement: from }),
+      mayBegin: () => true,
+      isConfirmed: plane.isReachable && present !== undefined && isReadyAs(deployment, present),
+      forMs: this.nowMs - (this.#moving.get(id) ?? this.nowMs),
+      timeoutMs: 600_000,
+      restsForMs: 0,
+    };
+  }
+
   #choose(
     name: Name,
     sourceUid: string,
@@ -764,7 +825,17 @@ export class FleetModel {
     placement: CellPlacement | undefined,
     recorded: CellPlacement | undefined,
   ): Choice {
-    return choose({
+    return choose(this.#choiceOf(name, sourceUid, ran, placement, recorded));
+  }
+
+  #choiceOf(
+    name: Name,
+    sourceUid: string,
+    ran: boolean,
+    placement: CellPlacement | undefined,
+    recorded: CellPlacement | undefined,
+  ): ChoiceView {
+    return {
       city: "DFW",
       sourceUid,
       placement,
@@ -773,7 +844,7 @@ export class FleetModel {
       cells: this.#cellsSeen(),
       found: this.#found(name),
       withdrawals: this.#withdrawalsOf(name),
-    });
+    };
   }
 
   #source(deployment: WorkloadDeployment): Source {
@@ -847,7 +918,22 @@ export class FleetModel {
 
   #checkDeletion({ origin, cell }: Found, by: string): void {
     if (this.#isProjectRestored || !this.#isLive(origin.sourceUid)) return;
+    // The hub itself says that it is elsewhere.
+    const stored = this.hub.now(workloadDeployments).find((it) => sourceUidOf(it) === origin.sourceUid);
+    const { leaving } = parsePlacement(stored?.metadata?.annotations?.[keys.placement]) ?? {};
+    if (leaving?.uid === uidOf(cell) && leaving.epoch >= origin.epoch) return;
     this.violations.push(`${by} deletes epoch ${origin.epoch} of live ${origin.sourceUid} in ${uidOf(cell)}`);
+  }
+
+  /** A cell may lose a deployment only when all of it runs in another one. */
+  #checkMove(name: Name, deployment: WorkloadDeployment, { uid }: CellPlacement): void {
+    const wanted = deployment.spec?.scaleSettings.minReplicas ?? 0;
+    const hash = templateHash(deployment.spec?.template ?? aTemplate("none"));
+    const ready = this.#cellPlane(uid)
+      .now(instances)
+      .filter((it) => it.metadata?.name?.startsWith(`${name}-`) && !isDeleting(it))
+      .filter((it) => it.spec?.controller?.templateHash === hash).length;
+    if (ready < wanted) this.violations.push(`${name} leaves its cell with ${ready} of ${wanted} elsewhere`);
   }
 
   #check(
@@ -901,7 +987,13 @@ export class FleetModel {
         this.violations.push(`${said} what no cell has said`);
       return;
     }
-    if (status.readyReplicas !== written.status.readyReplicas || status.replicas !== written.status.replicas)
+    // Those in the other cell of a move are counted too.
+    const more = status.readyReplicas - written.status.readyReplicas;
+    const isSum = this.#statuses.some(
+      (it) =>
+        it.status.readyReplicas === more && it.status.replicas === status.replicas - written.status.replicas,
+    );
+    if (more < 0 || (more > 0 && !isSum))
       this.violations.push(`${said} ${status.readyReplicas}, its cell ${written.status.readyReplicas}`);
     const isNews = status.observedGeneration !== before?.status?.observedGeneration;
     if (plane === this.project && isNews && status.observedGeneration === metadata?.generation)
@@ -919,6 +1011,7 @@ export class FleetModel {
     for (let round = 0; round < 200 && quiet < 4; round += 1) {
       const before = this.planes.map(({ version }) => version).join();
       for (const plane of this.planes) plane.probe();
+      this.#leaveOneOpen();
       for (const name of NAMES)
         for (const what of PASSES) {
           for (const plane of this.planes) plane.see();
@@ -931,6 +1024,13 @@ export class FleetModel {
     }
     if (quiet < 4) this.violations.push("it never rests");
     this.#checkEnd();
+  }
+
+  /** An operator ends the drains when no cell takes anything. */
+  #leaveOneOpen(): void {
+    const isOpen = (it: CellSeen): boolean => !isDraining(it) && !isForgotten(it) && !isDeleting(it.cell);
+    const seen = this.#cellsSeen();
+    if (!seen.some(isOpen)) for (const it of seen.filter(isDraining)) this.drain(nameOf(it), false);
   }
 
   #checkEnd(): void {
@@ -971,6 +1071,15 @@ export class FleetModel {
       const isBlocked = inCells.some((it) => it.origin.sourceUid !== source.metadata?.uid);
       if (ours.length === 0 && isBlocked) continue;
       if (ours.length !== 1) fault(`${name} is wanted ${ours.length} times`);
+      const others = this.#cellsSeen().filter(
+        (it) =>
+          !isDraining(it) &&
+          !isForgotten(it) &&
+          !isDeleting(it.cell) &&
+          inCells.every(({ cell }) => uidOf(cell) !== uidOf(it)),
+      );
+      if (ours.some(({ cell }) => isDraining(cell)) && others.length > 0)
+        fault(`${name} has not left a cell that is drained`);
       if (hasProjections.length !== min)
         fault(`the project sees ${hasProjections.length} of ${min} of ${name}`);
       const { status, metadata } = source;

@@ -41,8 +41,9 @@ export class HubAsk {
     const uids = new Set(targetsOf(placement).map(({ uid }) => uid));
     for (const uid of uids) {
       const { cell } = know.cellWith(uid) ?? {};
-      // Its end waits for the last deployment that names it. It may be one that is not connected.
-      if (cell !== undefined && isDeleting(cell)) this.end((cell.metadata?.name ?? "") as ClusterName);
+      // Its end, or that of its drain, waits for the last deployment that names it. It may be one that is not connected.
+      if (cell !== undefined && (isDeleting(cell) || cell.spec?.drain === true))
+        this.end((cell.metadata?.name ?? "") as ClusterName);
     }
     for (const { name } of planes.cells.list()) {
       const key = { cluster: name, ...place };
@@ -128,7 +129,8 @@ export class HubAsk {
     for (const it of views.hub.deployments.list(hub.name))
       if (it.spec?.cityCode === city && findCondition(it.status?.conditions, "Stale")?.reason === WAITS)
         this.around(placeOf(it));
-    for (const it of know.placedIn(uid)) {
+    // Deployments that leave the cell move in this order.
+    for (const it of know.placedIn(uid).toSorted(byPlace)) {
       asked.placements.ask([keyOf(hub.name, it)]);
       if (cells.has(of)) asked.carry.ask([{ cluster: of, ...placeOf(it) }]);
       for (const copy of know.copiesOf(it)) this.instance(placeOf(copy));
@@ -174,6 +176,11 @@ export class HubAsk {
   all(): void {
     for (const keysOf of Object.values(this.#parts.asked)) keysOf.askAll();
   }
+}
+
+function byPlace(...both: readonly [WorkloadDeployment, WorkloadDeployment]): number {
+  const [a, b] = both.map((it) => placeOf(it)).map(({ namespace, name }) => `${namespace}/${name}`);
+  return (a ?? "") < (b ?? "") ? -1 : 1;
 }
 
 function keysIn(objects: Iterable<KubeObject>, of: ClusterName): readonly ObjectKey[] {

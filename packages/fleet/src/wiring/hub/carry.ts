@@ -4,13 +4,20 @@
  */
 import type { CarriedOut, Intent } from "@berth/host";
 import { isApiError, namespaces } from "@berth/kube";
-import { earliest, type ObjectKey, type Reconcile } from "@berth/runtime";
+import { earliest, type ObjectKey, type Reconcile, type ReconcileContext } from "@berth/runtime";
 import { annotations as keys } from "../../api/keys.ts";
-import { parsePlacement } from "../../api/placement.ts";
+import {
+  type CellPlacement,
+  isSameTarget,
+  parsePlacement,
+  type Target,
+  targetsOf,
+} from "../../api/placement.ts";
 import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
 import { type CarryDecision, decideCarry } from "../../drivers/direct/carry.ts";
-import { type CellSeen, type Found, nameOf, uidOf } from "../../hub/cells/seen.ts";
+import { type CellSeen, type Found, foundIn, nameOf, targetOf, uidOf } from "../../hub/cells/seen.ts";
 import { ranBefore } from "../../hub/mirror/status.ts";
+import { isReadyAs } from "../../hub/placement/move.ts";
 import { recordText, sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf } from "../intents.ts";
 import { hasRun, type Place, placeOf } from "./knowledge.ts";
@@ -25,8 +32,9 @@ export function carryDecision(
   parts: HubParts,
   deployment: WorkloadDeployment,
 ): { readonly decision: CarryDecision; readonly found: readonly Found[] } {
-  const { know, memory } = parts;
+  const { know, memory, moves } = parts;
   const place = placeOf(deployment);
+  const placement = parsePlacement(deployment.metadata?.annotations?.[keys.placement]);
   const sourceUid = sourceUidOf(deployment) ?? "";
   const wished = know.wished(place);
   const upstream = wished?.metadata?.uid === sourceUid ? wished : undefined;
@@ -34,8 +42,9 @@ export function carryDecision(
   const { cells } = know;
   const { found, foreign } = know.inCells(place, cells);
   const proven = cells.filter(
-    (it) => memory.provenForMs(proofOf(deployment, uidOf(it)), know.engaged(it)) !== undefined,
+    (it) => memory.provenForMs(proofOf(deployment, placement, uidOf(it)), know.engaged(it)) !== undefined,
   );
+  const choice = { city: deployment.spec?.cityCode ?? "", sourceUid, ranBefore: ran, cells, found };
   const decision = decideCarry({
     deployment,
     copies: know.copiesOf(deployment),
@@ -54,23 +63,26 @@ export function carryDecision(
     withdrawals: know.withdrawals(place),
     proven: new Set(proven.map(uidOf)),
     isLatePossible: (cellUid) => memory.isLatePossible(creationIn(place, cellUid)),
-    choose: () =>
-      know.choose(place, upstream, {
-        city: deployment.spec?.cityCode ?? "",
-        sourceUid,
-        placement: parsePlacement(deployment.metadata?.annotations?.[keys.placement]),
-        ranBefore: ran,
-        cells,
-        found,
-      }),
+    choose: () => know.choose(place, upstream, { ...choice, placement }),
+    move: moves.facts(deployment, placement, {
+      place,
+      cells,
+      choose: (from) => know.chooseNext(place, { ...choice, placement: from }),
+    }),
     hub: know.hubUid,
     signer: know.signer,
   });
   return { decision, found };
 }
 
-function proofOf({ metadata }: WorkloadDeployment, cellUid: string): string {
-  return `${metadata?.uid}/${cellUid}`;
+/** It may have been in the same cell before. */
+function proofOf(
+  { metadata }: WorkloadDeployment,
+  placement: CellPlacement | undefined,
+  cellUid: string,
+): string {
+  const { epoch } = targetsOf(placement).find(({ uid }) => uid === cellUid) ?? {};
+  return `${metadata?.uid}/${cellUid}/${epoch}`;
 }
 
 function creationIn({ namespace, name }: Place, cellUid: string): string {
@@ -78,7 +90,7 @@ function creationIn({ namespace, name }: Place, cellUid: string): string {
 }
 
 export function carry(parts: HubParts): Reconcile<ObjectKey> {
-  const { host, planes, know, asked } = parts;
+  const { host, planes, know, asked, memory, moves } = parts;
   const mutations = new Mutations(host.clock);
   const sender = new Sender<WorkloadDeployment>({
     host,
@@ -98,12 +110,20 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
     const onHub = know.hubKey(key);
     if (deployment?.metadata?.annotations?.[keys.placement] === undefined) return sender.forget(onHub);
     const { decision } = carryDecision(parts, deployment);
-    if (decision.place !== undefined) return undefined;
+    // Its hub writes it first. Another look may be due to what a view has learned since.
+    if (decision.place !== undefined) {
+      asked.placements.ask([onHub], "high", true);
+      return undefined;
+    }
+    const placement = parsePlacement(deployment.metadata.annotations[keys.placement]);
+    const id = proofOf(deployment, placement, engaged.identity ?? "");
     const sending = { key: onHub, object: deployment, context };
     const { patches, findings, recheckAfterMs } = mutations.without(decision.patch ?? [], deployment);
     sender.tell(sending, findings);
+    if (decision.delete !== undefined) memory.unprove(id);
     const waits = [
       recheckAfterMs,
+      decision.recheckAfterMs,
       await noting(parts, sending, (send) =>
         sendEach(
           () => send(create(parts, sender, sending, cell, decision)),
@@ -115,13 +135,32 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
     if (decision.release !== undefined || decision.deleteCopies !== undefined)
       asked.placements.ask([onHub], "high", true);
     if (decision.prove?.some((it) => uidOf(it) === uidOf(cell))) {
-      const id = proofOf(deployment, engaged.identity ?? "");
       const source = { ...placeOf(deployment), sourceUid: sourceUidOf(deployment) };
       await proveGone(parts, engaged, id, source, context);
       waits.push(LOOK_AGAIN_MS);
     }
+    if (placement !== undefined && decision.confirm?.uid === uidOf(cell)) {
+      if (await isReadyIn(parts, cell, deployment, decision.confirm, context)) {
+        moves.confirmed(deployment, placement);
+        asked.placements.ask([onHub], "high", true);
+      } else waits.push(LOOK_AGAIN_MS);
+    }
     return { recheckAfterMs: earliest(...waits) };
   };
+}
+
+/** Reads its next cell uncached. */
+async function isReadyIn(
+  { planes, know }: HubParts,
+  cell: CellSeen,
+  deployment: WorkloadDeployment,
+  target: Target,
+  { signal }: ReconcileContext,
+): Promise<boolean> {
+  const client = presentClient(planes.cells, nameOf(cell) as ObjectKey["cluster"]);
+  const present = await client.get(workloadDeployments, placeOf(deployment), { signal });
+  const found = foundIn(cell, present, { hub: know.hubUid, signer: know.signer });
+  return found !== undefined && isSameTarget(targetOf(found), target) && isReadyAs(deployment, present);
 }
 
 /** It creates a deployment in a cell, or changes its spec there. */
@@ -202,7 +241,7 @@ function changesIn({ planes }: HubParts, cell: CellSeen, decision: CarryDecision
     ...(decision.delete ?? [])
       .filter(isHere)
       .map((found) =>
-        deletionOf(workloadDeployments, found.deployment, "the project does not want it any more", what, via),
+        deletionOf(workloadDeployments, found.deployment, "it does not belong there any more", what, via),
       ),
   ];
 }

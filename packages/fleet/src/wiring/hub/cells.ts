@@ -9,17 +9,23 @@ import {
 } from "@berth/runtime";
 import { type CellStatus, cells } from "../../api/cell.ts";
 import { finalizers, annotations as keys } from "../../api/keys.ts";
-import { type CellSeen, isForgotten, mayEnd, uidOf } from "../../hub/cells/seen.ts";
+import { drainedCondition } from "../../hub/cells/drain.ts";
+import { type CellSeen, isDraining, isForgotten, mayEnd, uidOf } from "../../hub/cells/seen.ts";
 import { isDeleting } from "../../hub/source.ts";
 import { finalizersTo, statusTo } from "../intents.ts";
 import type { CellMembers, CellProblem } from "./cell-members.ts";
+import { Pace } from "./pace.ts";
 import type { HubParts } from "./parts.ts";
 import { hubBy } from "./planes.ts";
 import { Sender } from "./sender.ts";
 
+/** Of one Cell: a drain of many deployments is told once a second. */
+const STATUS_PACE = { everyMs: 1_000, burst: 3 };
+
 export function cellStatuses(parts: HubParts, members: CellMembers): Reconcile<ObjectKey> {
   const { host, planes, know } = parts;
   const sender = new Sender({ host, set: planes.own.set, resource: cells, action: "WatchCell" });
+  const pace = new Pace(host.clock, STATUS_PACE);
   return async (key, context) => {
     const seen = know.cellOf(key.name as ObjectKey["cluster"]);
     if (seen === undefined) return sender.forget(key);
@@ -35,6 +41,8 @@ export function cellStatuses(parts: HubParts, members: CellMembers): Reconcile<O
     if (status === undefined) return undefined;
     const { reason = "", message = "", status: is } = findCondition(status.conditions, "Reachable") ?? {};
     const isNews = findCondition(cell.status?.conditions, "Reachable")?.reason !== reason;
+    const waitMs = isNews ? 0 : pace.take(key.name);
+    if (waitMs > 0) return { recheckAfterMs: waitMs };
     const { recheckAfterMs } = await sender.send(sending, [
       {
         ...statusTo(status, reason, message, cell.status),
@@ -70,26 +78,16 @@ function statusOf(parts: HubParts, seen: CellSeen, problem: CellProblem | undefi
   const reachable = reachableOf(seen, problem, engaged?.reach, wrongName);
   const name = cell.metadata?.name as ObjectKey["cluster"];
   const isMissing = planes.views.cell.deployments.state(name) === "absent";
-  const accepting: DesiredCondition = isForgotten(seen)
-    ? { type: "Accepting", status: "False", reason: "CellForgotten", message: "it was given up" }
-    : isDeleting(cell)
-      ? { type: "Accepting", status: "False", reason: "NotAccepting", message: "the Cell is being deleted" }
-      : reachable.status === "True" && isMissing
-        ? {
-            type: "Accepting",
-            status: "False",
-            reason: "ApiMissing",
-            message: "it does not serve the kinds of the fleet",
-          }
-        : { type: "Accepting", status: "True", reason: "Accepting", message: "it takes new deployments" };
+  const accepting = acceptingOf(seen, reachable.status === "True" && isMissing);
   const generation = cell.metadata?.generation;
   const observed = generation === undefined ? {} : { observedGeneration: generation };
+  const withdrawn = planes.views.withdrawals.byIndex(hubBy.cellUid, uidOf(seen), planes.own.name).length;
+  const drained = isDraining(seen)
+    ? [drainedCondition({ uid: uidOf(seen), placed: know.placedIn(uidOf(seen)), withdrawn })]
+    : [];
   const conditions = mergeConditions(
-    cell.status?.conditions ?? [],
-    [
-      { ...reachable, ...observed },
-      { ...accepting, ...observed },
-    ],
+    (cell.status?.conditions ?? []).filter(({ type }) => type !== "Drained" || drained.length > 0),
+    [reachable, accepting, ...drained].map((it) => ({ ...it, ...observed })),
     host.clock.now(),
   );
   const isLost = reachable.status === "False";
@@ -103,6 +101,20 @@ function statusOf(parts: HubParts, seen: CellSeen, problem: CellProblem | undefi
     ...(generation !== undefined && { observedGeneration: generation }),
     ...(since !== undefined && { since }),
   };
+}
+
+function acceptingOf(seen: CellSeen, isApiMissing: boolean): DesiredCondition {
+  const no = (reason: string, message: string): DesiredCondition => ({
+    type: "Accepting",
+    status: "False",
+    reason,
+    message,
+  });
+  if (isForgotten(seen)) return no("CellForgotten", "it was given up");
+  if (isDeleting(seen.cell)) return no("NotAccepting", "the Cell is being deleted");
+  if (isDraining(seen)) return no("Draining", "its deployments move to other cells of the city");
+  if (isApiMissing) return no("ApiMissing", "it does not serve the kinds of the fleet");
+  return { type: "Accepting", status: "True", reason: "Accepting", message: "it takes new deployments" };
 }
 
 type Reach = NonNullable<ReturnType<HubParts["know"]["engaged"]>>["reach"];

@@ -1,22 +1,31 @@
 /** What the views say, in the words of the decisions. Nothing is kept here but when cells were heard. */
 import type { Namespace } from "@berth/kube";
-import type { Clock, ClusterName, EngagedCluster, FleetView, ObjectKey } from "@berth/runtime";
+import {
+  type Clock,
+  type ClusterName,
+  type EngagedCluster,
+  type FleetView,
+  keyOf,
+  type ObjectKey,
+  toKeyText,
+} from "@berth/runtime";
 import type { Cell, Withdrawal } from "../../api/cell.ts";
 import {
   deploymentOfInstance,
   hubNamespaceOf,
   annotations as keys,
   labels,
+  ordinalOf,
   projectOfNamespace,
 } from "../../api/keys.ts";
 import type { Signer } from "../../api/origin.ts";
-import { parsePlacement } from "../../api/placement.ts";
+import { type CellPlacement, hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { leaseOfCell } from "../../fleet/settings.ts";
 import { type CellSeen, type CellState, type Found, foundIn, isFullWith } from "../../hub/cells/seen.ts";
 import { ranBefore } from "../../hub/mirror/status.ts";
-import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
+import { type Choice, type ChoiceView, choose, chooseNext } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
 import type { HubMemory } from "./memory.ts";
@@ -116,6 +125,13 @@ export class Knowledge {
       .filter(({ metadata }) => this.isOfHub(metadata?.namespace ?? ""));
   }
 
+  /** Texts of the keys of the deployments that become ready in another cell. */
+  movingTo(): ReadonlySet<string> {
+    const { hub, views } = this.#planes;
+    const all = views.hub.deployments.byIndex(hubBy.move, "next", hub.name);
+    return new Set(all.map((it) => toKeyText(keyOf(hub.name, it))));
+  }
+
   onHub(place: Place): WorkloadDeployment | undefined {
     if (!this.isOfHub(place.namespace)) return undefined;
     return this.#planes.views.hub.deployments.get(this.hubKey(place));
@@ -199,12 +215,17 @@ export class Knowledge {
     return undefined;
   }
 
+  /** The uid of the cell that an Instance of the hub is of. `undefined`: none has its ordinal. */
+  holderOf({ namespace, name }: Place): string | undefined {
+    const deployment = this.onHub({ namespace, name: deploymentOfInstance(name) ?? "" });
+    const placement = parsePlacement(deployment?.metadata?.annotations?.[keys.placement]);
+    return targetsOf(placement).find((it) => hasSlot(it, ordinalOf(name)))?.uid;
+  }
+
   /** The cluster that the copy of an Instance comes from, or should come from. It has joined. */
   cellOfCopy(place: Place): ClusterName | undefined {
-    const deployment = this.onHub({ ...place, name: deploymentOfInstance(place.name) ?? "" });
-    const placement = parsePlacement(deployment?.metadata?.annotations?.[keys.placement]);
     const copy = this.#planes.views.hub.instances.get(this.hubKey(place));
-    const uid = placement?.uid ?? copy?.metadata?.annotations?.[keys.cellUid] ?? "";
+    const uid = this.holderOf(place) ?? copy?.metadata?.annotations?.[keys.cellUid] ?? "";
     const name = this.cellWith(uid)?.cell.metadata?.name as ClusterName | undefined;
     return name !== undefined && this.#planes.cells.has(name) ? name : undefined;
   }
@@ -332,6 +353,13 @@ export class Knowledge {
       recorded: wished && recordOf(wished, this.signer),
       withdrawals: this.withdrawals(place),
     });
+  }
+
+  chooseNext(
+    place: Place,
+    view: Omit<ChoiceView, "placement" | "withdrawals"> & { readonly placement: CellPlacement },
+  ): Choice {
+    return chooseNext({ ...view, withdrawals: this.withdrawals(place) });
   }
 }
 

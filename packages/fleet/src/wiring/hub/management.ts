@@ -27,6 +27,7 @@ import { federator } from "./federator.ts";
 import { Knowledge, type Place, placeOf } from "./knowledge.ts";
 import { HubMemory } from "./memory.ts";
 import { createHubMetrics } from "./metrics.ts";
+import { Moves } from "./moves.ts";
 import { namesInCells } from "./names-in-cells.ts";
 import { Pace } from "./pace.ts";
 import { CELL_PACE, type HubKeys, type HubParts } from "./parts.ts";
@@ -74,6 +75,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     planes,
     know,
     memory,
+    moves: new Moves({ clock, know, limits: () => fleet.spec.moves }),
     cellPace: new Pace(clock, CELL_PACE),
     metrics: createFleetMetrics(host.metrics, clock, () => false),
     counts: createHubMetrics(host.metrics, clock, know),

@@ -13,7 +13,8 @@ interface Proof {
 /** The oldest of more are forgotten. Then they are proven again: by another read, or by a Withdrawal. */
 const MOST = 10_000;
 
-class Latest<V> extends Map<string, V> {
+/** Keeps the newest. */
+export class Latest<V> extends Map<string, V> {
   override set(key: string, value: V): this {
     this.delete(key);
     super.set(key, value);

@@ -5,6 +5,7 @@ import type { FleetMetrics } from "../metrics.ts";
 import type { Knowledge } from "./knowledge.ts";
 import type { HubMemory } from "./memory.ts";
 import type { HubMetrics } from "./metrics.ts";
+import type { Moves } from "./moves.ts";
 import type { Pace, PaceOptions } from "./pace.ts";
 import type { Planes } from "./planes.ts";
 import type { PresentClient } from "./sender.ts";
@@ -43,6 +44,7 @@ export interface HubParts {
   readonly planes: Planes;
   readonly know: Knowledge;
   readonly memory: HubMemory;
+  readonly moves: Moves;
   /** Writes that cells cause, by the uid of the cell. */
   readonly cellPace: Pace;
   readonly metrics: FleetMetrics;

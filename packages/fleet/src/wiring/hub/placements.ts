@@ -2,10 +2,10 @@
  * The hub's side of a deployment: its placement, its status, Withdrawals and its end. It talks to no cell, so none that
  * hangs holds it up. Its keys are deployments of the hub.
  */
-import type { CarriedOut, Finding, Intent } from "@berth/host";
-import { type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
+import type { CarriedOut, Intent } from "@berth/host";
+import { earliest, type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
 import { finalizers, annotations as keys, labels } from "../../api/keys.ts";
-import { formatPlacement, parsePlacement } from "../../api/placement.ts";
+import { formatPlacement, isSameTarget, parsePlacement, type Target } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import {
   type DeploymentStatus,
@@ -15,7 +15,7 @@ import {
   workloadDeployments,
 } from "../../api/workload.ts";
 import type { CarryDecision } from "../../drivers/direct/carry.ts";
-import { type Found, uidOf } from "../../hub/cells/seen.ts";
+import { type Found, targetOf } from "../../hub/cells/seen.ts";
 import { mirrorStatus } from "../../hub/mirror/status.ts";
 import { isDeleting, sourceUidOf } from "../../hub/source.ts";
 import { deletionOf, finalizersTo, statusTo } from "../intents.ts";
@@ -29,7 +29,7 @@ import { Sender, type Sending, sendEach } from "./sender.ts";
 const STATUS_PACE = { everyMs: 1_000, burst: 10 };
 
 export function placements(parts: HubParts): Reconcile<ObjectKey> {
-  const { host, planes, know, memory, counts, cellPace, asked } = parts;
+  const { host, planes, know, memory, moves, counts, cellPace, asked } = parts;
   const sender = new Sender({
     host,
     set: planes.hub.set,
@@ -40,10 +40,10 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
   const mirror = async (
     sending: Sending<WorkloadDeployment>,
     found: readonly Found[],
-    waits: Finding | undefined,
+    decision: CarryDecision,
   ): Promise<CarriedOut> => {
     const { key, object: deployment } = sending;
-    const status = mirrored(parts, deployment, found, waits);
+    const status = mirrored(parts, deployment, found, decision);
     if (status === undefined) {
       counts.onHub(key, false);
       return {};
@@ -68,7 +68,10 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
     if (know.hubUnread() !== undefined) return undefined;
     const deployment = know.onHub(key);
     // Deployments of projects, where this cluster is one.
-    if (deployment?.metadata?.annotations?.[keys.placement] === undefined) return sender.forget(key);
+    if (deployment?.metadata?.annotations?.[keys.placement] === undefined) {
+      beginNext(parts, key, undefined);
+      return sender.forget(key);
+    }
     const sending = { key, object: deployment, context };
     const sourceUid = sourceUidOf(deployment) ?? "";
     if (know.isUnproven(key, sourceUid)) {
@@ -82,16 +85,28 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
       return undefined;
     }
     const { decision, found } = carryDecision(parts, deployment);
-    sender.tell(sending, decision.findings);
+    beginNext(parts, key, decision);
+    if (decision.place?.reason === "MoveTimedOut")
+      moves.rests(deployment, know.cellWith(cellUidOf(deployment)));
+    sender.tell(sending, [...decision.findings, ...(decision.moveWaits ? [decision.moveWaits] : [])]);
+    if (decision.confirm !== undefined)
+      asked.carry.ask([{ ...key, cluster: decision.confirm.cell as ObjectKey["cluster"] }], "high", true);
     // Before the request: its answer may come after the news that the deployment is gone.
     if (decision.release?.isProven) memory.gone(sourceUid);
     const intents = intentsOf(parts, deployment, decision);
     const recheckAfterMs = await sendEach(
       () => sender.send(sending, intents),
-      async () => (decision.place === undefined ? mirror(sending, found, decision.findings[0]) : {}),
+      async () => (decision.place === undefined ? mirror(sending, found, decision) : {}),
     );
-    return { recheckAfterMs };
+    return { recheckAfterMs: earliest(recheckAfterMs, decision.recheckAfterMs) };
   };
+}
+
+/** Notes how far its move is, and has those looked at that may begin now. */
+function beginNext({ moves, asked }: HubParts, key: ObjectKey, decision: CarryDecision | undefined): void {
+  if (decision?.place?.reason === "Moving") return moves.begins(key);
+  moves.looked(key, decision?.isQueued === true);
+  asked.placements.ask(moves.due(), "high", true);
 }
 
 function cellUidOf({ metadata }: WorkloadDeployment): string {
@@ -105,14 +120,13 @@ function intentsOf(
   { place, withdraw = [], deleteCopies = [], release }: CarryDecision,
 ): readonly Intent[] {
   if (place !== undefined) {
-    const { placement, reason } = place;
+    const { placement, reason, message = `the deployment is in cell ${placement.cell}` } = place;
     const body = {
       metadata: {
         labels: { [labels.cell]: placement.cell },
         annotations: { [keys.placement]: formatPlacement(placement) },
       },
     };
-    const message = `the deployment is in cell ${placement.cell}`;
     return [{ do: "patch", patch: { type: "merge", body }, reason, message, announce: "Normal" }];
   }
   const left = (metadata?.finalizers ?? []).filter((it) => it !== finalizers.direct);
@@ -135,28 +149,31 @@ function refused({ host }: HubParts, to: WorkloadDeployment): DeploymentStatus |
   return mirrorStatus({ to, generation: undefined, from: undefined, stale, nowMs });
 }
 
-/**
- * The status that the hub should have, when it differs.
- *
- * @param waits why its cell does not get it now.
- */
+/** The status that the hub should have, when it differs. */
 function mirrored(
   { know, host, memory }: HubParts,
   to: WorkloadDeployment,
   all: readonly Found[],
-  waits: Finding | undefined,
+  { findings: [waits], moveWaits }: CarryDecision,
 ) {
   const placement = parsePlacement(to.metadata?.annotations?.[keys.placement]);
   const cell = know.cellWith(placement?.uid ?? "");
-  const from = all.find(
-    (it) =>
-      uidOf(it.cell) === placement?.uid &&
-      it.origin.epoch === placement.epoch &&
-      it.origin.sourceUid === sourceUidOf(to) &&
-      !isDeleting(it.deployment),
-  );
+  const inCell = (target: Target | undefined): Found | undefined =>
+    all.find(
+      (it) =>
+        target !== undefined && isSameTarget(targetOf(it), target) && it.origin.sourceUid === sourceUidOf(to),
+    );
+  const current = inCell(placement);
+  const from = current !== undefined && isDeleting(current.deployment) ? undefined : current;
   const nowMs = host.clock.now();
-  const view = { to, generation: Number(to.metadata?.annotations?.[keys.sourceGeneration]), nowMs };
+  const own = { Moving: moveWaits && ({ ...moveWaits, status: "False" } as const) };
+  const view = {
+    to,
+    generation: Number(to.metadata?.annotations?.[keys.sourceGeneration]),
+    also: inCell(placement?.next ?? placement?.leaving)?.deployment,
+    own,
+    nowMs,
+  };
   if (cell?.state.is === "synced" && from === undefined && waits !== undefined) {
     // Nothing runs there, and nothing will soon: the last numbers are none of now.
     const { reason, message } = waits;
@@ -166,7 +183,7 @@ function mirrored(
   if (cell?.state.is === "synced") {
     const message = memory.refusalOf(to.metadata?.uid ?? "");
     const refusal = message && ({ status: "True", reason: "CellRefuses", message } as const);
-    return mirrorStatus({ ...view, from: from?.deployment, own: { Stale: refusal || undefined } });
+    return mirrorStatus({ ...view, from: from?.deployment, own: { ...own, Stale: refusal || undefined } });
   }
   const sinceMs = cell === undefined ? nowMs : know.lostSinceMs(cell);
   if (sinceMs === undefined) return undefined;

@@ -34,6 +34,8 @@ export const hubBy = {
   cellUid: "cellUid",
   /** Of a Withdrawal: `namespace/name` of its deployment. */
   place: "place",
+  /** Of a deployment on the hub that moves to another cell: `next`. */
+  move: "move",
 } as const;
 
 /** The connections that a Fleet names. */
@@ -197,6 +199,8 @@ function objectViews(set: ClusterSet, project: Projections = ofOurs): ObjectView
         [by.namespace]: namespaceOf,
         [hubBy.cellUid]: ({ metadata }) =>
           targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).map(({ uid }) => uid),
+        [hubBy.move]: ({ metadata }) =>
+          parsePlacement(metadata?.annotations?.[keys.placement])?.next === undefined ? [] : ["next"],
       },
     }),
     instances: set.view({

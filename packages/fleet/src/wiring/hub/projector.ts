@@ -2,7 +2,6 @@
 import type { Intent } from "@berth/host";
 import { findCondition, type ObjectKey, type Reconcile } from "@berth/runtime";
 import { annotations as keys, labels } from "../../api/keys.ts";
-import { parsePlacement } from "../../api/placement.ts";
 import { type Instance, type InstanceStatus, instances } from "../../api/workload.ts";
 import { decideProjection } from "../../hub/projector/decide.ts";
 import { creationOf, deletionOf } from "../intents.ts";
@@ -30,12 +29,15 @@ export function projector(parts: HubParts): Reconcile<ObjectKey> {
     const unknown = { is: "unknown", because: unread ?? "" } as const;
     const copyKey = know.hubKey({ namespace: hubNamespace, name });
     const hubDeployment = know.onHub({ namespace: hubNamespace, name: named });
-    const placement = parsePlacement(hubDeployment?.metadata?.annotations?.[keys.placement]);
+    const holder = know.holderOf(copyKey);
     const decision = decideProjection({
       deployment,
       copy: unread === undefined ? seenOf(hub.instances.get(copyKey)) : unknown,
       hubDeployment: unread === undefined ? seenOf(hubDeployment) : unknown,
-      inCell: know.inCell<Instance>(know.cellWith(placement?.uid ?? ""), copyKey, (it) => it.instances),
+      inCell:
+        hubDeployment !== undefined && holder === undefined
+          ? { is: "none" }
+          : know.inCell<Instance>(know.cellWith(holder ?? ""), copyKey, (it) => it.instances),
       projection,
     });
     const copyUid = projection?.metadata?.labels?.[labels.hubUid];

@@ -10,11 +10,13 @@ import {
 } from "@berth/runtime";
 import type { Cell, Withdrawal } from "../../../api/cell.ts";
 import type { Instance, WorkloadDeployment } from "../../../api/workload.ts";
+import { fleetKind } from "../../../fleet/document.ts";
 import { aHubNamespace, aSource, HUB, signer } from "../../../hub/testing/fixtures.ts";
 import { HubAsk } from "../ask.ts";
 import { followPlanes } from "../concerns.ts";
 import { Knowledge } from "../knowledge.ts";
 import { HubMemory } from "../memory.ts";
+import { Moves } from "../moves.ts";
 import { Pace } from "../pace.ts";
 import { CELL_PACE, type HubKeys, type HubParts } from "../parts.ts";
 import type { Planes } from "../planes.ts";
@@ -116,11 +118,14 @@ export function hubWorld(): HubWorld {
   ) as unknown as HubKeys;
   const memory = new HubMemory(clock);
   const know = new Knowledge({ planes, clock, signer: () => signer, memory });
+  const spec = fleetKind.spec.parse({ mode: "management", hub: "self", projects: "self" });
   const parts = {
     host: { clock },
+    fleet: { spec },
     planes,
     know,
     memory,
+    moves: new Moves({ clock, know, limits: () => spec.moves }),
     cellPace: new Pace(clock, CELL_PACE),
     asked: keys,
     counts: { onHub: () => undefined, changed: () => undefined },

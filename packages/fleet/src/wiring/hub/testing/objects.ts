@@ -10,6 +10,8 @@ const nameOf = ({ metadata }: KubeObject): string => `${metadata?.namespace ?? "
 /** By the cell of the placement, by namespace, and by the owner. */
 const VALUES: Readonly<Record<string, (of: KubeObject) => string | undefined>> = {
   [hubBy.cellUid]: ({ metadata }) => parsePlacement(metadata?.annotations?.["berth.dev/placement"])?.uid,
+  [hubBy.move]: ({ metadata }) =>
+    parsePlacement(metadata?.annotations?.["berth.dev/placement"])?.next && "next",
   [by.namespace]: ({ metadata }) => metadata?.namespace,
   [by.deployment]: ({ metadata }) => metadata?.ownerReferences?.[0]?.uid,
 };

@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import type { WorkloadDeployment } from "../../api/workload.ts";
+import { aPlacement, onHub } from "../testing/fixtures.ts";
+import { drainedCondition } from "./drain.ts";
+
+const [here, there] = [aPlacement("a"), { cell: "b", uid: "uid-b", epoch: 2, start: 1000 }];
+const moving = onHub({ placed: { ...here, last: 2, next: there } });
+const leaving = onHub({ placed: { ...there, last: 2, leaving: here } });
+const waiting = (reason: string): WorkloadDeployment => ({
+  ...onHub(),
+  status: {
+    conditions: [{ type: "Moving", status: "False", reason, message: "", lastTransitionTime: "" }],
+  } as unknown as NonNullable<WorkloadDeployment["status"]>,
+});
+
+it.each<[readonly WorkloadDeployment[], number, string]>([
+  [[], 0, "True/Drained: no deployment is in it"],
+  [[], 1, "False/Draining: 1 deployment left: 1 leave"],
+  [
+    [moving, leaving, onHub(), onHub()],
+    0,
+    "False/Draining: 4 deployments left: 1 become ready in another one, 1 leave, 2 wait for others",
+  ],
+  [
+    [waiting("NoOtherCell"), waiting("QuotaExceeded"), waiting("NoOtherCell")],
+    0,
+    "False/Waiting: 3 deployments left: 2 wait: NoOtherCell, 1 wait: QuotaExceeded",
+  ],
+])("the drain of a cell (%#)", (placed, withdrawn, wanted) => {
+  const { status, reason, message } = drainedCondition({ uid: "uid-a", placed, withdrawn });
+  expect(`${status}/${reason}: ${message}`).toBe(wanted);
+});

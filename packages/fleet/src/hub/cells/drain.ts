@@ -1,0 +1,39 @@
+/** How far the drain of a cell is. Pure. */
+import { counted } from "@berth/host";
+import { type DesiredCondition, findCondition } from "@berth/runtime";
+import { annotations as keys } from "../../api/keys.ts";
+import { parsePlacement } from "../../api/placement.ts";
+import type { WorkloadDeployment } from "../../api/workload.ts";
+
+export interface DrainView {
+  /** The uid of the cell. */
+  readonly uid: string;
+  /** Deployments of the hub whose placement names the cell. */
+  readonly placed: readonly WorkloadDeployment[];
+  /** Withdrawals from the cell. */
+  readonly withdrawn: number;
+}
+
+/** The condition `Drained` of a Cell. */
+export function drainedCondition({ uid, placed, withdrawn }: DrainView): DesiredCondition {
+  let [moving, leaving, queued] = [0, withdrawn, 0];
+  const waits = new Map<string, number>();
+  for (const { metadata, status } of placed) {
+    const placement = parsePlacement(metadata?.annotations?.[keys.placement]);
+    const { reason } = findCondition(status?.conditions, "Moving") ?? {};
+    if (placement?.uid !== uid) leaving += 1;
+    else if (reason !== undefined) waits.set(reason, (waits.get(reason) ?? 0) + 1);
+    else if (placement.next !== undefined) moving += 1;
+    else queued += 1;
+  }
+  if (placed.length + withdrawn === 0)
+    return { type: "Drained", status: "True", reason: "Drained", message: "no deployment is in it" };
+  const parts = [
+    ...(moving > 0 ? [`${moving} become ready in another one`] : []),
+    ...(leaving > 0 ? [`${leaving} leave`] : []),
+    ...(queued > 0 ? [`${queued} wait for others`] : []),
+    ...[...waits].sort().map(([reason, count]) => `${count} wait: ${reason}`),
+  ];
+  const message = `${counted(placed.length + withdrawn, "deployment")} left: ${parts.join(", ")}`;
+  return { type: "Drained", status: "False", reason: waits.size > 0 ? "Waiting" : "Draining", message };
+}
