@@ -3,8 +3,9 @@
  * well. kwok plays the kubelets.
  */
 import { deepStrictEqual, ok } from "node:assert";
-import { withdrawals, workloadDeployments, workloads } from "@berth/fleet";
-import { events, namespaces, secrets } from "@berth/kube";
+import { setTimeout } from "node:timers/promises";
+import { instances, withdrawals, workloadDeployments, workloads } from "@berth/fleet";
+import { events, namespaces, type Pod, podDisruptionBudgets, pods, secrets } from "@berth/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   changeWorkload,
@@ -36,6 +37,9 @@ async function statusOf(name: string) {
 
 const of = (all: readonly string[], name: string): readonly string[] =>
   all.filter((it) => it.includes(`/${name}-`));
+const isReady = ({ metadata, status }: Pod, name: string): boolean =>
+  metadata?.name?.startsWith(`${name}-`) === true &&
+  status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
 const cellsOf = (all: readonly string[]): readonly string[] => [
   ...new Set(all.map((it) => it.split("/")[0] ?? "")),
 ];
@@ -138,6 +142,80 @@ it("R25 a hub that starts again goes on where it was, and writes nothing at rest
     )
     .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
   expect(written).toEqual([]);
+});
+
+describe("a cell that is drained", () => {
+  const DFW = ["dfw-01", "dfw-02"];
+  const cellOf = async (): Promise<string> =>
+    (await fixture.onHub("moving-us-dfw"))?.metadata?.labels?.["berth.dev/cell"] ?? "";
+
+  /** Names of what is Ready in Dallas, and Instances that are in both cells. */
+  async function inDallas(): Promise<{
+    readonly ready: readonly string[];
+    readonly twice: readonly string[];
+  }> {
+    const found = await Promise.all(
+      DFW.map(async (cell) => {
+        const { client } = fixture.plane(cell);
+        const [running, own] = await Promise.all([client.list(pods), client.list(instances)]);
+        return {
+          ready: running.items.filter((it) => isReady(it, "moving")).map((it) => it.metadata?.name ?? ""),
+          names: own.items.map((it) => `${it.metadata?.namespace}/${it.metadata?.name}`),
+        };
+      }),
+    );
+    const names = found.flatMap((it) => it.names);
+    return {
+      ready: found.flatMap((it) => it.ready),
+      twice: names.filter((name, at) => names.indexOf(name) !== at),
+    };
+  }
+
+  /** Looks twice a second, until `until` is over. */
+  async function watchDuring(until: Promise<unknown>): Promise<void> {
+    let isOver = false;
+    const over = until.finally(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      const { ready, twice } = await inDallas();
+      const { readyReplicas = 0 } = (await statusOf("moving")) ?? {};
+      ok(ready.length >= 3, `only these are ready: ${ready.join(", ")}`);
+      ok(readyReplicas >= 3, `the Workload says ${readyReplicas}`);
+      deepStrictEqual(twice, []);
+      await Promise.race([over, setTimeout(500)]);
+    }
+    await over;
+  }
+
+  it("is left by what runs there, once it is ready in the other one, and by what a budget protects", async () => {
+    const { hub } = fixture;
+    await hub.create(namespaces, { metadata: { name: "moving" } });
+    await createWorkload(hub, { namespace: "moving", name: "moving", replicas: 3 });
+    await patiently(async () => deepStrictEqual((await statusOf("moving"))?.readyReplicas, 3));
+    const from = await cellOf();
+    const namespace = (await fixture.onHub("moving-us-dfw"))?.metadata?.namespace ?? "";
+    await fixture.plane(from).client.create(podDisruptionBudgets, {
+      metadata: { namespace, name: "never" },
+      spec: { maxUnavailable: 0, selector: {} },
+    });
+    const plan = await fixture.drainCell(from, "--plan");
+    expect(plan).toMatch(/moving\/moving-us-dfw +3 Instances +to dfw-0/);
+    await watchDuring(
+      (async () => {
+        expect(await fixture.drainCell(from)).toMatch(new RegExp(`Cell ${from} is drained.\\n$`));
+      })(),
+    );
+    const left = await fixture.plane(from).client.list(workloadDeployments);
+    expect(left.items).toEqual([]);
+    expect(of(await fixture.running(), "moving").map((it) => it.split(" ")[0])).toEqual(
+      [1000, 1001, 1002].map((it) => `${DFW.find((cell) => cell !== from)}/moving-us-dfw-${it}`),
+    );
+    await patiently(async () =>
+      expect(await fixture.shown("moving")).toEqual([1000, 1001, 1002].map((it) => `moving-us-dfw-${it}`)),
+    );
+    await fixture.undrainCell(from);
+  });
 });
 
 it("NoMatchingLocation says which city no cell serves", async () => {

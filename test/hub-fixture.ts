@@ -140,6 +140,15 @@ export class HubFixture implements AsyncDisposable {
     await runCommand("cell", "forget", name, "--yes", "--kubeconfig", await this.#hubAdmin());
   }
 
+  /** Resolves with what the command says when the cell is empty, or at once. */
+  async drainCell(name: string, ...how: readonly string[]): Promise<string> {
+    return runCommand("cell", "drain", name, ...how, "--kubeconfig", await this.#hubAdmin());
+  }
+
+  async undrainCell(name: string): Promise<void> {
+    await runCommand("cell", "undrain", name, "--kubeconfig", await this.#hubAdmin());
+  }
+
   #hubAdmin(): Promise<string> {
     return this.#write("hub-admin", this.plane("hub").kubeconfig());
   }

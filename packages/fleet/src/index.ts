@@ -18,6 +18,13 @@ export * from "./fleet/settings.ts";
 export { hubKinds } from "./kinds/kinds.ts";
 export { addCell, type CellAdded, whenSeen } from "./once/cell/add.ts";
 export { type CandidateFault, nameFaults } from "./once/cell/candidate.ts";
+export {
+  type DrainPlan,
+  drainSeen,
+  formatDrainPlan,
+  readDrainPlan,
+  whenDrained,
+} from "./once/cell/drain.ts";
 export { type Forgetting, formatForgetting, readForgetting } from "./once/cell/forget.ts";
 export { type CellLine, cellLine, formatCells } from "./once/cell/list.ts";
 export * from "./once/change.ts";

@@ -50,10 +50,18 @@ const add = (line: string): Promise<CliResult> => folder.berth(`cell add ${line}
 const berth = (line: string): Promise<CliResult> => folder.berth(`${line} --kubeconfig hub`);
 
 /** As the management plane writes it. */
-async function say(name: string, status: Condition["status"], reason: string): Promise<void> {
+async function say(
+  name: string,
+  status: Condition["status"],
+  reason: string,
+  more?: Pick<Condition, "type" | "status" | "message"> & { readonly generation: number },
+): Promise<void> {
   const lastTransitionTime = new Date().toISOString();
-  const condition = { type: "Reachable", status, reason, message: "", lastTransitionTime };
-  const body = { status: { conditions: [condition] } };
+  const conditions = [{ type: "Reachable", status, reason, message: "", lastTransitionTime }];
+  const { generation: observedGeneration, ...condition } = more ?? {};
+  if (more)
+    conditions.push({ reason: "Drained", lastTransitionTime, observedGeneration, ...condition } as never);
+  const body = { status: { conditions } };
   await eventually(() =>
     hub.client.patch(cells, { name }, { type: "merge", body }, { subresource: "status" }),
   );
@@ -139,6 +147,29 @@ describe("berth cell", () => {
     expect(JSON.parse((await berth("cell list -o json")).stdout)).toMatchObject({
       cells: [{ name: "dfw-01", city: "DFW", reachable: "False", reason: "Silent" }],
     });
+  });
+
+  it("drains a Cell, and ends with its drain", async () => {
+    const plan = await berth("cell drain dfw-01 --plan");
+    expect([plan.code, plan.stdout]).toEqual([exitCodes.done, "Cell dfw-01 in DFW has no deployment.\n"]);
+    expect((await hub.client.get(cells, { name: "dfw-01" })).spec?.drain).toBeUndefined();
+    const begun = await berth("cell drain dfw-01 --no-wait");
+    expect([begun.code, begun.stdout]).toEqual([
+      exitCodes.done,
+      expect.stringMatching(/^Cell dfw-01 is being drained\. .*\nThe drain goes on/),
+    ]);
+    const drained = async (status: Condition["status"], message: string): Promise<void> => {
+      const { generation = 0 } = (await hub.client.get(cells, { name: "dfw-01" })).metadata ?? {};
+      await say("dfw-01", "True", "Heard", { type: "Drained", status, message, generation });
+    };
+    await drained("False", "1 deployment left: 1 leave");
+    const following = berth("cell drain dfw-01");
+    await eventually(async () => expect((await berth("cell list")).stdout).toContain("1 deployment left"));
+    await drained("True", "no deployment is in it");
+    expect((await following).stdout).toMatch(/\nno deployment is in it\nCell dfw-01 is drained\.\n$/);
+    expect((await berth("cell undrain dfw-01")).stdout).toMatch(/^Cell dfw-01 is not drained any more/);
+    expect((await berth("cell undrain dfw-01")).stdout).toBe("Cell dfw-01 is not drained.\n");
+    await say("dfw-01", "False", "Silent");
   });
 
   it("forgets a Cell for good, when it is told to", async () => {

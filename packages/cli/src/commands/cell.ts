@@ -7,10 +7,15 @@ import {
   type Cell,
   cellLine,
   cells,
+  type FleetSpec,
+  fleetKind,
   formatCells,
+  formatDrainPlan,
   formatForgetting,
   nameFaults,
+  readDrainPlan,
   readForgetting,
+  whenDrained,
   whenSeen,
 } from "@berth/fleet";
 import { Progress } from "@berth/host";
@@ -18,6 +23,7 @@ import { fingerprintOf, isApiError, type ParsedKubeconfig, type Patch, parseKube
 import type { CommandDeps } from "../command-deps.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { readGivenFleet } from "../fleet-session.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { nothingToGoBy, openSession, patchAsRead, readOne, type Session } from "../session.ts";
 import { VERSION } from "../version.ts";
@@ -133,6 +139,85 @@ async function readCells(session: Session): Promise<readonly Cell[]> {
     throw error;
   }
 }
+
+export interface CellDrainOptions extends CellListOptions {
+  readonly name: string;
+  /** Shows what follows, and writes nothing. */
+  readonly plan?: boolean;
+  /** Follows the drain until it is over. */
+  readonly wait: boolean;
+  readonly config?: readonly string[];
+}
+
+/** Has the deployments of a Cell move, and says how far that is. What ends this command does not end the drain. */
+export async function drain(options: CellDrainOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout } = deps;
+  const { name, output, wait } = options;
+  await using owned = new AsyncDisposableStack();
+  await using session = await openSession(options, deps);
+  const cell = await readOne(cells, { name }, session);
+  if (options.plan) {
+    const { fleet } = await readGivenFleet(options, deps, owned);
+    const { atOnce } = (fleet?.spec ?? DEFAULT_FLEET).moves;
+    const plan = await readDrainPlan(cell, session, { atOnce, toHub: fleet?.hub?.hub });
+    if (output) printData(stdout, plan, output);
+    else stdout.write(formatDrainPlan(plan));
+    return exitCodes.done;
+  }
+  if (cell.spec?.forgotten) throw new CommandError(`Cell ${name} is forgotten: its deployments go elsewhere`);
+  await patchAsRead(cells, cell, drainPatch(true), session);
+  if (!output)
+    stdout.write(`Cell ${name} is being drained. \`berth cell undrain ${name}\` takes that back.\n`);
+  const end = wait ? await watched(name, session, deps, output === undefined) : "stopped";
+  if (output) printData(stdout, cellLine(await readOne(cells, { name }, session)), output);
+  return end === "drained" || end === "stopped" ? exitCodes.done : exitCodes.failed;
+}
+
+async function watched(name: string, session: Session, { stdout, signal }: CommandDeps, isShown: boolean) {
+  const say = (line: string): void => void (isShown && stdout.write(`${line}\n`));
+  const end = await whenDrained(name, session, { onNews: say, unseenMs: SEEN_MS }).catch((error: unknown) => {
+    if (signal.aborted) return "stopped" as const;
+    throw error;
+  });
+  if (end === "drained") say(`Cell ${name} is drained.`);
+  if (end === "stopped") say(`The drain goes on: \`berth cell list\` shows how far it is.`);
+  if (end === "ended") say(`The drain was taken back.`);
+  if (end === "unseen")
+    say(
+      "No running Berth has looked at it yet: is there a `berth run` with a Fleet in mode management? The drain begins with it.",
+    );
+  return end;
+}
+
+export interface CellUndrainOptions extends CellListOptions {
+  readonly name: string;
+}
+
+export async function undrain(options: CellUndrainOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { name, output } = options;
+  await using session = await openSession(options, deps);
+  const cell = await readOne(cells, { name }, session);
+  const was = cell.spec?.drain === true;
+  await patchAsRead(cells, cell, drainPatch(false), session);
+  if (output) printData(deps.stdout, cellLine(await readOne(cells, { name }, session)), output);
+  else
+    deps.stdout.write(
+      was
+        ? `Cell ${name} is not drained any more. Deployments that were not ready elsewhere stay.\n`
+        : `Cell ${name} is not drained.\n`,
+    );
+  return exitCodes.done;
+}
+
+function drainPatch(wanted: boolean): (cell: Cell) => Patch | undefined {
+  return ({ metadata: { uid, resourceVersion } = {}, spec }) =>
+    (spec?.drain === true) === wanted
+      ? undefined
+      : { type: "merge", body: { metadata: { uid, resourceVersion }, spec: { drain: wanted || null } } };
+}
+
+/** As `berth run` takes it without a document. */
+const DEFAULT_FLEET: FleetSpec = fleetKind.spec.parse({ mode: "single" });
 
 export interface CellForgetOptions extends CellListOptions {
   readonly name: string;

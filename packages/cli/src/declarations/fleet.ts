@@ -8,6 +8,7 @@ import {
   prints,
   requireName,
   takesCluster,
+  takesConfig,
   takesNamespace,
   takesObject,
 } from "./shared-options.ts";
@@ -49,6 +50,18 @@ export function declareCell(root: Command, program: ProgramOptions): void {
     "List the Cells: whether each is reached and takes new deployments, and why not",
   );
   does(list, program, async () => (await import("../commands/cell.ts")).list);
+  const drain = takesConfig(prints(takesCluster(cell.command("drain"))))
+    .description(
+      "Move the deployments of a Cell to other cells of its city: each is ready there before it leaves. Shows how far it is until Ctrl-C, which does not end the drain",
+    )
+    .argument("<name>", "its name")
+    .option("--plan", "show the order, the cells and the quota that it takes, and write nothing")
+    .option("--no-wait", "do not wait until the cell is empty");
+  does(drain, program, async () => (await import("../commands/cell.ts")).drain);
+  const undrain = prints(takesCluster(cell.command("undrain")))
+    .description("End the drain of a Cell: deployments that are not ready elsewhere stay in it")
+    .argument("<name>", "its name");
+  does(undrain, program, async () => (await import("../commands/cell.ts")).undrain);
   const forget = prints(takesCluster(cell.command("forget")))
     .description(
       "Give up a Cell that never comes back: its deployments go to other cells. Shows them, and the ResourceClaims that stay granted, unless --yes is given",

@@ -208,9 +208,15 @@ function cellNodes(deployment: WorkloadDeployment, { planes, nowMs }: FleetFacts
   if (planes === undefined || !isCarried(deployment)) return [];
   const { placement, verdicts } = placingOf(deployment, planes);
   const node = (name: string, of: State): TreeNode => ({ kind: "Cell", name, ...of, children: [] });
-  const others = verdicts.filter(({ cell }) => cell !== placement?.cell);
+  const { next, leaving } = placement ?? {};
+  const targets = [
+    { target: placement, here: undefined },
+    { target: next, here: "it moves here" },
+    { target: leaving, here: "it leaves" },
+  ].flatMap(({ target, here }) => (target === undefined ? [] : [{ target, here }]));
+  const others = verdicts.filter(({ cell }) => targets.every(({ target }) => target.cell !== cell));
   return [
-    ...(placement === undefined ? [] : [node(placement.cell, cellText(placement, planes, nowMs))]),
+    ...targets.map(({ target, here }) => node(target.cell, cellText(target, planes, nowMs, here))),
     ...others.map(({ cell, reason, message }) => {
       const wouldDo = placement !== undefined && (reason === "Chosen" || reason === "MoreLoaded");
       const detail = wouldDo ? "it would do, and deployments stay where they are" : `${reason}: ${message}`;

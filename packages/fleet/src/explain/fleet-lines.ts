@@ -3,6 +3,7 @@ import { formatAge, formatColumns } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { fromTime } from "@berth/runtime";
 import { annotations as keys, labels, projectOfNamespace } from "../api/keys.ts";
+import { parsePlacement, targetsOf } from "../api/placement.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { blocksOf, worstBlock } from "./blocks.ts";
@@ -23,9 +24,9 @@ export interface FleetLine {
   readonly unheard: number;
   /** RFC 3339: when that cell was heard last. */
   readonly since?: string;
-  /** Names of the cells that have it. Empty: not known, or none. */
+  /** Names of the cells that have it: two during a move. Empty: not known, or none. */
   readonly cells: readonly string[];
-  /** What blocks it. `AwaitingEcho`: its cell has not confirmed the present template. Empty: nothing. */
+  /** What blocks it. `Moving`: to another cell. `AwaitingEcho`: its cell has not confirmed the present template. Empty: nothing. */
   readonly reason: string;
 }
 
@@ -61,14 +62,12 @@ export function fleetLines({
 }: FleetLists): readonly FleetLine[] {
   const ofHub = deployments.filter(isOfHub);
   const ofProjects = deployments.filter((it) => !isOfHub(it));
-  const cellOf = new Map(
-    ofHub.map(({ metadata }) => [metadata?.annotations?.[keys.sourceUid], metadata?.labels?.[labels.cell]]),
-  );
+  const cellsOf = new Map(ofHub.map((it) => [it.metadata?.annotations?.[keys.sourceUid], cellsIn(it)]));
   const isHubAlone = ofProjects.length === 0 && workloads.length === 0;
   const namespaceOf = new Map(namespaces.map((it) => [it.metadata?.name, it]));
   const parts = isHubAlone
     ? ofHub.map((it) => partOfHub(it, namespaceOf.get(it.metadata?.namespace)))
-    : ofProjects.map((it) => partOf(it, cellOf.get(it.metadata?.uid)));
+    : ofProjects.map((it) => partOf(it, cellsOf.get(it.metadata?.uid)));
   const all = [...parts, ...workloads.flatMap((it) => missingParts(it, parts))];
   const instancesBy = Map.groupBy(
     instances,
@@ -81,12 +80,18 @@ export function fleetLines({
 
 interface Part extends Pick<FleetLine, "city" | "project" | "namespace" | "workload" | "wanted"> {
   readonly deployment?: WorkloadDeployment;
-  readonly cell?: string | undefined;
+  /** During a move, the other one too. */
+  readonly cells?: readonly string[] | undefined;
   /** Of a placement without a deployment. */
   readonly of?: Workload;
 }
 
-function partOf(deployment: WorkloadDeployment, cell: string | undefined): Part {
+/** On the hub. */
+function cellsIn({ metadata }: WorkloadDeployment): readonly string[] {
+  return targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).map(({ cell }) => cell);
+}
+
+function partOf(deployment: WorkloadDeployment, cells: readonly string[] | undefined): Part {
   const { metadata, spec } = deployment;
   return {
     city: spec?.cityCode ?? "",
@@ -94,13 +99,13 @@ function partOf(deployment: WorkloadDeployment, cell: string | undefined): Part 
     workload: spec?.workloadRef.name ?? "",
     wanted: desiredCount(deployment),
     deployment,
-    cell,
+    cells,
   };
 }
 
 function partOfHub(deployment: WorkloadDeployment, namespace: KubeObject | undefined): Part {
   const marks = deployment.metadata?.labels;
-  const part = partOf(deployment, marks?.[labels.cell]);
+  const part = partOf(deployment, cellsIn(deployment));
   const project = namespace && projectOfNamespace(namespace);
   return {
     ...part,
@@ -144,7 +149,9 @@ function lineOf(parts: readonly Part[], instancesBy: ReadonlyMap<string, readonl
         ),
   );
   const isSeen = parts.every(({ deployment }) => deployment?.status !== undefined);
-  const quiet = parts.some(({ deployment }) => deployment && !isConfirmed(deployment)) ? "AwaitingEcho" : "";
+  const isMoving = parts.some((it) => (it.cells ?? []).length > 1);
+  const isLate = parts.some(({ deployment }) => deployment && !isConfirmed(deployment));
+  const quiet = isMoving ? "Moving" : isLate ? "AwaitingEcho" : "";
   const [since] = parts.flatMap(({ deployment }) => deployment?.status?.since ?? []).sort();
   return {
     city,
@@ -156,7 +163,7 @@ function lineOf(parts: readonly Part[], instancesBy: ReadonlyMap<string, readonl
     updated: sum((it) => it.deployment?.status?.updatedReplicas),
     unheard: sum((it) => it.deployment?.status?.unheard),
     ...(since !== undefined && { since }),
-    cells: [...new Set(parts.flatMap(({ cell }) => cell ?? []))].sort(),
+    cells: [...new Set(parts.flatMap((it) => it.cells ?? []))].sort(),
     reason: worstBlock(blocks)?.reason ?? (isSeen ? quiet : "Pending"),
   };
 }

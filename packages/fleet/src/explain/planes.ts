@@ -3,7 +3,7 @@ import { formatAge } from "@berth/host";
 import { findCondition, fromTime } from "@berth/runtime";
 import type { Cell, Withdrawal } from "../api/cell.ts";
 import { finalizers, annotations as keys } from "../api/keys.ts";
-import { type CellPlacement, parsePlacement } from "../api/placement.ts";
+import { type CellPlacement, parsePlacement, type Target } from "../api/placement.ts";
 import type { WorkloadDeployment } from "../api/workload.ts";
 import { type CellSeen, isFullWith, nameOf, uidOf } from "../hub/cells/seen.ts";
 import { ranBefore } from "../hub/mirror/status.ts";
@@ -76,7 +76,7 @@ export function placementOf(
   return placementIn(deployments.find((it) => sourceUidOf(it) === uid) ?? deployment);
 }
 
-function placementIn({ metadata }: WorkloadDeployment): CellPlacement | undefined {
+export function placementIn({ metadata }: WorkloadDeployment): CellPlacement | undefined {
   return parsePlacement(metadata?.annotations?.[keys.placement]);
 }
 
@@ -130,15 +130,16 @@ export function bestCells(
 
 /** One line about the cell of a deployment: what is known of it, and since when nothing is. */
 export function cellText(
-  { uid, cell: name }: Pick<CellPlacement, "uid" | "cell">,
+  { uid, cell: name }: Pick<Target, "uid" | "cell">,
   planes: PlaneFacts,
   nowMs: number,
+  here = "it is placed here",
 ): { readonly state: string; readonly detail: string } {
   const seen = cellsSeen(planes).find((it) => uidOf(it) === uid);
   if (seen === undefined) return { state: "missing", detail: `there is no Cell ${name} with its uid` };
   const { state, cell } = seen;
-  if (state.is === "synced") return { state: "heard", detail: "it is placed here" };
+  if (state.is === "synced") return { state: "heard", detail: here };
   const since = fromTime(cell.status?.since);
   const age = since === undefined ? "" : `for ${formatAge(nowMs - since)}, `;
-  return { state: "not heard", detail: `it is placed here; ${age}${state.reason}: ${state.message}` };
+  return { state: "not heard", detail: `${here}; ${age}${state.reason}: ${state.message}` };
 }

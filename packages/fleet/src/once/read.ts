@@ -75,7 +75,7 @@ export async function readFleetFacts(
  * @param isCarried cells have the deployments of the namespace. Otherwise a user without Cells has no need to know of them.
  * @param toHub its connection. Absent: it is this cluster.
  */
-async function readPlanes(
+export async function readPlanes(
   run: OneShotRun,
   isCarried: boolean,
   toHub: ConnectOptions | undefined,

@@ -39,11 +39,6 @@ export function forgettingOf({ cell, deployments, copies, namespaces: all }: For
   const { name, city, reachable, since } = cellLine(cell);
   const uid = cell.spec?.uid;
   const byName = new Map(all.map((it) => [it.metadata?.name ?? "", it]));
-  const pathOf = ({ metadata }: KubeObject, last = metadata?.name ?? ""): string => {
-    const namespace = byName.get(metadata?.namespace ?? "") ?? {};
-    const upstream = namespace.metadata?.labels?.[labels.upstreamNamespace] ?? metadata?.namespace ?? "";
-    return [projectOfNamespace(namespace), upstream, last].filter((it) => it !== undefined).join("/");
-  };
   const placed = deployments.filter(({ metadata }) =>
     targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).some((it) => it.uid === uid),
   );
@@ -57,9 +52,20 @@ export function forgettingOf({ cell, deployments, copies, namespaces: all }: For
     city,
     isHeard: reachable === "True",
     ...(since !== undefined && { since }),
-    deployments: placed.map((it) => pathOf(it)).sort(),
-    claims: granted.map((it) => pathOf(it, claimName(it.metadata?.name ?? ""))).sort(),
+    deployments: placed.map((it) => pathIn(byName, it)).sort(),
+    claims: granted.map((it) => pathIn(byName, it, claimName(it.metadata?.name ?? ""))).sort(),
   };
+}
+
+/** `web/default/hello-us-dfw`: the project, the namespace there, and the name. @param namespaces of the hub. */
+export function pathIn(
+  namespaces: ReadonlyMap<string, KubeObject>,
+  { metadata }: KubeObject,
+  last: string = metadata?.name ?? "",
+): string {
+  const namespace = namespaces.get(metadata?.namespace ?? "") ?? {};
+  const upstream = namespace.metadata?.labels?.[labels.upstreamNamespace] ?? metadata?.namespace ?? "";
+  return [projectOfNamespace(namespace), upstream, last].filter((it) => it !== undefined).join("/");
 }
 
 /** Ends with a line feed. @param nowMs wall clock. */

@@ -23,7 +23,10 @@ export function cellLine({ metadata, spec, status }: Cell): CellLine {
   const reachable = findCondition(status?.conditions, "Reachable");
   const accepting = findCondition(status?.conditions, "Accepting");
   const forgotten = spec?.forgotten === true;
-  const told = [reachable, accepting].find((it) => it !== undefined && it.status !== "True");
+  const drained = findCondition(status?.conditions, "Drained");
+  const told = [reachable, drained ?? accepting].find(
+    (it) => it !== undefined && (it.status !== "True" || it === drained),
+  );
   return {
     name: metadata?.name ?? "",
     city: spec?.city ?? "",
