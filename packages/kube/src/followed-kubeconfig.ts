@@ -55,6 +55,7 @@ function textOf(file: string): Promise<string | undefined> {
   return readFile(file, "utf8").catch(() => undefined);
 }
 
-function placeOf({ credential: _, ca: _ca, ...place }: ResolvedConfig["connect"]): string {
-  return JSON.stringify(place);
+/** All but what may be renewed. */
+function placeOf(connect: ResolvedConfig["connect"]): string {
+  return JSON.stringify({ ...connect, credential: undefined, ca: undefined });
 }

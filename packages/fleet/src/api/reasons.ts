@@ -36,7 +36,7 @@ const MEANINGS = {
   Orphaned: "A cell has a deployment that this hub made and knows nothing of. Berth leaves it alone.",
   Forged: "A deployment in a cell claims to be of this hub, and its signature is wrong.",
   CellMutates:
-    "The cell stored another spec than the hub sent: a webhook there changes it, or its CRDs are older. Berth leaves it so.",
+    "The cell stored another spec than the hub sent: a webhook there changes it, or its CRDs are older. Berth leaves it so, and tries again every ten minutes.",
   // Objects of the hub that cannot be shown in a project.
   IdentityMissing: "A label or a record is missing that says to which project the object belongs.",
   IdentityUndecodable: "The label of the project is not one that Berth writes.",
