@@ -12,6 +12,7 @@ import {
   type Pod,
   podDisruptionBudgets,
   pods,
+  priorityClasses,
 } from "@berth/kube";
 import { DESCHEDULE_KEY, deschedulePolicies } from "@berth/placement";
 import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
@@ -78,11 +79,16 @@ async function device(name: string, isThere: boolean): Promise<void> {
   await cluster.client.patch(nodes, { name }, { type: "merge", body: { metadata: { labels } } });
 }
 
+interface DeployOptions {
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly priorityClassName?: string;
+}
+
 /** A Deployment whose pods ask for the derived label. */
 async function deploy(
   name: string,
   replicas: number,
-  annotations: Readonly<Record<string, string>> = {},
+  { annotations = {}, priorityClassName = "" }: DeployOptions = {},
 ): Promise<void> {
   const labels = { app: name };
   const { spec } = aPod(name)
@@ -95,7 +101,7 @@ async function deploy(
       spec: {
         replicas,
         selector: { matchLabels: labels },
-        template: { metadata: { labels, annotations }, spec },
+        template: { metadata: { labels, annotations }, spec: { ...spec, priorityClassName } },
       },
     } as Deployment,
     { namespace: "default" },
@@ -183,22 +189,27 @@ describe("a pod that may not go", () => {
     expect(tries).toBeLessThanOrEqual(4);
   });
 
-  it("D-G20 is evicted once under two policies, and stays with an annotation or in a namespace that says so", async () => {
+  it("D-G20 is evicted once under two policies, and stays with an annotation or a high priority", async () => {
     for (const name of ["two-1", "two-2"]) await addNode(name);
     await device("two-1", true);
     await using fixture = new DescheduleFixture(cluster, "deschedule");
-    await fixture.start("{ for: 0s }");
-    await cluster.client.create(deschedulePolicies, { metadata: { name: "second" }, spec: { for: "0s" } });
+    const spec = { for: "0s", priorityThreshold: { name: "spared" } };
+    await cluster.client.create(priorityClasses, { metadata: { name: "spared" }, value: 1_000 });
+    await fixture.start(JSON.stringify(spec));
+    await cluster.client.create(deschedulePolicies, { metadata: { name: "second" }, spec });
     await deploy("both", 1);
-    await deploy("kept", 1, { [DESCHEDULE_KEY]: "ignore" });
-    for (const app of ["both", "kept"])
+    await deploy("kept", 1, { annotations: { [DESCHEDULE_KEY]: "ignore" } });
+    await deploy("important", 1, { priorityClassName: "spared" });
+    for (const app of ["both", "kept", "important"])
       await patiently(async () => expect(await placesOf(app)).toEqual(["two-1"]));
     await device("two-2", true);
     await device("two-1", false);
     await patiently(async () => expect(await placesOf("both")).toEqual(["two-2"]));
     await patiently(async () => expect(await evictions("both")).toHaveLength(1));
-    expect(await evictions("kept")).toHaveLength(0);
-    expect(await placesOf("kept")).toEqual(["two-1"]);
+    for (const app of ["kept", "important"]) {
+      expect(await evictions(app)).toHaveLength(0);
+      expect(await placesOf(app)).toEqual(["two-1"]);
+    }
   });
 
   it("D-G21 is forgotten with its node, which goes during the eviction", async () => {

@@ -17,6 +17,7 @@ import {
   nodes,
   type PolicyRule,
   pods,
+  priorityClasses,
   type Resource,
   replicaSets,
   secrets,
@@ -349,7 +350,9 @@ describe("the manifests", () => {
 
   it("D-G23 for descheduling give exactly the rights that are needed", async () => {
     await using own = await measured("deschedule");
-    const spec = { keys: ["example.com/rights"], for: "0s", requireFit: "False" };
+    const priorityThreshold = { name: "rights" };
+    const spec = { keys: ["example.com/rights"], for: "0s", requireFit: "False", priorityThreshold };
+    await client.create(priorityClasses, { metadata: priorityThreshold, value: 1_000 });
     await client.create(deschedulePolicies, aDocument(deschedulePolicies, "rights", spec));
     await client.create(nodes, aNode("rights-3").build());
     const pod = aPod("rights-lost").selecting({ "example.com/rights": "true" });

@@ -195,6 +195,7 @@ const MEANINGS = {
     "Another pod of the same owner was evicted or is not Ready, and Berth evicts one pod of an owner at a time.",
   ReplacementMissing: "Ten minutes after an eviction the owner has not made another pod.",
   OwnerGivenUp: "New pods of the owner came to wrong nodes three times, so Berth leaves its pods.",
+  OwnerTooSmall: "The owner of the pod has fewer pods than the policy asks for.",
   DisruptionBudget: "A PodDisruptionBudget does not allow the eviction now.",
   EvictionRefused: "The API server refuses the eviction.",
   EvictionLimit: "As many evictions are in progress as the policy allows.",

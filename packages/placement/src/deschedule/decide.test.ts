@@ -1,6 +1,6 @@
 import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { decideEvictions, type EvictionView, type LostPod } from "./decide.ts";
+import { decideEvictions, type EvictionView, type LostPod, replicasIn } from "./decide.ts";
 import { type Eviction, emptyLedger, type LedgerView } from "./ledger.ts";
 import { anEviction, aPolicy, aView, decided, gpuPod, lostPod, single, singles } from "./testing/lost.ts";
 
@@ -63,6 +63,12 @@ const TABLE: readonly Row[] = [
     message: "pod default/b of its owner is not Ready",
     recheckAfterMs: 60_000,
     view: { pods: [gpuPod("b").notReady().build()] },
+  },
+  {
+    reason: "OwnerTooSmall",
+    message: "its owner has 1 pod, and the policy asks for 2",
+    recheckAfterMs: 60_000,
+    spec: { minReplicas: 2 },
   },
   {
     reason: "DisruptionBudget",
@@ -186,6 +192,35 @@ it("a rest that is over holds no pod", () => {
   expect(decided(aView([lostPod(single("a"))], { ledger: { ...emptyLedger, restOf } }))).toEqual([
     "a PodDescheduled",
   ]);
+});
+
+describe("an owner with few pods", () => {
+  const policy = aPolicy({ minReplicas: 2 });
+  const going = gpuPod("b").stored({ uid: "b", deletionTimestamp: "2026-01-01T00:00:00Z" }).build();
+  it("D-B39 loses none, and those with enough pods do", () => {
+    const small = lostPod(single("a"), { policy });
+    const large = lostPod(gpuPod("b").build(), { policy });
+    expect(decided(aView([small, large], { pods: [gpuPod("c").build()] }))).toEqual([
+      "a OwnerTooSmall",
+      "b PodDescheduled",
+    ]);
+  });
+
+  it("D-B40 does not count pods that are being deleted", () => {
+    expect(replicasIn([gpuPod("a").build(), going])).toBe(1);
+  });
+
+  it("D-B41 is no matter for a pod without a controller", () => {
+    const bare = gpuPod("a").with(({ metadata, ...pod }) => ({
+      ...pod,
+      metadata: { ...metadata, ownerReferences: [] },
+    }));
+    expect(decided(aView([lostPod(bare.build(), { policy })]))).toEqual(["a PodDescheduled"]);
+  });
+
+  it("D-B42 does not count for the breaker", () => {
+    expect(decideEvictions(aView(singles(20, { policy }), { inScope: () => 20 })).tooMany).toEqual([]);
+  });
 });
 
 describe("one pod of an owner at a time", () => {

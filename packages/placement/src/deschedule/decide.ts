@@ -1,6 +1,8 @@
 /** Decides which lost pods are evicted now, and why the others wait. Pure: a running Berth and `berth plan` share it. */
+import { counted } from "@berth/host";
 import { type Pod, pathOf } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
+import { controllerOf } from "../node/owner-reference.ts";
 import type { FitResult } from "./fit.ts";
 import {
   BREAKER_WINDOW_MS,
@@ -37,6 +39,8 @@ export interface EvictionView {
   readonly ledger: LedgerView;
   /** All pods of this owner, the pod itself and those being deleted included. */
   readonly podsOf: (owner: string) => readonly Pod[];
+  /** As `replicasIn`, of all pods of this owner. */
+  readonly replicasOf: (owner: string) => number;
   /** Evicted pods that have their place on another node already. */
   readonly placed: readonly Placed[];
   /** `undefined`: not in this pass, because each lookup reads many nodes. */
@@ -101,12 +105,15 @@ function byPrecedence(a: LostPod, b: LostPod): number {
  * What a PodDisruptionBudget holds does not go. A namespace with as many pods as the limit is frozen by itself. Of all
  * namespaces each counts with half of the limit at most, so no tenant alone stops the evictions of the others.
  */
-function tooManyOf({ inScope, ledger, nowMs }: EvictionView) {
+function tooManyOf({ inScope, ledger, replicasOf, nowMs }: EvictionView) {
   return ([policy, lost]: [DeschedulePolicyInForce, readonly LostPod[]]): readonly Freeze[] => {
     const { rule, forMs, spec } = policy;
     const { percent, pods } = spec.breaker;
     const soon = lost.filter(
-      ({ pod, sinceMs }) => sinceMs + forMs - nowMs <= BREAKER_WINDOW_MS && !ledger.isGivenUp(ownerOf(pod)),
+      ({ pod, sinceMs }) =>
+        sinceMs + forMs - nowMs <= BREAKER_WINDOW_MS &&
+        !ledger.isGivenUp(ownerOf(pod)) &&
+        tooSmall(pod, policy, replicasOf) === undefined,
     );
     // A pod that is being evicted may still be on its node.
     const going = new Map([
@@ -123,6 +130,23 @@ function tooManyOf({ inScope, ledger, nowMs }: EvictionView) {
     const full = [...counts].flatMap(([namespace, { length }]) => (length < limit ? [] : [namespace]));
     return [...(shares < limit ? [] : [EVERY_NAMESPACE]), ...full].map((namespace) => ({ rule, namespace }));
   };
+}
+
+/** How many of these pods are not being deleted. */
+export function replicasIn(pods: readonly Pod[]): number {
+  return pods.filter(({ metadata }) => metadata?.deletionTimestamp === undefined).length;
+}
+
+/** Why the policy leaves the pod, if its owner has fewer pods than `minReplicas`. */
+export function tooSmall(
+  pod: Pod,
+  { spec: { minReplicas } }: DeschedulePolicyInForce,
+  replicasOf: EvictionView["replicasOf"],
+): string | undefined {
+  if (minReplicas <= 1 || controllerOf(pod.metadata ?? {}) === undefined) return undefined;
+  const replicas = replicasOf(ownerOf(pod));
+  if (replicas >= minReplicas) return undefined;
+  return `its owner has ${counted(replicas, "pod")}, and the policy asks for ${minReplicas}`;
 }
 
 interface Begun {
@@ -220,6 +244,9 @@ class Pass {
     const unready = this.#unready(owner, pod);
     if (unready !== undefined)
       return { reason: reasons.ReplacementAwaited, message: unready, recheckAfterMs: BACKSTOP_MS };
+    const small = tooSmall(pod, policy, this.#view.replicasOf);
+    if (small !== undefined)
+      return { reason: reasons.OwnerTooSmall, message: small, recheckAfterMs: BACKSTOP_MS };
     const rest = ledger.restOf(pod.metadata?.uid ?? "");
     if (rest !== undefined && rest.untilMs > nowMs)
       return { reason: rest.reason, message: rest.message, recheckAfterMs: rest.untilMs - nowMs };

@@ -54,6 +54,22 @@ const requireFit: z.ZodType<RequireFit> = z
     "True: another node takes the pod now, by the criteria of the scheduler. PendingOk: another node is right for it, and may be full. False: not checked.",
   );
 
+const priorityThreshold = withRules(
+  z.strictObject({
+    name: text({ min: 1, max: 253 }).optional().describe("The priority of this PriorityClass."),
+    value: z.int().min(-2_147_483_648).max(2_147_483_647).optional().describe("This priority."),
+  }),
+  [
+    {
+      cel: "has(self.name) != has(self.value)",
+      holds: ({ name, value }) => (name === undefined) !== (value === undefined),
+      message: "give either name or value",
+    },
+  ],
+)
+  .readonly()
+  .describe("Pods of this priority or a higher one stay. Default: only system-critical pods do.");
+
 const isNarrow = ({ matchLabels = {}, matchExpressions = [] }: Selector): boolean =>
   Object.keys(matchLabels).length + matchExpressions.length > 0;
 
@@ -74,6 +90,11 @@ export const deschedulePolicySpec = withRules(
     podSelector: selected("These pods. Default all."),
     everything: flag("Confirms that each key and each pod of the cluster are meant."),
     requireFit,
+    minReplicas: count(
+      1,
+      "Pods of an owner, such as a ReplicaSet, that has fewer pods stay. Pods without a controller have no owner.",
+    ),
+    priorityThreshold: priorityThreshold.optional(),
     minAge: duration.default("0s").describe("Younger pods stay."),
     include: z
       .array(z.enum(protections))

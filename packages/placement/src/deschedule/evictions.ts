@@ -13,7 +13,7 @@ import { type Reason, reasons } from "../api/reasons.ts";
 import { firstOf } from "../node/first-names.ts";
 import { nodeOf } from "../node/pod-nodes.ts";
 import type { NodeHost } from "../node/wired.ts";
-import { decideEvictions, type EvictionDecision, type Placed, type Standing } from "./decide.ts";
+import { decideEvictions, type EvictionDecision, type Placed, replicasIn, type Standing } from "./decide.ts";
 import { changedKeys } from "./derived-keys.ts";
 import { EVERY } from "./document.ts";
 import { FitLookups } from "./fit-lookups.ts";
@@ -107,7 +107,7 @@ export class Evictions {
   }
 
   /** For the status. `undefined`: not known yet. */
-  counts(policy: DeschedulePolicyInForce, isAboutNothing: boolean): DescheduleCounts | undefined {
+  counts(policy: DeschedulePolicyInForce, aboutNothing: string | undefined): DescheduleCounts | undefined {
     const { views, lost } = this.#options;
     const { rule } = policy;
     const problem = views.problem();
@@ -122,7 +122,7 @@ export class Evictions {
       first: firstOf(new Set(names), MAX_FIRST_PODS),
       frozen: this.ledger.frozen(rule),
       problem,
-      isAboutNothing,
+      aboutNothing,
     };
   }
 
@@ -271,6 +271,7 @@ export class Evictions {
       inScope: (policy) => this.#scope.of(policy, FRESH_MS),
       ledger: this.ledger,
       podsOf: (owner) => views.pods.byIndex("owner", owner),
+      replicasOf: (owner) => replicasIn(views.pods.byIndex("owner", owner)),
       placed: [...this.ledger.inProgress.values()].flatMap((it) => this.#placeOf(it)),
       fit: (pod, how, placed) => this.#lookups.find(pod, how, placed),
       now: clock.now(),

@@ -19,6 +19,7 @@ const explained = (
     observations,
     fit: () => fit,
     budgetProblem: () => kept,
+    replicasOf: () => 1,
   }).map(({ state, reason, message }) => `${state} ${reason ?? "-"}: ${message}`);
 const zoned = gpuPod("a").selecting({ zone: "a" });
 const LACKS = "it asks for example.com/gpu=true, and its node has no such label";
@@ -64,6 +65,11 @@ describe("what would evict a pod", () => {
       "that is lost, and a budget keeps it",
       explained(gpuPod("a"), bare, {}, { node: "n9" }, "the budget web wants 2"),
       [`Lost DisruptionBudget: ${LACKS}; the budget web wants 2`],
+    ],
+    [
+      "that is lost, and whose owner is too small",
+      explained(gpuPod("a"), bare, { minReplicas: 2 }),
+      [`Lost OwnerTooSmall: ${LACKS}; its owner has 1 pod, and the policy asks for 2`],
     ],
     ["D-F17 in a dry run", explained(gpuPod("a"), bare, { dryRun: true }), [`Lost DryRun: ${LACKS}`]],
     [

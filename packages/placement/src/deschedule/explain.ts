@@ -2,6 +2,7 @@
 import type { Node, Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import type { BudgetProblem } from "./budgets.ts";
+import { type EvictionView, tooSmall } from "./decide.ts";
 import type { FitResult } from "./fit.ts";
 import { type JudgeObservations, judge, scopedKeys } from "./judge.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
@@ -15,7 +16,7 @@ export interface PodDescheduling {
   readonly message: string;
 }
 
-interface ExplainSight {
+interface ExplainSight extends Pick<EvictionView, "replicasOf"> {
   readonly observations: JudgeObservations;
   readonly fit: (pod: Pod, how: "True" | "PendingOk") => FitResult;
   readonly budgetProblem: BudgetProblem;
@@ -26,7 +27,7 @@ export function explainDescheduling(
   pod: Pod,
   node: Node | undefined,
   policies: readonly DeschedulePolicyInForce[],
-  { observations, fit, budgetProblem }: ExplainSight,
+  { observations, fit, budgetProblem, replicasOf }: ExplainSight,
 ): readonly PodDescheduling[] {
   return policies.flatMap((policy): readonly PodDescheduling[] => {
     const verdict = judge(pod, node, policy, observations);
@@ -40,6 +41,11 @@ export function explainDescheduling(
     if (verdict.state === "fits")
       return [{ ...of, state: "Fits", message: wouldEvict(pod, policy, observations) }];
     if (spec.dryRun) return [{ ...of, state: "Lost", reason: reasons.DryRun, message: verdict.message }];
+    const small = tooSmall(pod, policy, replicasOf);
+    if (small !== undefined)
+      return [
+        { ...of, state: "Lost", reason: reasons.OwnerTooSmall, message: `${verdict.message}; ${small}` },
+      ];
     const found = spec.requireFit === "False" ? undefined : fit(pod, spec.requireFit);
     if (found !== undefined && "reason" in found)
       return [

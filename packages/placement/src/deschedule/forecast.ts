@@ -2,7 +2,14 @@
 import type { Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import type { BudgetProblem } from "./budgets.ts";
-import { decideEvictions, type EvictionView, type LostPod, type Placed, type Standing } from "./decide.ts";
+import {
+  decideEvictions,
+  type EvictionView,
+  type LostPod,
+  type Placed,
+  replicasIn,
+  type Standing,
+} from "./decide.ts";
 import { emptyLedger, type LedgerView, ownerOf, type Rest } from "./ledger.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
 
@@ -65,6 +72,8 @@ function play(view: ForecastView): readonly PodForecast[] {
       lost: left,
       ledger,
       podsOf: (owner) => view.podsOf(owner).filter((pod) => !gone.has(pod)),
+      // Each pod that goes is replaced.
+      replicasOf: (owner) => replicasIn(view.podsOf(owner)),
       placed,
       nowMs: 0,
     });

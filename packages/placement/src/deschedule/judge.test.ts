@@ -150,6 +150,37 @@ describe("what Berth does not know", () => {
   });
 });
 
+describe("a threshold of priorities", () => {
+  const classes = { priorityOf: (name: string) => (name === "high" ? 1_000 : null) };
+  const unread = { priorityOf: () => undefined };
+  const high = { priorityThreshold: { name: "high" } };
+  const annotated = withSpec({ priority: 1_000 }).annotated({ [EVICT_ANNOTATION]: "" });
+  it.each<[string, PodBuilder, object, Partial<JudgeObservations>, string]>([
+    [
+      "D-A79 the value",
+      withSpec({ priority: 10 }),
+      { priorityThreshold: { value: 10 } },
+      {},
+      "stays PodProtected",
+    ],
+    ["D-A80 below the value", withSpec({ priority: 9 }), { priorityThreshold: { value: 10 } }, {}, "lost"],
+    ["D-A81 no priority is 0", gpuPod("a"), { priorityThreshold: { value: 0 } }, {}, "stays PodProtected"],
+    ["D-A82 the value of a class", withSpec({ priority: 1_000 }), high, classes, "stays PodProtected"],
+    ["D-A83 below the value of a class", withSpec({ priority: 999 }), high, classes, "lost"],
+    ["D-A84 with the annotation", annotated, high, classes, "lost"],
+    [
+      "D-A85 a class that does not exist",
+      gpuPod("a"),
+      { priorityThreshold: { name: "x" } },
+      classes,
+      "stays PodProtected",
+    ],
+    ["D-A86 classes that are not read yet", gpuPod("a"), high, unread, "unknown"],
+  ])("%s", (_, pod, spec, more, expected) => {
+    expect(stateOf(pod, bare, spec, more)).toBe(expected);
+  });
+});
+
 describe("pods that stay", () => {
   const ignore = { namespaceLabels: () => ({ "berth.dev/deschedule": "ignore" }) };
   const hostPath = withSpec({ volumes: [{ name: "v", hostPath: { path: "/data" } }] });

@@ -16,6 +16,8 @@ type Labels = Readonly<Record<string, string>>;
 export interface JudgeObservations {
   /** `null`: there is no such namespace. `undefined`: not known yet. */
   readonly namespaceLabels: (name: string) => Labels | null | undefined;
+  /** The value of a PriorityClass. `null`: there is no such class. `undefined`: not known yet. */
+  readonly priorityOf: (className: string) => number | null | undefined;
   /** The keys that rules for labels write. `undefined`: not known yet. */
   readonly derivedKeys: () => ReadonlySet<string> | undefined;
   /** True when Berth is about to write this label, or cannot decide about it now. Then it does not count as gone. */
@@ -56,10 +58,11 @@ export function judge(
   const scoped = scopedKeys(pod, policy, observations);
   if (!isCut && spec.taints.length === 0 && scoped?.length === 0) return outside;
   const namespace = observations.namespaceLabels(pod.metadata?.namespace ?? "");
-  if (namespace === undefined || scoped === undefined) return unknown;
+  const threshold = thresholdOf(policy, observations);
+  if (namespace === undefined || scoped === undefined || threshold === undefined) return unknown;
   if (!matchesSelector(spec.podSelector, pod.metadata?.labels)) return outside;
   if (!matchesSelector(spec.namespaceSelector, namespace ?? {})) return outside;
-  const why = whyItStays(pod, namespace ?? {}, spec.include) ?? (isCut && tooLong);
+  const why = whyItStays(pod, namespace ?? {}, spec.include, threshold) ?? (isCut && tooLong);
   if (why) return { state: "stays", ...why };
   if (node === undefined || node.metadata?.deletionTimestamp !== undefined) return unknown;
   const lacking = failingKeys(pod, node).filter((key) => scoped.includes(key));
@@ -90,6 +93,7 @@ function whyItStays(
   { metadata = {}, spec }: Pod,
   namespace: Labels,
   include: readonly Protection[],
+  threshold: number | null,
 ): { readonly reason: Reason; readonly message: string } | undefined {
   const { annotations = {} } = metadata;
   const optedOut = (message: string) => ({ reason: reasons.EvictionOptedOut, message });
@@ -100,18 +104,36 @@ function whyItStays(
   if (Object.hasOwn(annotations, PREFER_NO_EVICTION_ANNOTATION))
     return optedOut(`it has the annotation ${PREFER_NO_EVICTION_ANNOTATION}`);
   if (Object.hasOwn(annotations, EVICT_ANNOTATION)) return undefined;
+  const { priority = 0 } = spec ?? {};
+  if (threshold === null || priority >= threshold)
+    return {
+      reason: reasons.PodProtected,
+      message:
+        threshold === null
+          ? "there is no PriorityClass of the name that the policy gives as its priorityThreshold"
+          : `its priority is ${priority}, and the policy moves pods below ${threshold}`,
+    };
   const isLocal = spec?.volumes?.some(({ emptyDir, hostPath }) => (emptyDir ?? hostPath) !== undefined);
   const is: Readonly<Record<Protection, string | undefined | false>> = {
     Bare: controllerOf(metadata) === undefined && "no controller would make it again",
     DaemonSet: isDaemonSetPod(metadata) && "it belongs to a DaemonSet",
     SystemCritical:
-      (SYSTEM_CLASSES.has(spec?.priorityClassName ?? "") || (spec?.priority ?? 0) >= SYSTEM_PRIORITY) &&
+      (SYSTEM_CLASSES.has(spec?.priorityClassName ?? "") || priority >= SYSTEM_PRIORITY) &&
       "it is system-critical",
     LocalStorage: isLocal === true && "it has local storage, which would be lost",
   };
   for (const [protection, message] of Object.entries(is) as [Protection, string | false][])
     if (message && !include.includes(protection)) return { reason: reasons.PodProtected, message };
   return undefined;
+}
+
+/** `null`: the policy names a class that does not exist, so all its pods stay. `undefined`: not known yet. */
+export function thresholdOf(
+  { spec: { priorityThreshold } }: DeschedulePolicyInForce,
+  { priorityOf }: Pick<JudgeObservations, "priorityOf">,
+): number | null | undefined {
+  const { name, value = Number.POSITIVE_INFINITY } = priorityThreshold ?? {};
+  return name === undefined ? value : priorityOf(name);
 }
 
 /** Keys in the scope of the policy that the pod asks for. `undefined`: not known yet. */

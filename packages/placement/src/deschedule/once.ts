@@ -8,6 +8,7 @@ import { type LookAt, type NodeOnce, withoutManagers } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { WiredFacts } from "../node/wired.ts";
 import { budgetProblem } from "./budgets.ts";
+import { replicasIn } from "./decide.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
 import { findFit } from "./fit.ts";
@@ -17,7 +18,7 @@ import type { JudgeObservations } from "./judge.ts";
 import { LostPods } from "./lost-pods.ts";
 import { podFitFields, slimPod } from "./pod-fields.ts";
 import { DESCHEDULE, type DeschedulePolicies } from "./policy.ts";
-import { type DescheduleViews, descheduleReads, groundOf } from "./reads.ts";
+import { type DescheduleViews, descheduleReads, groundOf, priorityIn } from "./reads.ts";
 import { formatDescheduling, formatEvictions } from "./show.ts";
 
 /** It sets no marks. */
@@ -86,6 +87,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
       {
         observations: observationsOf(at, views),
         fit: (one, how) => findFit(one, how, ground),
+        replicasOf: (owner) => replicasIn(views.pods.byIndex("owner", owner)),
         budgetProblem: budgetProblem(budgets),
       },
     );
@@ -132,6 +134,7 @@ function observationsOf(
   const isGiven = facts.every((it) => it.isGiven);
   return {
     namespaceLabels: labelsIn(views.namespaces),
+    priorityOf: priorityIn(views),
     derivedKeys: () => (isGiven ? keys : undefined),
     isUnsettled: (node, key) => isUnsettled(node, key, wired, { installation, now }),
   };

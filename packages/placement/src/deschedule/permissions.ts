@@ -10,6 +10,14 @@ export function deschedulePermissions({ documents }: AskedPermissions): readonly
     { role, rule: { apiGroups: [""], resources: ["pods", "namespaces"], verbs: ["list", "watch"] } },
     {
       role,
+      rule: {
+        apiGroups: ["scheduling.k8s.io"],
+        resources: ["priorityclasses"],
+        verbs: ["list", "watch"],
+      },
+    },
+    {
+      role,
       rule: { apiGroups: [""], resources: ["pods/eviction"], verbs: ["create"] },
       ...(isGiven && { unusual: "evict pods (DeschedulePolicy)" }),
     },

@@ -1,6 +1,9 @@
-/** What Berth reads for descheduling, while a policy is in force: pods that have not ended, and labels of namespaces. */
-import { type Concerns, labelsIn, namespacesRead, type Reads, type Views } from "@berth/host";
-import { type Namespace, type Pod, pods } from "@berth/kube";
+/**
+ * What Berth reads for descheduling, while a policy is in force: pods that have not ended, labels of namespaces, and
+ * PriorityClasses if a policy names one.
+ */
+import { type Concerns, labelsIn, namespacesRead, pick, type Reads, type Views } from "@berth/host";
+import { type Namespace, type Pod, type PriorityClass, pods, priorityClasses } from "@berth/kube";
 import type { IndexFunction } from "@berth/runtime";
 import { nodeOf } from "../node/pod-nodes.ts";
 import type { Ground } from "./fit.ts";
@@ -12,6 +15,7 @@ import type { DeschedulePolicies } from "./policy.ts";
 interface Objects {
   readonly pods: Pod;
   readonly namespaces: Namespace;
+  readonly priorityClasses: PriorityClass;
 }
 export type DescheduleViews = Views<Objects>;
 
@@ -23,6 +27,7 @@ export const podIndexes: Readonly<Record<string, IndexFunction<Pod>>> = {
 /** Field selector of pods that have not ended. */
 export const RUNNING = "status.phase!=Succeeded,status.phase!=Failed";
 const consequence = "which pods would be evicted is unknown";
+const IDENTITY = ["name", "uid", "resourceVersion"] as const;
 const isNeeded = ({ policies }: DeschedulePolicies): boolean => policies.length > 0;
 
 export const descheduleReads: Reads<Objects, DeschedulePolicies> = {
@@ -36,14 +41,32 @@ export const descheduleReads: Reads<Objects, DeschedulePolicies> = {
         : [],
   },
   namespaces: namespacesRead({ name: "deschedule-namespaces", consequence }, isNeeded),
+  priorityClasses: {
+    name: "deschedule-priority-classes",
+    resource: priorityClasses,
+    consequence,
+    wanted: ({ policies }) =>
+      policies.some(({ spec }) => spec.priorityThreshold?.name !== undefined)
+        ? [{ project: ({ metadata = {}, value = 0 }) => ({ metadata: pick(metadata, IDENTITY), value }) }]
+        : [],
+  },
 };
 
-/** The pods to judge again. Labels of namespaces change too rarely for an index. */
+/** The pods to judge again. Labels of namespaces, and PriorityClasses, change too rarely for an index. */
 export const descheduleConcerns: Concerns<Objects, Pod> = {
   pods: ({ object }) => [object],
   namespaces: ({ object }, views) =>
     [...views.pods.list()].filter(({ metadata }) => metadata?.namespace === object.metadata?.name),
+  priorityClasses: () => "all",
 };
+
+/** As `JudgeObservations.priorityOf`. */
+export function priorityIn({ priorityClasses: view }: DescheduleViews) {
+  return (className: string): number | null | undefined => {
+    const found = view.find(className);
+    return found && (found.value ?? 0);
+  };
+}
 
 /** What a lookup reads, beside the nodes. */
 export function groundOf(views: DescheduleViews, nodes: Ground["nodes"]): Ground {

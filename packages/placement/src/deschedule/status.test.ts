@@ -36,12 +36,11 @@ describe("the status of a policy", () => {
   });
 
   it("says that it is about nothing while no rule writes a label", () => {
-    const { status } = decide(fresh, { isAboutNothing: true, inScope: 0, lost: 0 });
-    const message = "in force; it is about no pod: no rule of Berth writes a label, and spec.keys names none";
+    const aboutNothing = "no rule of Berth writes a label";
+    const { status } = decide(fresh, { aboutNothing, inScope: 0, lost: 0 });
+    const message = "in force; it is about no pod: no rule of Berth writes a label";
     expect(status?.conditions).toMatchObject([{ type: "Ready", status: "True", message }]);
-    expect(decide(after({ isAboutNothing: true })).status?.conditions).toMatchObject([
-      { message: "in force" },
-    ]);
+    expect(decide(after({ aboutNothing })).status?.conditions).toMatchObject([{ message: "in force" }]);
   });
 
   it("D-F20 has the counts, the first pods, and whether the policy is in force", () => {

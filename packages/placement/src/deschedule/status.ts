@@ -28,8 +28,8 @@ export interface DescheduleCounts {
   readonly frozen: readonly string[];
   /** Why Berth cannot do its work. */
   readonly problem?: string | undefined;
-  /** No rule of Berth writes a label, and the policy names none. Default false. */
-  readonly isAboutNothing?: boolean;
+  /** Why the policy cannot be about any pod. */
+  readonly aboutNothing?: string | undefined;
 }
 
 type FullStatus = NonNullable<DeschedulePolicy["status"]>;
@@ -64,9 +64,8 @@ export function describePolicy(
   };
 }
 
-function waitingText({ waiting, isAboutNothing }: DescheduleCounts): string {
-  if (isAboutNothing === true)
-    return "; it is about no pod: no rule of Berth writes a label, and spec.keys names none";
+function waitingText({ waiting, aboutNothing }: DescheduleCounts): string {
+  if (aboutNothing !== undefined) return `; it is about no pod: ${aboutNothing}`;
   return waiting.length === 0 ? "" : `; lost pods stay: ${waiting.join(", ")}`;
 }
 

@@ -6,6 +6,7 @@ import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { descheduleRules } from "./compile.ts";
 import { DerivedKeys, isUnsettled } from "./derived-keys.ts";
 import { Evictions } from "./evictions.ts";
+import { thresholdOf } from "./judge.ts";
 import { LostPods } from "./lost-pods.ts";
 import { measureEvictions } from "./metrics.ts";
 import { nodeNotifierKind } from "./notify/document.ts";
@@ -15,7 +16,7 @@ import { descheduleOnce } from "./once.ts";
 import { deschedulePermissions } from "./permissions.ts";
 import { podFitFields } from "./pod-fields.ts";
 import { DESCHEDULE, type DeschedulePolicyInForce } from "./policy.ts";
-import { descheduleConcerns, descheduleReads } from "./reads.ts";
+import { descheduleConcerns, descheduleReads, priorityIn } from "./reads.ts";
 import { type DeschedulePolicy, deschedulePolicyKind } from "./resource.ts";
 import { type DescheduleCounts, descheduleConditions, describePolicy } from "./status.ts";
 
@@ -41,17 +42,24 @@ function wire(host: NodeHost): Wired {
     onKeys: (found, of) => evictions.changed(found, of === "pods"),
     onAll: () => evictions.judgeAll(),
   });
+  const priorityOf = priorityIn(views);
   const lost = new LostPods({
     policies,
     nodeOf: ({ spec }) => nodes.get(keyOf(cluster, { metadata: { name: spec?.nodeName ?? "" } })),
     monotonic: () => clock.monotonic(),
     namespaceLabels: labelsIn(views.namespaces),
+    priorityOf,
     derivedKeys: () => derived.keys,
     isUnsettled: (node, key) => isUnsettled(node, key, host.facts(), { installation, now: clock.now() }),
   });
   const evictions = new Evictions({ ...host, views, lost, onPass: () => askStatuses() });
+  const aboutNothing = (policy: DeschedulePolicyInForce): string | undefined => {
+    if (keysOf(policy)?.size === 0) return "no rule of Berth writes a label, and spec.keys names none";
+    const isMissing = thresholdOf(policy, { priorityOf }) === null;
+    return isMissing ? `there is no PriorityClass ${policy.spec.priorityThreshold?.name}` : undefined;
+  };
   const countsOf = (policy: DeschedulePolicyInForce): DescheduleCounts | undefined =>
-    evictions.counts(policy, keysOf(policy)?.size === 0);
+    evictions.counts(policy, aboutNothing(policy));
   const askStatuses = (): void =>
     documents.askChanged(new Map(policies().map((it) => [it.rule, JSON.stringify(countsOf(it)) ?? ""])));
   measureEvictions(metrics, { lost, ledger: evictions.ledger }, policies);

@@ -5,7 +5,7 @@
 import { type Node, type Pod, pathOf } from "@berth/kube";
 import { aNode, aPod, BUILT_AT } from "@berth/testcluster";
 import { controllerOf } from "../../node/owner-reference.ts";
-import { decideEvictions, type EvictionView, type Standing } from "../decide.ts";
+import { decideEvictions, type EvictionView, replicasIn, type Standing } from "../decide.ts";
 import { EvictionLedger, isReady, ownerOf } from "../ledger.ts";
 import { LostPods } from "../lost-pods.ts";
 import type { DeschedulePolicyInForce } from "../policy.ts";
@@ -145,6 +145,7 @@ export class Life {
       inScope: () => this.#inScope().length,
       ledger: this.#ledger,
       podsOf: (owner) => this.#podsOf(owner),
+      replicasOf: (owner) => replicasIn(this.#podsOf(owner)),
       placed: this.#ledger.inProgress
         .values()
         .flatMap(({ pod, target }) => (target === undefined ? [] : [{ pod, node: target }]))

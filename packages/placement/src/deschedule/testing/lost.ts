@@ -2,7 +2,7 @@
 import { type Pod, pathOf } from "@berth/kube";
 import { aPod, BUILT_AT, type PodBuilder } from "@berth/testcluster";
 import { compileDeschedule } from "../compile.ts";
-import { decideEvictions, type EvictionView, type LostPod } from "../decide.ts";
+import { decideEvictions, type EvictionView, type LostPod, replicasIn } from "../decide.ts";
 import { deschedulePolicySpec } from "../document.ts";
 import type { JudgeObservations } from "../judge.ts";
 import { type Eviction, emptyLedger, ownerOf } from "../ledger.ts";
@@ -45,6 +45,7 @@ export function singles(count: number, more: Partial<LostPod> = {}): readonly Lo
 /** The default: rules write the label `GPU`, and all is known. */
 export const observations: JudgeObservations = {
   namespaceLabels: () => ({}),
+  priorityOf: () => null,
   derivedKeys: () => new Set([GPU]),
   isUnsettled: () => false,
 };
@@ -60,11 +61,13 @@ export function aView(
   { pods = [], ...more }: Partial<EvictionView> & { readonly pods?: readonly Pod[] } = {},
 ): EvictionView {
   const all = [...new Set([...lost.map(({ pod }) => pod), ...pods])];
+  const podsOf = (owner: string) => all.filter((pod) => ownerOf(pod) === owner);
   return {
     lost,
     inScope: () => 1_000,
     ledger: emptyLedger,
-    podsOf: (owner) => all.filter((pod) => ownerOf(pod) === owner),
+    podsOf,
+    replicasOf: (owner) => replicasIn(podsOf(owner)),
     placed: [],
     fit: () => ({ node: "n9" }),
     now: BUILT_MS + 3_600_000,
