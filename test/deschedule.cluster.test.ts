@@ -4,15 +4,20 @@
  */
 import type { RunningBerth } from "@berth/cli";
 import {
+  customResourceDefinitions,
   type Deployment,
+  defineResource,
   deployments,
   events,
   isApiError,
+  type KubeObject,
   nodes,
   type Pod,
   podDisruptionBudgets,
   pods,
   priorityClasses,
+  replicaSets,
+  statefulSets,
 } from "@berth/kube";
 import { DESCHEDULE_KEY, deschedulePolicies } from "@berth/placement";
 import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
@@ -54,7 +59,8 @@ class DescheduleFixture extends Fixture {
   protected override async clear(): Promise<void> {
     const { client } = this.cluster;
     const namespace = "default";
-    await client.deleteCollection(deployments, { namespace });
+    for (const owners of [deployments, replicaSets, statefulSets])
+      await client.deleteCollection<KubeObject>(owners, { namespace });
     await client.deleteCollection(podDisruptionBudgets, { namespace });
     await client.deleteCollection(deschedulePolicies, {});
     await client.deleteCollection(nodes, {});
@@ -106,6 +112,41 @@ async function deploy(
     } as Deployment,
     { namespace: "default" },
   );
+}
+
+/** Kinds of other projects, and the kind of Kubernetes that their controllers make for the pods. */
+const FOREIGN = [
+  { group: "argoproj.io", version: "v1alpha1", kind: "Rollout", makes: replicaSets },
+  { group: "leaderworkerset.x-k8s.io", version: "v1", kind: "LeaderWorkerSet", makes: statefulSets },
+] as const;
+
+/** Makes an object of the kind, and what its controller would make for it. */
+async function addForeign({ group, version, kind, makes }: (typeof FOREIGN)[number]): Promise<void> {
+  const { client } = cluster;
+  const name = kind.toLowerCase();
+  const namespace = "default";
+  const plural = `${name}s`;
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  await client.create(customResourceDefinitions, {
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      names: { kind, plural },
+      scope: "Namespaced",
+      versions: [{ name: version, served: true, storage: true, schema }],
+    },
+  });
+  const resource = defineResource({ group, version, plural, kind, namespaced: true });
+  const { metadata } = await eventually(() => client.create(resource, { metadata: { name, namespace } }));
+  const owner = { apiVersion: `${group}/${version}`, kind, name, uid: metadata?.uid ?? "", controller: true };
+  const labels = { app: name };
+  const { spec } = aPod(name)
+    .selecting({ [LABEL]: "true" })
+    .build();
+  await client.create<KubeObject>(makes, {
+    metadata: { name, namespace, ownerReferences: [owner] },
+    spec: { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+  } as KubeObject);
 }
 
 async function podsOf(app: string): Promise<readonly Pod[]> {
@@ -210,6 +251,19 @@ describe("a pod that may not go", () => {
       expect(await evictions(app)).toHaveLength(0);
       expect(await placesOf(app)).toEqual(["two-1"]);
     }
+  });
+
+  it("D-G26 goes whatever owns its owner, which makes the pod again", async () => {
+    for (const name of ["own-1", "own-2"]) await addNode(name);
+    await device("own-1", true);
+    await using fixture = new DescheduleFixture(cluster, "deschedule");
+    await fixture.start("{ for: 0s }");
+    await Promise.all(FOREIGN.map(addForeign));
+    const apps = FOREIGN.map(({ kind }) => kind.toLowerCase());
+    for (const app of apps) await patiently(async () => expect(await placesOf(app)).toEqual(["own-1"]));
+    await device("own-2", true);
+    await device("own-1", false);
+    for (const app of apps) await patiently(async () => expect(await placesOf(app)).toEqual(["own-2"]));
   });
 
   it("D-G21 is forgotten with its node, which goes during the eviction", async () => {

@@ -1,8 +1,19 @@
 import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
+import { DO_NOT_DISRUPT } from "../api/autoscaler.ts";
 import { decideEvictions, type EvictionView, type LostPod, replicasIn } from "./decide.ts";
 import { type Eviction, emptyLedger, type LedgerView } from "./ledger.ts";
-import { anEviction, aPolicy, aView, decided, gpuPod, lostPod, single, singles } from "./testing/lost.ts";
+import {
+  anEviction,
+  aPolicy,
+  aView,
+  BUILT_MS,
+  decided,
+  gpuPod,
+  lostPod,
+  single,
+  singles,
+} from "./testing/lost.ts";
 
 const HOUR = 3_600_000;
 const inProgress = (...evictions: readonly Eviction[]): LedgerView => ({
@@ -116,6 +127,19 @@ it.each([
     expect(decideEvictions(view).standings.map((it) => it.reason)).toEqual([reason]);
   },
 );
+
+it.each([
+  ["1h", 69, "PodTooYoung"],
+  ["1h", 71, "PodDescheduled"],
+  ["soon", 0, "PodDescheduled"],
+])("D-B43 karpenter.sh/do-not-disrupt: %s, at an age of %d min", (value, ageMin, reason) => {
+  const pod = gpuPod("a")
+    .annotated({ [DO_NOT_DISRUPT]: value })
+    .build();
+  const one = lostPod(pod, { policy: aPolicy({ for: "0s" }), sinceMs: HOUR - 1 });
+  const view = aView([one], { now: BUILT_MS + ageMin * 60_000 });
+  expect(decideEvictions(view).standings.map((it) => it.reason)).toEqual([reason]);
+});
 
 describe("the decision table", () => {
   it.each(

@@ -1,6 +1,7 @@
 /** Decides which lost pods are evicted now, and why the others wait. Pure: a running Berth and `berth plan` share it. */
 import { counted } from "@berth/host";
 import { type Pod, pathOf } from "@berth/kube";
+import { DO_NOT_DISRUPT, undisruptedMs } from "../api/autoscaler.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { controllerOf } from "../node/owner-reference.ts";
 import type { FitResult } from "./fit.ts";
@@ -207,7 +208,9 @@ class Pass {
   #waits(lost: LostPod): Omit<Standing, "lost"> | undefined {
     const { ledger, now, nowMs } = this.#view;
     const { pod, policy, sinceMs } = lost;
-    const { spec, rule, forMs, minAgeMs } = policy;
+    const { spec, rule, forMs } = policy;
+    const undisturbedMs = undisruptedMs(pod.metadata ?? {});
+    const minAgeMs = Math.max(policy.minAgeMs, undisturbedMs);
     const owner = ownerOf(pod);
     if (spec.dryRun) return { reason: reasons.DryRun, message: "the policy is in dry run" };
     const frozen = this.#frozen(rule, pod.metadata?.namespace ?? "");
@@ -226,7 +229,10 @@ class Pass {
     if (minAgeMs > 0 && youngMs > 0)
       return {
         reason: reasons.PodTooYoung,
-        message: `it is younger than ${spec.minAge}`,
+        message:
+          undisturbedMs > policy.minAgeMs
+            ? `it is younger than its annotation ${DO_NOT_DISRUPT} says`
+            : `it is younger than ${spec.minAge}`,
         recheckAfterMs: youngMs,
       };
     if (ledger.isGivenUp(owner))

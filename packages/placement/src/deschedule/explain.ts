@@ -22,6 +22,8 @@ interface ExplainSight extends Pick<EvictionView, "replicasOf"> {
   readonly budgetProblem: BudgetProblem;
 }
 
+const UNKNOWN = "Berth cannot tell now whether its node is right for it";
+
 /** One entry for each policy that is about the pod. */
 export function explainDescheduling(
   pod: Pod,
@@ -37,7 +39,7 @@ export function explainDescheduling(
     if (verdict.state === "stays")
       return [{ ...of, state: "Stays", reason: verdict.reason, message: verdict.message }];
     if (verdict.state === "unknown")
-      return [{ ...of, state: "Unknown", message: "Berth cannot tell now whether its node is right for it" }];
+      return [{ ...of, state: "Unknown", message: verdict.message ?? UNKNOWN }];
     if (verdict.state === "fits")
       return [{ ...of, state: "Fits", message: wouldEvict(pod, policy, observations) }];
     if (spec.dryRun) return [{ ...of, state: "Lost", reason: reasons.DryRun, message: verdict.message }];

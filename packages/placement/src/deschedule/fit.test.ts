@@ -85,6 +85,20 @@ const rows: readonly (readonly [string, PodBuilder, Things, Things, string])[] =
   ],
   ["a cordon", lost, [n1], [n1.unschedulable()], "is cordoned"],
   [
+    "D-A95 a node that Karpenter removes",
+    lost.tolerating({ operator: "Exists" }),
+    [n1],
+    [n1.tainted("karpenter.sh/disrupted:NoSchedule")],
+    "is being removed by an autoscaler (taint karpenter.sh/disrupted)",
+  ],
+  [
+    "D-A96 a node that cluster-autoscaler may remove",
+    lost,
+    [n1],
+    [n1.tainted("DeletionCandidateOfClusterAutoscaler=1:PreferNoSchedule")],
+    "may be removed by an autoscaler (taint DeletionCandidateOfClusterAutoscaler)",
+  ],
+  [
     "a cordon that is tolerated",
     lost.tolerating(cordonToleration),
     [n1.unschedulable()],

@@ -1,8 +1,10 @@
 /**
- * Finds another node for a pod, by the criteria of kube-scheduler 1.36 with its default plugins (their `Filter`). Two
- * things count differently: preemption never makes room, and a resize in progress counts as the spec says.
+ * Finds another node for a pod, by the criteria of kube-scheduler 1.36 with its default plugins (their `Filter`). Three
+ * things count differently: preemption never makes room, a resize in progress counts as the spec says, and a node that
+ * an autoscaler removes, or may remove, takes none.
  */
 import type { Node, Pod } from "@berth/kube";
+import { whyNoTarget } from "../api/autoscaler.ts";
 import { type NodeCheck, placementCheck } from "../node/placement-check.ts";
 import { resourceCheck } from "./fit-resources.ts";
 import { placementSize } from "./fit-size.ts";
@@ -89,7 +91,8 @@ export function* fitSteps(
     yield size;
     const name = node.metadata?.name ?? "";
     if (name === pod.spec?.nodeName) continue;
-    const refusal = mayBeOn(node) ?? (how === "True" ? yield* takesNow(node) : undefined);
+    const refusal =
+      mayBeOn(node) ?? whyNoTarget(node) ?? (how === "True" ? yield* takesNow(node) : undefined);
     if (refusal === undefined) return { node: name };
     refusals.set(refusal, (refusals.get(refusal) ?? 0) + 1);
   }

@@ -1,6 +1,7 @@
 import type { Node, NodeSelectorTerm, Pod } from "@berth/kube";
 import { aNode, aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { DO_NOT_DISRUPT, SAFE_TO_EVICT } from "../api/autoscaler.ts";
 import { EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
 import { type JudgeObservations, judge } from "./judge.ts";
 import { aPolicy, GPU, gpuPod, observations } from "./testing/lost.ts";
@@ -37,6 +38,7 @@ const asking = (operator: string, ...values: string[]): PodBuilder =>
   withAffinity({ matchExpressions: [{ key: GPU, operator, ...(values.length > 0 && { values }) }] });
 const withSpec = (spec: Partial<Pod["spec"]>): PodBuilder =>
   gpuPod("a").with((pod) => ({ ...pod, spec: { containers: [], ...pod.spec, ...spec } }));
+const going = (taint: string): Node => aNode("n1").tainted(taint).build();
 const noOwner = aPod("a")
   .selecting({ [GPU]: "true" })
   .on("n1");
@@ -145,6 +147,19 @@ describe("what Berth does not know", () => {
       {},
       "unknown",
     ],
+    ["D-A92 a node that Karpenter removes", going("karpenter.sh/disrupted:NoSchedule"), {}, "unknown"],
+    [
+      "D-A93 that cluster-autoscaler removes",
+      going("ToBeDeletedByClusterAutoscaler=1:NoSchedule"),
+      {},
+      "unknown",
+    ],
+    [
+      "D-A94 that it may remove",
+      going("DeletionCandidateOfClusterAutoscaler=1:PreferNoSchedule"),
+      {},
+      "lost",
+    ],
   ])("%s", (_, node, more, expected) => {
     expect(stateOf(gpuPod("a"), node, {}, more)).toBe(expected);
   });
@@ -206,6 +221,28 @@ describe("pods that stay", () => {
       gpuPod("a").annotated({ [PREFER_NO_EVICTION_ANNOTATION]: "" }),
       "stays EvictionOptedOut",
     ],
+    [
+      "D-A87 not for Karpenter",
+      gpuPod("a").annotated({ [DO_NOT_DISRUPT]: "true" }),
+      "stays EvictionOptedOut",
+    ],
+    [
+      "D-A88 a value that Karpenter does not read",
+      gpuPod("a").annotated({ [DO_NOT_DISRUPT]: "True" }),
+      "lost",
+    ],
+    [
+      "D-A89 not for cluster-autoscaler",
+      gpuPod("a").annotated({ [SAFE_TO_EVICT]: "false" }),
+      "stays EvictionOptedOut",
+    ],
+    ["D-A90 a value that it does not read", gpuPod("a").annotated({ [SAFE_TO_EVICT]: "no" }), "lost"],
+    [
+      "D-A91 safe for cluster-autoscaler, but without a controller",
+      noOwner.annotated({ [SAFE_TO_EVICT]: "true" }),
+      "stays PodProtected",
+    ],
+    ["D-A97 of a Job", gpuPod("a").ownedBy("Job", "batch"), "lost"],
     ["D-A44 without a controller", noOwner, "stays PodProtected"],
     ["D-A45 without a controller, included", noOwner, "lost", { include: ["Bare"] }],
     ["D-A46 without a controller, annotated", noOwner.annotated({ [EVICT_ANNOTATION]: "" }), "lost"],

@@ -1,5 +1,6 @@
 /** Decides whether a pod has lost its ground under one policy. Pure. */
 import type { Node, Pod, Taint } from "@berth/kube";
+import { DO_NOT_DISRUPT, SAFE_TO_EVICT, undisruptedMs, whyGoing } from "../api/autoscaler.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { ownValue } from "../node/mark.ts";
 import { controllerOf } from "../node/owner-reference.ts";
@@ -29,7 +30,7 @@ export type Verdict =
   | { readonly state: "outside" }
   | { readonly state: "stays"; readonly reason: Reason; readonly message: string }
   | { readonly state: "fits" }
-  | { readonly state: "unknown" }
+  | { readonly state: "unknown"; readonly message?: string }
   /** `message`: what is wrong, as the end of a sentence about the pod: `asks for label gpu=true, and its node lacks it`. */
   | { readonly state: "lost"; readonly message: string };
 
@@ -64,7 +65,10 @@ export function judge(
   if (!matchesSelector(spec.namespaceSelector, namespace ?? {})) return outside;
   const why = whyItStays(pod, namespace ?? {}, spec.include, threshold) ?? (isCut && tooLong);
   if (why) return { state: "stays", ...why };
-  if (node === undefined || node.metadata?.deletionTimestamp !== undefined) return unknown;
+  if (node === undefined) return unknown;
+  const going = whyGoing(node);
+  if (going !== undefined)
+    return { state: "unknown", message: `Berth leaves the pods of its node, which ${going}` };
   const lacking = failingKeys(pod, node).filter((key) => scoped.includes(key));
   if (lacking.some((key) => observations.isUnsettled(node, key))) return unknown;
   const taint = node.spec?.taints?.find((it) => isRefusing(it, spec.taints, pod));
@@ -99,6 +103,10 @@ function whyItStays(
   const optedOut = (message: string) => ({ reason: reasons.EvictionOptedOut, message });
   if (ownValue(annotations, DESCHEDULE_KEY) === "ignore")
     return optedOut(`it has the annotation ${DESCHEDULE_KEY}: ignore`);
+  if (undisruptedMs(metadata) === Number.POSITIVE_INFINITY)
+    return optedOut(`it has the annotation ${DO_NOT_DISRUPT}: true`);
+  if (ownValue(annotations, SAFE_TO_EVICT) === "false")
+    return optedOut(`it has the annotation ${SAFE_TO_EVICT}: false`);
   if (ownValue(namespace, DESCHEDULE_KEY) === "ignore")
     return optedOut(`its namespace has the label ${DESCHEDULE_KEY}=ignore`);
   if (Object.hasOwn(annotations, PREFER_NO_EVICTION_ANNOTATION))

@@ -1,6 +1,7 @@
 /** What descheduling keeps of each pod and reads of each node. */
 import { type FieldMask, keepFields, pick } from "@berth/host";
 import type { Affinity, Container, ObjectMeta, Pod, Projection, Volume } from "@berth/kube";
+import { DO_NOT_DISRUPT, SAFE_TO_EVICT } from "../api/autoscaler.ts";
 import { markFields } from "../node/mark.ts";
 import { DESCHEDULE_KEY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION } from "./document.ts";
 import { asOneContainer } from "./fit-resources.ts";
@@ -11,9 +12,16 @@ import { wideAntiAffinity } from "./fit-topology.ts";
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
 /** Fields of a Node: its marks, and what `findFit` reads. */
-export const podFitFields: FieldMask = [...markFields, "status.allocatable"];
+export const podFitFields: FieldMask = [...markFields, "metadata.deletionTimestamp", "status.allocatable"];
 
-const ANNOTATIONS = [DESCHEDULE_KEY, EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION, MIRROR_ANNOTATION];
+const ANNOTATIONS = [
+  DESCHEDULE_KEY,
+  EVICT_ANNOTATION,
+  PREFER_NO_EVICTION_ANNOTATION,
+  MIRROR_ANNOTATION,
+  DO_NOT_DISRUPT,
+  SAFE_TO_EVICT,
+];
 
 /** The projection of an informer of pods: `slimPod`, and equal texts of many pods share memory. */
 export function podProjection(): Projection<Pod> {

@@ -78,6 +78,8 @@ describe("whether a DaemonSet is expected on a node", () => {
     "ignore-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule",
     "node.cilium.io/agent-not-ready:NoExecute",
     "karpenter.sh/unregistered:NoExecute",
+    "karpenter.sh/disrupted:NoSchedule",
+    "ToBeDeletedByClusterAutoscaler=1:NoSchedule",
   ])("the taint %s only makes its pod late", (taint) => {
     expect(expectation(template({}), node.tainted(taint).build(), gateTaints)).toEqual(expected);
   });

@@ -1,5 +1,6 @@
 /** Predicts whether the DaemonSet controller creates a pod on a node. */
 import type { DaemonSet, Node, PodSpec, Taint } from "@berth/kube";
+import { isTaintOfGoingNode } from "../api/autoscaler.ts";
 import { ownValue } from "./mark.ts";
 import { matchesNodeSelectorTerms } from "./selector.ts";
 import { domainOf, STARTUP_DOMAINS } from "./taint-domains.ts";
@@ -13,7 +14,7 @@ export type Expectation =
   | { readonly state: "blocked"; readonly taint: Taint };
 
 /**
- * Domains of temporary taints: for the start of a node or a present problem. Such a taint only delays the pod of a
+ * Domains of temporary taints: for the start or the end of a node, or a present problem. Such a taint only delays the pod of a
  * DaemonSet that does not tolerate it. Setters: kubelet, node controller, cloud providers, node readiness controller,
  * cluster-autoscaler; also Cilium and Karpenter, which do not follow the conventions for startup taints.
  */
@@ -41,7 +42,8 @@ export function expectation(daemonSet: DaemonSet, node: Node, gateTaints: readon
   const untolerated = hard.filter((taint) => !tolerates(spec?.tolerations, taint));
   const isOfGate = (taint: Taint): boolean =>
     gateTaints.some(({ key, effect }) => key === taint.key && effect === taint.effect);
-  const lasting = untolerated.find((taint) => !isOfGate(taint) && !TEMPORARY.has(domainOf(taint.key)));
+  const isLasting = ({ key }: Taint): boolean => !TEMPORARY.has(domainOf(key)) && !isTaintOfGoingNode(key);
+  const lasting = untolerated.find((taint) => !isOfGate(taint) && isLasting(taint));
   if (lasting !== undefined) {
     return { state: "notExpected", why: `it does not tolerate the taint ${taintText(lasting)}` };
   }

@@ -50,6 +50,17 @@ describe("a release", () => {
   });
 });
 
+it.each([
+  ["stays", [], true],
+  ["goes", [{ key: "karpenter.sh/disrupted", effect: "NoSchedule" }], false],
+])("N-B14 a node that %s and loses a signal of a continuous gate", (_, taints, isHeldAgain) => {
+  const it = world({ nodes: [{ taints, annotations: { ok: "true" } }], spec: { mode: "Continuous" } });
+  it.settle();
+  it.edit(ok(null));
+  it.settle();
+  expect(isHeld(it)).toBe(isHeldAgain);
+});
+
 describe("a taint that cannot go", () => {
   const mark = { c: "gates", r: "config/g", since: "2026-01-01T00:00:00Z" };
   it.each([

@@ -31,6 +31,7 @@ import { tryOut } from "./trial.ts";
 export const gateFields: FieldMask = [
   ...markFields,
   "metadata.creationTimestamp",
+  "metadata.deletionTimestamp",
   "status.allocatable",
   "status.conditions[].type",
   "status.conditions[].status",

@@ -366,6 +366,20 @@ describe("N-P13 a node that came without the taint", () => {
   ]);
 });
 
+describe("N-B14 a node that goes", () => {
+  const going = { isGoing: true };
+  rows([
+    [
+      "is held by its signals, and not late",
+      afterMinutes(60, { ...going, spec: releases, readings: [noPod] }),
+      `${HELD}; PodMissing`,
+    ],
+    ["is let go when its signals hold", { ...holding, ...going }, LET_GO],
+    ["is not held again", { ...open, ...going, spec: CONTINUOUS, readings: [noPod] }, STAYS],
+    ["is not held for the first time", { ...fresh, ...going, idle: { idle: true } }, "Open Released"],
+  ]);
+});
+
 describe("what is written", () => {
   it("N-P5 the time of the release is whole seconds in digits, and the state's", () => {
     const it = caseOf({ ...holding, stamp: () => NEW_YEAR + 999 });

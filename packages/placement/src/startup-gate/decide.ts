@@ -11,6 +11,8 @@ export interface GateCase {
   readonly selected: boolean;
   /** The gate does not select the node, only because the node belongs to the control plane. */
   readonly isSpared: boolean;
+  /** The node is about to be deleted: the signals that it loses, and its time, do not matter. */
+  readonly isGoing: boolean;
   /** The value of the gate's taint on the node. */
   readonly standing: string | undefined;
   /** Places of the gate that are recorded as Berth's, also under the name of an earlier gate. */
@@ -114,6 +116,7 @@ function decideNotSelected({ gate, owned, standing, isSpared }: GateCase): GateV
 
 function decideOpen(it: GateCase): GateVerdict {
   const { idle } = it;
+  if (it.isGoing) return stay(it);
   const isCandidate = isBackfillCandidate(it);
   if (isCandidate && idle === "unknown") {
     const message = "the node joined without the taint; Berth checks whether pods run there";
@@ -195,6 +198,7 @@ function decideHeld(it: GateCase): GateVerdict {
     return hold(it, why, [say(it, "info", wait.reason, wait.message)], Math.max(1, wait.leftMs));
   }
   const findings = pending(it);
+  if (it.isGoing) return hold(it, why, findings);
   const late = timedOut(it);
   const next = Math.min(...nextTimeouts(it));
   const due = Number.isFinite(next) ? Math.max(1, next) : undefined;

@@ -1,6 +1,7 @@
 /** Collects the cases that `decide.ts` decides from a node and the cluster: plain data, one per gate. */
 import type { Node, Taint } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
+import { whyGoing } from "../api/autoscaler.ts";
 import type { Instant, NodeView } from "../node/capability.ts";
 import type { Note, Trace } from "../node/explain/trace.ts";
 import { type MarkId, ownValue, parseMarkId, standingValue } from "../node/mark.ts";
@@ -103,6 +104,7 @@ function observeGate(gate: Gate, { node, owned, note, sources, now, gateTaints, 
     selected,
     // A new node may lack its control-plane label: kubeadm labels nodes after they have joined.
     isSpared: !selected && matchesSelector(spec.nodeSelector, node.metadata?.labels),
+    isGoing: whyGoing(node) !== undefined,
     standing,
     owned: ours,
     state,

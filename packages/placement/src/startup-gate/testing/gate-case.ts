@@ -70,6 +70,7 @@ export function caseOf({ spec, state, owns = [], ...more }: CaseInit = {}): Gate
     gate,
     selected: true,
     isSpared: false,
+    isGoing: false,
     standing: undefined,
     owned: new Set(owns.map((place) => places[place])),
     state: parseState(text),
