@@ -153,7 +153,7 @@ describe("capabilities", () => {
   it("are named in their folders, in the list, and in what is for one of them alone", () => {
     const alone = [
       /^packages\/cli\/src\/(?:capabilities|confinement|instance-confinement|manifests|daemonset-tolerations)\.ts$/,
-      /^packages\/cli\/src\/(?:demo\/|declarations\/|commands\/(?:confirm|convert|convert-folder|demo|gate|image|manifests)\.ts$)/,
+      /^packages\/cli\/src\/(?:demo\/|declarations\/|commands\/(?:confirm|convert|convert-[a-z-]+|demo|gate|image|manifests|node-template)\.ts$)/,
       /^packages\/placement\/src\/api\/(?:agent-substrate|group|reasons)\.ts$/,
     ];
     const shared = /^packages\/(?:kube|host|cli|placement\/src\/(?:api|node))\//;

@@ -17,22 +17,32 @@ export interface FoundDaemonSets {
   readonly looked: number;
 }
 
-/** @param namespaces empty: all namespaces. */
+/** One DaemonSet, or all of a namespace. */
+export interface DaemonSetScope {
+  readonly namespace: string;
+  readonly name?: string;
+}
+
+/**
+ * @param scopes empty: all DaemonSets.
+ * @throws CommandError for a name that no DaemonSet has.
+ */
 export async function findLacking(
-  namespaces: readonly string[],
+  scopes: readonly DaemonSetScope[],
   { client, gates, signal }: Work,
 ): Promise<FoundDaemonSets> {
-  const lacking: DaemonSet[] = [];
-  let looked = 0;
-  for (const namespace of namespaces.length === 0 ? [""] : new Set(namespaces)) {
-    for await (const { items } of client.pages(daemonSets, { namespace, signal })) {
-      const there = items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
-      looked += there.length;
-      lacking.push(...there.filter((it) => missingTolerations(it, gates).length > 0));
-    }
+  const found = new Map<string, DaemonSet>();
+  for (const { namespace, name } of scopes.length === 0 ? [{ namespace: "" } as DaemonSetScope] : scopes) {
+    const fieldSelector = name === undefined ? {} : { fieldSelector: `metadata.name=${name}` };
+    for await (const { items } of client.pages(daemonSets, { namespace, ...fieldSelector, signal }))
+      for (const it of items)
+        if (it.metadata?.deletionTimestamp === undefined) found.set(pathOf(it.metadata), it);
+    if (name !== undefined && !found.has(`${namespace}/${name}`))
+      throw new CommandError(`there is no DaemonSet ${namespace}/${name}`);
   }
+  const lacking = [...found.values()].filter((it) => missingTolerations(it, gates).length > 0);
   lacking.sort((a, b) => (pathOf(a.metadata) < pathOf(b.metadata) ? -1 : 1));
-  return { lacking, looked };
+  return { lacking, looked: found.size };
 }
 
 /**

@@ -30,7 +30,7 @@ export const exitCodeMeanings: readonly { readonly code: ExitCode; readonly mean
     code: exitCodes.leaseLost,
     meaning: "`run --leader-elect`: lost the Lease; started again, it stands by",
   },
-  { code: exitCodes.needsPerson, meaning: "`status`: something needs a person" },
+  { code: exitCodes.needsPerson, meaning: "`status`, `node-template --check`: something needs a person" },
   { code: exitCodes.interrupted, meaning: "interrupted before it could stop in order (second Ctrl-C)" },
   { code: exitCodes.terminated, meaning: "the same by SIGTERM" },
 ];

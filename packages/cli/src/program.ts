@@ -19,7 +19,12 @@ import {
   declareStatus,
 } from "./declarations/marks.ts";
 import type { CapabilityNames, Declare, ProgramOptions } from "./declarations/shared-options.ts";
-import { declareExplain, declareGate, declareImage } from "./declarations/single-objects.ts";
+import {
+  declareExplain,
+  declareGate,
+  declareImage,
+  declareNodeTemplate,
+} from "./declarations/single-objects.ts";
 import { exitCodeMeanings } from "./exit-codes.ts";
 
 /** In the order of the help text. */
@@ -36,6 +41,7 @@ const DECLARATIONS: readonly Declare[] = [
   declareScale,
   declareCell,
   declareGate,
+  declareNodeTemplate,
   declareImage,
   declareValidate,
   declareTest,

@@ -13,7 +13,14 @@ import {
   nodes,
   serviceAccounts,
 } from "@berth/kube";
-import { admissionPolicies, berthAs, gateRules, startupGateSpec, startupGates } from "@berth/placement";
+import {
+  admissionPolicies,
+  berthAs,
+  gateRules,
+  nodePools,
+  startupGateSpec,
+  startupGates,
+} from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { loadSettings } from "../config/settings.ts";
@@ -244,6 +251,19 @@ describe("berth gate tolerate", () => {
     expect(shown.stderr).toContain("rolls out the pods of each");
     expect(await tolerationsOf("plain")).toBeUndefined();
 
+    const named = await on.command("gate", "tolerate", `${NAMESPACE}/some`, `${NAMESPACE}/all`);
+    expect([named.stdout.includes("/some"), named.stdout.includes("/plain")]).toEqual([true, false]);
+    const none = await on.command("gate", "tolerate", `${NAMESPACE}/none`, "--yes");
+    expect([none.code, none.stderr]).toEqual([
+      exitCodes.failed,
+      expect.stringContaining(`there is no DaemonSet ${NAMESPACE}/none`),
+    ]);
+    const wrong = await on.command("gate", "tolerate", "some");
+    expect([wrong.code, wrong.stderr]).toEqual([
+      exitCodes.usage,
+      expect.stringContaining("some: expected NAMESPACE/NAME of a DaemonSet"),
+    ]);
+
     const elsewhere = await on.command("gate", "tolerate", "--namespace", "default", "--yes");
     expect([elsewhere.code, await tolerationsOf("plain")]).toEqual([exitCodes.done, undefined]);
     for (let run = 0; run < 10; run++) {
@@ -264,6 +284,46 @@ describe("berth gate tolerate", () => {
     const runs = Array.from({ length: 4 }, () => on.command("gate", "tolerate", "--yes"));
     expect((await Promise.all(runs)).map(({ code }) => code)).toEqual([0, 0, 0, 0]);
     expect(await tolerationsOf("raced")).toHaveLength(1);
+  });
+});
+
+describe("berth node-template", () => {
+  it("prints what templates need for nodes like one, and names the NodePools that lack it", async () => {
+    await using on = await gateStage(cluster);
+    const { client } = cluster;
+    const made = await on.command("node-template", "--for", "karpenter", "--like", "open");
+    expect(made.stdout).toContain(
+      "startupTaints:\n        - key: startup.k8s.io/initializing\n          value: wait\n",
+    );
+    const absent = await on.command("node-template", "--check");
+    expect([absent.code, absent.stderr]).toEqual([
+      exitCodes.failed,
+      expect.stringContaining("nodepools.karpenter.sh"),
+    ]);
+    const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+    await client.create(customResourceDefinitions, {
+      metadata: { name: "nodepools.karpenter.sh" },
+      spec: {
+        group: "karpenter.sh",
+        names: { kind: "NodePool", plural: "nodepools" },
+        scope: "Cluster",
+        versions: [{ name: "v1", served: true, storage: true, schema }],
+      },
+    });
+    const startupTaints = [{ key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" }];
+    const expecting = { template: { spec: { startupTaints } } };
+    await eventually(() => client.create(nodePools, { metadata: { name: "right" }, spec: expecting }));
+    const right = await on.command("node-template", "--check");
+    expect([right.code, right.stdout]).toEqual([
+      exitCodes.done,
+      "All of 1 NodePools expect the taints of their gates.\n",
+    ]);
+    await client.create(nodePools, { metadata: { name: "wrong" } });
+    const wrong = await on.command("node-template", "--check");
+    expect([wrong.code, wrong.stdout]).toEqual([
+      exitCodes.needsPerson,
+      `NODEPOOL   GATE             LACKS STARTUP TAINT\nwrong      config/network   ${TAINT}\n`,
+    ]);
   });
 });
 

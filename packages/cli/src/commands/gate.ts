@@ -27,7 +27,7 @@ import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
 import type { CommandDeps } from "../command-deps.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
-import { addTolerations, findLacking } from "../daemonset-tolerations.ts";
+import { addTolerations, type DaemonSetScope, findLacking } from "../daemonset-tolerations.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
@@ -208,6 +208,8 @@ async function recordEvents(
 }
 
 export interface GateTolerateOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
+  /** `NAMESPACE/NAME`. Default: all. */
+  readonly daemonsets?: readonly string[];
   /** Default: all namespaces. */
   readonly namespace?: readonly string[];
   readonly yes?: boolean;
@@ -216,12 +218,15 @@ export interface GateTolerateOptions extends ConnectionOptions, Pick<RuleOptions
 /** Adds tolerations for the taints of all gates to existing DaemonSets. Without `yes` it only shows them. */
 export async function tolerate(options: GateTolerateOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, stderr, signal } = deps;
+  const { namespace: namespaces = [], daemonsets: named = [], ...connection } = options;
+  const scopes = named.length > 0 ? named.map(toScope) : namespaces.map((namespace) => ({ namespace }));
+  if (named.length > 0 && namespaces.length > 0)
+    throw new CommandError("--namespace: DaemonSets are given as NAMESPACE/NAME already", exitCodes.usage);
   const files = await readRuleFiles(options, deps);
-  const { namespace: namespaces = [], ...connection } = options;
   await using session = await openSession(connection, deps);
   const gates = await readGates(files, session);
   const work = { client: session.client, gates, signal };
-  const { lacking, looked } = await findLacking(namespaces, work);
+  const { lacking, looked } = await findLacking(scopes, work);
   const rows = lacking.map((it) => [
     pathOf(it.metadata),
     missingTolerations(it, gates).map(tolerationText).join(", "),
@@ -246,8 +251,15 @@ export async function tolerate(options: GateTolerateOptions, deps: CommandDeps):
   return exitCodes.done;
 }
 
+function toScope(given: string): DaemonSetScope {
+  const [namespace = "", name = "", ...more] = given.split("/");
+  if (namespace === "" || name === "" || more.length > 0)
+    throw new CommandError(`${given}: expected NAMESPACE/NAME of a DaemonSet`, exitCodes.usage);
+  return { namespace, name };
+}
+
 /** @throws CommandError without any source of gates. */
-async function readGates(files: RuleFiles, session: Session): Promise<Gates> {
+export async function readGates(files: RuleFiles, session: Session): Promise<Gates> {
   const { inForce: gates, faults } = await readInForce(gateRules, files, session);
   if (gates === undefined)
     throw nothingToGoBy(

@@ -1,5 +1,5 @@
 /** Commands about one object: a node or pod, startup gates, an image. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { ExplainFleetOptions } from "../commands/explain-fleet.ts";
 import type { ExplainPodOptions } from "../commands/explain-pod.ts";
 import type { ExplainRuleOptions } from "../commands/explain-rule.ts";
@@ -91,9 +91,25 @@ export function declareGate(root: Command, program: ProgramOptions): void {
     .description(
       "Let the pods of DaemonSets tolerate all startup gates; shows what it would do unless --yes is given",
     )
+    .argument("[daemonsets...]", "only these, as NAMESPACE/NAME")
     .option("-n, --namespace <name>", "only DaemonSets of this namespace; repeatable", collect)
     .option("--yes", "act: this rolls out the pods of each changed DaemonSet");
   does(tolerate, program, async () => (await import("../commands/gate.ts")).tolerate);
+}
+
+export function declareNodeTemplate(root: Command, program: ProgramOptions): void {
+  const template = takesInstallation(takesRules(takesCluster(root.command("node-template"))))
+    .description("Print what templates of nodes need, so that autoscalers know the gates and labels of Berth")
+    .addOption(
+      new Option("--for <tool>", "the tool that makes the nodes").choices([
+        "karpenter",
+        "cluster-api",
+        "node-group",
+      ]),
+    )
+    .option("--like <node>", "only what is for nodes like this one, with the labels that Berth derives on it")
+    .option("--check", "say instead which NodePools of Karpenter in the cluster lack the taint of a gate");
+  does(template, program, async () => (await import("../commands/node-template.ts")).nodeTemplate);
 }
 
 export function declareImage(root: Command, program: ProgramOptions): void {

@@ -7,7 +7,7 @@ const STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/";
 const KNOWN_TO_CLUSTER_AUTOSCALER = [STARTUP_TAINT, "ignore-taint.cluster-autoscaler.kubernetes.io/"];
 
 /** Karpenter knows this prefix since 1.13 (kubernetes-sigs/karpenter#3025). */
-const KNOWN_TO_KARPENTER = "readiness.k8s.io/";
+export const KNOWN_TO_KARPENTER = "readiness.k8s.io/";
 
 /**
  * Settings for cluster-autoscaler and Karpenter, as lines for a person; none without gates. If an autoscaler does not
@@ -18,7 +18,7 @@ export function autoscalerHints(list: GateList): readonly string[] {
   return list.gates.length === 0 ? [] : [...clusterAutoscalerHints(list), ...karpenterHints(list)];
 }
 
-function clusterAutoscalerHints({ gates }: GateList): readonly string[] {
+export function clusterAutoscalerHints({ gates }: GateList): readonly string[] {
   const keys = [...new Set(gates.map(({ spec }) => spec.taint.key))].sort();
   const unknown = keys.filter((key) => !KNOWN_TO_CLUSTER_AUTOSCALER.some((prefix) => key.startsWith(prefix)));
   if (unknown.length === 0)

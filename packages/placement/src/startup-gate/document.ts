@@ -70,6 +70,10 @@ const podSignal = z.strictObject({
   readyAnnotation: annotationKey()
     .default(originalGate.ready)
     .describe("A pod that has this annotation at true is ready, whatever its containers report."),
+  readiness: choice(
+    "When a pod is ready. Ready: all its containers are, or it has the annotation. Annotation: only with the annotation.",
+    ["Ready", "Annotation"],
+  ),
   fromBefore: choice(
     "Whether pods count that are older than the node or its last boot, are terminating, or have no container status.",
     ["Ignore", "Count"],

@@ -3,6 +3,7 @@ export { gateFields } from "./capability.ts";
 export { compileGates, enforcedGates, gateRules } from "./compile.ts";
 export { directBindingAdmission } from "./direct-binding.ts";
 export { GATES, type Gates } from "./gate.ts";
+export * from "./node-template.ts";
 export { bindUnseeing, gatesOnce, readPodNames, viewGates } from "./once.ts";
 export { planRelease, type ReleasePlan } from "./release.ts";
 export { type GateWaits, withWaits } from "./show.ts";

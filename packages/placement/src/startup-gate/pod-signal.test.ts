@@ -72,6 +72,18 @@ describe("a pod signal", () => {
   });
 
   it.each<[string, PodBuilder, string]>([
+    ["without the annotation", readyPod(), "missing"],
+    ["with another value", readyPod().annotated({ [originalGate.ready]: "yes" }), "missing"],
+    ["with the annotation", unreadyPod().annotated({ [originalGate.ready]: "true" }), "holds"],
+  ])("with readiness: Annotation, %s", (_, pod, state) => {
+    const message =
+      state === "holds"
+        ? "kube-system/init-1 is ready"
+        : "kube-system/init-1 is not ready: it does not have the annotation startup.k8s.io/ready: true";
+    expect(read({ readiness: "Annotation" }, build(pod))).toMatchObject({ state, message });
+  });
+
+  it.each<[string, PodBuilder, string]>([
     ["terminating", readyPod().stored({ deletionTimestamp: later }), "it is terminating"],
     ["succeeded", readyPod().phase("Succeeded"), "it has ended (Succeeded)"],
     ["failed", readyPod().phase("Failed"), "it has ended (Failed)"],

@@ -16,6 +16,8 @@ export interface PodRule {
   readonly checkOwner: (pod: Pod) => PodVerdict | undefined;
   /** Annotation that makes a pod ready at `true`, whatever its containers report. */
   readonly readyAnnotation?: string;
+  /** With `Annotation` nothing else makes it ready. */
+  readonly readiness?: PodSignal["readiness"];
   /** With `Count` the gate ignores age and end of a pod, like nodetaintshandler, which the drop-in gate replaces. */
   readonly fromBefore: PodSignal["fromBefore"];
 }
@@ -41,6 +43,8 @@ export function judgePod(
   const { readyAnnotation: key } = rule;
   if (key !== undefined && ownValue(pod.metadata?.annotations, key) === "true")
     return { is: "ready", evidence: uid };
+  if (rule.readiness === "Annotation")
+    return { is: "notReady", why: `it does not have the annotation ${key}: true` };
   const condition = pod.status?.conditions?.find(({ type }) => type === "Ready");
   const why = whyUnready(pod, condition);
   if (why !== undefined) return { is: "notReady", why };
