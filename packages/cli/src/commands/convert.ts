@@ -19,6 +19,7 @@ import {
   type DeviceOptions,
   isProtectedKey,
   joinConversions,
+  labelRuleSpec,
   NFD_API_VERSIONS,
   NFD_KIND,
   nodeFeatureRule,
@@ -31,10 +32,12 @@ import { labelFolderAt, unreadable } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
+import { convertDeschedulerPolicy } from "./convert-descheduler-policy.ts";
 import { convertRuleFolder } from "./convert-folder.ts";
+import { convertReadinessRule } from "./convert-readiness-rule.ts";
 
 export interface ConvertOptions extends DeviceOptions {
-  /** Files with NodeFeatureRules, or folders of label rules. */
+  /** Files with NodeFeatureRules, NodeReadinessRules or DeschedulerPolicies, or folders of label rules. */
   readonly files: readonly string[];
   readonly allowReserved?: readonly string[];
   /** Prints the rules that can be converted even if others cannot. */
@@ -51,7 +54,7 @@ const SKIPPABLE: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Prints LabelRules that do the same as the given rules. A part without an equivalent is a fault with its place, and
+ * Prints documents that do the same as the given ones. A part without an equivalent is a fault with its place, and
  * nothing is printed. With `skip` it becomes a comment in the output.
  */
 export async function convert(options: ConvertOptions, deps: CommandDeps): Promise<ExitCode> {
@@ -88,7 +91,7 @@ async function convertOne(
   options: ConvertOptions,
   devices: DeviceConfig,
   folder: string,
-): Promise<Conversion> {
+): Promise<Conversion<object>> {
   const source = labelFolderAt(given, options, folder);
   const text = await readFile(source.path, "utf8").catch((error: NodeJS.ErrnoException) => error);
   if (typeof text === "string") return convertText(given, text, devices);
@@ -96,12 +99,12 @@ async function convertOne(
   return { rules: [], dropped: [], faults: [unreadable(given, text)] };
 }
 
-function convertText(file: string, text: string, devices: DeviceConfig): Conversion {
+function convertText(file: string, text: string, devices: DeviceConfig): Conversion<object> {
   const { documents, problems } = readYaml(text);
   const faults = problems.map(({ line, column, message }): Fault => {
     return { file, line, column, severity: "error", reason: configReasons.NotYaml, message };
   });
-  return joinConversions([
+  return joinConversions<object>([
     { rules: [], dropped: [], faults },
     ...documents
       .flatMap((it) => itemsOf(it, documentKinds))
@@ -109,10 +112,19 @@ function convertText(file: string, text: string, devices: DeviceConfig): Convers
   ]);
 }
 
-function convertDocument(file: string, yaml: YamlDocument, devices: DeviceConfig): Conversion {
+/** Kinds that are not of NFD, by `apiVersion kind`. */
+const OTHERS: Readonly<Record<string, (file: string, yaml: YamlDocument) => Conversion<object>>> = {
+  "readiness.node.x-k8s.io/v1alpha1 NodeReadinessRule": convertReadinessRule,
+  "descheduler/v1alpha2 DeschedulerPolicy": convertDeschedulerPolicy,
+};
+
+function convertDocument(file: string, yaml: YamlDocument, devices: DeviceConfig): Conversion<object> {
   const { apiVersion, kind } = Object(yaml.value) as Readonly<Record<string, unknown>>;
+  const read = OTHERS[`${String(apiVersion)} ${String(kind)}`];
+  if (read !== undefined) return read(file, yaml);
   if (!NFD_API_VERSIONS.some((version) => version === apiVersion) || kind !== NFD_KIND) {
-    const message = `expected a ${NFD_KIND} of ${NFD_API_VERSIONS.join(" or ")}, or a folder of label rules`;
+    const others = Object.keys(OTHERS).map((it) => it.split(" ").toReversed().join(" of "));
+    const message = `expected a ${NFD_KIND} of ${NFD_API_VERSIONS.join(" or ")}, a ${others.join(", a ")}, or a folder of label rules`;
     const reason = convertReasons.NotARule;
     const fault: Fault = { file, ...yaml.positionOf(["kind"]), severity: "error", reason, message };
     return { rules: [], dropped: [], faults: [fault] };
@@ -123,14 +135,15 @@ function convertDocument(file: string, yaml: YamlDocument, devices: DeviceConfig
   return { rules: [], dropped: [], faults };
 }
 
-function toDocument({ name, spec }: ConvertedRule): object {
-  return { apiVersion: documentKinds.apiVersion, kind: "LabelRule", metadata: { name }, spec };
+function toDocument({ name, kind = "LabelRule", spec }: ConvertedRule<object>): object {
+  return { apiVersion: documentKinds.apiVersion, kind, metadata: { name }, spec };
 }
 
-function render(rule: ConvertedRule): string {
-  const { from, leftOut, notes: given, spec } = rule;
+function render(rule: ConvertedRule<object>): string {
+  const { from, leftOut, notes: given, spec, kind } = rule;
+  const { labels } = kind === undefined ? labelRuleSpec.parse(spec) : { labels: [] };
   const reserved = new Set(
-    spec.labels
+    labels
       .map(({ key }) => key)
       .filter(isProtectedKey)
       .map(domainOf),

@@ -34,8 +34,13 @@ export function declareTest(root: Command, program: ProgramOptions): void {
 
 export function declareConvert(root: Command, program: ProgramOptions): void {
   const convert = prints(root.command("convert"))
-    .description("Print LabelRules that do what NodeFeatureRules or a folder of label rules do")
-    .argument("<files...>", "files with NodeFeatureRules, folders of label rules")
+    .description(
+      "Print documents that do what NodeFeatureRules, NodeReadinessRules, DeschedulerPolicies or a folder of label rules do",
+    )
+    .argument(
+      "<files...>",
+      "files with NodeFeatureRules, NodeReadinessRules or DeschedulerPolicies, folders of label rules",
+    )
     .option("--skip", "print what can be converted, and the rest as comments")
     .option(
       "--device-label-fields <list>",

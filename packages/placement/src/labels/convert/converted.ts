@@ -1,22 +1,27 @@
-/** The result of a conversion: LabelRules, and everything that a LabelRule cannot express. */
+/** The result of a conversion: documents, and everything that they cannot express. */
 
 import type { Fault } from "@berth/host";
 import type { LabelRuleSpec, MatchTerm } from "../document.ts";
 
-export interface ConvertedRule {
+/** A LabelRule as a user would write it, without defaults. */
+type RuleDraft = Partial<LabelRuleSpec> & Pick<LabelRuleSpec, "match" | "labels">;
+
+/** @typeParam S of a document of another kind: any object. */
+export interface ConvertedRule<S extends object = RuleDraft> {
   readonly name: string;
+  /** Default `LabelRule`. */
+  readonly kind?: string;
   /** File, line and name of the original rule, for messages. */
   readonly from: string;
-  /** As a user would write it, without defaults. */
-  readonly spec: Partial<LabelRuleSpec> & Pick<LabelRuleSpec, "match" | "labels">;
+  readonly spec: S;
   /** In words: each part of the original that this rule does not do. */
   readonly leftOut: readonly string[];
   /** In words: what the user must know before using the rule. */
   readonly notes: readonly string[];
 }
 
-export interface Conversion {
-  readonly rules: readonly ConvertedRule[];
+export interface Conversion<S extends object = RuleDraft> {
+  readonly rules: readonly ConvertedRule<S>[];
   /** Rules without any part that can be converted, with the causes. */
   readonly dropped: readonly { readonly from: string; readonly why: readonly string[] }[];
   /** An error for each rule that is not converted completely, and a warning for each rule with notes. */
@@ -30,7 +35,7 @@ export const convertReasons = {
   NotARule: "NotARule",
 } as const;
 
-export function joinConversions(all: readonly Conversion[]): Conversion {
+export function joinConversions<S extends object>(all: readonly Conversion<S>[]): Conversion<S> {
   return {
     rules: all.flatMap(({ rules }) => rules),
     dropped: all.flatMap(({ dropped }) => dropped),
@@ -64,12 +69,15 @@ export function toObjectName(...parts: readonly string[]): string {
 }
 
 /** Makes the names unique: the second `a` becomes `a-2`. */
-export function withDistinctNames(rules: readonly ConvertedRule[]): readonly ConvertedRule[] {
+export function withDistinctNames<S extends object>(
+  rules: readonly ConvertedRule<S>[],
+): readonly ConvertedRule<S>[] {
   const taken = new Set<string>();
   return rules.map((rule) => {
+    const idOf = (name: string): string => `${rule.kind ?? ""}/${name}`;
     let name = rule.name;
-    for (let number = 2; taken.has(name); number++) name = `${rule.name}-${number}`;
-    taken.add(name);
+    for (let number = 2; taken.has(idOf(name)); number++) name = `${rule.name}-${number}`;
+    taken.add(idOf(name));
     return { ...rule, name };
   });
 }

@@ -1,0 +1,172 @@
+/** Documents of node-readiness-controller and the descheduler. */
+import { describe, expect, it } from "vitest";
+import { exitCodes } from "../exit-codes.ts";
+import { testFolder } from "../testing/harness.ts";
+
+interface Converted {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: unknown;
+}
+
+/** What comes out passes `berth validate`. */
+async function convert(text: string, ...words: readonly string[]) {
+  await using folder = await testFolder({ "in.yaml": text });
+  const { code, stdout, stderr } = await folder.berth(["convert", "in.yaml", "-o", "json", ...words]);
+  if (code !== exitCodes.done) return { code, stderr, items: [] };
+  await folder.write("out.json", stdout);
+  expect((await folder.berth("validate out.json")).stderr).toBe("");
+  const { items } = JSON.parse(stdout) as { readonly items: readonly Converted[] };
+  return { code, stderr, items };
+}
+
+describe("a NodeReadinessRule", () => {
+  const rule = (spec: string): string => `
+apiVersion: readiness.node.x-k8s.io/v1alpha1
+kind: NodeReadinessRule
+metadata: { name: Network }
+spec:
+  taint: { key: readiness.k8s.io/network, effect: NoSchedule }
+  nodeSelector: { matchLabels: { pool: a } }
+${spec}`;
+  const shared = {
+    nodeSelector: { matchLabels: { pool: "a" } },
+    controlPlane: "Include",
+    taint: { key: "readiness.k8s.io/network", value: "", effect: "NoSchedule" },
+  };
+
+  it.each<[string, string, object]>([
+    [
+      "of the bootstrap",
+      `  enforcementMode: bootstrap-only
+  conditions: [{ type: Net, requiredStatus: "True" }, { type: DiskPressure, requiredStatus: "False" }]`,
+      { signals: { conditions: [{ type: "Net" }, { type: "DiskPressure", status: "False" }] } },
+    ],
+    [
+      "that stays in force, with a default",
+      `  enforcementMode: continuous
+  dryRun: true
+  conditions: [{ type: Bad, requiredStatus: "False", defaultStatus: "False" }]`,
+      {
+        signals: { conditions: [{ type: "Bad", status: "False", defaultStatus: "False" }] },
+        mode: "Continuous",
+        dryRun: true,
+      },
+    ],
+    [
+      "with alternatives",
+      `  conditionPolicy: anyOf
+  conditions: [{ type: A, requiredStatus: "True" }, { type: B, requiredStatus: "True" }]`,
+      { signals: { anyOf: [{ conditions: [{ type: "A" }] }, { conditions: [{ type: "B" }] }] } },
+    ],
+  ])("%s becomes a StartupGate", async (_, spec, expected) => {
+    const { items } = await convert(rule(spec));
+    expect(items).toMatchObject([{ kind: "StartupGate", metadata: { name: "network" } }]);
+    expect(items[0]?.spec).toEqual({ ...shared, ...expected });
+  });
+
+  it.each([
+    [
+      "an effect that no gate has",
+      rule(`  conditions: [{ type: A, requiredStatus: "True" }]`).replace("NoSchedule", "PreferNoSchedule"),
+      "taint.effect",
+    ],
+    [
+      "a condition that an absent one meets",
+      rule(`  conditions: [{ type: A, requiredStatus: Unknown }]`),
+      "an absent condition would let a new node go",
+    ],
+    ["a field that Berth does not know", rule("  conditions: []\n  more: 1"), "more"],
+  ])("with %s is refused, and that is said", async (_, text, message) => {
+    const { code, stderr } = await convert(text);
+    expect([code, stderr]).toEqual([exitCodes.faults, expect.stringContaining(message)]);
+  });
+});
+
+describe("a DeschedulerPolicy", () => {
+  const policy = (profile: string, more = ""): string => `
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+${more}
+profiles:
+  - name: Default
+${profile}`;
+  const both = `    plugins:
+      deschedule: { enabled: [RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints] }
+    pluginConfig:
+      - name: DefaultEvictor
+        args:
+          evictLocalStoragePods: true
+          minReplicas: 2
+          minPodAge: 10m
+          priorityThreshold: { value: 1000 }
+      - name: RemovePodsViolatingNodeAffinity
+        args: { nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution] }
+      - name: RemovePodsViolatingNodeTaints
+        args: { includedTaints: [example.com/gone], namespaces: { exclude: [kube-system] } }
+`;
+
+  it("becomes a DeschedulePolicy for each plugin that moves pods from wrong nodes", async () => {
+    const { code, items, stderr } = await convert(policy(both));
+    const evictor = {
+      include: ["LocalStorage"],
+      minReplicas: 2,
+      minAge: "10m",
+      priorityThreshold: { value: 1000 },
+    };
+    expect(code).toBe(exitCodes.done);
+    expect(items.map(({ kind, metadata, spec }) => [kind, metadata.name, spec])).toEqual([
+      [
+        "DeschedulePolicy",
+        "default-node-affinity",
+        { ...evictor, keys: ["*"], everything: true, requireFit: "True" },
+      ],
+      [
+        "DeschedulePolicy",
+        "default-node-taints",
+        {
+          ...evictor,
+          keys: [],
+          taints: ["example.com/gone"],
+          requireFit: "False",
+          namespaceSelector: {
+            matchExpressions: [
+              { key: "kubernetes.io/metadata.name", operator: "NotIn", values: ["kube-system"] },
+            ],
+          },
+        },
+      ],
+    ]);
+    expect(stderr).toContain("spec.for");
+  });
+
+  it.each([
+    [
+      "a plugin that balances",
+      policy("    plugins: { balance: { enabled: [LowNodeUtilization] } }"),
+      "profile Default, LowNodeUtilization: Berth moves pods only for labels and taints of their node",
+    ],
+    ["a setting of all profiles", policy(both, "maxNoOfPodsToEvictPerNode: 5"), "maxNoOfPodsToEvictPerNode"],
+    [
+      "taints that do not count",
+      policy(both.replace("includedTaints", "excludedTaints")),
+      "excludedTaints: name the taints that count",
+    ],
+    ["an argument of the evictor", policy(both.replace("minReplicas", "ignorePvcPods")), "ignorePvcPods"],
+    ["no plugin", policy("    plugins: {}"), "profile Default: it enables no plugin"],
+    [
+      "another version",
+      policy(both).replace("v1alpha2", "v1alpha1"),
+      "a DeschedulerPolicy of descheduler/v1alpha2",
+    ],
+  ])("with %s is not converted wholly, and that is said", async (_, text, message) => {
+    const { code, stderr } = await convert(text);
+    expect([code, stderr]).toEqual([exitCodes.faults, expect.stringContaining(message)]);
+  });
+
+  it("is converted as far as possible with --skip", async () => {
+    const { code, items, stderr } = await convert(policy(both, "maxNoOfPodsToEvictPerNode: 5"), "--skip");
+    expect([code, items.length]).toEqual([exitCodes.done, 2]);
+    expect(stderr).toContain("warning: DeschedulerPolicy, not converted: maxNoOfPodsToEvictPerNode");
+  });
+});
