@@ -149,6 +149,14 @@ const rows: readonly (readonly [title: string, ...panels: readonly Panel[]])[] =
   [
     "Hub",
     ["Cells that are heard", "short", now("berth_fleet_cell_heard", "cell")],
+    [
+      "Until the credentials of cells end",
+      "s",
+      [
+        `min by (cell) (berth_fleet_cell_credential_expiration_timestamp_seconds${FROM}) - time()`,
+        "{{cell}}",
+      ],
+    ],
     ["Clusters that answer", "short", now("berth_cluster_reached", "cluster")],
     ["Keys of clusters that have not joined", "ops", rate("berth_unknown_cluster_keys_total", "controller")],
     ["Status on its way to the project, 99 %", "s", p99("compute_federation_sync_lag_seconds")],

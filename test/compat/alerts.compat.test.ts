@@ -7,7 +7,7 @@ import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
-import { cells, instances } from "@berth/fleet";
+import { cells, instances, workloadDeployments } from "@berth/fleet";
 import { toCustomResourceDefinition } from "@berth/host";
 import { deployments, leases, namespaces, nodes, pods, secrets } from "@berth/kube";
 import { deschedulePolicies, labelRules, product, startupGates } from "@berth/placement";
@@ -26,10 +26,12 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { createSigner, originAnnotations } from "../../packages/fleet/src/api/origin.ts";
 import { aDeployment, anInstance } from "../../packages/fleet/src/deployment/testing/fixtures.ts";
 import { fleetKinds } from "../../packages/fleet/src/kinds/kinds.ts";
+import { playCells } from "../../packages/fleet/src/testing/cell-actor.ts";
 import { installCrds, quotaCrds } from "../../packages/fleet/src/testing/fixture-crds.ts";
-import { createWorkload, fleetFixture } from "../fleet-fixture.ts";
+import { createWorkload, fleetFixture, issueToken } from "../fleet-fixture.ts";
 import { sharedFullCluster } from "../footprint-cluster.ts";
 import { readGuides } from "../guides.ts";
 import { alertRules, commandsIn, ruleFile, runbookOf } from "../monitoring.ts";
@@ -304,6 +306,49 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
     await check({ berths: [hub], labels: { cell: CELL }, words: { NAME: CELL }, tells: /NotRunning/ });
   },
 
+  async BerthCellCredentialEnds(check) {
+    const away = await sharedTestCluster();
+    const token = await issueToken(away.client, { namespace: "default", name: "default" });
+    await makeCell(away, away.kubeconfig({ user: { name: "hub", groups: [], token } }));
+    await using hub = await start({ documents: [HUB] });
+    await check({
+      berths: [hub],
+      labels: { cell: CELL },
+      words: { NAME: CELL },
+      tells: /CredentialExpires/,
+    });
+  },
+
+  async BerthOrphans(check) {
+    const away = await sharedTestCluster();
+    await installCrds(
+      away.client,
+      fleetKinds.map((kind) => toCustomResourceDefinition(kind, product)),
+    );
+    const cellUid = await makeCell(away);
+    await using _cell = await playCells(away.client, [CELL]);
+    const key = Buffer.alloc(32, 1);
+    const hubUid = await identityOf(cluster);
+    const data = { key: key.toString("base64"), hub: Buffer.from(hubUid).toString("base64") };
+    const metadata = { namespace: NAMESPACE, name: "berth-fleet-signing" };
+    await cluster.client.create(secrets, { metadata, data });
+    const place = { namespace: "ns-lost", name: "lost-us-dfw" };
+    const origin = { hub: hubUid, sourceUid: "lost", epoch: 1, start: 0 };
+    const labels = {
+      "meta.datumapis.com/upstream-cluster-name": "cluster-single",
+      "meta.datumapis.com/upstream-namespace": "default",
+    };
+    await away.client.create(namespaces, { metadata: { name: place.namespace, labels } });
+    const annotations = originAnnotations(origin, { cellUid, ...place }, createSigner(key));
+    const { spec } = aDeployment();
+    await away.client.create(workloadDeployments, {
+      metadata: { ...place, annotations },
+      ...(spec && { spec }),
+    });
+    await using hub = await start({ documents: [HUB] });
+    await check({ berths: [hub], tells: /ns-lost\/lost-us-dfw +runs +single\/default\/lost-us-dfw/ });
+  },
+
   async BerthProjectionQuarantined(check) {
     const namespace = "ns-of-nobody";
     await cluster.client.create(namespaces, { metadata: { name: namespace } });
@@ -345,13 +390,19 @@ const faults: Readonly<Record<string, (check: Check) => Promise<void>>> = {
 const CELL = "dfw-01";
 const HUB = { kind: "Fleet", spec: { mode: "management", hub: "self", projects: "self" } };
 
-async function makeCell(of: TestCluster): Promise<void> {
-  const { metadata } = await of.client.get(namespaces, { name: "kube-system" });
-  const kubeconfig = Buffer.from(of.kubeconfig()).toString("base64");
+async function identityOf({ client }: TestCluster): Promise<string> {
+  return (await client.get(namespaces, { name: "kube-system" })).metadata?.uid ?? "";
+}
+
+/** @returns its uid. */
+async function makeCell(of: TestCluster, text = of.kubeconfig()): Promise<string> {
+  const uid = await identityOf(of);
+  const kubeconfig = Buffer.from(text).toString("base64");
   const secret = { namespace: NAMESPACE, name: CELL };
   await cluster.client.create(secrets, { metadata: secret, data: { kubeconfig } });
-  const spec = { city: "DFW", secretRef: { name: secret.name }, uid: metadata?.uid ?? "" };
+  const spec = { city: "DFW", secretRef: { name: secret.name }, uid };
   await cluster.client.create(cells, { metadata: { name: CELL }, spec });
+  return uid;
 }
 
 /** @param certificates a folder; default a Secret of Berth. */

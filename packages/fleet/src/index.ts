@@ -16,7 +16,7 @@ export * from "./fleet/operator.ts";
 export { cellHomeRules, type Plane, planeRules } from "./fleet/permissions.ts";
 export * from "./fleet/settings.ts";
 export { hubKinds } from "./kinds/kinds.ts";
-export { addCell, type CellAdded, whenSeen } from "./once/cell/add.ts";
+export { addCell, type CellAdded, isSeen, whenCell } from "./once/cell/add.ts";
 export { type CandidateFault, nameFaults } from "./once/cell/candidate.ts";
 export {
   type DrainPlan,
@@ -27,6 +27,7 @@ export {
 } from "./once/cell/drain.ts";
 export { type Forgetting, formatForgetting, readForgetting } from "./once/cell/forget.ts";
 export { type CellLine, cellLine, formatCells } from "./once/cell/list.ts";
+export * from "./once/cell/orphans.ts";
 export * from "./once/change.ts";
 export * from "./once/clean.ts";
 export { readFleetLines } from "./once/fleet.ts";

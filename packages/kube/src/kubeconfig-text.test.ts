@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { createAuthority, type KeyPair } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { KubeconfigError } from "./kubeconfig-file.ts";
@@ -38,6 +39,9 @@ const text = ({ cluster = {}, user = { token: SECRET } }: Entries, context = "c"
     "current-context": context,
   });
 
+const jwt = (claims: object): string =>
+  ["{}", JSON.stringify(claims), "signature"].map((it) => Buffer.from(it).toString("base64url")).join(".");
+
 const certified = (): object => ({
   "client-certificate-data": base64(client.certificate),
   "client-key-data": base64(client.key),
@@ -59,6 +63,18 @@ describe("the kubeconfig of a Secret", () => {
     expect(await withCertificate.connect.credential.material()).toEqual({
       certificate: { cert: client.certificate, key: client.key },
     });
+  });
+
+  it.each<[string, () => object, number | undefined]>([
+    ["a token that says nothing", () => ({ token: SECRET }), undefined],
+    ["a JWT", () => ({ token: jwt({ exp: 1_900_000_000 }) }), 1_900_000_000_000],
+    ["a JWT without an end", () => ({ token: jwt({ exp: "never" }) }), undefined],
+    ["three words that are no JWT", () => ({ token: "a.b.c" }), undefined],
+    ["a certificate", certified, 0],
+  ])("says when its credential ends: %s", async (_, user, expected) => {
+    const { expiresMs } = await parseKubeconfig(text({ user: user() }), { origin });
+    const ofCertificate = new X509Certificate(client.certificate).validToDate.getTime();
+    expect(expiresMs).toBe(expected === 0 ? ofCertificate : expected);
   });
 
   it("has a fingerprint of its credential alone", async () => {

@@ -12,6 +12,8 @@ export interface ParsedKubeconfig extends ResolvedConfig {
    * away, and it still belongs into no log.
    */
   readonly fingerprint: string;
+  /** When the credential ends, ms since the epoch: its certificate, or its token if that is a JWT. Absent: it does not say. */
+  readonly expiresMs?: number;
 }
 
 /** The text, its name in messages, and the context to use. */
@@ -63,7 +65,29 @@ export async function parseKubeconfig(
     throw new KubeconfigError(
       `${origin} has a certificate or a key that cannot be used, or that do not match`,
     );
-  return { ...config, fingerprint: fingerprintOf(material) };
+  const expiresMs = expiryOf(material);
+  return { ...config, fingerprint: fingerprintOf(material), ...(expiresMs !== undefined && { expiresMs }) };
+}
+
+/** The server decides: what a token says of itself is not verified here. */
+function expiryOf({ authorization = "", certificate }: CredentialMaterial): number | undefined {
+  const ends = [
+    certificate && new X509Certificate(certificate.cert).validToDate.getTime(),
+    endOfToken(/^Bearer [^.]+\.([\w-]+)\.[^.]+$/.exec(authorization)?.[1] ?? ""),
+  ].filter((it) => it !== undefined);
+  return ends.length === 0 ? undefined : Math.min(...ends);
+}
+
+/** @param claims of a JWT, in base64url. */
+function endOfToken(claims: string): number | undefined {
+  try {
+    const { exp } = JSON.parse(Buffer.from(claims, "base64url").toString("utf8")) as {
+      readonly exp?: unknown;
+    };
+    return typeof exp === "number" && Number.isFinite(exp) ? exp * 1000 : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** As `ParsedKubeconfig` has it, of a credential that came another way. */

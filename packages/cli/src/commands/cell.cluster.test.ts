@@ -1,5 +1,5 @@
 /** `berth cell` between two real API servers: Berth's own, and that of a cell. No Berth runs: a hand writes the status. */
-import { cells } from "@berth/fleet";
+import { cells, withdrawals } from "@berth/fleet";
 import { toCustomResourceDefinition } from "@berth/host";
 import { type Condition, namespaces, parseKubeconfig, secrets } from "@berth/kube";
 import { product } from "@berth/placement";
@@ -65,6 +65,12 @@ async function say(
   await eventually(() =>
     hub.client.patch(cells, { name }, { type: "merge", body }, { subresource: "status" }),
   );
+}
+
+/** The same, of what is in the cell that nothing stands for. */
+async function find(orphans: object | null): Promise<void> {
+  const body = { status: { orphans } };
+  await hub.client.patch(cells, { name: "dfw-01" }, { type: "merge", body }, { subresource: "status" });
 }
 
 describe("berth cell", () => {
@@ -147,6 +153,65 @@ describe("berth cell", () => {
     expect(JSON.parse((await berth("cell list -o json")).stdout)).toMatchObject({
       cells: [{ name: "dfw-01", city: "DFW", reachable: "False", reason: "Silent" }],
     });
+  });
+
+  it("replaces a credential alone", async () => {
+    const done = await folder.berth("cell rotate dfw-01 --kubeconfig cell --hub-kubeconfig hub -o json");
+    expect(JSON.parse(done.stdout)).toMatchObject({ wrote: { secret: "replaced", cell: "unchanged" } });
+    const other = await folder.berth("cell rotate dfw-01 --kubeconfig hub --hub-kubeconfig hub");
+    expect([other.code, other.stderr]).toEqual([
+      exitCodes.failed,
+      expect.stringMatching(/WrongIdentity: Cell dfw-01 is another cluster/),
+    ]);
+    const none = await folder.berth("cell rotate none --kubeconfig cell --hub-kubeconfig hub");
+    expect(none.stderr).toContain("there is no cell none");
+  });
+
+  it("lists orphans, gives one to its project, and has another one deleted", async () => {
+    const orphan = (name: string, more: object = {}) => ({
+      ...{ namespace: "ns-U", name, sourceUid: `source-of-${name}`, epoch: 2, start: 1000 },
+      ...more,
+    });
+    const [shop, web] = [
+      orphan("shop-us-dfw", { of: "single/default/shop-us-dfw" }),
+      orphan("web-us-dfw", { held: true }),
+    ];
+    await find({ count: 3, names: [shop, web] });
+    expect((await berth("cell list --orphans")).stdout).toBe(
+      [
+        "CELL     DEPLOYMENT         STATE   OF",
+        "dfw-01   ns-U/shop-us-dfw   runs    single/default/shop-us-dfw",
+        "dfw-01   ns-U/web-us-dfw    held",
+        "… and 1 more in cell dfw-01",
+        "",
+      ].join("\n"),
+    );
+    const [adopted] = await Promise.all([
+      berth("cell adopt dfw-01 ns-U/shop-us-dfw"),
+      eventually(async () => {
+        const { spec } = await hub.client.get(cells, { name: "dfw-01" });
+        const { sourceUid } = shop;
+        expect(spec?.adopt).toEqual([{ namespace: "ns-U", name: "shop-us-dfw", sourceUid, epoch: 2 }]);
+        await find({ count: 1, names: [web] });
+      }),
+    ]);
+    expect(adopted.stdout).toBe("ns-U/shop-us-dfw in cell dfw-01 is single/default/shop-us-dfw now.\n");
+    const shown = await berth("cell forget dfw-01 ns-U/web-us-dfw");
+    expect([shown.stdout, (await hub.client.list(withdrawals)).items]).toEqual([
+      "Deployment ns-U/web-us-dfw in cell dfw-01 would be deleted, with its Instances.\n",
+      [],
+    ]);
+    await berth("cell forget dfw-01 ns-U/web-us-dfw --yes");
+    const { items } = await hub.client.list(withdrawals);
+    const id = orphan("web-us-dfw");
+    expect(items.map(({ spec }) => spec)).toMatchObject([{ ...id, cell: "dfw-01" }]);
+    const again = await berth("cell forget dfw-01 ns-U/web-us-dfw --yes");
+    expect(again.stdout).toContain("is being deleted already");
+    expect((await berth("cell adopt dfw-01 ns-U/none")).stderr).toContain(
+      "cell dfw-01 has no orphan ns-U/none",
+    );
+    await find(null);
+    expect((await berth("cell list --orphans")).stdout).toBe("There is no orphan.\n");
   });
 
   it("drains a Cell, and ends with its drain", async () => {

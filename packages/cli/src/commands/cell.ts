@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import {
   addCell,
+  adoptPatch,
   type CandidateFault,
   type Cell,
   cellLine,
@@ -12,11 +13,17 @@ import {
   formatCells,
   formatDrainPlan,
   formatForgetting,
+  formatOrphans,
+  isSeen,
   nameFaults,
+  type Orphan,
+  orphanIn,
+  orphanLines,
   readDrainPlan,
   readForgetting,
+  whenCell,
   whenDrained,
-  whenSeen,
+  withdrawOrphan,
 } from "@berth/fleet";
 import { Progress } from "@berth/host";
 import { fingerprintOf, isApiError, type ParsedKubeconfig, type Patch, parseKubeconfig } from "@berth/kube";
@@ -30,7 +37,8 @@ import { VERSION } from "../version.ts";
 
 export interface CellAddOptions {
   readonly name: string;
-  readonly city: string;
+  /** Default: that of the Cell, which is there. */
+  readonly city?: string;
   /** Of the cell. */
   readonly kubeconfig: string;
   readonly context?: string;
@@ -44,18 +52,21 @@ export interface CellAddOptions {
 
 /** How long it waits for a running Berth to look at the Cell. Milliseconds. */
 const SEEN_MS = 10_000;
+/** The same for an orphan to adopt: most often its Workload is not there yet. */
+const ADOPTED_MS = 3_000;
 
-/** Checks a cluster, and makes it a Cell. Repeating it writes only what differs. */
+/** Checks a cluster, and makes it a Cell, or gives the Cell another credential. Repeating it writes only what differs. */
 export async function add(options: CellAddOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout } = deps;
-  const { name, city, hubKubeconfig, namespace: wanted, cellNamespace, output } = options;
-  refuse(name, nameFaults(options));
+  const { name, hubKubeconfig, namespace: wanted, cellNamespace, output } = options;
+  if (options.city !== undefined) refuse(name, nameFaults({ name, city: options.city }));
   const kubeconfig = await readCellKubeconfig(options, deps);
   const connection = {
     ...(hubKubeconfig !== undefined && { kubeconfig: hubKubeconfig }),
     ...(wanted !== undefined && { namespace: wanted }),
   };
   await using session = await openSession(connection, deps);
+  const city = options.city ?? (await readOne(cells, { name }, session)).spec?.city ?? "";
   const ownFingerprint = fingerprintOf(await session.choice.connect.credential.material(session.signal));
   const { name: namespace } = await session.stateNamespace();
   const userAgent = `berth/${VERSION}`;
@@ -63,7 +74,9 @@ export async function add(options: CellAddOptions, deps: CommandDeps): Promise<E
   const done = await addCell(request, session).catch((error: unknown) => explainMissing(error, session));
   if ("faults" in done) return refuse(name, done.faults);
   const { server, version, uid, secret, wrote } = done.added;
-  const seen = await seenBy(name, session);
+  // What was said of a Cell that is there is about the credential that it had.
+  const isNews = (it: Cell): boolean => cellLine(it).reachable === "True";
+  const seen = await waitFor(name, options.city === undefined ? isNews : isSeen, session);
   if (output) printData(stdout, { ...cellLine(seen), server, version, secret, wrote }, output);
   else {
     stdout.write(`${name} is ${server}, Kubernetes ${version}, uid ${uid}\n`);
@@ -87,7 +100,7 @@ function refuse(name: string, faults: readonly CandidateFault[]): ExitCode {
   const [only, ...more] = faults.map(({ reason, message }) => `${reason}: ${message}`);
   if (only === undefined) return exitCodes.done;
   const list = more.length === 0 ? ` ${only}` : [only, ...more].map((it) => `\n  ${it}`).join("");
-  throw new CommandError(`${name} is not added:${list}`, exitCodes.failed);
+  throw new CommandError(`nothing is written for cell ${name}:${list}`, exitCodes.failed);
 }
 
 /** @throws CommandError when Berth's cluster does not serve the kind, and the error itself otherwise. */
@@ -100,13 +113,18 @@ function explainMissing(error: unknown, { client: { server } }: Session): never 
 const NOT_SERVED = (server: string): string =>
   `${server} serves no Cells: install the CRDs (\`berth manifests crds --fleet\`), or choose the cluster that Berth runs in`;
 
-async function seenBy(name: string, session: Session): Promise<Cell> {
+async function waitFor(
+  name: string,
+  isSo: (cell: Cell) => boolean,
+  session: Session,
+  timeoutMs: number = SEEN_MS,
+): Promise<Cell> {
   using _progress = new Progress(
     session.stderr,
     session.clock,
     "waiting for a running Berth to look at the Cell",
   );
-  return await whenSeen(name, session, SEEN_MS);
+  return await whenCell(name, isSo, session, timeoutMs);
 }
 
 function stateOf(cell: Cell): string {
@@ -118,13 +136,21 @@ function stateOf(cell: Cell): string {
 }
 
 export interface CellListOptions extends ConnectionOptions {
+  /** In place of the Cells: what is in them that nothing stands for. */
+  readonly orphans?: boolean;
   readonly output?: DataFormat;
 }
 
 export async function list(options: CellListOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, clock } = deps;
   await using session = await openSession(options, deps);
-  const lines = (await readCells(session)).map(cellLine);
+  const found = await readCells(session);
+  if (options.orphans === true) {
+    if (options.output) printData(stdout, { orphans: orphanLines(found) }, options.output);
+    else stdout.write(formatOrphans(found));
+    return exitCodes.done;
+  }
+  const lines = found.map(cellLine);
   if (options.output) printData(stdout, { cells: lines }, options.output);
   else stdout.write(lines.length === 0 ? "There is no Cell.\n" : formatCells(lines, clock.now()));
   return exitCodes.done;
@@ -138,6 +164,38 @@ async function readCells(session: Session): Promise<readonly Cell[]> {
     if (isApiError(error, "notFound")) throw nothingToGoBy(session, "", NOT_SERVED(client.server));
     throw error;
   }
+}
+
+export interface CellAdoptOptions extends ConnectionOptions {
+  /** Of the Cell. */
+  readonly name: string;
+  /** An orphan: `NAMESPACE/NAME`. */
+  readonly deployment: string;
+}
+
+/** The deployment of the project that has the name of the orphan takes it over, now or when there is one. */
+export async function adopt(options: CellAdoptOptions, deps: CommandDeps): Promise<ExitCode> {
+  const { stdout } = deps;
+  const { name, deployment } = options;
+  await using session = await openSession(options, deps);
+  const cell = await readOne(cells, { name }, session);
+  const orphan = requireOrphan(cell, deployment);
+  await patchAsRead(cells, cell, (present) => adoptPatch(present, orphan), session);
+  const of = orphan.of ?? deployment;
+  const isDone = (it: Cell): boolean => orphanIn(it, deployment) === undefined;
+  stdout.write(
+    isDone(await waitFor(name, isDone, session, ADOPTED_MS))
+      ? `${deployment} in cell ${name} is ${of} now.\n`
+      : `${deployment} in cell ${name} waits: there is no ${of} yet, or it is in another cell.\n`,
+  );
+  return exitCodes.done;
+}
+
+function requireOrphan(cell: Cell, text: string): Orphan {
+  const orphan = orphanIn(cell, text);
+  if (orphan !== undefined) return orphan;
+  const why = `cell ${cell.metadata?.name} has no orphan ${text}: \`berth cell list --orphans\` has their names`;
+  throw new CommandError(why, exitCodes.failed);
 }
 
 export interface CellDrainOptions extends CellListOptions {
@@ -221,15 +279,19 @@ const DEFAULT_FLEET: FleetSpec = fleetKind.spec.parse({ mode: "single" });
 
 export interface CellForgetOptions extends CellListOptions {
   readonly name: string;
+  /** An orphan to forget in place of the Cell: `NAMESPACE/NAME`. */
+  readonly deployment?: string;
   readonly yes?: boolean;
 }
 
 /** Without `yes` it only shows what follows. */
 export async function forget(options: CellForgetOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, stderr, clock } = deps;
-  const { name, yes = false, output } = options;
+  const { name, deployment, yes = false, output } = options;
   await using session = await openSession(options, deps);
   const cell = await readOne(cells, { name }, session);
+  if (deployment !== undefined)
+    return await forgetOrphan(cell, requireOrphan(cell, deployment), options, { session, stdout });
   const done = cell.spec?.forgotten === true;
   const forgetting = await readForgetting(cell, session);
   if (output) printData(stdout, { ...forgetting, done: done || yes }, output);
@@ -242,6 +304,26 @@ export async function forget(options: CellForgetOptions, deps: CommandDeps): Pro
   }
   await patchAsRead(cells, cell, forgottenPatch, session);
   if (!output) stdout.write(`Cell ${name} is forgotten. A running Berth moves its deployments.\n`);
+  return exitCodes.done;
+}
+
+async function forgetOrphan(
+  cell: Cell,
+  orphan: Orphan,
+  { name, yes = false, output }: CellForgetOptions,
+  { session, stdout }: Pick<CommandDeps, "stdout"> & { readonly session: Session },
+): Promise<ExitCode> {
+  const { namespace, of } = orphan;
+  const what = `Deployment ${namespace}/${orphan.name} in cell ${name}${of === undefined ? "" : ` (${of})`}`;
+  if (output) printData(stdout, { cell: name, ...orphan, done: yes }, output);
+  if (!yes) {
+    if (!output) stdout.write(`${what} would be deleted, with its Instances.\n`);
+    session.stderr.write("Nothing was written: add --yes to act. It cannot be taken back.\n");
+    return exitCodes.done;
+  }
+  const isNew = await withdrawOrphan(cell, orphan, session);
+  if (!output)
+    stdout.write(`${what} ${isNew ? "is deleted by a running Berth" : "is being deleted already"}.\n`);
   return exitCodes.done;
 }
 

@@ -31,24 +31,25 @@ export function declareCell(root: Command, program: ProgramOptions): void {
   const cell = root.command("cell").description("Give the management plane clusters for its cities");
   const add = takesNamespace(prints(cell.command("add")))
     .description(
-      "Make a Cell of a cluster: checks its API, its identity, and what the credential may do there; then writes the Secret and the Cell. Repeat it with another kubeconfig of the same cluster to replace the credential",
+      "Make a Cell of a cluster: checks its API, its identity, and what the credential may do there; then writes the Secret and the Cell",
     )
     .argument("<name>", "of the Cell, as `berth run --cell` has it there")
-    .requiredOption("--city <code>", "the city that it serves")
-    .requiredOption(
-      "--kubeconfig <file>",
-      "connection to the cell, for the management plane: a token or a certificate, no programs or files",
-    )
-    .option("--context <name>", "context of that kubeconfig; default its current one")
-    .option(
-      "--hub-kubeconfig <file>",
-      "the cluster that the management plane runs in; default KUBECONFIG, the pod's own, ~/.kube/config",
-    )
-    .option("--cell-namespace <name>", "Berth's namespace in the cell; default the same name as here");
-  does(add, program, async () => (await import("../commands/cell.ts")).add);
-  const list = prints(takesCluster(cell.command("list"))).description(
-    "List the Cells: whether each is reached and takes new deployments, and why not",
+    .requiredOption("--city <code>", "the city that it serves");
+  takesCellConnection(add).option(
+    "--cell-namespace <name>",
+    "Berth's namespace in the cell; default the same name as here",
   );
+  does(add, program, async () => (await import("../commands/cell.ts")).add);
+  const rotate = takesNamespace(prints(cell.command("rotate")))
+    .description(
+      "Replace the credential of a Cell: checks the new one as `berth cell add` does, then swaps it. A running Berth goes on without a gap",
+    )
+    .argument("<name>", "of the Cell");
+  takesCellConnection(rotate);
+  does(rotate, program, async () => (await import("../commands/cell.ts")).add);
+  const list = prints(takesCluster(cell.command("list")))
+    .description("List the Cells: whether each is reached and takes new deployments, and why not")
+    .option("--orphans", "list deployments in cells that this hub made, and that nothing stands for now");
   does(list, program, async () => (await import("../commands/cell.ts")).list);
   const drain = takesConfig(prints(takesCluster(cell.command("drain"))))
     .description(
@@ -62,13 +63,34 @@ export function declareCell(root: Command, program: ProgramOptions): void {
     .description("End the drain of a Cell: deployments that are not ready elsewhere stay in it")
     .argument("<name>", "its name");
   does(undrain, program, async () => (await import("../commands/cell.ts")).undrain);
+  const adopt = takesCluster(cell.command("adopt"))
+    .description(
+      "Give an orphan to the deployment of its name in the project, now or as soon as there is one: its Instances run on",
+    )
+    .argument("<name>", "of the Cell")
+    .argument("<deployment>", "NAMESPACE/NAME, as `berth cell list --orphans` has it");
+  does(adopt, program, async () => (await import("../commands/cell.ts")).adopt);
   const forget = prints(takesCluster(cell.command("forget")))
     .description(
-      "Give up a Cell that never comes back: its deployments go to other cells. Shows them, and the ResourceClaims that stay granted, unless --yes is given",
+      "Give up a Cell that never comes back: its deployments go to other cells. Shows them, and the ResourceClaims that stay granted, unless --yes is given. With an orphan, give up that one alone: it is deleted in the cell",
     )
-    .argument("<name>", "its name")
+    .argument("<name>", "of the Cell")
+    .argument("[deployment]", "an orphan: NAMESPACE/NAME, as `berth cell list --orphans` has it")
     .option("--yes", "act: it cannot be taken back");
   does(forget, program, async () => (await import("../commands/cell.ts")).forget);
+}
+
+function takesCellConnection(command: Command): Command {
+  return command
+    .requiredOption(
+      "--kubeconfig <file>",
+      "connection to the cell, for the management plane: a token or a certificate, no programs or files",
+    )
+    .option("--context <name>", "context of that kubeconfig; default its current one")
+    .option(
+      "--hub-kubeconfig <file>",
+      "the cluster that the management plane runs in; default KUBECONFIG, the pod's own, ~/.kube/config",
+    );
 }
 
 export function declareRestart(root: Command, program: ProgramOptions): void {

@@ -17,6 +17,41 @@ export interface CellSpec {
   readonly drain?: boolean;
   /** The operator says that the cell never comes back. */
   readonly forgotten?: boolean;
+  /** Orphans of this cell that are of what the project has under their names now. */
+  readonly adopt?: readonly OrphanId[];
+}
+
+/** One placement of a deployment. */
+export interface OrphanId {
+  /** In the cell and on the hub. */
+  readonly namespace: string;
+  readonly name: string;
+  /** The source that the hub made it for. */
+  readonly sourceUid: string;
+  readonly epoch: number;
+}
+
+/** A deployment in a cell that this hub made, and that nothing stands for. */
+export interface Orphan extends OrphanId {
+  /** Its first ordinal. */
+  readonly start: number;
+  /** `acme/web/default/hello-us-dfw`, where it was in its project. Absent: the cell does not say it. */
+  readonly of?: string;
+  /** A later placement is known, so it wants no Instances. */
+  readonly held?: boolean;
+}
+
+/** As many orphans are named in the status of a Cell. */
+export const MOST_NAMED = 100;
+
+/** The deployment of an orphan, in this placement. */
+export function isSameOrphan(one: OrphanId, other: OrphanId): boolean {
+  return (
+    one.namespace === other.namespace &&
+    one.name === other.name &&
+    one.sourceUid === other.sourceUid &&
+    one.epoch === other.epoch
+  );
 }
 
 export interface CellStatus {
@@ -24,6 +59,12 @@ export interface CellStatus {
   readonly observedGeneration?: number;
   /** When it was last heard, RFC 3339. Only while it is not heard. */
   readonly since?: string;
+  /** Absent: none. */
+  readonly orphans?: {
+    readonly count: number;
+    /** The first ones. */
+    readonly names: readonly Orphan[];
+  };
 }
 
 /** A cluster that runs Instances. Its name is also that of its Lease and of `--cell`. */

@@ -33,7 +33,9 @@ const MEANINGS = {
   ProjectReplaced: "A new project has the name of another one, whose objects stay until they are given up.",
   NameTaken: "A deployment of another origin has the name. Berth leaves it alone.",
   StillLocal: "The deployment was made in mode `single`, and its Instances run in the project's own cluster.",
-  Orphaned: "A cell has a deployment that this hub made and knows nothing of. Berth leaves it alone.",
+  Orphaned:
+    "A cell has a deployment that this hub made, and that is not where the hub knows it. Berth deletes nothing: adopt it or forget it.",
+  Adopted: "A deployment in a cell was orphaned, and is that of its project again.",
   Forged: "A deployment in a cell claims to be of this hub, and its signature is wrong.",
   CellMutates:
     "The cell stored another spec than the hub sent: a webhook there changes it, or its CRDs are older. Berth leaves it so, and tries again every ten minutes.",

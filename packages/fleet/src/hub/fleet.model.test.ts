@@ -27,6 +27,7 @@ const step = fc.oneof(
   steps(6, ["restore"], { plane, changes, rounds }),
   steps(3, ["remove-namespace", "relabel"], { rounds }),
   steps(4, ["restart"], { rounds, lag: fc.constantFrom(undefined, 1, 2, 4, 8) }),
+  steps(4, ["adopt", "withdraw"], { name, rounds }),
   steps(4, ["remove-cell", "forget"], { at: fc.constant(0), rounds }),
   steps(12, ["drain", "drain", "undrain"], { at, rounds }),
   steps(6, ["deliver"], { which: fc.nat(5) }),
@@ -66,6 +67,7 @@ function happen(model: FleetModel, one: Extract<Step, { rounds: number }>): void
     else if (one.do === "change") model.change(one.name, one.min, one.image);
     else model.remove(one.name);
   } else if (one.do === "remove-on-hub") model.removeOnHub(one.name);
+  else if (one.do === "adopt" || one.do === "withdraw") model.decideOrphans(one.name, one.do);
   else if (one.do === "strip-on-hub") model.stripOnHub(one.name);
   else if (one.do === "restart") model.restart("lag" in one ? one.lag : undefined);
   else if (one.do === "relabel") model.relabel("other");
@@ -198,6 +200,18 @@ describe("a history that random ones reach seldom", () => {
         cutOff(model, model.cellOf("w0"));
         model.stripOnHub("w0");
         rounds(model, 4);
+      },
+    ],
+    [
+      "the hub is put back to before a change that its cell has, and carries before it federates",
+      (model) => {
+        rounds(model, 8);
+        const before = model.hub.version;
+        model.change("w0", 2, "app:2");
+        rounds(model, 6);
+        model.restore(model.hub, model.hub.version - before);
+        model.hub.probe();
+        model.pass("carry", "w0");
       },
     ],
     [

@@ -1,11 +1,19 @@
 /** `Cell` and `Withdrawal` as the API server serves them. */
-import { type CustomKind, conditions, observedGeneration, type Remark } from "@berth/host";
+import { type CustomKind, conditions, counted, observedGeneration, type Remark } from "@berth/host";
+import { findCondition } from "@berth/runtime";
 import * as z from "zod";
-import { type Cell, cells, withdrawals } from "../api/cell.ts";
+import { type Cell, cells, MOST_NAMED, withdrawals } from "../api/cell.ts";
 import { age, column, condition } from "./columns.ts";
 import { name, onUpdate } from "./schema.ts";
 
 const fixed = onUpdate({ rule: "self == oldSelf", message: "must not change" });
+
+const orphanId = {
+  namespace: name("Of the deployment in the cell."),
+  name: name("Of the deployment in the cell."),
+  sourceUid: name("The uid of the deployment in the project that it was made for."),
+  epoch: z.int().min(1).describe("Its placement."),
+};
 
 const city = z
   .string()
@@ -40,6 +48,11 @@ export const cellKind: CustomKind = {
         .boolean()
         .optional()
         .describe("The cell never comes back: its deployments go elsewhere. It cannot be taken back."),
+      adopt: z
+        .array(z.strictObject(orphanId))
+        .max(MOST_NAMED)
+        .optional()
+        .describe("Orphans that become those of the deployments with their names in the project."),
     })
     .meta(
       onUpdate({
@@ -57,6 +70,23 @@ export const cellKind: CustomKind = {
         .optional()
         .meta({ format: "date-time" })
         .describe("When it was last heard. Absent while it is heard."),
+      orphans: z
+        .strictObject({
+          count: z.int().min(1).describe("How many there are."),
+          names: z
+            .array(
+              z.strictObject({
+                ...orphanId,
+                start: z.int().min(0).describe("Its first ordinal."),
+                of: z.string().optional().describe("Project, namespace and name that it had there."),
+                held: z.boolean().optional().describe("A later placement is known: it wants no Instances."),
+              }),
+            )
+            .max(MOST_NAMED)
+            .describe("The first of them."),
+        })
+        .optional()
+        .describe("Deployments in the cell that this hub made, and that nothing stands for. Absent: none."),
     })
     .describe("What was found. Written when it changes, and not as a heartbeat."),
   shown: { condition: "Reachable", remarks },
@@ -97,8 +127,14 @@ export const withdrawalKind: CustomKind = {
 };
 
 function remarks({ spec, status }: Cell): readonly Remark[] {
-  const forgotten = spec?.forgotten === true ? [{ text: "is forgotten: its deployments go elsewhere" }] : [];
-  return status?.since === undefined
-    ? forgotten
-    : [{ text: `is not heard since ${status.since}` }, ...forgotten];
+  const { since, orphans, conditions: found } = status ?? {};
+  const credential = findCondition(found, "CredentialExpiring");
+  return [
+    ...(credential === undefined ? [] : [{ text: credential.message }]),
+    ...(since === undefined ? [] : [{ text: `is not heard since ${since}` }]),
+    ...(spec?.forgotten === true ? [{ text: "is forgotten: its deployments go elsewhere" }] : []),
+    ...(orphans === undefined
+      ? []
+      : [{ text: `has ${counted(orphans.count, "orphan")}: \`berth cell list --orphans\`` }]),
+  ];
 }

@@ -1,3 +1,4 @@
+import type { KubeObject } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { originOf } from "../../api/origin.ts";
 import { formatPlacement, parsePlacement } from "../../api/placement.ts";
@@ -24,6 +25,7 @@ function decide(view: Partial<CarryView> = {}): CarryDecision {
     deployment: onHub(),
     copies: [],
     source: "live",
+    wantedGeneration: 1,
     recorded: undefined,
     ranBefore: false,
     cells: [a, b],
@@ -58,6 +60,10 @@ function decide(view: Partial<CarryView> = {}): CarryDecision {
     ...view,
   });
 }
+
+const ofGeneration = (generation: string) => ({
+  annotations: { "compute.datumapis.com/source-generation": generation },
+});
 
 /** The decision in a few words. */
 function told({ findings, place, patch, create, release, ...rest }: CarryDecision): string {
@@ -176,9 +182,27 @@ describe("a deployment that the project wants", () => {
     [
       "has its generation brought to the cell",
       {
-        found: [aFound(a, { metadata: { annotations: { "compute.datumapis.com/source-generation": "0" } } })],
+        found: [aFound(a, { metadata: ofGeneration("0") })],
       },
       "patch a metadata",
+    ],
+    [
+      "keeps what is newer in the cell while the hub is behind its project",
+      {
+        wantedGeneration: 3,
+        found: [aFound(a, { template: aTemplate("app:0"), metadata: ofGeneration("2") })],
+      },
+      "",
+    ],
+    [
+      "keeps what is newer in the cell while the project is not known",
+      { source: "unknown", wantedGeneration: undefined, found: [aFound(a, { metadata: ofGeneration("2") })] },
+      "",
+    ],
+    [
+      "has what the project wants again brought to the cell, though it is older",
+      { found: [aFound(a, { template: aTemplate("app:0"), metadata: ofGeneration("2") })] },
+      "patch a metadata,spec",
     ],
     [
       "is set free when it is current again",
@@ -202,6 +226,19 @@ describe("a deployment that the project wants", () => {
     });
     expect(Object.keys(metadata ?? {}).sort()).toEqual(["annotations", "labels", "name", "namespace"]);
     expect(spec).toEqual(onHub().spec);
+  });
+
+  it("is adopted with its origin signed anew, and keeps its start and its Workload", () => {
+    const orphan = aFound(a, { source: "lost", start: 1000, workload: { name: "w", uid: "uid-lost" } });
+    const found = [{ ...orphan, origin: { ...orphan.origin, sourceUid: "source-uid" } }];
+    const deployment = onHub({ placed: aPlacement("a", { start: 1000 }) });
+    const [patch] = decide({ deployment, found }).patch ?? [];
+    const { metadata, ...rest } = (patch?.body ?? {}) as KubeObject;
+    const merged = { ...orphan.deployment.metadata?.annotations, ...metadata?.annotations };
+    expect([
+      originOf({ metadata: { ...deployment.metadata, annotations: merged } }, "uid-a", signer),
+      rest,
+    ]).toEqual([{ is: "signed", origin: { hub: HUB, sourceUid: "source-uid", epoch: 1, start: 1000 } }, {}]);
   });
 
   it("10.10 brings its namespace with both labels", () => {

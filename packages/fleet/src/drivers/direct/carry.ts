@@ -2,8 +2,8 @@
 import type { Finding } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { type Withdrawal, type WithdrawalSpec, withdrawalName } from "../../api/cell.ts";
-import { finalizers, annotations as keys, labels } from "../../api/keys.ts";
-import { originAnnotations, type Place, type Signer } from "../../api/origin.ts";
+import { finalizers, annotations as keys } from "../../api/keys.ts";
+import { originAnnotations, type Place } from "../../api/origin.ts";
 import {
   type CellPlacement,
   isSameTarget,
@@ -13,7 +13,6 @@ import {
 } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
-import { canonicalJson } from "../../deployment/template-hash.ts";
 import {
   type CellSeen,
   cellWith,
@@ -27,11 +26,9 @@ import { namespaceFault, upstreamMarks } from "../../hub/federator/namespace.ts"
 import { type Choice, holderOf, isWithdrawnBy } from "../../hub/placement/choose.ts";
 import { decideMove, type MoveFacts } from "../../hub/placement/move.ts";
 import { isDeleting, type Source, sourceUidOf } from "../../hub/source.ts";
-import { mergePatchOf } from "../../workload/merge-patch.ts";
+import { type CellPatch, carried, labelsOf, type PatchView, patchesOf } from "./patches.ts";
 
-export interface CarryView {
-  /** Of the hub. */
-  readonly deployment: WorkloadDeployment;
+export interface CarryView extends PatchView {
   /** The copies of its Instances on the hub. */
   readonly copies: readonly Instance[];
   readonly source: Source;
@@ -40,8 +37,6 @@ export interface CarryView {
   /** Its status was shown on the hub or in the project, so a cell may have it. */
   readonly ranBefore: boolean;
   readonly cells: readonly CellSeen[];
-  /** Deployments with its namespace and name that this hub made, in cells that are synced. */
-  readonly found: readonly Found[];
   /** Deployments with its namespace and name that this hub did not make, by the uids of their cells. */
   readonly foreign: ReadonlySet<string>;
   /** Its namespace on the hub, and the namespaces of that name in cells that are synced. */
@@ -57,7 +52,6 @@ export interface CarryView {
   readonly choose: () => Choice;
   readonly move: MoveFacts;
   readonly hub: string;
-  readonly signer: Signer;
 }
 
 /** Requests are sent in the order of the fields. Empty: settled. */
@@ -79,7 +73,7 @@ export interface CarryDecision {
         readonly deployment: WorkloadDeployment;
       }
     | undefined;
-  readonly patch?: readonly { readonly found: Found; readonly body: object }[] | undefined;
+  readonly patch?: readonly CellPatch[] | undefined;
   /** Bound to the uid. */
   readonly delete?: readonly Found[] | undefined;
   /** Uncached reads that are needed for a proof. */
@@ -114,7 +108,7 @@ export function decideCarry(view: CarryView): CarryDecision {
     return placement === undefined || view.recorded === written ? release(view, false) : settled;
   }
   if (source === "deleting" || source === "gone") return settled;
-  return source === "live" ? decideLive(view, placement) : { ...settled, patch: patches(view, placement) };
+  return source === "live" ? decideLive(view, placement) : { ...settled, patch: patchesOf(view, placement) };
 }
 
 function decideLive(view: CarryView, placement: CellPlacement | undefined): CarryDecision {
@@ -144,7 +138,7 @@ function decideLive(view: CarryView, placement: CellPlacement | undefined): Carr
     ...bring(view, own, placement),
     ...move,
     ...(moveWaits && { moveWaits }),
-    patch: patches(view, placement),
+    patch: patchesOf(view, placement),
     ...(typeof leaves === "object" && leaves),
   };
 }
@@ -259,53 +253,6 @@ function place(choice: Choice): CarryDecision {
   };
 }
 
-/** What differs in the cell that has it, and holds on older placements elsewhere. */
-function patches(view: CarryView, placement: CellPlacement | undefined): CarryDecision["patch"] {
-  const sourceUid = sourceUidOf(view.deployment);
-  const all = view.found
-    .filter((it) => it.origin.sourceUid === sourceUid && !isDeleting(it.deployment))
-    .flatMap((found) => {
-      const body = placement && patchOf(view, found, placement);
-      return body === undefined ? [] : [{ found, body }];
-    });
-  return all.length === 0 ? undefined : all;
-}
-
-function patchOf(view: CarryView, found: Found, placement: CellPlacement): object | undefined {
-  const at = targetOf(found);
-  const { next, leaving, last } = placement;
-  if (leaving !== undefined && isSameTarget(at, leaving)) return undefined;
-  if (next !== undefined && isSameTarget(at, placement)) return growth(view, found);
-  if ([placement, next].some((it) => it !== undefined && isSameTarget(at, it)))
-    return differences(view, found);
-  return at.epoch <= last ? heldBack(found) : undefined;
-}
-
-/** What runs in a cell that is drained stays as it is until it runs elsewhere. Only more of it may be wanted. */
-function growth({ deployment: hub }: CarryView, { deployment: present }: Found): object | undefined {
-  const minReplicas = hub.spec?.scaleSettings.minReplicas ?? 0;
-  if (minReplicas <= (present.spec?.scaleSettings.minReplicas ?? 0)) return undefined;
-  return { spec: { scaleSettings: { minReplicas } } };
-}
-
-function heldBack({ deployment }: Found): object | undefined {
-  if (deployment.metadata?.annotations?.[keys.hold] !== undefined) return undefined;
-  return { metadata: { annotations: { [keys.hold]: "Superseded" } } };
-}
-
-function differences({ deployment: hub }: CarryView, { deployment: present }: Found): object | undefined {
-  const wanted = { labels: labelsOf(hub), annotations: carried(hub) };
-  const has = {
-    labels: pick(present.metadata?.labels, wanted.labels),
-    annotations: pick(present.metadata?.annotations, { ...wanted.annotations, [keys.hold]: "" }),
-  };
-  const metadata = mergePatchOf(has, wanted);
-  const isSame = canonicalJson(present.spec ?? {}) === canonicalJson(hub.spec ?? {});
-  const spec = isSame ? undefined : mergePatchOf(present.spec, hub.spec);
-  if (metadata === undefined && spec === undefined) return undefined;
-  return { ...(metadata !== undefined && { metadata }), ...(spec !== undefined && { spec }) };
-}
-
 function cellNamespace({ namespace }: CarryView): KubeObject {
   const { name = "" } = namespace.metadata ?? {};
   return { apiVersion: "v1", kind: "Namespace", metadata: { name, ...upstreamMarks(namespace) } };
@@ -328,25 +275,6 @@ function cellDeployment({ deployment, hub, signer }: CarryView, target: Target):
     },
     ...(spec && { spec }),
   };
-}
-
-function labelsOf({ metadata }: WorkloadDeployment): Readonly<Record<string, string>> {
-  return pick(metadata?.labels, {
-    [labels.city]: "",
-    [labels.upstreamNamespace]: "",
-    [labels.workloadUid]: "",
-  });
-}
-
-function carried({ metadata }: WorkloadDeployment): Readonly<Record<string, string>> {
-  return pick(metadata?.annotations, { [keys.sourceGeneration]: "" });
-}
-
-function pick(
-  from: Readonly<Record<string, string>> = {},
-  like: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(from).filter(([key]) => Object.hasOwn(like, key)));
 }
 
 function release({ copies }: CarryView, isProven: boolean): CarryDecision {

@@ -1,8 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { AWAY, aCell, aFound, aPlacement, aWithdrawal, going, onHub } from "../../hub/testing/fixtures.ts";
-import { decideWithdrawal, isOrphaned, LATE_MS, type StrayView, type WithdrawalView } from "./withdraw.ts";
+import {
+  decideWithdrawal,
+  LATE_MS,
+  type StrayVerdict,
+  type StrayView,
+  strayVerdict,
+  type WithdrawalView,
+} from "./withdraw.ts";
 
 const a = aCell("a");
+const moving = aPlacement("b", { next: { cell: "a", uid: "uid-a", epoch: 1, start: 1000 } });
 const placedLater = onHub({ placed: aPlacement("a", { epoch: 2 }) });
 
 const told = (view: Partial<WithdrawalView>): string => {
@@ -23,6 +31,11 @@ describe("2.12 a Withdrawal", () => {
     ["A20 deletes what the cell has when it is back", { found: [aFound(a)] }, "delete"],
     ["waits while the cell is away", { cell: aCell("a", { state: AWAY }) }, "wait"],
     ["waits while no Cell stands for it", { cell: undefined }, "wait"],
+    [
+      "deletes what a cell has that was given up, and answers again",
+      { cell: aCell("a", { spec: { forgotten: true } }), found: [aFound(a)] },
+      "delete",
+    ],
     [
       "ends when the cell was given up",
       { cell: aCell("a", { state: AWAY, spec: { forgotten: true } }) },
@@ -78,21 +91,36 @@ describe("2.12 a Withdrawal", () => {
   });
 });
 
-describe("a deployment in a cell is orphaned", () => {
+describe("a deployment that this hub made in a cell", () => {
   const view: StrayView = { found: aFound(a), hubDeployment: undefined, withdrawals: [], source: "gone" };
+  const later = onHub({ placed: aPlacement("b", { epoch: 2 }) });
 
-  it.each<[string, Partial<StrayView>, boolean]>([
-    ["when the hub knows nothing of it", {}, true],
-    ["when the hub has a newer source of its name", { hubDeployment: onHub({ source: "newer" }) }, true],
-    ["but not while the hub has it", { hubDeployment: onHub() }, false],
-    ["but not while the project wants it: the hub makes it again", { source: "live" }, false],
-    ["but not while nothing is known of the project", { source: "unknown" }, false],
-    ["but not while it is withdrawn", { withdrawals: [aWithdrawal("a")] }, false],
+  it.each<[string, Partial<StrayView>, StrayVerdict]>([
+    ["is orphaned when the hub knows nothing of it", {}, "orphaned"],
     [
-      "when an earlier epoch is withdrawn",
-      { found: aFound(a, { epoch: 2 }), withdrawals: [aWithdrawal("a")] },
-      true,
+      "is orphaned when the hub has a newer source of its name",
+      { hubDeployment: onHub({ source: "newer" }) },
+      "orphaned",
     ],
-    ["but not while it is being deleted", { found: aFound(a, { metadata: going }) }, false],
-  ])("%s", (_, fields, expected) => expect(isOrphaned({ ...view, ...fields })).toBe(expected));
+    ["is known while the hub has it", { hubDeployment: onHub() }, "known"],
+    ["is superseded when the hub has it elsewhere", { hubDeployment: later }, "superseded"],
+    ["is superseded when its cell was restored", { hubDeployment: placedLater }, "superseded"],
+    [
+      "is followed when it is later than the hub knows",
+      { hubDeployment: onHub(), found: aFound(a, { epoch: 2 }) },
+      "known",
+    ],
+    ["is known while it moves", { hubDeployment: onHub({ placed: moving }) }, "known"],
+    ["ends with that of the hub", { hubDeployment: onHub({ metadata: going }) }, "known"],
+    ["is known while the project wants it: the hub makes it again", { source: "live" }, "known"],
+    ["is withdrawn when its source is gone", { source: "deleting" }, "known"],
+    ["may be known while nothing is known of the project", { source: "unknown" }, "unknown"],
+    ["is known while it is withdrawn", { withdrawals: [aWithdrawal("a")] }, "known"],
+    [
+      "is orphaned when an earlier epoch is withdrawn",
+      { found: aFound(a, { epoch: 2 }), withdrawals: [aWithdrawal("a")] },
+      "orphaned",
+    ],
+    ["is known while it is being deleted", { found: aFound(a, { metadata: going }) }, "known"],
+  ])("%s", (_, fields, expected) => expect(strayVerdict({ ...view, ...fields })).toBe(expected));
 });

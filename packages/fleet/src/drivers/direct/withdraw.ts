@@ -38,7 +38,8 @@ export function decideWithdrawal(view: WithdrawalView): WithdrawalDecision {
   const { withdrawal, cell, hubDeployment, source, goneForMs } = view;
   const { spec } = withdrawal;
   if (spec === undefined) return { do: "wait" };
-  if (cell !== undefined && isForgotten(cell)) return { do: "end", why: "forgotten" };
+  if (cell !== undefined && isForgotten(cell) && cell.state.is !== "synced")
+    return { do: "end", why: "forgotten" };
   // It comes from a backup: the deployment was placed there again since.
   const isPlaced =
     hubDeployment !== undefined &&
@@ -64,9 +65,20 @@ export interface StrayView {
   readonly source: Source;
 }
 
-/** `true`: this hub made it, nothing stands for it, and only a person can say what it is for. */
-export function isOrphaned({ found, hubDeployment, withdrawals, source }: StrayView): boolean {
-  if (isDeleting(found.deployment) || source === "live" || source === "unknown") return false;
-  if (hubDeployment !== undefined && sourceUidOf(hubDeployment) === found.origin.sourceUid) return false;
-  return !withdrawals.some((it) => isWithdrawnBy(it, found));
+/** `superseded`: its placement is an older one, so it is held. `unknown`: its project is not read. */
+export type StrayVerdict = "known" | "orphaned" | "superseded" | "unknown";
+
+/** What a deployment is that this hub made. Only a person can say what one is for that is orphaned or superseded. */
+export function strayVerdict({ found, hubDeployment, withdrawals, source }: StrayView): StrayVerdict {
+  if (isDeleting(found.deployment) || withdrawals.some((it) => isWithdrawnBy(it, found))) return "known";
+  if (hubDeployment !== undefined && sourceUidOf(hubDeployment) === found.origin.sourceUid) {
+    const placement = parsePlacement(hubDeployment.metadata?.annotations?.[keys.placement]);
+    if (isDeleting(hubDeployment) || placement === undefined) return "known";
+    const isTarget = targetsOf(placement).some(
+      ({ uid, epoch }) => uid === uidOf(found.cell) && epoch === found.origin.epoch,
+    );
+    return isTarget || found.origin.epoch > placement.last ? "known" : "superseded";
+  }
+  if (source === "unknown") return "unknown";
+  return source === "gone" ? "orphaned" : "known";
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { aTemplate } from "../../deployment/testing/fixtures.ts";
-import { AWAY, aCell, going, onHub } from "../testing/fixtures.ts";
-import { isFullWith, mayEnd } from "./seen.ts";
+import { AWAY, aCell, aFound, aPlacement, aSource, going, onHub } from "../testing/fixtures.ts";
+import { adopted, isFullWith, mayEnd, specIn } from "./seen.ts";
 
 describe("a Cell that is being deleted", () => {
   const cell = (state: object): ReturnType<typeof aCell> => {
@@ -25,6 +25,46 @@ describe("a Cell that is being deleted", () => {
     ["ends only then", aCell("a"), false, false, false],
   ])("%s", (_, seen, isNamed, hasDeployments, expected) => {
     expect(mayEnd({ seen, isNamed, hasDeployments })).toBe(expected);
+  });
+});
+
+describe("an orphan that an operator adopts", () => {
+  const adopt = [{ namespace: "ns-U", name: "w-us-dfw", sourceUid: "lost", epoch: 1 }];
+  const orphan = aFound(aCell("a", { spec: { adopt } }), { source: "lost" });
+  const wished = aSource();
+
+  it.each<[string, ...Parameters<typeof adopted>, string]>([
+    ["is of what the project has now", orphan, undefined, wished, "source-uid/1"],
+    ["waits for that", orphan, undefined, undefined, "lost/1"],
+    ["is not of what is being deleted", orphan, undefined, aSource({ metadata: going }), "lost/1"],
+    ["waits while that is in another cell", orphan, onHub({ placed: aPlacement("b") }), wished, "lost/1"],
+    [
+      "becomes the placement that its cell should have",
+      orphan,
+      onHub({ placed: aPlacement("a", { epoch: 3 }) }),
+      wished,
+      "source-uid/3",
+    ],
+    [
+      "is of this placement alone",
+      aFound(orphan.cell, { source: "lost", epoch: 2 }),
+      undefined,
+      wished,
+      "lost/2",
+    ],
+    ["is in this cell alone", aFound(aCell("b"), { source: "lost" }), undefined, wished, "lost/1"],
+  ])("%s", (_, found, hub, source, expected) => {
+    const { origin } = adopted(found, hub, source);
+    expect(`${origin.sourceUid}/${origin.epoch}`).toBe(expected);
+  });
+
+  it("keeps its workloadRef, and gets all else", () => {
+    const workload = { name: "w", uid: "uid-anew" };
+    const wanted = specIn(orphan.deployment, onHub({ workload, template: aTemplate("app:2") }));
+    expect(wanted).toEqual({
+      ...orphan.deployment.spec,
+      template: aTemplate("app:2"),
+    });
   });
 });
 

@@ -1,7 +1,8 @@
 /** A Cell, and what its cluster showed last. */
-import type { Cell } from "../../api/cell.ts";
+import { type Cell, isSameOrphan } from "../../api/cell.ts";
+import { annotations as keys } from "../../api/keys.ts";
 import { type Origin, originOf, type Signer } from "../../api/origin.ts";
-import type { Target } from "../../api/placement.ts";
+import { parsePlacement, type Target } from "../../api/placement.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
 import { boundedCount } from "../../deployment/build.ts";
 import { canonicalJson } from "../../deployment/template-hash.ts";
@@ -68,6 +69,37 @@ export function foundIn(
   return seen.is === "signed" && seen.origin.hub === hub
     ? { cell, deployment, origin: seen.origin }
     : undefined;
+}
+
+/**
+ * With the origin that an orphan gets when an operator adopts it. Where the deployment is placed in another cell, it stays an
+ * orphan: that one runs already.
+ *
+ * @param onHub @param wished those of its name, on the hub and in the project.
+ */
+export function adopted(
+  found: Found,
+  onHub: WorkloadDeployment | undefined,
+  wished: WorkloadDeployment | undefined,
+): Found {
+  const { cell, deployment, origin } = found;
+  const { namespace = "", name = "" } = deployment.metadata ?? {};
+  const sourceUid = wished?.metadata?.uid;
+  const isListed = cell.cell.spec?.adopt?.some((it) => isSameOrphan(it, { ...origin, namespace, name }));
+  if (!isListed || wished === undefined || sourceUid === undefined || isDeleting(wished)) return found;
+  const placement = parsePlacement(onHub?.metadata?.annotations?.[keys.placement]);
+  if (placement !== undefined && placement.uid !== uidOf(cell)) return found;
+  const epoch = Math.max(origin.epoch, placement?.epoch ?? 0);
+  return { ...found, origin: { ...origin, sourceUid, epoch } };
+}
+
+/**
+ * The spec of a deployment of the hub as a cell can have it. `workloadRef` never changes there, so one that was adopted names
+ * the Workload that it was made for.
+ */
+export function specIn(inCell: WorkloadDeployment, onHub: WorkloadDeployment): WorkloadDeployment["spec"] {
+  const { workloadRef } = inCell.spec ?? {};
+  return onHub.spec && workloadRef ? { ...onHub.spec, workloadRef } : onHub.spec;
 }
 
 /** Cells without a Cell object count as ones that do not answer. */

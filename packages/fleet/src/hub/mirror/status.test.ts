@@ -60,6 +60,12 @@ describe("2.9 the status of a cell comes to the hub", () => {
     });
   });
 
+  it("and it is that of an orphan that was adopted, which names its first Workload", () => {
+    const to = onHub({ metadata: { generation: 3 }, workload: { name: "w", uid: "uid-anew" } });
+    const from = aFound(a, { metadata: { generation: 7 }, status: running }).deployment;
+    expect(mirror({ to, from })?.observedGeneration).toBe(3);
+  });
+
   it("H19 once", () => {
     const status = mirror();
     expect(mirror({ to: onHub({ metadata: { generation: 3 }, ...(status && { status }) }) })).toBeUndefined();

@@ -8,6 +8,7 @@ import type { DeploymentStatus, WorkloadDeployment } from "../../api/workload.ts
 import { conditionsWith, type Verdict } from "../../deployment/conditions.ts";
 import { MAX_REPLICAS } from "../../deployment/control.ts";
 import { canonicalJson } from "../../deployment/template-hash.ts";
+import { specIn } from "../cells/seen.ts";
 
 export interface MirrorView {
   /** Whose status it is. */
@@ -109,7 +110,7 @@ export function isEchoOf(from: WorkloadDeployment, to: WorkloadDeployment, gener
     status?.observedGeneration === metadata?.generation &&
     status?.observedSourceGeneration === generation &&
     metadata?.annotations?.[keys.sourceGeneration] === String(generation) &&
-    canonicalJson(spec ?? {}) === canonicalJson(to.spec ?? {})
+    canonicalJson(spec ?? {}) === canonicalJson(specIn(from, to) ?? {})
   );
 }
 

@@ -84,7 +84,7 @@ export function aFound(
   const { epoch = 1, start = 0, source = SOURCE, metadata, ...rest } = fields;
   const { uid: cellUid = "" } = cell.cell.spec ?? {};
   const origin = { hub: HUB, sourceUid: source, epoch, start };
-  const place = { cellUid, namespace: "ns-U", name: "w-us-dfw" };
+  const place = { cellUid, namespace: "ns-U", name: fields.name ?? "w-us-dfw" };
   const deployment = aDeployment({
     ...rest,
     metadata: {

@@ -28,8 +28,9 @@ import {
 import { canonicalJson, templateHash } from "../../deployment/template-hash.ts";
 import { aTemplate } from "../../deployment/testing/fixtures.ts";
 import { decideCarry } from "../../drivers/direct/carry.ts";
-import { decideWithdrawal, isOrphaned, LATE_MS } from "../../drivers/direct/withdraw.ts";
+import { decideWithdrawal, LATE_MS, strayVerdict } from "../../drivers/direct/withdraw.ts";
 import {
+  adopted,
   type CellSeen,
   cellWith,
   type Found,
@@ -211,6 +212,32 @@ export class FleetModel {
     if (seen === undefined) return;
     this.#forgotten.add(name);
     this.own.take({ do: "patch", resource: cells, seen, body: { spec: { forgotten: true } } });
+  }
+
+  /** All that Berth reports as orphaned. */
+  decideOrphans(name: Name, how: "adopt" | "withdraw"): void {
+    if (!this.own.isSynced || !this.hub.isSynced || !this.project.isSynced) return;
+    for (const found of this.#found(name)) {
+      const { cell, deployment, origin } = found;
+      const view = {
+        found,
+        hubDeployment: this.#onHub(name),
+        withdrawals: this.#withdrawalsOf(name),
+        source:
+          this.#wished(name)?.metadata?.uid === origin.sourceUid ? ("live" as const) : ("gone" as const),
+      };
+      const seen = this.own.get(cells, "", nameOf(cell));
+      if (seen === undefined || strayVerdict(view) !== "orphaned") continue;
+      const { namespace = "" } = deployment.metadata ?? {};
+      const id = { namespace, name, sourceUid: origin.sourceUid, epoch: origin.epoch };
+      if (how === "adopt")
+        this.own.take({ do: "patch", resource: cells, seen, body: { spec: { adopt: [id] } } });
+      else {
+        const spec = { cell: nameOf(cell), cellUid: uidOf(cell), ...id, start: origin.start };
+        const body = { kind: "Withdrawal", metadata: { name: withdrawalName(spec) }, spec };
+        this.own.take({ do: "create", resource: withdrawals, body });
+      }
+    }
   }
 
   drain(name: string, drain: boolean): void {
@@ -477,6 +504,7 @@ export class FleetModel {
       deployment,
       copies: hub.seen(instances).filter((it) => isOwnedBy(it, deployment)),
       source,
+      wantedGeneration: source === "live" ? upstream?.metadata?.generation : undefined,
       recorded: upstream && recordText(upstream, signer),
       ranBefore: ran,
       cells: this.#cellsSeen(),
@@ -778,7 +806,12 @@ export class FleetModel {
           .seen(workloadDeployments)
           .filter((it) => it.metadata?.name === name)
           .flatMap((it) => foundIn(cell, it, { hub: this.hub.uid, signer }) ?? []),
-      );
+      )
+      .map((it) => adopted(it, this.#onHub(name), this.#wished(name)));
+  }
+
+  #wished(name: Name): WorkloadDeployment | undefined {
+    return this.project.seen(workloadDeployments).find((it) => it.metadata?.name === name);
   }
 
   #withdrawalsOf(name: Name): readonly Withdrawal[] {
@@ -947,6 +980,7 @@ export class FleetModel {
       const uid = sourceUidOf(before) ?? "";
       if (this.#isProjectRestored && !this.#isKept(uid) && !this.#isReleasing) this.#excused.add(uid);
     }
+    if (this.cells.includes(plane) && resource === workloadDeployments) this.#checkSpec(before, after);
     if (this.cells.includes(plane) && resource === instances && before === undefined && after !== undefined)
       this.#checkOwners(plane, after);
     if (
@@ -955,6 +989,15 @@ export class FleetModel {
       after !== undefined
     )
       this.#checkStatus(plane, before, after);
+  }
+
+  /** A hub that was restored must not bring back what the project wanted before. */
+  #checkSpec(before: WorkloadDeployment | undefined, after: WorkloadDeployment | undefined): void {
+    const [had, has] = [before, after].map((it) =>
+      Number(it?.metadata?.annotations?.[keys.sourceGeneration]),
+    );
+    if (this.#isProjectRestored || had === undefined || has === undefined || !(has < had)) return;
+    this.violations.push(`carry brings generation ${has} to a cell that has ${had}`);
   }
 
   #checkOwners(plane: Plane, made: KubeObject): void {
@@ -1055,7 +1098,7 @@ export class FleetModel {
           withdrawals: this.#withdrawalsOf(name),
           source: "gone" as const,
         };
-        if (!isKnown || !isOrphaned(view)) fault(`${name} is left in ${uidOf(found.cell)}`);
+        if (!isKnown || strayVerdict(view) !== "orphaned") fault(`${name} is left in ${uidOf(found.cell)}`);
       }
       const hasProjections = this.project
         .now(instances)

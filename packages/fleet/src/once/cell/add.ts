@@ -199,19 +199,24 @@ async function makeNamespace(name: string, run: OneShotRun): Promise<void> {
 /** How often it looks whether a running Berth has seen the Cell. Milliseconds. */
 const LOOK_MS = 200;
 
+/** A running Berth has said whether it reaches the Cell: from then on Workloads may name its city. */
+export function isSeen({ status }: Cell): boolean {
+  return status?.conditions?.some(({ type }) => type === "Reachable") === true;
+}
+
 /**
- * Waits until a running Berth has said whether it reaches the Cell: from then on Workloads may name its city.
+ * Waits for what a running Berth says of a Cell.
  * @returns the Cell as it is at the end. Without such a Berth, after `timeoutMs`.
  */
-export async function whenSeen(
+export async function whenCell(
   name: string,
+  isSo: (cell: Cell) => boolean,
   { client, clock, signal }: OneShotRun,
   timeoutMs: number,
 ): Promise<Cell> {
   const end = clock.monotonic() + timeoutMs;
   for (;;) {
     const cell = await client.get(cells, { name }, { signal });
-    const isSeen = cell.status?.conditions?.some(({ type }) => type === "Reachable") === true;
-    if (isSeen || clock.monotonic() >= end || !(await sleep(clock, LOOK_MS, signal))) return cell;
+    if (isSo(cell) || clock.monotonic() >= end || !(await sleep(clock, LOOK_MS, signal))) return cell;
   }
 }

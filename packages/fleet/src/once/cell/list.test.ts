@@ -36,6 +36,16 @@ describe("a line about a Cell", () => {
       lineOf([silent], { forgotten: true }),
       { reachable: "False", reason: "CellForgotten", forgotten: true },
     ],
+    [
+      "its credential ends",
+      lineOf([heard, accepting, aCondition("CredentialExpiring", "True", "CredentialExpires", "ends at")]),
+      { reachable: "True", reason: "CredentialExpires", message: "ends at" },
+    ],
+    [
+      "it has orphans",
+      lineOf([heard, accepting], {}, { orphans: { count: 2, names: [] } }),
+      { reason: "Orphaned", message: "2 orphans: `berth cell list --orphans`", orphans: 2 },
+    ],
   ])("says that %s", (_, line, expected) => {
     expect(line).toMatchObject(expected);
   });

@@ -1,5 +1,5 @@
 /** One line about each Cell. */
-import { formatAge, formatColumns } from "@berth/host";
+import { counted, formatAge, formatColumns } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { findCondition, fromTime } from "@berth/runtime";
 import type { Cell } from "../../api/cell.ts";
@@ -11,12 +11,14 @@ export interface CellLine {
   /** `Unknown`: no running Berth has looked at it. */
   readonly reachable: Condition["status"];
   readonly accepting: Condition["status"];
-  /** Why it is not reached, or else why it accepts nothing. Empty: it is well. */
+  /** Why it is not reached, else why it accepts nothing, else what a person has to do. Empty: it is well. */
   readonly reason: string;
   readonly message: string;
   /** RFC 3339: when it was heard last. Absent while it is heard. */
   readonly since?: string;
   readonly forgotten: boolean;
+  /** Deployments there that nothing stands for. */
+  readonly orphans: number;
 }
 
 export function cellLine({ metadata, spec, status }: Cell): CellLine {
@@ -24,19 +26,23 @@ export function cellLine({ metadata, spec, status }: Cell): CellLine {
   const accepting = findCondition(status?.conditions, "Accepting");
   const forgotten = spec?.forgotten === true;
   const drained = findCondition(status?.conditions, "Drained");
-  const told = [reachable, drained ?? accepting].find(
-    (it) => it !== undefined && (it.status !== "True" || it === drained),
-  );
+  const told =
+    [reachable, drained ?? accepting].find(
+      (it) => it !== undefined && (it.status !== "True" || it === drained),
+    ) ?? findCondition(status?.conditions, "CredentialExpiring");
+  const orphans = status?.orphans?.count ?? 0;
   return {
     name: metadata?.name ?? "",
     city: spec?.city ?? "",
     uid: spec?.uid ?? "",
     reachable: reachable?.status ?? "Unknown",
     accepting: accepting?.status ?? "Unknown",
-    reason: forgotten ? "CellForgotten" : (told?.reason ?? ""),
-    message: told?.message ?? "",
+    reason: forgotten ? "CellForgotten" : (told?.reason ?? (orphans > 0 ? "Orphaned" : "")),
+    message:
+      told?.message ?? (orphans > 0 ? `${counted(orphans, "orphan")}: \`berth cell list --orphans\`` : ""),
     ...(status?.since !== undefined && { since: status.since }),
     forgotten,
+    orphans,
   };
 }
 

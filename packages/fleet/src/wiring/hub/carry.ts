@@ -25,7 +25,6 @@ import { Mutations } from "./mutations.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { proveGone } from "./prove-absent.ts";
 import { presentClient, Sender, type Sending, sendEach } from "./sender.ts";
-import { strays } from "./strays.ts";
 
 /** What becomes of a deployment of the hub. The hub and each cell do their parts of it. */
 export function carryDecision(
@@ -36,6 +35,7 @@ export function carryDecision(
   const place = placeOf(deployment);
   const placement = parsePlacement(deployment.metadata?.annotations?.[keys.placement]);
   const sourceUid = sourceUidOf(deployment) ?? "";
+  const source = know.source(place, sourceUid);
   const wished = know.wished(place);
   const upstream = wished?.metadata?.uid === sourceUid ? wished : undefined;
   const ran = ranBefore(deployment) || (upstream !== undefined && hasRun(upstream));
@@ -48,7 +48,8 @@ export function carryDecision(
   const decision = decideCarry({
     deployment,
     copies: know.copiesOf(deployment),
-    source: know.source(place, sourceUid),
+    source,
+    wantedGeneration: source === "live" ? upstream?.metadata?.generation : undefined,
     recorded: upstream && recordText(upstream, know.signer),
     ranBefore: ran,
     cells,
@@ -90,7 +91,7 @@ function creationIn({ namespace, name }: Place, cellUid: string): string {
 }
 
 export function carry(parts: HubParts): Reconcile<ObjectKey> {
-  const { host, planes, know, asked, memory, moves } = parts;
+  const { host, planes, know, asked, memory, moves, strays } = parts;
   const mutations = new Mutations(host.clock);
   const sender = new Sender<WorkloadDeployment>({
     host,
@@ -99,13 +100,12 @@ export function carry(parts: HubParts): Reconcile<ObjectKey> {
     action: "CarryDeployment",
     done: (deployment, intent, stored) => isOfSpec(intent) && mutations.note(deployment, stored),
   });
-  const lookForStray = strays(parts);
   return async (key, context) => {
     const cell = know.cellOf(key.cluster);
     const engaged = planes.cells.get(key.cluster);
     if (know.hubUnread() !== undefined || cell?.state.is !== "synced" || engaged === undefined)
       return undefined;
-    lookForStray(key, cell, context);
+    strays.note(key, cell);
     const deployment = know.onHub(key);
     const onHub = know.hubKey(key);
     if (deployment?.metadata?.annotations?.[keys.placement] === undefined) return sender.forget(onHub);

@@ -31,6 +31,8 @@ interface CellAccess {
   readonly access: ClusterAccess;
   /** Equal for equal credentials. */
   readonly fingerprint: string;
+  /** Wall clock, ms. `undefined`: the credential does not say. */
+  readonly expiresMs: number | undefined;
 }
 
 export class CellMembers {
@@ -47,6 +49,11 @@ export class CellMembers {
 
   problemOf(cell: string): CellProblem | undefined {
     return this.#problems.get(cell);
+  }
+
+  /** When the credential of a Cell ends, wall clock ms. `undefined`: it does not say, or the Cell is not connected. */
+  expiresMsOf(cell: string): number | undefined {
+    return this.#joined.get(cell)?.expiresMs;
   }
 
   /** Cells or Secrets have changed. */
@@ -100,15 +107,16 @@ export class CellMembers {
     const joined = this.#joined.get(name);
     try {
       const isSame = joined?.text === text;
-      const { access, fingerprint } = isSame ? joined : await this.#accessOf(cell, secret);
+      const { access, fingerprint, expiresMs } = isSame ? joined : await this.#accessOf(cell, secret);
       const other = credentials.get(fingerprint);
       if (other !== undefined)
         return invalid(`Secret ${home}/${secretName} has the credential of Cell ${other}: give each its own`);
       credentials.set(fingerprint, name);
       if (isSame) return;
       planes.cells.join(name, access);
-      this.#joined.set(name, { text, access, fingerprint });
-      if (this.#problems.delete(name)) this.#options.onChange(name);
+      this.#joined.set(name, { text, access, fingerprint, expiresMs });
+      this.#problems.delete(name);
+      this.#options.onChange(name);
     } catch (error) {
       invalid((error as KubeconfigError).message);
     }
@@ -120,14 +128,14 @@ export class CellMembers {
     const origin = `Secret ${home}/${secret.metadata?.name}`;
     const text = Buffer.from(secret.data?.["kubeconfig"] ?? "", "base64").toString();
     if (text === "") throw new Error(`${origin} has no key kubeconfig`);
-    const { connect, fingerprint } = await parseKubeconfig(text, { origin });
+    const { connect, fingerprint, expiresMs } = await parseKubeconfig(text, { origin });
     const access = {
       to: { ...connect, userAgent, maxAnswerBytes: MAX_CELL_ANSWER },
       identity: spec?.uid ?? "",
       ...(spec?.identityNamespace && { identityNamespace: spec.identityNamespace }),
       lease: { namespace: spec?.namespace ?? home, name: leaseOfCell(name) },
     };
-    return { access, fingerprint };
+    return { access, fingerprint, expiresMs };
   }
 
   /** @param problem absent: there is no such Cell. */

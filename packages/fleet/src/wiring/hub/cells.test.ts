@@ -1,5 +1,7 @@
 import type { ReconcileContext } from "@berth/runtime";
 import { expect, it } from "vitest";
+import type { Cell } from "../../api/cell.ts";
+import { aCondition } from "../../deployment/testing/fixtures.ts";
 import { aCell, aFound, going, onHub } from "../../hub/testing/fixtures.ts";
 import type { CellMembers } from "./cell-members.ts";
 import { cellStatuses } from "./cells.ts";
@@ -7,8 +9,9 @@ import { a, hub, hubWorld } from "./testing/hub-world.ts";
 
 const { signal } = new AbortController();
 const context = { signal, log: { info: () => undefined } } as unknown as ReconcileContext;
-const members = { problemOf: () => undefined } as unknown as CellMembers;
+const members = { problemOf: () => undefined, expiresMsOf: () => undefined } as unknown as CellMembers;
 const seen = aCell("a");
+const DAY_MS = 86_400_000;
 
 it.each([
   ["ends with a deployment that this hub did not make", { annotations: {} }, [[]]],
@@ -43,4 +46,23 @@ it("a Cell with more than is read of one says so once, with figures, and nothing
   cells.set({ ...seen.cell, ...patches[0], metadata: { name: "a", finalizers: ["berth.dev/cell"] } });
   await cellStatuses(parts, members)(key, context);
   expect(patches).toHaveLength(1);
+});
+
+it.each([
+  ["no end", undefined, undefined],
+  ["an end in eight days", 8 * DAY_MS, undefined],
+  ["an end in six days", 6 * DAY_MS, "CredentialExpires"],
+  ["ended", -1, "CredentialExpired"],
+])("a credential that has %s is told of so", async (_, inMs, reason) => {
+  const { cells, parts, patches, clock } = hubWorld();
+  const told = aCondition("CredentialExpiring", "True", "CredentialExpires");
+  const metadata = { name: "a", finalizers: ["berth.dev/cell"] };
+  cells.set({ ...seen.cell, metadata, status: { conditions: [told] } });
+  const expiresMs = inMs && clock.now() + inMs;
+  const ending = { ...members, expiresMsOf: () => expiresMs } as unknown as CellMembers;
+  const next = await cellStatuses(parts, ending)({ cluster: hub, namespace: "", name: "a" }, context);
+  const { conditions = [] } = (patches.at(-1) as Cell | undefined)?.status ?? {};
+  expect(conditions.find(({ type }) => type === "CredentialExpiring")?.reason).toBe(reason);
+  // A timer takes no more than some weeks.
+  expect(next?.recheckAfterMs).toBe(inMs === undefined || inMs < 0 ? undefined : DAY_MS);
 });

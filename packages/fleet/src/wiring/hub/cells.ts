@@ -1,11 +1,14 @@
 /** The status and the end of Cells. Its keys are Cells. */
+import { isDeepStrictEqual } from "node:util";
 import {
   type DesiredCondition,
+  earliest,
   findCondition,
   mergeConditions,
   type ObjectKey,
   type Reconcile,
   toTime,
+  withoutConditions,
 } from "@berth/runtime";
 import { type CellStatus, cells } from "../../api/cell.ts";
 import { finalizers, annotations as keys } from "../../api/keys.ts";
@@ -23,7 +26,7 @@ import { Sender } from "./sender.ts";
 const STATUS_PACE = { everyMs: 1_000, burst: 3 };
 
 export function cellStatuses(parts: HubParts, members: CellMembers): Reconcile<ObjectKey> {
-  const { host, planes, know } = parts;
+  const { host, planes, know, strays } = parts;
   const sender = new Sender({ host, set: planes.own.set, resource: cells, action: "WatchCell" });
   const pace = new Pace(host.clock, STATUS_PACE);
   return async (key, context) => {
@@ -37,8 +40,15 @@ export function cellStatuses(parts: HubParts, members: CellMembers): Reconcile<O
       await sender.send(sending, [finalizersTo([...listed, finalizers.cell])]);
     else if (hasOurs && know.hubUnread() === undefined && mayEnd({ seen, ...usesOf(parts, seen) }))
       await sender.send(sending, [finalizersTo(listed.filter((it) => it !== finalizers.cell))]);
-    const status = statusOf(parts, seen, members.problemOf(key.name));
-    if (status === undefined) return undefined;
+    const expiresMs = members.expiresMsOf(key.name);
+    const next = { recheckAfterMs: untilNews(expiresMs, host.clock.now()) };
+    const credential = credentialCondition(key.name, expiresMs, host.clock.now());
+    const status = statusOf(parts, seen, {
+      problem: members.problemOf(key.name),
+      credential,
+      orphans: strays.look(seen),
+    });
+    if (status === undefined) return next;
     const { reason = "", message = "", status: is } = findCondition(status.conditions, "Reachable") ?? {};
     const isNews = findCondition(cell.status?.conditions, "Reachable")?.reason !== reason;
     const waitMs = isNews ? 0 : pace.take(key.name);
@@ -49,7 +59,37 @@ export function cellStatuses(parts: HubParts, members: CellMembers): Reconcile<O
         ...(isNews && { announce: is === "True" ? ("Normal" as const) : ("Warning" as const) }),
       },
     ]);
-    return { recheckAfterMs };
+    return { recheckAfterMs: earliest(recheckAfterMs, next.recheckAfterMs) };
+  };
+}
+
+/** Before its end a credential is told of, ms. */
+const EXPIRING_MS = 7 * 86_400_000;
+/** A timer takes no more than 24 days, ms. */
+const LONGEST_MS = 86_400_000;
+
+/** Until the condition of the credential changes. */
+function untilNews(expiresMs: number | undefined, nowMs: number): number | undefined {
+  const next = [expiresMs, expiresMs && expiresMs - EXPIRING_MS].filter(
+    (it) => it !== undefined && it > nowMs,
+  );
+  return next.length === 0 ? undefined : Math.min(...next.map((it) => (it ?? 0) - nowMs), LONGEST_MS);
+}
+
+const CREDENTIAL = "CredentialExpiring";
+
+function credentialCondition(
+  cell: string,
+  expiresMs: number | undefined,
+  nowMs: number,
+): DesiredCondition | undefined {
+  if (expiresMs === undefined || expiresMs - nowMs > EXPIRING_MS) return undefined;
+  const isOver = expiresMs <= nowMs;
+  return {
+    type: CREDENTIAL,
+    status: "True",
+    reason: isOver ? "CredentialExpired" : "CredentialExpires",
+    message: `its credential ${isOver ? "ended" : "ends"} at ${toTime(expiresMs)}: \`berth cell rotate ${cell} --kubeconfig FILE\` replaces it`,
   };
 }
 
@@ -69,7 +109,19 @@ function usesOf(
 }
 
 /** `undefined`: it is stored already, or nothing is known yet. */
-function statusOf(parts: HubParts, seen: CellSeen, problem: CellProblem | undefined): CellStatus | undefined {
+function statusOf(
+  parts: HubParts,
+  seen: CellSeen,
+  {
+    problem,
+    credential,
+    orphans,
+  }: {
+    readonly problem: CellProblem | undefined;
+    readonly credential: DesiredCondition | undefined;
+    readonly orphans: CellStatus["orphans"];
+  },
+): CellStatus | undefined {
   const { host, know, planes } = parts;
   const { cell } = seen;
   const engaged = know.engaged(seen);
@@ -86,21 +138,25 @@ function statusOf(parts: HubParts, seen: CellSeen, problem: CellProblem | undefi
     ? [drainedCondition({ uid: uidOf(seen), placed: know.placedIn(uidOf(seen)), withdrawn })]
     : [];
   const conditions = mergeConditions(
-    (cell.status?.conditions ?? []).filter(({ type }) => type !== "Drained" || drained.length > 0),
-    [reachable, accepting, ...drained].map((it) => ({ ...it, ...observed })),
+    withoutConditions(cell.status?.conditions, [
+      ...(credential === undefined ? [CREDENTIAL] : []),
+      ...(drained.length === 0 ? ["Drained"] : []),
+    ]),
+    [reachable, accepting, ...drained, ...(credential ? [credential] : [])].map((it) => ({
+      ...it,
+      ...observed,
+    })),
     host.clock.now(),
   );
   const isLost = reachable.status === "False";
   const since = isLost ? (cell.status?.since ?? toTime(know.heardMs(seen))) : undefined;
-  const isSame =
-    JSON.stringify([conditions, since, generation]) ===
-    JSON.stringify([cell.status?.conditions, cell.status?.since, cell.status?.observedGeneration]);
-  if (isSame) return undefined;
-  return {
+  const status = {
     conditions,
     ...(generation !== undefined && { observedGeneration: generation }),
     ...(since !== undefined && { since }),
+    ...(orphans && { orphans }),
   };
+  return isDeepStrictEqual(status, cell.status) ? undefined : status;
 }
 
 function acceptingOf(seen: CellSeen, isApiMissing: boolean): DesiredCondition {

@@ -20,11 +20,11 @@ import { type Place, placeOf } from "./knowledge.ts";
 import type { HubParts } from "./parts.ts";
 import { SIGNING_KEY } from "./signing-key.ts";
 
-type Following = Asking & Pick<HubParts, "counts" | "memory">;
+type Following = Asking & Pick<HubParts, "counts" | "memory" | "strays">;
 
 /** @param onCells called when a Cell or a Secret changed. */
 export function followPlanes(
-  { planes, know, asked, counts, memory }: Following,
+  { planes, know, asked, counts, memory, strays }: Following,
   ask: HubAsk,
   onCells: () => void,
 ): void {
@@ -153,6 +153,7 @@ export function followPlanes(
       },
     });
   const ofProject = (of: ClusterName): void => {
+    strays.noteAll();
     if (isProject(of)) ask.project(of);
   };
   const { deployments, instances, namespaces } = views.project;

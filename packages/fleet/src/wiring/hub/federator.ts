@@ -93,7 +93,7 @@ function viewOf(
         placement: undefined,
         ranBefore: hasRun(deployment),
         cells,
-        found: know.inCells(place, cells).found,
+        found: know.inCells(place, cells, deployment).found,
       }),
     isProvenGone: memory.isProvenGone(uid),
     isOtherAbsent: memory.isAbsent((onHub && sourceUidOf(onHub)) ?? ""),

@@ -23,7 +23,14 @@ import { type CellPlacement, hasSlot, parsePlacement, targetsOf } from "../../ap
 import type { Seen } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { leaseOfCell } from "../../fleet/settings.ts";
-import { type CellSeen, type CellState, type Found, foundIn, isFullWith } from "../../hub/cells/seen.ts";
+import {
+  adopted,
+  type CellSeen,
+  type CellState,
+  type Found,
+  foundIn,
+  isFullWith,
+} from "../../hub/cells/seen.ts";
 import { ranBefore } from "../../hub/mirror/status.ts";
 import { type Choice, type ChoiceView, choose, chooseNext } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
@@ -311,10 +318,15 @@ export class Knowledge {
     return states.every((it) => it === "synced") ? { is: "synced" } : away("its objects are not read yet");
   }
 
-  /** Deployments of this place in cells that are synced, and the uids of cells where it is not of this hub. */
+  /**
+   * Deployments of this place in cells that are synced, and the uids of cells where it is not of this hub.
+   *
+   * @param wished the deployment in the project. Default: the one that `wished` gives.
+   */
   inCells(
     place: Place,
     cells: readonly CellSeen[] = this.cells,
+    wished?: WorkloadDeployment,
   ): { readonly found: readonly Found[]; readonly foreign: ReadonlySet<string> } {
     const foreign = new Set<string>();
     const found = cells.flatMap((cell) => {
@@ -322,7 +334,7 @@ export class Knowledge {
       if (deployment.is !== "there") return [];
       const ours = foundIn(cell, deployment.value, { hub: this.hubUid, signer: this.signer });
       if (ours === undefined) foreign.add(cell.cell.spec?.uid ?? "");
-      return ours ?? [];
+      return ours === undefined ? [] : adopted(ours, this.onHub(place), wished ?? this.wished(place));
     });
     return { found, foreign };
   }

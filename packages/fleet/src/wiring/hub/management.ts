@@ -38,6 +38,7 @@ import { projector } from "./projector.ts";
 import { quarantine } from "./quarantine.ts";
 import { presentClient } from "./sender.ts";
 import { SigningKey } from "./signing-key.ts";
+import { StrayDeployments } from "./strays.ts";
 import { carryWithdrawals, endWithdrawals } from "./withdrawals.ts";
 import { projectWorkloads } from "./workloads.ts";
 
@@ -75,10 +76,11 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     planes,
     know,
     memory,
+    strays: new StrayDeployments({ host, planes, know }),
     moves: new Moves({ clock, know, limits: () => fleet.spec.moves }),
     cellPace: new Pace(clock, CELL_PACE),
     metrics: createFleetMetrics(host.metrics, clock, () => false),
-    counts: createHubMetrics(host.metrics, clock, know),
+    counts: createHubMetrics(host.metrics, clock, know, members),
     asked,
     hubClient: presentClient(hub.set, hub.name),
     ownClient: presentClient(own.set, own.name),
@@ -131,8 +133,8 @@ function leading({ memory }: HubParts): Component {
   };
 }
 
-/** No event says that a cell is not heard any more. */
-function hearing({ host: { clock }, know }: HubParts, ask: HubAsk): Component {
+/** No event says that a cell is not heard any more. Stray deployments may come by the thousand. */
+function hearing({ host: { clock }, know, strays }: HubParts, ask: HubAsk): Component {
   const told = new Map<string, string>();
   return createLoopComponent({
     name: "hub-hearing",
@@ -149,6 +151,7 @@ function hearing({ host: { clock }, know }: HubParts, ask: HubAsk): Component {
           told.set(uid, text);
           ask.cell(nameOf(seen) as ClusterName);
         }
+        for (const of of strays.takeDue()) ask.end(of);
       } while (await sleep(clock, LOOK_MS, signal));
     },
   });

@@ -1,6 +1,7 @@
 /** What a hub counts. Labels have few values: never the name of an object, but for Cells. */
 import type { Clock, Histogram, MetricsRegistry } from "@berth/runtime";
 import { nameOf } from "../../hub/cells/seen.ts";
+import type { CellMembers } from "./cell-members.ts";
 import type { Knowledge, Place } from "./knowledge.ts";
 
 export interface HubMetrics {
@@ -19,6 +20,7 @@ export function createHubMetrics(
   registry: MetricsRegistry,
   clock: Pick<Clock, "monotonic">,
   know: Pick<Knowledge, "cells">,
+  members: Pick<CellMembers, "expiresMsOf">,
 ): HubMetrics {
   let told: ReadonlySet<string> = new Set();
   registry.gauge<"cell">({
@@ -30,6 +32,22 @@ export function createHubMetrics(
       for (const cell of told.difference(new Set(cells.map(nameOf)))) gauge.remove({ cell });
       told = new Set(cells.map(nameOf));
       for (const seen of cells) gauge.set(seen.state.is === "synced" ? 1 : 0, { cell: nameOf(seen) });
+    },
+  });
+  let ending: ReadonlySet<string> = new Set();
+  registry.gauge<"cell">({
+    name: `${registry.prefix}fleet_cell_credential_expiration_timestamp_seconds`,
+    help: "When the credential of a cell ends, in seconds since the epoch. None for one that does not say.",
+    labels: ["cell"],
+    collect(gauge) {
+      const ends = know.cells.flatMap((it) => {
+        const expiresMs = members.expiresMsOf(nameOf(it));
+        return expiresMs === undefined ? [] : [[nameOf(it), expiresMs] as const];
+      });
+      const named = new Set(ends.map(([cell]) => cell));
+      for (const cell of ending.difference(named)) gauge.remove({ cell });
+      ending = named;
+      for (const [cell, expiresMs] of ends) gauge.set(expiresMs / 1000, { cell });
     },
   });
   const lag: Histogram = registry.histogram({

@@ -10,8 +10,11 @@ import { nameOf } from "../../hub/cells/seen.ts";
 
 type Patches = NonNullable<CarryDecision["patch"]>;
 
-const digestOf = ({ spec = {} }: { readonly spec?: object | undefined }): string =>
-  createHash("sha256").update(canonicalJson(spec)).digest("base64");
+/** Without what never changes in a cell: see `specIn`. */
+const digestOf = ({ spec }: WorkloadDeployment): string =>
+  createHash("sha256")
+    .update(canonicalJson({ ...spec, workloadRef: undefined }))
+    .digest("base64");
 
 /** The oldest are forgotten: such a spec is sent once more. */
 const MOST_KNOWN = 10_000;

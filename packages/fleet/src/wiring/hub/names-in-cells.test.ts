@@ -9,7 +9,7 @@ import { a, hub, hubWorld } from "./testing/hub-world.ts";
 
 const { signal } = new AbortController();
 const context = { signal, log: { info: () => undefined } } as unknown as ReconcileContext;
-const members = { problemOf: () => undefined } as unknown as CellMembers;
+const members = { problemOf: () => undefined, expiresMsOf: () => undefined } as unknown as CellMembers;
 const OWN = "compute-cell-a";
 const UNHEARD_MS = 16_000;
 

@@ -9,6 +9,7 @@ import type { Moves } from "./moves.ts";
 import type { Pace, PaceOptions } from "./pace.ts";
 import type { Planes } from "./planes.ts";
 import type { PresentClient } from "./sender.ts";
+import type { StrayDeployments } from "./strays.ts";
 
 /** The keys that each reconciler is asked to look at. See the README of `hub/`. */
 export interface HubKeys {
@@ -44,6 +45,7 @@ export interface HubParts {
   readonly planes: Planes;
   readonly know: Knowledge;
   readonly memory: HubMemory;
+  readonly strays: StrayDeployments;
   readonly moves: Moves;
   /** Writes that cells cause, by the uid of the cell. */
   readonly cellPace: Pace;

@@ -5,6 +5,7 @@ import {
   type ClusterName,
   clusterName,
   createVirtualClock,
+  type EventInput,
   toKeyText,
   type VirtualClock,
 } from "@berth/runtime";
@@ -20,6 +21,7 @@ import { Moves } from "../moves.ts";
 import { Pace } from "../pace.ts";
 import { CELL_PACE, type HubKeys, type HubParts } from "../parts.ts";
 import type { Planes } from "../planes.ts";
+import { StrayDeployments } from "../strays.ts";
 import { Objects } from "./objects.ts";
 
 export const hub: ClusterName = clusterName("hub");
@@ -42,6 +44,8 @@ export interface HubWorld {
   readonly parts: HubParts;
   /** `reconciler key`, of all that was asked for. */
   readonly asked: string[];
+  /** Reasons of Events. */
+  readonly recorded: string[];
   /** What was patched on the hub. */
   readonly patches: KubeObject[];
   /** Patches that the hub refuses as they come. */
@@ -67,7 +71,8 @@ export function hubWorld(): HubWorld {
       return Promise.resolve(body);
     },
   };
-  const events = { record: () => undefined };
+  const recorded: string[] = [];
+  const events = { record: ({ reason }: EventInput) => void recorded.push(reason) };
   const lease = { object: {}, changedAt: clock.monotonic() };
   const engaged = (name: ClusterName, identity: string) =>
     ({ name, identity, client, events, lease, reach: { is: "yes", heardMs: 0 }, restores: 0 }) as const;
@@ -119,8 +124,10 @@ export function hubWorld(): HubWorld {
   const memory = new HubMemory(clock);
   const know = new Knowledge({ planes, clock, signer: () => signer, memory });
   const spec = fleetKind.spec.parse({ mode: "management", hub: "self", projects: "self" });
+  const host = { clock, metrics: { gauge: () => undefined } } as unknown as HubParts["host"];
   const parts = {
-    host: { clock },
+    host,
+    strays: new StrayDeployments({ host, planes, know }),
     fleet: { spec },
     planes,
     know,
@@ -143,6 +150,7 @@ export function hubWorld(): HubWorld {
     copies,
     parts,
     asked,
+    recorded,
     patches,
     refuse: (refused) => {
       isRefused = refused;
