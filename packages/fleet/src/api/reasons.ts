@@ -24,6 +24,8 @@ const MEANINGS = {
   MoveEnded: "The move was given up, as its cell is not drained any more, or the other one is drained too.",
   MoveTimedOut:
     "The deployment did not become ready in another cell in time, and stays. Berth tries again after an hour, or when the cell is drained again.",
+  DrainUnconfirmed:
+    "The hub was restored from a backup, and so may be the drain of the cell. Undrain the cell, and drain it again if it is meant.",
   NoOtherCell: "No other cell of the city can take the deployment, so it stays in the cell that is drained.",
   CellForgotten: "The operator gave up the cell, so the deployment goes elsewhere.",
   // Names that belong to others.

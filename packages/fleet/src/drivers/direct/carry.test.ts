@@ -54,6 +54,7 @@ function decide(view: Partial<CarryView> = {}): CarryDecision {
       forMs: 0,
       timeoutMs: 600_000,
       restsForMs: 0,
+      isUnconfirmed: false,
     },
     hub: HUB,
     signer,

@@ -20,6 +20,7 @@ const facts: MoveFacts = {
   forMs: 0,
   timeoutMs: 600_000,
   restsForMs: 0,
+  isUnconfirmed: false,
 };
 
 const inB = (status: Partial<DeploymentStatus>, generation = "1") =>
@@ -78,6 +79,7 @@ describe("a deployment in a cell that is drained", () => {
       "NoOtherCell",
       { choose: () => ({ is: "none", reason: "NoOtherCell", message: "", verdicts: [] }) },
     ],
+    ["waits for a person after the hub was restored", {}, "DrainUnconfirmed", { isUnconfirmed: true }],
     ["rests after it took too long", {}, "MoveTimedOut", { restsForMs: 1 }],
   ])("%s", (_, view, wanted, changes) => expect(told(decide(view, changes))).toBe(wanted));
 });

@@ -40,6 +40,8 @@ export interface MoveFacts {
   readonly timeoutMs: number;
   /** Its last move took too long: until the next one, ms. */
   readonly restsForMs: number;
+  /** The drain may come from a backup of the hub. */
+  readonly isUnconfirmed: boolean;
 }
 
 /** Empty: settled. */
@@ -74,6 +76,11 @@ function begin({ placement, facts, found }: MoveView, current: CellSeen): MoveDe
     return { ...waits("MoveTimedOut", message), recheckAfterMs: facts.restsForMs };
   }
   if (current.state.is !== "synced") return awayFrom(placement, current);
+  if (facts.isUnconfirmed)
+    return waits(
+      "DrainUnconfirmed",
+      `the hub was restored from a backup, and so may be the drain: undrain cell ${placement.cell}, and drain it again if it is meant`,
+    );
   // Berth creates it there first: what its cell has not taken cannot be compared with what another one has.
   if (!found.some((it) => uidOf(it.cell) === placement.uid)) return {};
   const choice = facts.choose(placement);

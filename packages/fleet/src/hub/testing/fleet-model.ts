@@ -848,6 +848,7 @@ export class FleetModel {
       forMs: this.nowMs - (this.#moving.get(id) ?? this.nowMs),
       timeoutMs: 600_000,
       restsForMs: 0,
+      isUnconfirmed: false,
     };
   }
 

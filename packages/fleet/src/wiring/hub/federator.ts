@@ -66,7 +66,7 @@ async function proveOther(
 }
 
 function viewOf(
-  { planes, know, memory, host }: HubParts,
+  { planes, know, memory, host, moves }: HubParts,
   { cluster, namespace: upstream, name }: ObjectKey,
   deployment: WorkloadDeployment,
   project: ProjectSeen,
@@ -86,15 +86,20 @@ function viewOf(
     hubNamespace: unread === undefined ? seenOf<KubeObject>(know.hubNamespace(place.namespace)) : unknown,
     hubDeployment: unread === undefined ? seenOf(onHub) : unknown,
     hubSinceMs: know.hubSinceMs,
-    choose: () =>
-      know.choose(place, deployment, {
+    choose() {
+      const choice = know.choose(place, deployment, {
         city: deployment.spec?.cityCode ?? "",
         sourceUid: uid,
         placement: undefined,
         ranBefore: hasRun(deployment),
         cells,
         found: know.inCells(place, cells, deployment).found,
-      }),
+      });
+      // Nobody has deleted it on the hub: that would be recorded.
+      if (choice.is === "placed" && choice.isTakeover && annotations?.[keys.placement] === undefined)
+        moves.suspect();
+      return choice;
+    },
     isProvenGone: memory.isProvenGone(uid),
     isOtherAbsent: memory.isAbsent((onHub && sourceUidOf(onHub)) ?? ""),
     cells,

@@ -134,8 +134,9 @@ function leading({ memory }: HubParts): Component {
 }
 
 /** No event says that a cell is not heard any more. Stray deployments may come by the thousand. */
-function hearing({ host: { clock }, know, strays }: HubParts, ask: HubAsk): Component {
+function hearing({ host: { clock }, know, strays, planes, moves }: HubParts, ask: HubAsk): Component {
   const told = new Map<string, string>();
+  let restores = 0;
   return createLoopComponent({
     name: "hub-hearing",
     async run(signal) {
@@ -152,6 +153,10 @@ function hearing({ host: { clock }, know, strays }: HubParts, ask: HubAsk): Comp
           ask.cell(nameOf(seen) as ClusterName);
         }
         for (const of of strays.takeDue()) ask.end(of);
+        const { own, hub } = planes;
+        const seen = Math.max(own.set.get(own.name)?.restores ?? 0, hub.set.get(hub.name)?.restores ?? 0);
+        if (seen > restores) moves.suspect();
+        restores = seen;
       } while (await sleep(clock, LOOK_MS, signal));
     },
   });

@@ -1,6 +1,7 @@
 import { createVirtualClock, type ObjectKey, toKeyText } from "@berth/runtime";
 import { expect, it } from "vitest";
-import { aCell, aPlacement, onHub } from "../../hub/testing/fixtures.ts";
+import { aCondition } from "../../deployment/testing/fixtures.ts";
+import { aCell, aPlacement, counts, onHub } from "../../hub/testing/fixtures.ts";
 import { Moves } from "./moves.ts";
 import { hub } from "./testing/hub-world.ts";
 
@@ -11,7 +12,11 @@ const drained = aCell("a", { spec: { drain: true } });
 function setup(atOnce = 2) {
   const clock = createVirtualClock();
   const moving = new Set<string>();
-  const know = { movingTo: () => moving, hubKey: ({ name }: { name: string }) => keyOf(name) };
+  const know = {
+    movingTo: () => moving,
+    hubKey: ({ name }: { name: string }) => keyOf(name),
+    cells: [drained, aCell("b")],
+  };
   const moves = new Moves({ clock, know, limits: () => ({ atOnce, timeout: "10m" }) });
   const facts = (name = "w0", placement = aPlacement(), cell = drained) =>
     moves.facts(onHub(), placement, {
@@ -49,6 +54,21 @@ it("a move that took too long rests for an hour, or until its cell is drained ag
   expect(facts("w0", aPlacement(), again).restsForMs).toBe(0);
   await clock.advance(3_600_000);
   expect(facts().restsForMs).toBe(0);
+});
+
+it("a drain of a hub that was restored waits until its cell is drained again, also for another process", () => {
+  const { moves, facts } = setup();
+  expect(facts().isUnconfirmed).toBe(false);
+  moves.suspect();
+  expect(facts().isUnconfirmed).toBe(true);
+  const again = { ...drained, cell: { ...drained.cell, metadata: { name: "a", generation: 3 } } };
+  expect(facts("w0", aPlacement(), again).isUnconfirmed).toBe(false);
+  const told = aCondition("Moving", "False", "DrainUnconfirmed");
+  const [placed, place] = [aPlacement(), { namespace: "ns-U", name: "w0" }];
+  const waiting = onHub({ status: { ...counts(2), conditions: [told] } });
+  const choose = () => ({ is: "none", reason: "NoOtherCell", message: "", verdicts: [] }) as const;
+  const { isUnconfirmed } = setup().moves.facts(waiting, placed, { place, cells: [drained], choose });
+  expect(isUnconfirmed).toBe(true);
 });
 
 it("a reading counts for ten seconds, and for one move to one spec", async () => {

@@ -1,10 +1,10 @@
 /** What the process that leads knows of moves, and which may begin. Another one begins with none of it: a move has more time then. */
 import { durationMs } from "@berth/host";
-import { type Clock, type ObjectKey, toKeyText } from "@berth/runtime";
+import { type Clock, findCondition, type ObjectKey, toKeyText } from "@berth/runtime";
 import type { CellPlacement } from "../../api/placement.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
 import type { FleetSpec } from "../../fleet/document.ts";
-import { type CellSeen, cellWith } from "../../hub/cells/seen.ts";
+import { type CellSeen, cellWith, isDraining } from "../../hub/cells/seen.ts";
 import type { Choice } from "../../hub/placement/choose.ts";
 import type { MoveFacts } from "../../hub/placement/move.ts";
 import type { Knowledge, Place } from "./knowledge.ts";
@@ -17,7 +17,7 @@ const CONFIRMED_MS = 10_000;
 
 export interface MovesOptions {
   readonly clock: Pick<Clock, "monotonic">;
-  readonly know: Pick<Knowledge, "movingTo" | "hubKey">;
+  readonly know: Pick<Knowledge, "movingTo" | "hubKey" | "cells">;
   readonly limits: () => FleetSpec["moves"];
 }
 
@@ -38,6 +38,8 @@ export class Moves {
   readonly #rests = new Latest<Rest>();
   /** Their beginning was written, and is not seen yet. */
   readonly #begun = new Set<string>();
+  /** Drains that may come from a backup. */
+  readonly #unconfirmed = new Latest<true>();
   /** In the order in which they asked. */
   readonly #waiting = new Map<string, ObjectKey>();
 
@@ -65,7 +67,8 @@ export class Moves {
     if (placement?.next !== undefined && !this.#sinceMs.has(id)) this.#sinceMs.set(id, nowMs);
     const confirmed = this.#confirmed.get(id);
     const rest = this.#rests.get(uid);
-    const isSameDrain = rest?.drain === drainOf(cellWith(cells, placement?.uid ?? ""));
+    const drain = drainOf(cellWith(cells, placement?.uid ?? ""));
+    const isSameDrain = rest?.drain === drain;
     return {
       choose,
       mayBegin: () => this.#mayBegin(know.hubKey(place)),
@@ -76,7 +79,17 @@ export class Moves {
       forMs: nowMs - (this.#sinceMs.get(id) ?? nowMs),
       timeoutMs: durationMs(limits().timeout),
       restsForMs: rest !== undefined && isSameDrain ? Math.max(rest.untilMs - nowMs, 0) : 0,
+      // What an earlier process has found out is on the hub.
+      isUnconfirmed:
+        this.#unconfirmed.has(drain) ||
+        findCondition(deployment.status?.conditions, "Moving")?.reason === "DrainUnconfirmed",
     };
+  }
+
+  /** The hub was restored, as it is behind a cell: what it says of drains may be old. */
+  suspect(): void {
+    for (const seen of this.#options.know.cells)
+      if (isDraining(seen)) this.#unconfirmed.set(drainOf(seen), true);
   }
 
   /** An uncached read has shown that all of it is ready in its next cell. */

@@ -85,6 +85,7 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
       return undefined;
     }
     const { decision, found } = carryDecision(parts, deployment);
+    if (decision.place?.reason === "TakenOver") moves.suspect();
     beginNext(parts, key, decision);
     if (decision.place?.reason === "MoveTimedOut")
       moves.rests(deployment, know.cellWith(cellUidOf(deployment)));
