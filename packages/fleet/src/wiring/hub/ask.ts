@@ -26,7 +26,7 @@ export class HubAsk {
   /** All that looks at one deployment, but for its Instances. */
   around(place: Place): void {
     const { know, asked } = this.#parts;
-    const upstream = know.upstream(place);
+    const upstream = know.federated(place);
     if (upstream !== undefined) asked.federator.ask([upstream], "high", true);
     asked.placements.ask([know.hubKey(place)], "high", true);
     const deployment = know.onHub(place);
@@ -63,7 +63,7 @@ export class HubAsk {
 
   projection(place: Place): void {
     const { know, asked } = this.#parts;
-    const upstream = know.upstream(place);
+    const upstream = know.federated(place);
     if (upstream !== undefined) asked.projector.ask([upstream], "high", true);
   }
 
@@ -92,7 +92,7 @@ export class HubAsk {
   /** The deployments of projects whose namespace on the hub this is. */
   federatedTo(namespace: string): void {
     const { planes, know, asked } = this.#parts;
-    const upstream = know.upstream({ namespace, name: "" });
+    const upstream = know.federated({ namespace, name: "" });
     if (upstream === undefined) return;
     const { cluster, namespace: of } = upstream;
     const all = planes.views.project.deployments.byIndex(by.namespace, of, cluster);
@@ -134,7 +134,7 @@ export class HubAsk {
       asked.placements.ask([keyOf(hub.name, it)]);
       if (cells.has(of)) asked.carry.ask([{ cluster: of, ...placeOf(it) }]);
       for (const copy of know.copiesOf(it)) this.instance(placeOf(copy));
-      const upstream = know.upstream(placeOf(it));
+      const upstream = know.federated(placeOf(it));
       if (upstream !== undefined) this.projectionsOf(upstream.cluster, sourceUidOf(it) ?? "");
     }
     for (const it of views.withdrawals.byIndex(hubBy.cellUid, uid, own.name)) this.withdrawal(it);

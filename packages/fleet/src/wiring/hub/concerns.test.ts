@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { aCell, aPlacement, aSource, counts, going, onHub } from "../../hub/testing/fixtures.ts";
+import {
+  aCell,
+  aHubNamespace,
+  aPlacement,
+  aSource,
+  aWithdrawal,
+  counts,
+  going,
+  onHub,
+} from "../../hub/testing/fixtures.ts";
 import { HubAsk } from "./ask.ts";
 import { a, hubWorld } from "./testing/hub-world.ts";
 
@@ -15,6 +24,26 @@ it.each([
   asked.length = 0;
   deployments.delete(placed);
   expect(asked).toContain(`cells hub//${name}`);
+});
+
+describe("a deployment of a project whose namespace the hub does not have", () => {
+  const withoutNamespace = () => {
+    const world = hubWorld();
+    world.hubNamespaces.delete(aHubNamespace());
+    return world;
+  };
+
+  it("is looked at when its Withdrawal is stored, for which it waits at its end", () => {
+    const { withdrawals, asked } = withoutNamespace();
+    asked.length = 0;
+    withdrawals.set(aWithdrawal("a"));
+    expect(asked).toContain("federator hub/default/w-us-dfw");
+  });
+
+  it("is looked at when the namespace goes: it has to be made again", () => {
+    const { asked } = withoutNamespace();
+    expect(asked).toContain("federator hub/default/w-us-dfw");
+  });
 });
 
 it("the numbers of a Cell that was removed by force are looked at", () => {

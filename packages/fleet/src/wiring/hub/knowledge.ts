@@ -157,6 +157,18 @@ export class Knowledge {
     return project && upstream ? { cluster: project.cluster, namespace: upstream, name } : undefined;
   }
 
+  /** The same, where only a look follows from it: the namespace on the hub may be gone, or not made yet. */
+  federated(place: Place): ObjectKey | undefined {
+    const known = this.upstream(place);
+    if (known !== undefined) return known;
+    const { projectNamed, views } = this.#planes;
+    for (const { cluster } of projectNamed.values()) {
+      const [it] = views.project.namespaces.byIndex(hubBy.hubNamespace, place.namespace, cluster);
+      if (it !== undefined) return { cluster, namespace: it.metadata?.name ?? "", name: place.name };
+    }
+    return undefined;
+  }
+
   project(of: ClusterName): ProjectSeen | undefined {
     const { projects, projectNamed, views } = this.#planes;
     // The name of a project is that of its cluster, but for Berth's own.

@@ -12,7 +12,7 @@ import {
 } from "@berth/kube";
 import { type ClusterName, type ClusterSet, clusterName, type FleetView } from "@berth/runtime";
 import { type Cell, cells, type Withdrawal, withdrawals } from "../../api/cell.ts";
-import { annotations as keys } from "../../api/keys.ts";
+import { hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
 import { MILO, projects as milosProjects, PROJECT_IDENTITY, type Project } from "../../api/milo.ts";
 import { parsePlacement, targetsOf } from "../../api/placement.ts";
 import {
@@ -36,6 +36,8 @@ export const hubBy = {
   place: "place",
   /** Of a deployment on the hub that moves to another cell: `next`. */
   move: "move",
+  /** Of a namespace in a project: the one on the hub that is for it. */
+  hubNamespace: "hubNamespace",
 } as const;
 
 /** The connections that a Fleet names. */
@@ -208,6 +210,11 @@ function objectViews(set: ClusterSet, project: Projections = ofOurs): ObjectView
       project: project.instances,
       indexes: { [by.deployment]: (it) => ownersOf(it), [by.namespace]: namespaceOf },
     }),
-    namespaces: set.view({ resource: namespaces, metadataOnly: true, project: project.namespaces }),
+    namespaces: set.view({
+      resource: namespaces,
+      metadataOnly: true,
+      project: project.namespaces,
+      indexes: { [hubBy.hubNamespace]: ({ metadata }) => [hubNamespaceOf(metadata?.uid ?? "")] },
+    }),
   };
 }

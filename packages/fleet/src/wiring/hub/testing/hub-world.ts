@@ -32,6 +32,7 @@ const KINDS = "workloads federator placements carry withdrawals withdrawing coll
 export interface HubWorld {
   readonly clock: VirtualClock;
   readonly cells: Objects<Cell>;
+  readonly withdrawals: Objects<Withdrawal>;
   readonly deployments: Objects<WorkloadDeployment>;
   /** Of the project. */
   readonly sources: Objects<WorkloadDeployment>;
@@ -56,6 +57,7 @@ export function hubWorld(): HubWorld {
   const clock = createVirtualClock();
   const [cells, deployments] = [new Objects<Cell>(hub), new Objects<WorkloadDeployment>(hub)];
   const [inCell, namespacesInCell] = [new Objects<WorkloadDeployment>(a), new Objects<Namespace>(a)];
+  const withdrawals = new Objects<Withdrawal>(hub);
   const none = new Objects<never>(hub).view;
   const copies = new Objects<Instance>(hub);
   const instances = copies.view;
@@ -101,7 +103,7 @@ export function hubWorld(): HubWorld {
     projectNamed: new Map([["web", { cluster: hub, path: "acme/web" }]]),
     views: {
       cells: cells.view,
-      withdrawals: new Objects<Withdrawal>(hub).view,
+      withdrawals: withdrawals.view,
       secrets: none,
       workloads: none,
       project: {
@@ -141,6 +143,7 @@ export function hubWorld(): HubWorld {
   return {
     clock,
     cells,
+    withdrawals,
     deployments,
     sources,
     projections,

@@ -1,6 +1,7 @@
 /** The objects of one kind in one cluster, as a view shows them. */
 import type { KubeObject } from "@berth/kube";
 import type { Change, ClusterName, FleetView, ViewHandler } from "@berth/runtime";
+import { hubNamespaceOf } from "../../../api/keys.ts";
 import { parsePlacement } from "../../../api/placement.ts";
 import { by } from "../../reads.ts";
 import { hubBy } from "../planes.ts";
@@ -14,6 +15,7 @@ const VALUES: Readonly<Record<string, (of: KubeObject) => string | undefined>> =
     parsePlacement(metadata?.annotations?.["berth.dev/placement"])?.next && "next",
   [by.namespace]: ({ metadata }) => metadata?.namespace,
   [by.deployment]: ({ metadata }) => metadata?.ownerReferences?.[0]?.uid,
+  [hubBy.hubNamespace]: ({ metadata }) => hubNamespaceOf(metadata?.uid ?? ""),
 };
 
 export class Objects<T extends KubeObject> {
