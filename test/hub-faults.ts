@@ -1,5 +1,5 @@
 /** What can be wrong with a cell, one row each, and a hub with such a cell. */
-import { deepStrictEqual } from "node:assert";
+import { deepStrictEqual, ok } from "node:assert";
 import { startBerth } from "@berth/cli";
 import { cells, fleetKind, type WorkloadDeployment, workloadDeployments, workloads } from "@berth/fleet";
 import {
@@ -32,6 +32,7 @@ import {
   tooManyRequests,
 } from "@berth/testcluster";
 import { hubNamespaceOf } from "../packages/fleet/src/api/keys.ts";
+import { CELL_LIMIT } from "../packages/fleet/src/hub/cells/seen.ts";
 import { Actor } from "../packages/fleet/src/testing/actor.ts";
 import { HOME, playCells } from "../packages/fleet/src/testing/cell-actor.ts";
 import { hurriedClock } from "../packages/runtime/src/testing/hurried-clock.ts";
@@ -65,12 +66,16 @@ export interface HubFault {
   readonly reachable?: string;
   /** What the hub asks for meanwhile. Default: a write, unless the cell is not reachable. */
   readonly meets?: RequestMatch;
+  /** What else has to become true while it lasts. @param changed a Workload with another image since. */
+  meanwhile?(stage: FaultStage, changed: string): Promise<void>;
 }
 
-/** Resolves once the hub has met the fault. */
+/** Resolves once the hub has met the fault, and says so. */
 export async function met(fault: HubFault, stage: FaultStage, before: number): Promise<void> {
-  if (fault.reachable === undefined) return stage.proxy.until(fault.meets ?? WRITES, before + 1);
-  return patiently(async () => deepStrictEqual(await stage.reachable(), `False/${fault.reachable}`));
+  const { reachable, meets = WRITES } = fault;
+  if (reachable === undefined) await stage.proxy.until(meets, before + 1);
+  const said = reachable === undefined ? "True/Heard" : `False/${reachable}`;
+  await patiently(async () => deepStrictEqual(await stage.reachable(), said));
 }
 
 const onLink =
@@ -128,7 +133,25 @@ export const faults: readonly HubFault[] = [
     begin: onRequests({ path: COMPUTE }, answer(404, { plainText: true })),
     meets: READS,
   },
-  { name: "its CRD is older", begin: (stage) => olderCrd(stage) },
+  {
+    name: "its CRD is older",
+    begin: (stage) => olderCrd(stage),
+    // It takes the change, and nothing says which one its numbers are about.
+    async meanwhile(stage, changed) {
+      await patiently(async () => {
+        const inCell = await stage.deployment("cell", changed);
+        deepStrictEqual(inCell?.status?.observedGeneration, inCell?.metadata?.generation);
+        deepStrictEqual(inCell?.metadata?.generation, 2);
+      });
+      const { metadata, status } = (await stage.deployment("project", changed)) ?? {};
+      deepStrictEqual([metadata?.generation, status?.observedGeneration], [2, 1]);
+    },
+  },
+  {
+    name: "it has more than is read of one",
+    begin: ({ cell }) => tooMuch(cell.client),
+    reachable: "CellTooLarge",
+  },
   { name: "the credential has expired", begin: onRequests({}, answer(401)), reachable: "Unauthorized" },
   {
     name: "the credential is wrong",
@@ -144,6 +167,12 @@ export const faults: readonly HubFault[] = [
     async begin(stage) {
       await stage.useCredential(await stage.cell.user(OTHER_USER));
       return () => stage.useCredential(stage.cell.admin);
+    },
+    async meanwhile({ cell: { audit }, begun }) {
+      await patiently(async () => {
+        const entries = await audit.entriesSince(begun, { user: OTHER_USER, verb: "patch" });
+        ok(entries.length > 0, "nothing is written with the new credential");
+      });
     },
   },
 ];
@@ -201,6 +230,30 @@ async function refusing({ cell }: FaultStage): Promise<End> {
   };
 }
 
+/** Deployments of another program: the limit is one for each kind of object. */
+async function tooMuch(cell: KubeClient): Promise<End> {
+  const namespace = "too-much";
+  const size = 1024 * 1024;
+  const name = "PADDING";
+  const env = [{ name, value: "x".repeat(size) }];
+  const { template } = aWorkload({ namespace }).spec ?? {};
+  const containers = [{ name: "web", image: "registry.test/web:1", env }];
+  const runtime = { ...template?.spec.runtime, sandbox: { containers } };
+  await cell.create(namespaces, { metadata: { name: namespace } });
+  for (let at = 0; at <= CELL_LIMIT.bytes / size; at += 1)
+    await cell.create(workloadDeployments, {
+      metadata: { name: `large-${at}`, namespace },
+      spec: {
+        cityCode: "DFW",
+        placementName: "us",
+        workloadRef: { name: "large", uid: "large" },
+        scaleSettings: { minReplicas: 0 },
+        template: { spec: { ...template?.spec, runtime } },
+      },
+    } as WorkloadDeployment);
+  return () => cell.deleteCollection(workloadDeployments, { namespace });
+}
+
 /** Without the field that says which generation of the project a status is about. */
 async function olderCrd(stage: FaultStage): Promise<End> {
   const { client } = stage.cell;
@@ -227,6 +280,8 @@ async function olderCrd(stage: FaultStage): Promise<End> {
 export interface FaultStage extends AsyncDisposable {
   readonly hub: KubeClient;
   readonly cell: TestCluster;
+  /** Of the cell, before the first fault. */
+  readonly begun: AuditMark;
   readonly proxy: HttpProxy;
   readonly link: TcpProxy;
   /** All that a Workload has ever said of its ready Instances. */
@@ -295,12 +350,14 @@ export async function faultStage(): Promise<FaultStage> {
   const berth = owned.use(
     await startBerth({ client, fleet, namespace: HOME, clock: hurriedClock(PACE), crdGraceMs: 0 }),
   );
+  const begun = await cell.audit.mark();
   const kept = owned.move();
   const namespace = "default";
   const onHub = hubNamespaceOf((await hub.client.get(namespaces, { name: namespace })).metadata?.uid ?? "");
   return {
     hub: hub.client,
     cell,
+    begun,
     proxy,
     link,
     said,
