@@ -13,7 +13,6 @@ import * as fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { seededRun } from "../../packages/runtime/src/testing/property.ts";
 import { prepareStories } from "./berth.ts";
-import { hasOther } from "./stories.ts";
 
 /** Replays of one story, one of each pattern. Each takes half a second to two; `BERTH_RUNS_FACTOR` multiplies them. */
 const REPLAYS = patterns.length;
@@ -37,8 +36,7 @@ export function describeSampled(promise: string, stories: readonly PerturbationS
           possible = points.length;
           return sample(points, parameters);
         };
-        const other = hasOther(story) ? await otherCluster() : undefined;
-        const result = await perturb(story, { cluster, other, choose });
+        const result = await perturb(story, { cluster, choose });
         // Past vitest, which would set it apart with the name of the test above and a blank line below.
         process.stdout.write(`${describeResult(result)}\n`);
         for (const point of result.notReached)
@@ -52,11 +50,6 @@ export function describeSampled(promise: string, stories: readonly PerturbationS
       LIMIT_MS,
     );
   });
-}
-
-function otherCluster(): Promise<TestCluster> {
-  const run = async (it: TestCluster): Promise<void> => void (await prepareStories(it));
-  return sharedTestCluster({ prepare: { name: "the other cluster of stories", run } });
 }
 
 /** As many of each pattern. */
