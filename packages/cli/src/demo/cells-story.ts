@@ -1,6 +1,7 @@
-/** The demo of a fleet: a Workload in two cities, while the cell of one of them comes and goes. */
-import { type Workload, withdrawals, workloads } from "@berth/fleet";
+/** The demo of a fleet: a Workload in two cities, while the cell of one of them comes and goes, and another one is drained. */
+import { cells, type Workload, withdrawals, workloads } from "@berth/fleet";
 import { isApiError, type KubeClient, pods } from "@berth/kube";
+import { sleep, systemClock } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
 
 /** By the city of each. The name of a cell is also that of its plane. */
@@ -11,6 +12,9 @@ export const CELLS: Readonly<Record<string, readonly string[]>> = {
 const WEB = { namespace: "default", name: "web" };
 const EACH = 2;
 const AWAY = "ord-01";
+const OF_WORKLOADS = "compute.datumapis.com/workload-name";
+/** Between two looks at what is ready. Milliseconds. */
+const LOOK_MS = 500;
 
 export interface CellsWorld {
   /** Where the Workload is. */
@@ -91,7 +95,53 @@ export const CELLS_SCENES: readonly CellsScene[] = [
     expected: "its pods are gone as well",
     seen: (world) => expectImage("ORD", undefined, world),
   },
+  {
+    title: "The Workload is applied again",
+    act: ({ hub }) => hub.create(workloads, { metadata: WEB, spec: specOf("registry.test/web:4") }),
+    expected: "it runs in both cities",
+    seen: (world) => expectRunning("registry.test/web:4", world),
+  },
+  {
+    title: "The cell of Dallas that runs it is drained",
+    act: drain,
+    expected: `never fewer than ${EACH} pods were ready in Dallas. They run in its other cell now, and this one is empty`,
+    seen: async (world) => {
+      await expectRunning("registry.test/web:4", world);
+      const [drained = ""] = await drainedCells(world);
+      if ((await readyIn(drained, world)) > 0) throw new Error(`${drained} still has pods`);
+    },
+  },
 ];
+
+async function drainedCells({ hub }: CellsWorld): Promise<readonly string[]> {
+  const { items } = await hub.list(cells);
+  return items.flatMap(({ metadata, spec }) => (spec?.drain === true ? (metadata?.name ?? "") : []));
+}
+
+async function drain(world: CellsWorld): Promise<void> {
+  const inDallas = CELLS["DFW"] ?? [];
+  const counts = await Promise.all(inDallas.map((name) => readyIn(name, world)));
+  const name = inDallas[counts.findIndex((count) => count > 0)] ?? "";
+  world.say(`  berth cell drain ${name}`);
+  let isOver = false;
+  const told = world.berth(["cell", "drain", name]).finally(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    const ready = await Promise.all(inDallas.map((it) => readyIn(it, world)));
+    const sum = ready.reduce((a, b) => a + b, 0);
+    if (sum < EACH) throw new Error(`only ${sum} pods were ready in Dallas`);
+    await Promise.race([told, sleep(systemClock, LOOK_MS, world.signal)]);
+  }
+  for (const line of (await told).trimEnd().split("\n")) world.say(`  ${line}`);
+}
+
+async function readyIn(name: string, { cell }: CellsWorld): Promise<number> {
+  const { items } = await cell(name).client.list(pods, { labelSelector: OF_WORKLOADS });
+  return items.filter(({ status }) =>
+    status?.conditions?.some((it) => it.type === "Ready" && it.status === "True"),
+  ).length;
+}
 
 /** How long a scene may take: until a frozen cell is noticed, and until Berth in it leads again. Milliseconds. */
 const SCENE_MS = 60_000;
@@ -156,9 +206,7 @@ async function expectRunning(image: string, world: CellsWorld): Promise<void> {
 async function expectImage(city: string, image: string | undefined, { cell }: CellsWorld): Promise<void> {
   const found = await Promise.all(
     (CELLS[city] ?? []).map(async (name) => {
-      const { items } = await cell(name).client.list(pods, {
-        labelSelector: "compute.datumapis.com/workload-name",
-      });
+      const { items } = await cell(name).client.list(pods, { labelSelector: OF_WORKLOADS });
       return items.map((pod) => `${pod.spec?.containers[0]?.image} ${pod.status?.phase}`);
     }),
   );

@@ -20,6 +20,9 @@ export interface PlayOptions {
 export interface PlayedCells extends AsyncDisposable {
   /** Looks at all deployments again. */
   again(): void;
+  /** Deployments get no Instances, and their Lease is renewed. */
+  pause(): void;
+  resume(): void;
 }
 
 /** @param client stays the caller's. @param names of all cells in this cluster. */
@@ -39,7 +42,12 @@ export async function playCells(
     },
   });
   const kept = owned.move();
-  return { again: () => actor.again(), [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  return {
+    again: () => actor.again(),
+    pause: () => actor.pause(),
+    resume: () => actor.resume(),
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
 }
 
 async function answer(client: KubeClient, deployment: WorkloadDeployment): Promise<void> {

@@ -13,6 +13,11 @@ const waiting = (reason: string): WorkloadDeployment => ({
   } as unknown as NonNullable<WorkloadDeployment["status"]>,
 });
 
+it("what has left is not counted", () => {
+  const view = { uid: "uid-a", placed: [leaving], withdrawn: 0, isThere: () => false };
+  expect(drainedCondition(view).status).toBe("True");
+});
+
 it.each<[readonly WorkloadDeployment[], number, string]>([
   [[], 0, "True/Drained: no deployment is in it"],
   [[], 1, "False/Draining: 1 deployment left: 1 leave"],
@@ -27,6 +32,11 @@ it.each<[readonly WorkloadDeployment[], number, string]>([
     "False/Waiting: 3 deployments left: 2 wait: NoOtherCell, 1 wait: QuotaExceeded",
   ],
 ])("the drain of a cell (%#)", (placed, withdrawn, wanted) => {
-  const { status, reason, message } = drainedCondition({ uid: "uid-a", placed, withdrawn });
+  const { status, reason, message } = drainedCondition({
+    uid: "uid-a",
+    placed,
+    withdrawn,
+    isThere: () => true,
+  });
   expect(`${status}/${reason}: ${message}`).toBe(wanted);
 });

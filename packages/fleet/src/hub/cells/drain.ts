@@ -12,21 +12,25 @@ export interface DrainView {
   readonly placed: readonly WorkloadDeployment[];
   /** Withdrawals from the cell. */
   readonly withdrawn: number;
+  /** The cell was last seen with this deployment. */
+  readonly isThere: (deployment: WorkloadDeployment) => boolean;
 }
 
-/** The condition `Drained` of a Cell. */
-export function drainedCondition({ uid, placed, withdrawn }: DrainView): DesiredCondition {
+/** The condition `Drained` of a Cell. What has left is not counted, though Berth may still wait for requests that come late. */
+export function drainedCondition({ uid, placed, withdrawn, isThere }: DrainView): DesiredCondition {
   let [moving, leaving, queued] = [0, withdrawn, 0];
   const waits = new Map<string, number>();
-  for (const { metadata, status } of placed) {
+  for (const deployment of placed) {
+    const { metadata, status } = deployment;
     const placement = parsePlacement(metadata?.annotations?.[keys.placement]);
     const { reason } = findCondition(status?.conditions, "Moving") ?? {};
-    if (placement?.uid !== uid) leaving += 1;
+    if (placement?.uid !== uid) leaving += isThere(deployment) ? 1 : 0;
     else if (reason !== undefined) waits.set(reason, (waits.get(reason) ?? 0) + 1);
     else if (placement.next !== undefined) moving += 1;
     else queued += 1;
   }
-  if (placed.length + withdrawn === 0)
+  const left = moving + leaving + queued + [...waits.values()].reduce((sum, count) => sum + count, 0);
+  if (left === 0)
     return { type: "Drained", status: "True", reason: "Drained", message: "no deployment is in it" };
   const parts = [
     ...(moving > 0 ? [`${moving} become ready in another one`] : []),
@@ -34,6 +38,6 @@ export function drainedCondition({ uid, placed, withdrawn }: DrainView): Desired
     ...(queued > 0 ? [`${queued} wait for others`] : []),
     ...[...waits].sort().map(([reason, count]) => `${count} wait: ${reason}`),
   ];
-  const message = `${counted(placed.length + withdrawn, "deployment")} left: ${parts.join(", ")}`;
+  const message = `${counted(left, "deployment")} left: ${parts.join(", ")}`;
   return { type: "Drained", status: "False", reason: waits.size > 0 ? "Waiting" : "Draining", message };
 }

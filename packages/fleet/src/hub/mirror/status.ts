@@ -17,8 +17,6 @@ export interface MirrorView {
   readonly generation: number | undefined;
   /** The deployment one plane further, with the same source. `undefined`: it is not there, or not known. */
   readonly from: WorkloadDeployment | undefined;
-  /** The same in the other cell of a move: its Instances count too. */
-  readonly also?: WorkloadDeployment | undefined;
   /** Why `from` is no news. Absent: it is what is there now. */
   readonly stale?: Staleness | undefined;
   /** Conditions of this plane. They replace those of `from` with the same type. */
@@ -83,14 +81,13 @@ const NOTHING: DeploymentStatus = {
   readyReplicas: 0,
 };
 
-function confirmed({ to, also, generation }: MirrorView, news: DeploymentStatus, isEchoed: boolean): Draft {
-  const sum = (field: Counter): number => countOf(news[field]) + countOf(also?.status?.[field]);
+function confirmed({ to, generation }: MirrorView, news: DeploymentStatus, isEchoed: boolean): Draft {
   return {
-    replicas: sum("replicas"),
-    currentReplicas: sum("currentReplicas"),
-    updatedReplicas: sum("updatedReplicas"),
+    replicas: countOf(news.replicas),
+    currentReplicas: countOf(news.currentReplicas),
+    updatedReplicas: countOf(news.updatedReplicas),
     desiredReplicas: countOf(news.desiredReplicas),
-    readyReplicas: sum("readyReplicas"),
+    readyReplicas: countOf(news.readyReplicas),
     unheard: news.unheard === undefined ? undefined : countOf(news.unheard),
     since: news.since,
     ...(news.location && { location: news.location }),
@@ -100,8 +97,6 @@ function confirmed({ to, also, generation }: MirrorView, news: DeploymentStatus,
     }),
   };
 }
-
-type Counter = "replicas" | "currentReplicas" | "updatedReplicas" | "readyReplicas";
 
 /** Is the status of `from` about the spec that `to` has now? A generation alone may have been used twice. */
 export function isEchoOf(from: WorkloadDeployment, to: WorkloadDeployment, generation: number): boolean {

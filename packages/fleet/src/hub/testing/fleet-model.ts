@@ -13,7 +13,6 @@ import {
   type CellPlacement,
   formatPlacement,
   hasSlot,
-  isSameTarget,
   parsePlacement,
   targetsOf,
 } from "../../api/placement.ts";
@@ -39,7 +38,6 @@ import {
   isForgotten,
   mayEnd,
   nameOf,
-  targetOf,
   uidOf,
 } from "../cells/seen.ts";
 import { decideCopy } from "../collect/copy.ts";
@@ -628,15 +626,12 @@ export class FleetModel {
         it.origin.sourceUid === sourceUidOf(to) &&
         !isDeleting(it.deployment),
     );
-    const other = placement?.next ?? placement?.leaving;
-    const also = this.#found(name).find((it) => other && isSameTarget(targetOf(it), other));
     const cell = cellWith(this.#cellsSeen(), placement?.uid ?? "");
     const isHeard = cell?.state.is === "synced";
     const status = mirrorStatus({
       to,
       generation: Number(to.metadata?.annotations?.[keys.sourceGeneration]),
       from: found?.deployment,
-      also: also?.deployment,
       stale: isHeard
         ? undefined
         : {
@@ -1031,13 +1026,7 @@ export class FleetModel {
         this.violations.push(`${said} what no cell has said`);
       return;
     }
-    // Those in the other cell of a move are counted too.
-    const more = status.readyReplicas - written.status.readyReplicas;
-    const isSum = this.#statuses.some(
-      (it) =>
-        it.status.readyReplicas === more && it.status.replicas === status.replicas - written.status.replicas,
-    );
-    if (more < 0 || (more > 0 && !isSum))
+    if (status.readyReplicas !== written.status.readyReplicas || status.replicas !== written.status.replicas)
       this.violations.push(`${said} ${status.readyReplicas}, its cell ${written.status.readyReplicas}`);
     const isNews = status.observedGeneration !== before?.status?.observedGeneration;
     if (plane === this.project && isNews && status.observedGeneration === metadata?.generation)

@@ -12,11 +12,13 @@ import {
 } from "@berth/runtime";
 import { type CellStatus, cells } from "../../api/cell.ts";
 import { finalizers, annotations as keys } from "../../api/keys.ts";
+import type { WorkloadDeployment } from "../../api/workload.ts";
 import { drainedCondition } from "../../hub/cells/drain.ts";
 import { type CellSeen, isDraining, isForgotten, mayEnd, uidOf } from "../../hub/cells/seen.ts";
 import { isDeleting } from "../../hub/source.ts";
 import { finalizersTo, statusTo } from "../intents.ts";
 import type { CellMembers, CellProblem } from "./cell-members.ts";
+import { placeOf } from "./knowledge.ts";
 import { Pace } from "./pace.ts";
 import type { HubParts } from "./parts.ts";
 import { hubBy } from "./planes.ts";
@@ -134,9 +136,14 @@ function statusOf(
   const generation = cell.metadata?.generation;
   const observed = generation === undefined ? {} : { observedGeneration: generation };
   const withdrawn = planes.views.withdrawals.byIndex(hubBy.cellUid, uidOf(seen), planes.own.name).length;
-  const drained = isDraining(seen)
-    ? [drainedCondition({ uid: uidOf(seen), placed: know.placedIn(uidOf(seen)), withdrawn })]
-    : [];
+  const drain = {
+    uid: uidOf(seen),
+    placed: know.placedIn(uidOf(seen)),
+    withdrawn,
+    isThere: (it: WorkloadDeployment) =>
+      planes.views.cell.deployments.get({ cluster: name, ...placeOf(it) }) !== undefined,
+  };
+  const drained = isDraining(seen) ? [drainedCondition(drain)] : [];
   const conditions = mergeConditions(
     withoutConditions(cell.status?.conditions, [
       ...(credential === undefined ? [CREDENTIAL] : []),

@@ -5,7 +5,7 @@
 import type { CarriedOut, Intent } from "@berth/host";
 import { earliest, type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
 import { finalizers, annotations as keys, labels } from "../../api/keys.ts";
-import { formatPlacement, isSameTarget, parsePlacement, type Target } from "../../api/placement.ts";
+import { formatPlacement, isSameTarget, parsePlacement } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import {
   type DeploymentStatus,
@@ -159,19 +159,18 @@ function mirrored(
 ) {
   const placement = parsePlacement(to.metadata?.annotations?.[keys.placement]);
   const cell = know.cellWith(placement?.uid ?? "");
-  const inCell = (target: Target | undefined): Found | undefined =>
-    all.find(
-      (it) =>
-        target !== undefined && isSameTarget(targetOf(it), target) && it.origin.sourceUid === sourceUidOf(to),
-    );
-  const current = inCell(placement);
-  const from = current !== undefined && isDeleting(current.deployment) ? undefined : current;
+  const from = all.find(
+    (it) =>
+      placement !== undefined &&
+      isSameTarget(targetOf(it), placement) &&
+      it.origin.sourceUid === sourceUidOf(to) &&
+      !isDeleting(it.deployment),
+  );
   const nowMs = host.clock.now();
   const own = { Moving: moveWaits && ({ ...moveWaits, status: "False" } as const) };
   const view = {
     to,
     generation: Number(to.metadata?.annotations?.[keys.sourceGeneration]),
-    also: inCell(placement?.next ?? placement?.leaving)?.deployment,
     own,
     nowMs,
   };
