@@ -11,6 +11,7 @@ import { benchDeadLink } from "./dead-link.ts";
 import { benchDeschedule } from "./deschedule.ts";
 import { benchFleet } from "./fleet.ts";
 import { benchFleetCells } from "./fleet-cells.ts";
+import { benchFleetDrain } from "./fleet-drain.ts";
 import { benchFleetHub } from "./fleet-hub.ts";
 import { benchFleetMemory } from "./fleet-memory.ts";
 import { benchFleetPlanes } from "./fleet-planes.ts";
@@ -47,6 +48,7 @@ const PARTS = [
   "fleet-memory",
   "fleet-reviews",
   "fleet-hub",
+  "fleet-drain",
   "hostile",
   "soak",
 ] as const;
@@ -76,6 +78,7 @@ const APART: ReadonlySet<Part> = new Set([
   "fleet-memory",
   "fleet-reviews",
   "fleet-hub",
+  "fleet-drain",
   "hostile",
   "soak",
 ]);
@@ -184,6 +187,7 @@ for (const [part, bench] of [
   ["fleet-reviews", benchFleetReviews],
   ["fleet-hub", benchFleetHub],
   ["fleet-hub", benchFleetCells],
+  ["fleet-drain", benchFleetDrain],
 ] as const) {
   if (!parts.has(part)) continue;
   const onServer = (version: string): void => void (apiserver = version);

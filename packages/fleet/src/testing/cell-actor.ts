@@ -15,6 +15,8 @@ const RENEW_MS = 5_000;
 export interface PlayOptions {
   /** Default 5,000 ms. */
   readonly renewMs?: number;
+  /** How long the Instances of a new deployment take until they are Ready, ms. Default 0. */
+  readonly startMs?: number;
 }
 
 export interface PlayedCells extends AsyncDisposable {
@@ -29,14 +31,17 @@ export interface PlayedCells extends AsyncDisposable {
 export async function playCells(
   client: KubeClient,
   names: readonly string[],
-  { renewMs = RENEW_MS }: PlayOptions = {},
+  { renewMs = RENEW_MS, startMs = 0 }: PlayOptions = {},
 ): Promise<PlayedCells> {
   await using owned = new AsyncDisposableStack();
   for (const name of names) owned.use(await renew(client, name, renewMs));
   const actor = owned.use(new Actor(client));
   await actor.follow({
     resource: workloadDeployments,
-    act: (it) => answer(client, it),
+    async act(it) {
+      if (startMs > 0 && it.status === undefined) await sleep(systemClock, startMs);
+      await answer(client, it);
+    },
     onChange({ type, object }) {
       if (type === "deleted") void removeInstances(client, object, 0).catch(() => undefined);
     },

@@ -129,6 +129,10 @@ export class HubAsk {
     for (const it of views.hub.deployments.list(hub.name))
       if (it.spec?.cityCode === city && findCondition(it.status?.conditions, "Stale")?.reason === WAITS)
         this.around(placeOf(it));
+    // What leaves cells of its city may wait for this one.
+    for (const { cell } of know.cells)
+      if (cell.spec?.drain === true && cell.spec.city === city && cell.spec.uid !== uid)
+        this.placedIn(cell.spec.uid);
     // Deployments that leave the cell move in this order.
     for (const it of know.placedIn(uid).toSorted(byPlace)) {
       asked.placements.ask([keyOf(hub.name, it)]);

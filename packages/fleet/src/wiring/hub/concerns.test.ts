@@ -104,3 +104,15 @@ it("a deployment that waits until all cells of its city are read is looked at wh
   cells.set(aCell("b").cell);
   expect(asked).toContain("placements hub/ns-U/w-us-dfw");
 });
+
+it("a deployment that leaves its cell is looked at when another one of its city changes, and so is its Cell", () => {
+  const { cells, deployments, asked } = hubWorld();
+  cells.set(aCell("a", { spec: { drain: true } }).cell);
+  deployments.set(onHub());
+  asked.length = 0;
+  cells.set(aCell("b").cell);
+  expect(asked).toContain("placements hub/ns-U/w-us-dfw");
+  asked.length = 0;
+  deployments.delete(onHub());
+  expect(asked).toContain("cells hub//a");
+});
