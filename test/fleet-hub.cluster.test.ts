@@ -173,11 +173,9 @@ describe("a cell that is drained", () => {
 
   /** Looks twice a second, until `until` is over. */
   async function watchDuring(until: Promise<unknown>): Promise<void> {
-    let isOver = false;
-    const over = until.finally(() => {
-      isOver = true;
-    });
-    while (!isOver) {
+    const stop = new AbortController();
+    const over = until.finally(() => stop.abort());
+    while (!stop.signal.aborted) {
       const { ready, twice } = await inDallas();
       const { readyReplicas = 0 } = (await statusOf("moving")) ?? {};
       ok(ready.length >= 3, `only these are ready: ${ready.join(", ")}`);

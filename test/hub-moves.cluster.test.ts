@@ -139,7 +139,7 @@ function isIn(name: Name, image?: string): Promise<void> {
     const { status } = await hub.get(workloads, OF);
     deepStrictEqual([status?.readyReplicas, status?.updatedReplicas], [WANTED, WANTED]);
     const shown = await hub.list(instances, { namespace: OF.namespace });
-    deepStrictEqual(shown.items.map((it) => it.metadata?.name).sort(), [...at(name).live].sort());
+    deepStrictEqual(shown.items.map((it) => it.metadata?.name ?? "").sort(), [...at(name).live].sort());
   });
 }
 
@@ -189,6 +189,7 @@ describe("a drain", () => {
     at(otherThan(from)).link.pass();
     await patiently(async () => deepStrictEqual(conditionOf(await onHub(), "Moving"), undefined));
     await isIn(from);
+    expect(await current()).toBe(from);
   });
 
   it("that is taken back leaves all where it was", async () => {
@@ -233,9 +234,8 @@ describe("a drain", () => {
     at(otherThan(from)).actor.resume();
     await run();
     await isIn(otherThan(from));
-    await patiently(async () =>
-      deepStrictEqual(conditionOf(await hub.get(cells, { name: from }), "Drained")?.status, "True"),
-    );
+    const drained = async () => conditionOf(await hub.get(cells, { name: from }), "Drained")?.status;
+    await patiently(async () => expect(await drained()).toBe("True"));
   });
 
   it("has shown no number below what is wanted, and no Instance twice", () => {

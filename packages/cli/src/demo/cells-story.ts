@@ -123,11 +123,9 @@ async function drain(world: CellsWorld): Promise<void> {
   const counts = await Promise.all(inDallas.map((name) => readyIn(name, world)));
   const name = inDallas[counts.findIndex((count) => count > 0)] ?? "";
   world.say(`  berth cell drain ${name}`);
-  let isOver = false;
-  const told = world.berth(["cell", "drain", name]).finally(() => {
-    isOver = true;
-  });
-  while (!isOver) {
+  const over = new AbortController();
+  const told = world.berth(["cell", "drain", name]).finally(() => over.abort());
+  while (!over.signal.aborted) {
     const ready = await Promise.all(inDallas.map((it) => readyIn(it, world)));
     const sum = ready.reduce((a, b) => a + b, 0);
     if (sum < EACH) throw new Error(`only ${sum} pods were ready in Dallas`);

@@ -209,8 +209,10 @@ function cellNodes(deployment: WorkloadDeployment, { planes, nowMs }: FleetFacts
   const { placement, verdicts } = placingOf(deployment, planes);
   const node = (name: string, of: State): TreeNode => ({ kind: "Cell", name, ...of, children: [] });
   const { next, leaving } = placement ?? {};
+  const stuck = findCondition(deployment.status?.conditions, "Moving");
+  const stays = stuck && `it cannot leave: ${stuck.reason}: ${stuck.message}`;
   const targets = [
-    { target: placement, here: undefined },
+    { target: placement, here: stays },
     { target: next, here: "it moves here" },
     { target: leaving, here: "it leaves" },
   ].flatMap(({ target, here }) => (target === undefined ? [] : [{ target, here }]));

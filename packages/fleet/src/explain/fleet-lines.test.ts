@@ -45,6 +45,14 @@ describe("the lines of a fleet", () => {
     ]);
   });
 
+  it("name both cells of a deployment that moves", () => {
+    const next = { cell: "dfw-02", uid: "uid-dfw-02", epoch: 2, start: 1000 };
+    const placed = aPlacement("dfw-01", { last: 2, next });
+    const hub = onHub({ source: dfw.metadata?.uid ?? "", placed, status: statusOf(2) });
+    const [line] = fleetLines({ ...lists, deployments: [dfw, hub] });
+    expect(line).toMatchObject({ cells: ["dfw-01", "dfw-02"], reason: "Moving" });
+  });
+
   it("sum the placements of a city", () => {
     const eu = aDeployment({ name: "w-eu-dfw", placement: "eu", min: 3, status: statusOf(1) });
     const [line, ...more] = fleetLines({ ...lists, deployments: [dfw, eu] });

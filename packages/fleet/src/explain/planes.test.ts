@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { CellPlacement } from "../api/placement.ts";
 import { aCondition, anInstance, withCondition } from "../deployment/testing/fixtures.ts";
 import { aPlacement } from "../hub/testing/fixtures.ts";
 import { explainInstance, explainWorkload } from "./explain.ts";
@@ -23,6 +24,7 @@ const instances = instancesIn(carried, "R R");
 const [a, b] = [aCellObject("a"), aCellObject("b")];
 const onA = planesOf({ cells: [a, b], deployments: [inCellOf(carried)] });
 const planes = onA;
+const inB = { cell: "b", uid: "uid-b", epoch: 2, start: 1000 };
 
 const explained = (facts: Parameters<typeof factsOf>[0]): string =>
   formatExplanation(
@@ -107,6 +109,27 @@ describe("explain over planes", () => {
          └─ Instance w-us-dfw-1        ready
       "
     `);
+  });
+
+  it.each<[string, CellPlacement, string[]]>([
+    ["moves", aPlacement("a", { last: 2, next: inB }), ["it is placed here", "it moves here"]],
+    [
+      "has moved",
+      aPlacement("b", { ...inB, last: 2, leaving: aPlacement() }),
+      ["it leaves", "it is placed here"],
+    ],
+  ])("names both cells while it %s", (_, placed, wanted) => {
+    const text = explained({ planes: planesOf({ cells: [a, b], deployments: [inCellOf(carried, placed)] }) });
+    const details = ["a", "b"].map((cell) => new RegExp(`─ Cell ${cell} +heard +(.*)`).exec(text)?.[1]);
+    expect(details).toEqual(wanted);
+  });
+
+  it("says why it cannot leave a cell that is drained", () => {
+    const conditions = [aCondition("Moving", "False", "NoOtherCell", "no other cell serves city DFW")];
+    const stays = aCarried({ status: statusOf(2, { conditions }) });
+    expect(explained({ deployments: [stays] })).toMatch(
+      /─ Cell a +heard +it cannot leave: NoOtherCell: no other cell serves city DFW\n/,
+    );
   });
 
   it("puts a silent cell at the top, with the time since it was heard", () => {

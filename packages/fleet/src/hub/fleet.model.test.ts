@@ -120,7 +120,66 @@ describe("a history that random ones reach seldom", () => {
     }
   };
 
+  const untilMoved = (model: FleetModel, from: string): void => {
+    for (let left = 20; left > 0 && model.cellOf("w0") === from; left -= 1) rounds(model, 1);
+  };
+
+  it("a creation arrives after its move was given up, and nothing is left of it", () => {
+    const model = new FleetModel(false);
+    model.create("w0", 2);
+    rounds(model, 10);
+    const from = model.cellOf("w0") ?? "";
+    model.drain(from, true);
+    rounds(model, 1);
+    // The namespace arrives, and the deployment is still on its way.
+    rounds(model, 1, "carry");
+    model.deliver(0);
+    rounds(model, 1, "carry");
+    model.drain(from, false);
+    rounds(model, 8);
+    expect(model.cells.flatMap((it) => it.now(workloadDeployments))).toHaveLength(1);
+    model.deliver(0);
+    expect(model.cells.flatMap((it) => it.now(workloadDeployments))).toHaveLength(2);
+    model.settle();
+    expect(model.cells.flatMap((it) => it.now(workloadDeployments))).toHaveLength(1);
+    expect([model.cellOf("w0"), model.violations]).toEqual([from, []]);
+  });
+
+  it("the view of the cell that it leaves is behind, and nothing is left in it", () => {
+    const model = new FleetModel(false);
+    model.create("w0", 2);
+    rounds(model, 10);
+    const from = model.cells.find((it) => it.name === model.cellOf("w0"));
+    if (from === undefined) throw new Error("it is in no cell");
+    const before = from.version - from.oldest;
+    model.drain(from.name, true);
+    untilMoved(model, from.name);
+    model.restart(0);
+    from.lag(before);
+    model.advance(130_000);
+    for (let left = 4; left > 0; left -= 1) {
+      for (const plane of model.planes) if (plane !== from) plane.see();
+      for (const what of PASSES) model.pass(what, "w0");
+    }
+    model.settle();
+    expect(from.now(workloadDeployments)).toEqual([]);
+    expect(model.violations).toEqual([]);
+  });
+
   it.each<[string, (model: FleetModel) => void]>([
+    [
+      "it is deleted while the cell that it leaves is away",
+      (model) => {
+        rounds(model, 10);
+        const from = model.cellOf("w0") ?? "";
+        model.drain(from, true);
+        untilMoved(model, from);
+        cutOff(model, from);
+        model.remove("w0");
+        rounds(model, 8);
+        expect(model.hub.now(workloadDeployments)).toEqual([]);
+      },
+    ],
     [
       "a creation arrives after the deployment is gone",
       (model) => {

@@ -262,6 +262,80 @@ describe("a deployment that the project wants", () => {
   });
 });
 
+describe("a deployment that moves", () => {
+  const drained = aCell("a", { spec: { drain: true } });
+  const next = { cell: "b", uid: "uid-b", epoch: 2, start: 1000 };
+  const moving = onHub({ placed: aPlacement("a", { last: 2, next }) });
+  const { epoch, start, uid } = aPlacement();
+  const moved = onHub({
+    placed: aPlacement("b", { ...next, last: 2, leaving: { cell: "a", uid, epoch, start } }),
+  });
+  const [inA, inB] = [aFound(drained), aFound(b, { epoch: 2, start: 1000 })];
+  const proven = new Set(["uid-a"]);
+
+  it.each<[string, Partial<CarryView>, string]>([
+    ["begins when its cell is drained", { deployment: onHub(), found: [inA] }, "place a/1/0 Moving"],
+    ["is created in the next cell", { deployment: moving, found: [inA] }, "create uid-b"],
+    [
+      "is created there although another cell is not read",
+      { deployment: moving, found: [inA], ranBefore: true, cells: [drained, b, aCell("c", { state: AWAY })] },
+      "create uid-b",
+    ],
+    ["is not taken over by the next cell", { deployment: moving, found: [inA, inB] }, ""],
+    [
+      "brings another template to the next cell alone",
+      {
+        deployment: moving,
+        found: [
+          aFound(drained, { template: aTemplate("app:0") }),
+          aFound(b, { epoch: 2, start: 1000, template: aTemplate("app:0") }),
+        ],
+      },
+      "patch b spec",
+    ],
+    [
+      "brings more replicas to both",
+      {
+        deployment: moving,
+        found: [aFound(drained, { min: 1 }), aFound(b, { epoch: 2, start: 1000, min: 1 })],
+      },
+      "patch a spec, patch b spec",
+    ],
+    [
+      "keeps more replicas in its own cell",
+      {
+        deployment: moving,
+        found: [aFound(drained, { min: 3 }), aFound(b, { epoch: 2, start: 1000, min: 3 })],
+      },
+      "patch b spec",
+    ],
+    ["is deleted from the cell that it leaves", { deployment: moved, found: [inA, inB] }, "delete a"],
+    [
+      "is not deleted while nothing is known of the project",
+      { deployment: moved, found: [inA, inB], source: "unknown" },
+      "",
+    ],
+    ["is waited for there", { deployment: moved, found: [aFound(drained, { metadata: going }), inB] }, ""],
+    ["is proven gone there", { deployment: moved, found: [inB] }, "prove a"],
+    [
+      "may still arrive there",
+      { deployment: moved, found: [inB], proven, isLatePossible: (of) => of === "uid-a" },
+      "",
+    ],
+    ["has left it with a proof", { deployment: moved, found: [inB], proven }, "place b/2/1000 Left"],
+    [
+      "goes on when a hub from a backup does not know of it",
+      { deployment: onHub(), found: [inA, inB] },
+      "place a/1/0 TakenOver",
+    ],
+    [
+      "is placed by the next cell when its own was given up",
+      { deployment: moving, cells: [aCell("a", { spec: { forgotten: true } }), b], found: [inB] },
+      "place b/2/1000 CellForgotten",
+    ],
+  ])("%s", (_, view, expected) => expect(told(decide({ cells: [drained, b], ...view }))).toBe(expected));
+});
+
 describe("a deployment of the hub that is being deleted", () => {
   const deployment = onHub({ metadata: going });
   const proven = new Set(["uid-a"]);

@@ -36,7 +36,7 @@ export function drainedCondition({ uid, placed, withdrawn, isThere }: DrainView)
     ...(moving > 0 ? [`${moving} become ready in another one`] : []),
     ...(leaving > 0 ? [`${leaving} leave`] : []),
     ...(queued > 0 ? [`${queued} wait for others`] : []),
-    ...[...waits].sort().map(([reason, count]) => `${count} wait: ${reason}`),
+    ...[...waits].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, count]) => `${count} wait: ${reason}`),
   ];
   const message = `${counted(left, "deployment")} left: ${parts.join(", ")}`;
   return { type: "Drained", status: "False", reason: waits.size > 0 ? "Waiting" : "Draining", message };

@@ -15,12 +15,19 @@ import {
 } from "../testing/instances.ts";
 import { type CopyView, decideCopy } from "./copy.ts";
 
+const elsewhere = { cell: "b", uid: "uid-b", epoch: 2, start: 1000 };
+const [leaving, next] = [
+  aPlacement("b", { ...elsewhere, last: 2, leaving: aPlacement("a") }),
+  aPlacement("b", { ...elsewhere, last: 2, next: aPlacement("a") }),
+];
 const older = { instance: there(anInstance(found.deployment, 0, "Ro")) };
 
 describe("2.8 the copy of an Instance on the hub", () => {
   it.each<[string, Partial<CopyView>, string]>([
     ["is made", {}, "create"],
     ["H19 is made once", { copy }, ""],
+    ["is made in the cell that it moves to", { hubDeployment: onHub({ placed: next }) }, "create"],
+    ["stays in the cell that it leaves", { copy, hubDeployment: onHub({ placed: leaving }) }, ""],
     ["has the status of the cell", { copy: { ...copy, status: {} } }, "status"],
     [
       "has its labels restored, and keeps those of others",

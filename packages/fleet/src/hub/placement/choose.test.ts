@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { AWAY, aCell, aFound, aPlacement, aWithdrawal, going, SOURCE } from "../testing/fixtures.ts";
-import { type Choice, type ChoiceView, choose, holderOf } from "./choose.ts";
+import { type Choice, type ChoiceView, choose, chooseNext, holderOf } from "./choose.ts";
 
 const chosen = (view: Partial<ChoiceView> = {}): Choice =>
   choose({
@@ -165,6 +165,66 @@ describe("6: a deployment is placed in one cell of its city", () => {
     const after = of([aCell("a"), aCell("b"), aCell("c")]);
     expect(before.filter((it) => it.startsWith("a")).length).toBeGreaterThan(100);
     expect(before.filter((it, at) => it !== after[at] && !after[at]?.startsWith("c"))).toEqual([]);
+  });
+});
+
+describe("the cell that a deployment moves to", () => {
+  const [a, b] = [aCell("a", { spec: { drain: true } }), aCell("b")];
+  const placement = aPlacement("a", { epoch: 3, start: 1000, last: 4, lost: [2000] });
+  const next = (view: Partial<ChoiceView> = {}): Choice =>
+    chooseNext({
+      city: "DFW",
+      sourceUid: SOURCE,
+      ranBefore: true,
+      cells: [a, b],
+      found: [aFound(a, { epoch: 3, start: 1000 })],
+      withdrawals: [],
+      ...view,
+      placement,
+    });
+
+  it("gets the next epoch and ordinals of its own, and the placement stays", () => {
+    const wanted = { ...placement, last: 5, next: { cell: "b", uid: "uid-b", epoch: 5, start: 0 } };
+    expect(next()).toMatchObject({ is: "placed", placement: wanted });
+  });
+
+  it.each<[string, Partial<ChoiceView>, RegExp]>([
+    ["the only one is left", { cells: [a] }, /^NoOtherCell: no other cell serves city DFW$/],
+    [
+      "the others are drained or full",
+      { cells: [a, aCell("b", { spec: { drain: true } }), aCell("c", { isFull: true })] },
+      /^NoOtherCell: .*: b: it is drained; c: it has 0 replicas/,
+    ],
+    ["one does not answer", { cells: [a, b, aCell("c", { state: AWAY })] }, /^CellsNotRead: .*: c\./],
+    [
+      "the other one has an earlier placement",
+      { found: [aFound(a, { epoch: 3, start: 1000 }), aFound(b)] },
+      /^NoOtherCell: .*b: it has an earlier placement/,
+    ],
+    [
+      "all ordinals are held",
+      {
+        withdrawals: [{ ...aWithdrawal("c"), spec: { ...aWithdrawal("c").spec, start: undefined } as never }],
+      },
+      /^NoFreeOrdinals/,
+    ],
+  ])("is none when %s", (_, view, wanted) => {
+    const choice = next(view);
+    expect(choice.is === "none" && `${choice.reason}: ${choice.message}`).toMatch(wanted);
+  });
+
+  it("does not wait for a cell that was given up", () => {
+    const cells = [a, b, aCell("c", { state: AWAY, spec: { forgotten: true } })];
+    expect(next({ cells })).toMatchObject({ placement: { next: { cell: "b" } } });
+  });
+
+  it("is kept when another program deletes the deployment of the hub", () => {
+    const recorded = aPlacement("a", { last: 2, next: { cell: "b", uid: "uid-b", epoch: 2, start: 1000 } });
+    const inB = aFound(b, { epoch: 2, start: 1000 });
+    const again = (found: ChoiceView["found"]): Choice =>
+      chosen({ recorded, ranBefore: true, cells: [a, b], found });
+    expect(again([aFound(a), inB])).toMatchObject({ placement: recorded });
+    expect(told(again([inB]))).toBe("b/2/1000");
   });
 });
 

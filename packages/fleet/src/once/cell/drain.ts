@@ -54,33 +54,33 @@ export function drainPlanOf({ cell, planes, namespaces: all, atOnce }: DrainView
   const idOf = ({ metadata }: PlaneFacts["deployments"][number]): string =>
     `${metadata?.namespace}/${metadata?.name}`;
   const here = planes.deployments.filter((it) => placementIn(it)?.uid === uid);
-  const moves = here
-    .toSorted((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
-    .map((it): DrainMove => {
-      const placement = placementIn(it);
-      const sourceUid = sourceUidOf(it) ?? "";
-      const instances = boundedCount(it);
-      const move = { deployment: pathIn(byName, it), instances };
-      if (placement?.next !== undefined) return { ...move, to: placement.next.cell };
-      const choice =
-        placement &&
-        chooseNext({
-          city,
-          sourceUid,
-          placement,
-          ranBefore: true,
-          cells: cellsSeen({ ...planes, cells: drained }, more),
-          found: [],
-          withdrawals: planes.withdrawals.filter(({ spec }) => spec?.sourceUid === sourceUid),
-        });
-      if (choice?.is === "none") return { ...move, reason: choice.reason, message: choice.message };
-      const { next } = choice?.placement ?? {};
-      if (next === undefined) return move;
+  const moves: DrainMove[] = [];
+  for (const it of here.toSorted((a, b) => (idOf(a) < idOf(b) ? -1 : 1))) {
+    const placement = placementIn(it);
+    const sourceUid = sourceUidOf(it) ?? "";
+    const instances = boundedCount(it);
+    const move = { deployment: pathIn(byName, it), instances };
+    const choice =
+      placement &&
+      chooseNext({
+        city,
+        sourceUid,
+        placement,
+        ranBefore: true,
+        cells: cellsSeen({ ...planes, cells: drained }, more),
+        found: [],
+        withdrawals: planes.withdrawals.filter(({ spec }) => spec?.sourceUid === sourceUid),
+      });
+    if (placement?.next !== undefined) moves.push({ ...move, to: placement.next.cell });
+    else if (choice?.is === "none") moves.push({ ...move, reason: choice.reason, message: choice.message });
+    else if (choice?.placement.next !== undefined) {
+      const { next } = choice.placement;
       more.set(next.uid, (more.get(next.uid) ?? 0) + instances);
       const project = projectOfNamespace(byName.get(it.metadata?.namespace ?? "") ?? {}) ?? "";
       moved.set(project, [...(moved.get(project) ?? []), instances]);
-      return { ...move, to: next.cell };
-    });
+      moves.push({ ...move, to: next.cell });
+    }
+  }
   const quota = [...moved].map(([project, counts]) => {
     const largest = counts.toSorted((a, b) => b - a).slice(0, atOnce);
     return [project, largest.reduce((sum, it) => sum + it, 0)] as const;

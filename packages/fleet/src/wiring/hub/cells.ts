@@ -149,10 +149,9 @@ function statusOf(
       ...(credential === undefined ? [CREDENTIAL] : []),
       ...(drained.length === 0 ? ["Drained"] : []),
     ]),
-    [reachable, accepting, ...drained, ...(credential ? [credential] : [])].map((it) => ({
-      ...it,
-      ...observed,
-    })),
+    [reachable, accepting, ...drained, ...(credential ? [credential] : [])].map((it) =>
+      Object.assign(it, observed),
+    ),
     host.clock.now(),
   );
   const isLost = reachable.status === "False";
