@@ -221,7 +221,7 @@ describe("berth cell", () => {
     const begun = await berth("cell drain dfw-01 --no-wait");
     expect([begun.code, begun.stdout]).toEqual([
       exitCodes.done,
-      expect.stringMatching(/^Cell dfw-01 is being drained\. .*\nThe drain goes on/),
+      "Cell dfw-01 is being drained. `berth cell undrain dfw-01` takes that back.\n",
     ]);
     const drained = async (status: Condition["status"], message: string): Promise<void> => {
       const { generation = 0 } = (await hub.client.get(cells, { name: "dfw-01" })).metadata ?? {};
