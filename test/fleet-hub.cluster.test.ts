@@ -11,6 +11,7 @@ import {
   changeWorkload,
   conditionOf,
   createWorkload,
+  followInstances,
   imageChange,
   scaleChange,
   verdict,
@@ -44,7 +45,7 @@ const cellsOf = (all: readonly string[]): readonly string[] => [
   ...new Set(all.map((it) => it.split("/")[0] ?? "")),
 ];
 
-describe("A1 a Workload to two cities", () => {
+describe("A1 A3 a Workload to two cities", () => {
   it("runs in one cell of each, and its numbers and Instances are those of the cells", async () => {
     await inTwoCities("first");
     const running = of(await fixture.running(), "first");
@@ -75,6 +76,46 @@ describe("A1 a Workload to two cities", () => {
     for (const { metadata } of items.filter((it) => hubNamespaces.has(it.metadata?.namespace ?? "")))
       expect(metadata?.finalizers).toEqual(["berth.dev/direct"]);
   });
+});
+
+it("A8 A9 A10 a Workload grows, rolls and leaves a city in its cells, and the project sees it", async () => {
+  const { hub } = fixture;
+  const name = "changing";
+  const change = (spec: object) => changeWorkload(hub, name, spec, name);
+  const isReady = (count: number) =>
+    patiently(async () => {
+      const { metadata, status } = await hub.get(workloads, { namespace: name, name });
+      deepStrictEqual(
+        [status?.observedGeneration, status?.replicas, status?.updatedReplicas, status?.readyReplicas],
+        [metadata?.generation, count, count, count],
+      );
+      deepStrictEqual((await fixture.shown(name)).length, count);
+    });
+  const uidOf = async (instance: string) =>
+    (await hub.get(instances, { namespace: name, name: instance })).metadata?.uid;
+  await inTwoCities(name);
+  const first = await uidOf("changing-us-ord-0");
+  const { namespace = "" } = (await fixture.onHub("changing-us-ord"))?.metadata ?? {};
+  await using history = await followInstances(fixture.plane("ord-01").client, namespace);
+  await change(scaleChange(3, ["DFW", "ORD"]));
+  await isReady(6);
+  expect(await uidOf("changing-us-ord-0")).toBe(first);
+  await change(imageChange("registry.test/web:2"));
+  await isReady(6);
+  const gone = history.steps.filter((step) => step.startsWith("gone "));
+  expect([history.mostDown, gone]).toEqual([
+    1,
+    [2, 1, 0].map((ordinal) => `gone changing-us-ord-${ordinal}`),
+  ]);
+  await change(scaleChange(1));
+  await isReady(1);
+  expect(of(await fixture.running(), name)).toEqual([
+    expect.stringMatching(/^dfw-0[12]\/changing-us-dfw-0 registry\.test\/web:2$/),
+  ]);
+  await patiently(async () => deepStrictEqual(await fixture.onHub("changing-us-ord"), undefined));
+  expect(history.steps.slice(-3).toSorted()).toEqual(
+    [0, 1, 2].map((ordinal) => `gone changing-us-ord-${ordinal}`),
+  );
 });
 
 it("A20 a deletion while a cell is away leaves a Withdrawal, and is carried out when the cell is back", async () => {
@@ -224,7 +265,7 @@ it("NoMatchingLocation says which city no cell serves", async () => {
   });
 });
 
-it("A24 the hub and its cells use what their manifests permit, and nothing more", async () => {
+it("A24 F5 the hub and its cells use what their manifests permit, and nothing more", async () => {
   await changeWorkload(fixture.hub, "first", scaleChange(2), "canary");
   await fixture.hub.delete(workloads, { namespace: "first", name: "first" });
   await fixture.forgetCell("dfw-02");
@@ -309,7 +350,7 @@ spec:
     kubeconfigs: [{ path: acme/web, kubeconfig: ${web} }, { path: acme/shop, kubeconfig: ${shop} }]
 `;
 
-it("A3 two projects with equal names share a hub elsewhere and its cells, and a hub is no cell", async () => {
+it("A22 two projects with equal names share a hub elsewhere and its cells, and a hub is no cell", async () => {
   const hub = await fixture.allowHub("dfw-02", "hub");
   const web = await fixture.allowHub("hub", "project");
   await fixture.spawnHub(elsewhere(hub, web, await fixture.allowHub("dfw-02", "project")));
