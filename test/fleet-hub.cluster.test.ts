@@ -5,9 +5,18 @@
 import { deepStrictEqual, ok } from "node:assert";
 import { setTimeout } from "node:timers/promises";
 import { instances, withdrawals, workloadDeployments, workloads } from "@berth/fleet";
-import { events, namespaces, type Pod, podDisruptionBudgets, pods, secrets } from "@berth/kube";
+import {
+  events,
+  namespaces,
+  type Pod,
+  podDisruptionBudgets,
+  pods,
+  secrets,
+  validatingWebhookConfigurations,
+} from "@berth/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
+  aWorkload,
   changeWorkload,
   conditionOf,
   createWorkload,
@@ -118,6 +127,41 @@ it("A8 A9 A10 a Workload grows, rolls and leaves a city in its cells, and the pr
   );
 });
 
+describe("8.7 the API server of the hub asks Berth", () => {
+  const first = { namespace: "first", name: "first-us-dfw" };
+  const annotated = (key: string) =>
+    ({ type: "merge", body: { metadata: { annotations: { [key]: "x" } } } }) as const;
+  const managed = { failure: { kind: "forbidden" }, message: expect.stringContaining("managed by compute") };
+
+  it("A5 and refuses a Workload with all its faults", async () => {
+    const annotations = { "compute.datumapis.com/mine": "x" };
+    const broken = {
+      namespace: "first",
+      name: "broken",
+      cities: ["DFW", "D F W"],
+      metadata: { annotations },
+    };
+    const causes = [
+      "spec.placements[0].cityCodes[1]",
+      "spec.template.metadata.annotations[compute.datumapis.com/mine]",
+    ];
+    await expect(createWorkload(fixture.hub, broken)).rejects.toMatchObject({
+      failure: { kind: "invalid", causes: causes.map((field) => ({ field })) },
+    });
+  });
+
+  it("3.3 and refuses what Berth alone writes, in the project and in the namespaces of the hub", async () => {
+    const { hub } = fixture;
+    const { metadata } = (await fixture.onHub("first-us-dfw")) ?? {};
+    for (const namespace of ["first", metadata?.namespace ?? ""])
+      await expect(
+        hub.patch(workloadDeployments, { ...first, namespace }, annotated("berth.dev/placement")),
+      ).rejects.toMatchObject(managed);
+    await expect(hub.delete(instances, { ...first, name: "first-us-dfw-0" })).rejects.toMatchObject(managed);
+    await hub.patch(workloadDeployments, first, annotated("example.com/team"));
+  });
+});
+
 it("A20 a deletion while a cell is away leaves a Withdrawal, and is carried out when the cell is back", async () => {
   await inTwoCities("away", 1);
   const pid = fixture.plane("ord-01").pidOf("kube-apiserver");
@@ -178,7 +222,8 @@ it("R25 a hub that starts again goes on where it was, and writes nothing at rest
     .filter(
       ({ verb, resource, name }) =>
         ["create", "patch", "update", "delete"].includes(verb) &&
-        !/^(?:leases|events)\./.test(resource) &&
+        // A question writes nothing. Each replica of the test has an address, and the one that leads writes its own.
+        !/^(?:leases|events|selfsubjectreviews|validatingwebhookconfigurations)\./.test(resource) &&
         !name.startsWith("canary"),
     )
     .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
@@ -258,7 +303,8 @@ describe("a cell that is drained", () => {
 });
 
 it("NoMatchingLocation says which city no cell serves", async () => {
-  await createWorkload(fixture.hub, { namespace: "first", name: "nowhere", cities: ["XXX"] });
+  const nowhere = aWorkload({ namespace: "first", name: "nowhere", cities: ["XXX"] });
+  expect(await fixture.apply(nowhere)).toContain('Warning: no cell serves "XXX" yet');
   await patiently(async () => {
     const workload = await fixture.hub.get(workloads, { namespace: "first", name: "nowhere" });
     expect(verdict(workload, "Available")).toBe("False/NoMatchingLocations");
@@ -323,10 +369,13 @@ describe("a hostile", () => {
     const { hub } = fixture;
     const before = await fixture.onHub("canary-us-dfw");
     ok(before, "the hub has no deployment canary-us-dfw");
-    await attackAsProject(hub, before, "evil");
-    await createWorkload(hub, { namespace: "evil", name: "mine" });
+    const refused = { message: expect.stringContaining("managed by compute") };
+    await expect(attackAsProject(hub, before, "evil")).rejects.toMatchObject(refused);
+    // Admission lets Berth's own account through.
+    await attackAsProject(await fixture.asBerth(), before, "evil-too");
+    await createWorkload(hub, { namespace: "evil-too", name: "mine" });
     await patiently(async () => {
-      const { status } = await hub.get(workloads, { namespace: "evil", name: "mine" });
+      const { status } = await hub.get(workloads, { namespace: "evil-too", name: "mine" });
       deepStrictEqual(status?.readyReplicas, 1);
     });
     const of = { namespace: before.metadata?.namespace ?? "", name: "canary-us-dfw" };
@@ -354,6 +403,8 @@ it("A22 two projects with equal names share a hub elsewhere and its cells, and a
   const hub = await fixture.allowHub("dfw-02", "hub");
   const web = await fixture.allowHub("hub", "project");
   await fixture.spawnHub(elsewhere(hub, web, await fixture.allowHub("dfw-02", "project")));
+  // Its API server still asks for admission as before.
+  await fixture.hub.delete(validatingWebhookConfigurations, { name: "berth-fleet" });
   await patiently(async () => ok(await fixture.says(/Secret berth-fleet-signing is of hub/)));
   // It is meant so.
   const key = { namespace: "berth-system", name: "berth-fleet-signing" };

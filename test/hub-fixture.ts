@@ -3,15 +3,18 @@
  * that `berth manifests` prints for it, and no others.
  */
 import { deepStrictEqual, ok } from "node:assert";
+import { execFile } from "node:child_process";
 import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { promisify } from "node:util";
 import {
   type Cell,
   cells,
   fleet,
   hubKinds,
   instances,
+  type Workload,
   type WorkloadDeployment,
   workloadDeployments,
 } from "@berth/fleet";
@@ -26,19 +29,22 @@ import {
 import { product } from "@berth/placement";
 import {
   type AuditMark,
+  findFreePort,
   startTestCluster,
   startTestFleet,
   type TestCluster,
   type TestFleet,
 } from "@berth/testcluster";
+import { helmFolder } from "../scripts/chart/helm.ts";
 import { runCommand } from "./command.ts";
 import { applyPrinted, conditionOf, issueToken, rightsUnused } from "./fleet-fixture.ts";
 import { patiently } from "./patience.ts";
-import { type BerthProcess, startBerthProcess } from "./product.ts";
+import { type BerthProcess, documentsText, startBerthProcess } from "./product.ts";
 
 const HOME = "berth-system";
 const CITIES: Readonly<Record<string, string>> = { "dfw-01": "DFW", "dfw-02": "DFW", "ord-01": "ORD" };
 const ACCOUNTS = `system:serviceaccount:${HOME}:`;
+const REPLICAS = [0, 1];
 const NO_SERVERS = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
 const example = path.join(import.meta.dirname, "../examples/fleet/management.yaml");
 
@@ -50,6 +56,8 @@ export class HubFixture implements AsyncDisposable {
   readonly #marks = new Map<string, AuditMark>();
   /** By account, `hub berth`: what was printed for it. */
   readonly #rules = new Map<string, readonly PolicyRule[]>();
+  /** Files with an AdmissionServer, one for each replica: there is no Service. None: the API server does not ask. */
+  readonly #admission: string[] = [];
   #replicas: readonly BerthProcess[] = [];
   #config = example;
 
@@ -62,6 +70,16 @@ export class HubFixture implements AsyncDisposable {
 
   plane(name: string): TestCluster {
     return this.#planes.plane(name);
+  }
+
+  /** From the next start of the hub on, its API server asks Berth about what users write. */
+  async serveAdmission(): Promise<void> {
+    for (const replica of REPLICAS) {
+      const address = `127.0.0.1:${await findFreePort()}`;
+      const spec = { bindAddress: address, url: `https://${address}` };
+      const text = documentsText([{ kind: "AdmissionServer", spec }]);
+      this.#admission.push(await this.#write(`admission-${replica}.yaml`, text));
+    }
   }
 
   /** Two replicas: one leads. @param config the text of a Fleet. Default: the example. */
@@ -86,7 +104,10 @@ export class HubFixture implements AsyncDisposable {
     this.#config = config === undefined ? example : await this.#write("fleet.yaml", config);
     const file = this.#config;
     await this.#install("hub", file);
-    this.#replicas = [1, 2].map(() => this.#spawn("hub", "--config", file, "--leader-elect"));
+    this.#replicas = REPLICAS.map((at) => {
+      const configs = [file, ...this.#admission.slice(at, at + 1)];
+      return this.#spawn("hub", ...configs.flatMap((it) => ["--config", it]), "--leader-elect");
+    });
   }
 
   /** One of the replicas. */
@@ -147,6 +168,20 @@ export class HubFixture implements AsyncDisposable {
 
   async undrainCell(name: string): Promise<void> {
     await runCommand("cell", "undrain", name, "--kubeconfig", await this.#hubAdmin());
+  }
+
+  /** What `kubectl apply` says on the hub, with the warnings of its API server. */
+  async apply(workload: Workload): Promise<string> {
+    const file = await this.#write("applied.json", JSON.stringify(workload));
+    const how = ["apply", "--filename", file, "--kubeconfig", await this.#hubAdmin()];
+    const { stdout, stderr } = await promisify(execFile)(path.join(helmFolder(), "kubectl"), how);
+    return `${stderr}${stdout}`;
+  }
+
+  /** Berth's account on the hub. */
+  async asBerth(): Promise<KubeClient> {
+    const token = await issueToken(this.hub, { namespace: HOME, name: "berth" });
+    return this.#owned.use(this.plane("hub").connect({ user: { name: "berth", groups: [], token } }));
   }
 
   #hubAdmin(): Promise<string> {
@@ -256,6 +291,7 @@ export async function hubFixture(): Promise<HubFixture> {
   const cellNames = Object.keys(CITIES);
   const names = ["hub", ...cellNames];
   const fixture = await fixtureOf(names, await startTestFleet({ planes: names, audit: true }));
+  await fixture.serveAdmission();
   await Promise.all([fixture.startHub(), ...cellNames.map((name) => fixture.startCell(name))]);
   await addCells(fixture, cellNames);
   return fixture;

@@ -86,7 +86,7 @@ describe("admission of pods", () => {
   it("is off for a Berth without a namespace, which is no fault", async () => {
     await using it = await setUp({});
     expect(it.parts.state()).toMatchObject({ ready: false, reason: "AdmissionOff" });
-    expect(it.parts.state()?.message).toContain("namespace does not exist");
+    expect(it.parts.state()?.message).toContain("namespace of this installation does not exist");
     expect(it.problems()).toEqual([]);
   });
 

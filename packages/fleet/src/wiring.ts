@@ -1,14 +1,12 @@
 /** Wires the fleet into a running Berth. Without a Fleet it does nothing. */
 import {
   baseName,
-  bindAdmission,
   type Capability,
   ConditionLog,
   createKeySource,
   createViews,
   type Host,
   type KeySource,
-  ownUsername,
 } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import {
@@ -19,9 +17,8 @@ import {
   mergeConditions,
   type ObjectKey,
   sleep,
-  whenAborted,
 } from "@berth/runtime";
-import { type FleetInForce, fleetAdmission } from "./admit/review.ts";
+import { fleetAdmission } from "./admit/review.ts";
 import { Claims } from "./claims/claims.ts";
 import { isPaying, type QuotaClients, quotaClients } from "./claims/payer.ts";
 import { Quota } from "./claims/quota.ts";
@@ -30,6 +27,7 @@ import { followFleet, type Replaced, tellOfNewFleet } from "./fleet/follow.ts";
 import { fleetPermissions } from "./fleet/permissions.ts";
 import { type FleetSettings, leaseName } from "./fleet/settings.ts";
 import { fleetKinds, hubKinds } from "./kinds/kinds.ts";
+import { addAdmission } from "./wiring/admission.ts";
 import { type Again, type Decided, fleetConcerns } from "./wiring/concerns.ts";
 import type { FleetParts } from "./wiring/controller.ts";
 import { addDeploymentController } from "./wiring/deployments.ts";
@@ -110,7 +108,13 @@ function wireFleet(host: Host, settings: FleetSettings, home: string | undefined
   addDeploymentController(parts);
   const isSingle = current.spec.mode === "single";
   if (isSingle) addWorkloadController(parts);
-  const admission = isSingle ? addAdmission(parts) : undefined;
+  const admission = isSingle
+    ? addAdmission(host, current, {
+        networking: () => network.state !== "off",
+        cities: () => network.cities(),
+        cityNote: (city) => network.cityNote(city),
+      })
+    : undefined;
   host.add([networkWatch(parts)], "everywhere");
 }
 
@@ -214,44 +218,4 @@ function networksRead(unread: string | undefined): DesiredCondition {
     reason: isRead ? "NetworksRead" : "NetworksNotRead",
     message: unread ?? "Berth reads the networks of the cluster",
   };
-}
-
-/** Delay before Berth asks again who it is, ms. */
-const RETRY_MS = 10_000;
-
-/** @returns to be called when another Fleet came into force. */
-function addAdmission({ host, fleet, network }: FleetParts): () => void {
-  let self: string | undefined;
-  const inForce = (): FleetInForce => ({
-    spec: fleet.spec,
-    self,
-    networking: () => network.state !== "off",
-    cities: () => network.cities(),
-    cityNote: (city) => network.cityNote(city),
-    // Until Berth knows its own name, what protects Instances stays as it is.
-    policy: self === undefined ? { isReading: true } : {},
-  });
-  let current = inForce();
-  const handle = host.review({
-    rules: bindAdmission(fleetAdmission, () => current),
-    onChange: () => undefined,
-  });
-  const changed = (): void => {
-    current = inForce();
-    handle.changed();
-  };
-  const identity = createLoopComponent({
-    name: "fleet-identity",
-    async run(signal) {
-      changed();
-      do {
-        self = await ownUsername(host.client, signal);
-        if (self === undefined) continue;
-        changed();
-        return whenAborted(signal);
-      } while (await sleep(host.clock, RETRY_MS, signal));
-    },
-  });
-  host.add([identity], "everywhere");
-  return changed;
 }

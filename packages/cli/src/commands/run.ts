@@ -147,6 +147,7 @@ async function live(
       spec: admission,
       ...(clientAuthority && { clientAuthority }),
       ...(namespace.exists && { namespace: namespace.name }),
+      inCluster: cluster.inCluster,
       ...(podName && { podName }),
     },
     registries: await readRegistrySettings(settings.specOf(imageRegistriesKind), deps.environment),

@@ -210,7 +210,8 @@ describe("a Workload", () => {
         ],
       },
     });
-    await expect(ann.create(workloads, using("red"))).rejects.toMatchObject(denied(0));
+    // The API server knows rights a moment after they were given.
+    await eventually(() => expect(ann.create(workloads, using("red"))).rejects.toMatchObject(denied(0)));
     await client.create(workloads, using("red"));
     const patch = (...names: readonly string[]) =>
       ann.patch(workloads, at("networks"), merge({ spec: using(...names).spec ?? {} }));

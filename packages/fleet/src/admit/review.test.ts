@@ -5,7 +5,7 @@ import { fleetKind } from "../fleet/document.ts";
 import { type FleetInForce, fleetAdmission } from "./review.ts";
 import { changed, machineWorkload, sandboxWorkload } from "./testing/workloads.ts";
 
-const spec = fleetKind.spec.parse({ mode: "single", cities: ["AMS"] });
+const spec = fleetKind.spec.parse({ mode: "single" });
 const inForce: FleetInForce = {
   policy: {},
   spec,
@@ -92,35 +92,38 @@ describe("the review of a Workload", () => {
     });
   });
 
-  it("asks about no network while networking is off, and takes the cities of the Fleet", async () => {
+  it("asks about no network while networking is off", async () => {
     const off = { ...inForce, networking: () => false };
     const asked: unknown[] = [];
-    const answer = await workloads?.answer(off, request(sandboxWorkload), accessOf(asked));
-    expect(answer).toMatchObject({ allowed: false, causes: [{ message: expect.stringContaining('"AMS"') }] });
-    const inAmsterdam = changed(sandboxWorkload, { "P/cityCodes": ["AMS"] });
-    expect(await workloads?.answer(off, request(inAmsterdam), accessOf(asked))).toEqual({ allowed: true });
+    expect(await workloads?.answer(off, request(sandboxWorkload), accessOf(asked))).toEqual({
+      allowed: true,
+    });
     expect(asked).toEqual([]);
   });
 
-  it("takes any city while networking is off, and the Fleet lists none", async () => {
-    const off = { ...inForce, spec: fleetKind.spec.parse({ mode: "single" }), networking: () => false };
+  it("takes any city where none are listed, and no text that is no city", async () => {
+    const unlisted = { ...inForce, cities: () => undefined };
     const anywhere = changed(sandboxWorkload, { "P/cityCodes": ["TIMBUKTU", "not a city"] });
-    const { causes = [] } = (await workloads?.answer(off, request(anywhere), accessOf())) ?? {};
+    const { causes = [] } = (await workloads?.answer(unlisted, request(anywhere), accessOf())) ?? {};
     expect(causes.map(({ field }) => field)).toEqual(["spec.placements[0].cityCodes[1]"]);
-    const on = { ...off, networking: () => true };
-    expect(await workloads?.answer(on, request(anywhere), accessOf())).toMatchObject({ allowed: false });
+    expect(await workloads?.answer(inForce, request(anywhere), accessOf())).toMatchObject({ allowed: false });
+  });
+
+  it.each([
+    [["DFW"], undefined],
+    [["XXX", "DFW", "YYY"], ['no cell serves "XXX", "YYY" yet: nothing runs there until one does']],
+  ])("takes a city without a cell, with a warning: %j", async (cityCodes, warnings) => {
+    const hub = { ...inForce, cities: () => undefined, served: () => new Set(["DFW"]) };
+    const object = changed(sandboxWorkload, { "P/cityCodes": cityCodes });
+    expect(await workloads?.answer(hub, request(object), accessOf())).toEqual({ allowed: true, warnings });
+    const unread = { ...hub, served: () => undefined };
+    expect(await workloads?.answer(unread, request(object), accessOf())).toEqual({ allowed: true });
   });
 
   it("says nothing more when it shows all faults", async () => {
     const object = changed(sandboxWorkload, { "P/name": "" });
     const answer = await workloads?.answer(inForce, request(object), accessOf());
     expect(Object.keys(answer ?? {})).toEqual(["allowed", "causes"]);
-  });
-
-  it("takes any city while the Locations have not been read", async () => {
-    const unread = { ...inForce, cities: () => undefined };
-    const anywhere = changed(sandboxWorkload, { "P/cityCodes": ["ANY"] });
-    expect(await workloads?.answer(unread, request(anywhere), accessOf())).toEqual({ allowed: true });
   });
 
   it("warns when it does not show all faults", async () => {
@@ -138,6 +141,12 @@ describe("8.7 the API server", () => {
 
   it("8.7 asks in mode single", () => {
     expect(asks({})).toEqual([true, true]);
+  });
+
+  it("8.7 asks in mode management where Workloads are in its own cluster", () => {
+    const hub = { ...spec, mode: "management", hub: "self" } as const;
+    expect(asks({ spec: { ...hub, projects: "self" } })).toEqual([true, true]);
+    expect(asks({ spec: { ...hub, projects: { milo: { kubeconfig: "m" } } } })).toEqual([false, false]);
   });
 
   it("8.7 asks about nothing in a cell", () => {
@@ -160,13 +169,6 @@ describe("8.7 the API server", () => {
       },
     ]);
     expect(conditions(1)[0]?.expression).toContain('"berth"');
-  });
-
-  it.each([
-    ["homeless", /^Berth's namespace does not exist: Workloads are not validated/],
-    ["off", /^admission is off: Workloads are not validated/],
-  ] as const)("says what does not happen while it is off: %s", (why, text) => {
-    expect(fleetAdmission.texts.off(why)).toMatch(text);
   });
 
   it("does not ask about what Berth manages before Berth knows its own name", () => {

@@ -4,8 +4,9 @@ import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
 import { instances, workloadDeployments, workloads } from "../api/workload.ts";
 import { sizeLimits } from "../deployment/template-size.ts";
-import { type FleetSpec, listedCities } from "../fleet/document.ts";
-import { toCause } from "./fault.ts";
+import type { FleetSpec } from "../fleet/document.ts";
+import { listed, toCause } from "./fault.ts";
+import { Field } from "./field.ts";
 import { accessFaults, accessQuestion } from "./network.ts";
 import { askedAboutOthers, protect } from "./protect.ts";
 import { MAX_FAULTS, validateWorkload } from "./workload.ts";
@@ -17,14 +18,17 @@ export interface FleetInForce extends InForce {
   readonly self: string | undefined;
   /** Is networking on? */
   readonly networking: () => boolean;
-  /** City codes of all Locations, sorted. `undefined`: they have not been read. */
+  /** City codes that Workloads may name, sorted. `undefined`: any, or they have not been read. */
   readonly cities: () => readonly string[] | undefined;
   /** For the end of a message that refuses a city. */
   readonly cityNote?: ((city: string) => string) | undefined;
+  /** City codes that a cell serves now: others are for a warning. `undefined`: it is not known, or there are no cells. */
+  readonly served?: (() => ReadonlySet<string> | undefined) | undefined;
 }
 
-/** Cells have no webhooks: their CRDs protect gates and specs. */
-const isAsked = ({ spec }: FleetInForce): boolean => spec.mode === "single";
+/** Are Workloads in Berth's own cluster? Cells have no webhooks: their CRDs protect gates and specs. */
+export const isAsked = ({ mode, projects }: Pick<FleetSpec, "mode" | "projects">): boolean =>
+  mode === "single" || (mode === "management" && projects === "self");
 
 const TIMEOUT_SECONDS = 5;
 
@@ -38,7 +42,7 @@ const workloadReview: ReviewRules<FleetInForce> = {
   alone: true,
   failurePolicy: () => "Fail",
   when: (inForce) =>
-    isAsked(inForce)
+    isAsked(inForce.spec)
       ? {
           timeoutSeconds: TIMEOUT_SECONDS,
           // Finalizers and labels of a Workload that is older than a rule can still change.
@@ -54,21 +58,20 @@ const workloadReview: ReviewRules<FleetInForce> = {
 };
 
 async function answerWorkload(
-  { spec, networking, cities, cityNote }: FleetInForce,
+  { spec, networking, cities, cityNote, served }: FleetInForce,
   { object, oldObject, namespace = "", userInfo }: AdmissionRequest,
   io: ReviewIo,
 ): Promise<AdmissionAnswer> {
-  const isNetworking = networking();
   const { faults, networks } = validateWorkload({
     object,
     old: oldObject,
     namespace,
-    cities: isNetworking ? cities() : listedCities(spec),
+    cities: cities(),
     cityNote,
     catalog: spec.catalog,
     limits: sizeLimits(spec.template),
     containerResources: spec.featureGates.ContainerResources,
-    networking: isNetworking,
+    networking: networking(),
   });
   const isCut = faults.length === MAX_FAULTS;
   if (faults.length > 0)
@@ -86,7 +89,25 @@ async function answerWorkload(
     access.set(name, answer);
   }
   const refused = networks.flatMap((network) => accessFaults(network, access.get(network.name)));
-  return refused.length === 0 ? { allowed: true } : { allowed: false, causes: refused.map(toCause) };
+  if (refused.length > 0) return { allowed: false, causes: refused.map(toCause) };
+  const warning = unservedWarning(object, served?.());
+  return { allowed: true, ...(warning !== undefined && { warnings: [warning] }) };
+}
+
+/** A Workload may come before its cell. */
+function unservedWarning(object: unknown, served: ReadonlySet<string> | undefined): string | undefined {
+  if (served === undefined) return undefined;
+  const placements = new Field("", object).get("spec").get("placements").items();
+  const named = placements.flatMap((it) =>
+    it
+      .get("cityCodes")
+      .items()
+      .map(({ text }) => text),
+  );
+  const unserved = new Set(named).difference(served);
+  return unserved.size === 0
+    ? undefined
+    : `no cell serves ${listed([...unserved])} yet: nothing runs there until one does`;
 }
 
 const TOO_MANY_QUESTIONS = {
@@ -105,7 +126,7 @@ const protectedReview: ReviewRules<FleetInForce> = {
   failurePolicy: () => "Fail",
   when: (inForce) => {
     const { self, spec } = inForce;
-    if (!isAsked(inForce) || self === undefined) return undefined;
+    if (!isAsked(spec) || self === undefined) return undefined;
     const matchConditions = askedAboutOthers({ self, providers: spec.providers });
     return { timeoutSeconds: TIMEOUT_SECONDS, matchConditions };
   },
@@ -121,7 +142,6 @@ export const fleetAdmission: AdmissionRules<FleetInForce> = {
   reviews: [workloadReview, protectedReview],
   texts: {
     asked: "the API server asks Berth about Workloads, deployments and Instances",
-    off: (why) =>
-      `${why === "homeless" ? "Berth's namespace does not exist" : "admission is off"}: Workloads are not validated, and users can change Instances`,
+    off: "Workloads are not validated, and users can change Instances",
   },
 };

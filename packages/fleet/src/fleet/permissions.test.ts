@@ -76,6 +76,14 @@ describe("R10 the permissions of a fleet", () => {
     expect(hub.filter((it) => it.startsWith("workloads"))).toEqual([]);
   });
 
+  it("let a hub answer admission where Workloads are in its own cluster, and ask nothing about users", () => {
+    const asked = permissionsOf({ ...MANAGEMENT, projects: "self" });
+    expect(asked.filter((it) => /^(?:subjectaccess|validating)/.test(it))).toEqual([
+      "validatingwebhookconfigurations: list watch",
+      "validatingwebhookconfigurations: create patch delete",
+    ]);
+  });
+
   it("let a hub in a cell write deployments, and no Instance, Pod or existing namespace", () => {
     expect(namesOf(planeRules.cell)).toEqual([
       "workloaddeployments: get list watch create patch delete",

@@ -1,7 +1,7 @@
 /** The permissions of a fleet in its own cluster, by mode, and those of a hub in other clusters. */
 import { type AskedPermissions, admissionPermissions, type Permission } from "@berth/host";
 import type { PolicyRule, Resource } from "@berth/kube";
-import { fleetAdmission } from "../admit/review.ts";
+import { fleetAdmission, isAsked } from "../admit/review.ts";
 import { cells, withdrawals } from "../api/cell.ts";
 import {
   locations,
@@ -96,7 +96,10 @@ export function fleetPermissions(asked: AskedPermissions): readonly Permission[]
     verbs: ["get", "update"],
   };
   const ofLease: Permission = { role: "namespace", rule: lease };
-  if (spec.mode === "management") return [...managementRules(spec), ofLease];
+  const ofAdmission = isAsked(spec)
+    ? admissionPermissions(fleetAdmission, asked).map((it): Permission => ({ role: "fleet", rule: it.rule }))
+    : [];
+  if (spec.mode === "management") return [...managementRules(spec), ...ofAdmission, ofLease];
   const isSingle = spec.mode === "single";
   const written = [...(isSingle ? [workloads] : []), workloadDeployments, instances];
   const made = [...(isSingle ? [workloadDeployments] : []), instances];
@@ -131,12 +134,7 @@ export function fleetPermissions(asked: AskedPermissions): readonly Permission[]
       ? [{ apiGroups: [""], resources: ["namespaces"], verbs: READ }]
       : []),
   ];
-  return [
-    ...[...rules, ...(isSingle ? admissionPermissions(fleetAdmission, asked).map((it) => it.rule) : [])].map(
-      (it): Permission => ({ role: "fleet", rule: it }),
-    ),
-    ofLease,
-  ];
+  return [...rules.map((it): Permission => ({ role: "fleet", rule: it })), ...ofAdmission, ofLease];
 }
 
 function rule({ group, plural }: Resource, verbs: readonly string[], subresource?: string): PolicyRule {

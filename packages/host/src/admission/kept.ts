@@ -17,7 +17,7 @@ import { createPassedWatch, type PassedWatch } from "./passed.ts";
 import { hasOthers, servesPolicies } from "./questions.ts";
 import type { AdmissionEnv, BoundRules } from "./rules.ts";
 import type { WebhookServer } from "./server.ts";
-import { type AdmissionSettings, whyUnasked } from "./settings.ts";
+import { type AdmissionSettings, UNASKED, type Unasked, whyUnasked } from "./settings.ts";
 
 /** Whether the API server calls Berth, or applies policies itself. Conditions show it. */
 export interface AdmissionState {
@@ -62,7 +62,7 @@ export class KeptRules {
   readonly elected: Component;
   readonly #options: KeptOptions;
   readonly #keepers: AdmissionKeepers;
-  readonly #unasked: "off" | "homeless" | undefined;
+  readonly #unasked: Unasked | undefined;
   readonly #demand = new Demand();
   /** The mode that `Auto` selects by the API server's support of policies; otherwise the mode in the settings. */
   #chosen: Mode | undefined;
@@ -87,9 +87,8 @@ export class KeptRules {
     this.#options = options;
     const adopted = policies && spec.configuration?.name;
     this.#keepers = createAdmissionKeepers(rules, { ...env, adopted }, options);
-    // Policies need a namespace: the last replica finds the other pods there when it ends.
-    const isAlone = policies !== undefined && spec.mode === "Auto" && namespace === undefined;
-    this.#unasked = isAlone && spec.url === undefined ? "homeless" : whyUnasked(settings);
+    this.#unasked = whyUnasked(settings, policies !== undefined);
+    const isAlone = spec.mode === "Auto" && namespace === undefined;
     if (this.#unasked !== undefined) this.#chosen = "Off";
     else if (policies === undefined || isAlone) this.#chosen = this.#entered = "Webhook";
     if (policies && spec.mode === "Webhook") this.#demand.note();
@@ -142,7 +141,8 @@ export class KeptRules {
     if (this.rules.policies || !this.isNeeded) this.#changedMs = clock.monotonic();
     this.#isWanted = this.rules.reviews.some((review) => review.when(env) !== undefined);
     this.passed.changed();
-    const state = this.#unasked === "homeless" && !this.#isWarned ? this.base() : undefined;
+    const isMeant = this.#unasked === undefined || this.#unasked === "off";
+    const state = isMeant || this.#isWarned ? undefined : this.base();
     if (state === undefined) return;
     this.#isWarned = true;
     this.#options.log.warn(state.message, { reason: state.reason });
@@ -163,7 +163,11 @@ export class KeptRules {
     const { texts } = this.rules;
     if (mode === undefined || !this.#isWanted) return undefined;
     if (mode === "Off")
-      return { ready: false, reason: "AdmissionOff", message: texts.off(this.#unasked ?? "off") };
+      return {
+        ready: false,
+        reason: "AdmissionOff",
+        message: `${UNASKED[this.#unasked ?? "off"]}: ${texts.off}`,
+      };
     const why = this.problem() ?? (this.#objects?.settled() ? undefined : unwritten[mode]);
     // Certificates and objects need a moment at the start. Until then a missing object is no failure.
     if (why !== undefined)

@@ -34,7 +34,7 @@ function rulesOf(
 ): BoundRules {
   const asked = when === "never" ? undefined : { timeoutSeconds: name.length, ...when };
   const one = { name: named, path: `/${name}`, rule: newPods, ...review, when: () => asked, answer };
-  return bindAdmission({ name, effect, reviews: [one], texts: { asked: "asked", off: () => "off" } }, () =>
+  return bindAdmission({ name, effect, reviews: [one], texts: { asked: "asked", off: "off" } }, () =>
     isRead ? { policy: {} } : undefined,
   );
 }

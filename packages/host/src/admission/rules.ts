@@ -97,11 +97,11 @@ export interface AdmissionRules<C> {
    * Rules with policies may adopt a webhook configuration of another product.
    */
   readonly policies?: (inForce: C, env: AdmissionEnv) => readonly PolicyPair[];
-  /** `asked` and `byPolicy` say that admission works. `off` says what follows when the API server does not ask. */
+  /** `asked` and `byPolicy` say that admission works. `off` says what follows when the API server does not ask: the host says why. */
   readonly texts: {
     readonly asked: string;
     readonly byPolicy?: string;
-    readonly off: (why: "off" | "homeless") => string;
+    readonly off: string;
   };
   /**
    * Did a new object pass admission? A sentence means no, and says what to check. `undefined`: the object would look

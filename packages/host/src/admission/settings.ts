@@ -84,18 +84,39 @@ export interface AdmissionSettings {
   readonly spec: AdmissionServerSpec;
   /** Namespace of the certificates. Absent: it does not exist, and Berth keeps certificates for a `url` in memory. */
   readonly namespace?: string;
+  /** False: this process is no pod of the cluster, so its Service does not lead here. Default true. */
+  readonly inCluster?: boolean;
   /** Contents of `spec.clientCertificateAuthority`, PEM. */
   readonly clientAuthority?: string;
   /** Name of this replica's pod, to distinguish it from others. Absent: it is no pod, and the only replica. */
   readonly podName?: string;
 }
 
+/** Why the API server does not ask. */
+export type Unasked = "off" | "homeless" | "outside";
+
+/** The same, for the beginning of a message. */
+export const UNASKED: Readonly<Record<Unasked, string>> = {
+  off: "the mode of AdmissionServer is Off",
+  homeless: "the namespace of this installation does not exist",
+  outside: "this process runs outside of the cluster, and AdmissionServer has no url",
+};
+
 /**
- * Why the API server does not ask; `undefined` when it may. Without a namespace Berth cannot store certificates: the
- * user runs it from a terminal. The API server calls it only at a URL.
+ * Why `Auto` does not let the API server ask; `undefined` when it may. A user who runs Berth from a terminal gives a URL:
+ * without a namespace Berth cannot store certificates, and its own Service leads to pods alone.
+ *
+ * @param hasPolicies the API server may evaluate the rules itself, and need not reach Berth.
  */
-export function whyUnasked({ spec, namespace }: AdmissionSettings): "off" | "homeless" | undefined {
+export function whyUnasked(
+  { spec, namespace, inCluster = true }: AdmissionSettings,
+  hasPolicies: boolean,
+): Unasked | undefined {
   if (spec.mode === "Off") return "off";
-  const isReachable = namespace !== undefined || spec.url !== undefined || spec.certificates !== undefined;
-  return spec.mode === "Auto" && !isReachable ? "homeless" : undefined;
+  if (spec.mode !== "Auto" || spec.url !== undefined) return undefined;
+  // The last replica finds the other pods in the namespace when it ends, and turns the policies off.
+  if (hasPolicies) return namespace === undefined ? "homeless" : undefined;
+  if (spec.certificates !== undefined) return undefined;
+  if (namespace === undefined) return "homeless";
+  return inCluster || spec.service !== undefined ? undefined : "outside";
 }

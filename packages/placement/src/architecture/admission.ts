@@ -85,8 +85,7 @@ export function architectureAdmission(answers: ArchitectureAnswers): AdmissionRu
     ],
     texts: {
       asked: "the API server asks Berth about new pods",
-      off: (why) =>
-        `${why === "homeless" ? "Berth's namespace does not exist: " : ""}the API server does not ask Berth about new pods, so Berth does not narrow them; pods that wait for a node get tolerations`,
+      off: "the API server does not ask Berth about new pods, so Berth does not narrow them; pods that wait for a node get tolerations",
     },
     passed(pod: Pod, { policies }) {
       const trace = traceOfAdmission({ ...known, policies, now: now() }, pod);

@@ -153,8 +153,7 @@ export const gateAdmission: AdmissionRules<GateList> = {
   texts: {
     asked: "the API server asks Berth about new nodes",
     byPolicy: "the API server puts the taint on new nodes",
-    off: (why) =>
-      `${why === "homeless" ? "Berth's namespace does not exist: " : ""}new nodes are gated after their creation, when they are idle`,
+    off: "new nodes are gated after their creation, when they are idle",
   },
   passed(node: Node, { gates }) {
     const concerned = gates.filter((gate) => isGatedAtCreation(gate, node));

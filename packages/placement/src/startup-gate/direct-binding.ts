@@ -134,9 +134,7 @@ export function directBindingAdmission(observations: DirectBindingObservations):
     ],
     texts: {
       asked: "the API server asks Berth about new pods",
-      off: (why) =>
-        `${why === "homeless" ? "Berth's namespace does not exist" : "the mode of AdmissionServer is Off"}: the API server ` +
-        "does not ask Berth about pods that name a node, so Berth refuses none",
+      off: "the API server does not ask Berth about pods that name a node, so Berth refuses none",
     },
   };
 }

@@ -221,6 +221,12 @@ export class Knowledge {
     return Array.from(views.cells.list(own.name), (cell) => this.#seen(cell));
   }
 
+  /** City codes of all Cells. */
+  get cities(): ReadonlySet<string> {
+    const { own, views } = this.#planes;
+    return new Set(Array.from(views.cells.list(own.name)).flatMap(({ spec }) => spec?.city ?? []));
+  }
+
   cellOf(cluster: ClusterName): CellSeen | undefined {
     const { own, views } = this.#planes;
     const cell = views.cells.get({ cluster: own.name, namespace: "", name: cluster });

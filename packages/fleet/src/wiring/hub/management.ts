@@ -13,9 +13,11 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
+import { isAsked } from "../../admit/review.ts";
 import { followFleet } from "../../fleet/follow.ts";
 import { type FleetSettings, leaseName } from "../../fleet/settings.ts";
 import { nameOf, uidOf } from "../../hub/cells/seen.ts";
+import { addAdmission, type KnownToAdmission } from "../admission.ts";
 import { createFleetMetrics } from "../metrics.ts";
 import { HubAsk } from "./ask.ts";
 import { carry } from "./carry.ts";
@@ -53,6 +55,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
   const fleet = followFleet(host, settings, ({ projects: listed }) => {
     if (listed !== undefined) projectMembers?.use(listed);
     ask.unplaced();
+    admission?.();
   });
   const planes = createPlanes(host, fleet.spec, settings.hub ?? {}, home);
   const { own, hub, projects, cells } = planes;
@@ -86,6 +89,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     ownClient: presentClient(own.set, own.name),
   };
   const ask = new HubAsk(parts);
+  const admission = isAsked(fleet.spec) ? addAdmission(host, fleet, knownTo(parts)) : undefined;
   followPlanes(parts, ask, () => {
     members.look();
     projectMembers?.look();
@@ -120,6 +124,16 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
   add(cells, "names", namesInCells(parts, ask));
   add(projects, "projector", projector(parts), HUB_WORKERS);
   add(own.set, "cells", cellStatuses(parts, members));
+}
+
+function knownTo({ planes: { own, views }, know }: HubParts): KnownToAdmission {
+  return {
+    // Networks are in cells: Berth reads none here.
+    networking: () => false,
+    // A Workload may come before the cell of its city.
+    cities: () => undefined,
+    served: () => (views.cells.state(own.name) === "synced" ? know.cities : undefined),
+  };
 }
 
 /** This process leads from now on. */

@@ -2,7 +2,6 @@
 import type { ObjectKey, Reconcile } from "@berth/runtime";
 import { finalizers, hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
 import { workloads } from "../../api/workload.ts";
-import { listedCities } from "../../fleet/document.ts";
 import { decideWorkload } from "../../workload/decide.ts";
 import { by } from "../reads.ts";
 import { workloadIntents } from "../workloads.ts";
@@ -45,6 +44,5 @@ export function projectWorkloads(parts: HubParts): Reconcile<ObjectKey> {
 
 /** A city that none of them has is unserved until one has. */
 function citiesServed({ know, fleet }: HubParts): ReadonlySet<string> {
-  const ofCells = know.cells.flatMap(({ cell }) => cell.spec?.city ?? []);
-  return new Set([...(listedCities(fleet.spec) ?? []), ...ofCells]);
+  return know.cities.union(new Set(fleet.spec.cities));
 }

@@ -86,7 +86,7 @@ export function shapeRules(
         },
       },
     ],
-    texts: { asked: "the API server asks about shapes", off: (why) => why },
+    texts: { asked: "the API server asks about shapes", off: "the API server does not ask about shapes" },
   };
 }
 

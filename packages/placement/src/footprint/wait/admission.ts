@@ -62,8 +62,7 @@ export function waitAdmission({ observations, log }: WaitAnswers): AdmissionRule
     reviews: [{ name: "pods", path: "/mutate-pod-footprint", rule: newPods, when, answer }],
     texts: {
       asked: "the API server asks Berth about new pods",
-      off: (why) =>
-        `${why === "homeless" ? "Berth's namespace does not exist" : "admission is off"}: the API server does not ask Berth about new pods, so they do not wait for the agent`,
+      off: "the API server does not ask Berth about new pods, so they do not wait for the agent",
     },
   };
 }
