@@ -1,9 +1,10 @@
 /** What can be wrong with a cell, one row each, and a hub with such a cell. */
-import { deepStrictEqual, ok } from "node:assert";
+import { deepStrictEqual, ok, rejects } from "node:assert";
 import { startBerth } from "@berth/cli";
 import { cells, fleetKind, type WorkloadDeployment, workloadDeployments, workloads } from "@berth/fleet";
 import {
   customResourceDefinitions,
+  isApiError,
   type KubeClient,
   nameOfResource,
   namespaces,
@@ -12,6 +13,7 @@ import {
   validatingAdmissionPolicyBindings,
   validatingWebhookConfigurations,
 } from "@berth/kube";
+import { findCondition } from "@berth/runtime";
 import {
   type AuditMark,
   answer,
@@ -108,7 +110,8 @@ export const faults: readonly HubFault[] = [
     reachable: "Silent",
   },
   { name: "it is slow by 2 s", begin: onRequests({}, delay(2_000)) },
-  { name: "it asks to slow down", begin: onRequests({}, tooManyRequests(1)), meets: READS },
+  // It answers, but nothing of it can be read: its Lease neither.
+  { name: "it asks to slow down", begin: onRequests({}, tooManyRequests(1)), reachable: "NotRunning" },
   { name: "it asks to slow down with writes", begin: onRequests(WRITES, tooManyRequests(1)) },
   {
     name: "its history is gone",
@@ -126,8 +129,12 @@ export const faults: readonly HubFault[] = [
     begin: onRequests(WRITES, cutAfterForwarding({ scope: "connection" }), 6),
   },
   { name: "it carries writes out and answers 504", begin: onRequests(WRITES, answerAfterForwarding(504), 6) },
-  { name: "a webhook in it does not answer", begin: (stage) => deadWebhook(stage) },
-  { name: "admission in it refuses", begin: (stage) => refusing(stage) },
+  {
+    name: "a webhook in it does not answer",
+    begin: (stage) => deadWebhook(stage),
+    meanwhile: isToldAsRefused,
+  },
+  { name: "admission in it refuses", begin: (stage) => refusing(stage), meanwhile: isToldAsRefused },
   {
     name: "it does not serve the kinds of the fleet",
     begin: onRequests({ path: COMPUTE }, answer(404, { plainText: true })),
@@ -184,6 +191,24 @@ function freeze(cell: TestCluster): End {
   return () => process.kill(pid, "SIGCONT");
 }
 
+async function isToldAsRefused(stage: FaultStage, changed: string): Promise<void> {
+  await patiently(async () => {
+    const { status } = (await stage.deployment("hub", changed)) ?? {};
+    deepStrictEqual(findCondition(status?.conditions, "Stale")?.reason, "CellRefuses");
+  });
+}
+
+/** The API server takes a moment to ask about writes. */
+async function untilRefused({ client }: TestCluster): Promise<void> {
+  const [any] = (await client.list(workloadDeployments)).items;
+  const { namespace = "", name = "" } = any?.metadata ?? {};
+  const patch = { type: "merge", body: { metadata: { annotations: { "example.com/any": "" } } } } as const;
+  await patiently(async () => {
+    const tried = client.patch(workloadDeployments, { namespace, name }, patch, { dryRun: true });
+    await rejects(tried, (error) => isApiError(error, "forbidden", "invalid", "serverError"));
+  });
+}
+
 const DEPLOYMENTS = {
   apiGroups: ["compute.datumapis.com"],
   apiVersions: ["v1alpha"],
@@ -207,6 +232,7 @@ async function deadWebhook({ cell }: FaultStage): Promise<End> {
       },
     ],
   });
+  await untilRefused(cell);
   return () => cell.client.delete(validatingWebhookConfigurations, { name });
 }
 
@@ -224,6 +250,7 @@ async function refusing({ cell }: FaultStage): Promise<End> {
     metadata: { name },
     spec: { policyName: name, validationActions: ["Deny"] },
   });
+  await untilRefused(cell);
   return async () => {
     await cell.client.delete(validatingAdmissionPolicyBindings, { name });
     await cell.client.delete(validatingAdmissionPolicies, { name });
