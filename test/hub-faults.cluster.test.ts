@@ -71,7 +71,7 @@ describe("a cell of which", () => {
           const onHub = await stage.deployment("hub", changed);
           deepStrictEqual(onHub?.spec?.template.spec.runtime.sandbox?.containers[0]?.image, NEW);
         });
-        await fault.meanwhile?.(stage, changed);
+        await fault.meanwhile?.(stage, { changed, made });
       } finally {
         await end();
       }
