@@ -30,7 +30,7 @@ $(HELM): tools/helm/package-lock.json tools/helm/package.json
 demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
 	@bin/berth demo $(ARGS)
 
-demo-fleet: build ## Run Berth on a hub and three cells, and let a cell freeze (ARGS=--exit: end when all was seen)
+demo-fleet: build ## Run Berth on a hub and three cells, let a cell freeze, and drain another (ARGS=--exit: end when all was seen)
 	@bin/berth demo --fleet $(ARGS)
 
 real-node: image $(HELM) ## Run Berth on nodes that run processes, and let them fail; needs root

@@ -28,9 +28,9 @@ export interface MoveView {
 
 /** What the process that leads knows of moves, and what it lets happen. */
 export interface MoveFacts {
-  /** Chooses `next`. Asked when nothing else is in the way. */
+  /** Chooses `next`. Asked last: it looks at all that other cells have. */
   readonly choose: (placement: CellPlacement) => Choice;
-  /** One more may begin. Asked last. */
+  /** It is its turn: few others move. */
   readonly mayBegin: () => boolean;
   /** An uncached read has just shown it ready in its next cell, with the present spec. */
   readonly isConfirmed: boolean;
@@ -83,9 +83,9 @@ function begin({ placement, facts, found }: MoveView, current: CellSeen): MoveDe
     );
   // Berth creates it there first: what its cell has not taken cannot be compared with what another one has.
   if (!found.some((it) => uidOf(it.cell) === placement.uid)) return {};
+  if (!facts.mayBegin()) return { isQueued: true };
   const choice = facts.choose(placement);
   if (choice.is === "none") return waits(choice.reason, choice.message);
-  if (!facts.mayBegin()) return { isQueued: true };
   const { next } = choice.placement;
   const message = `it becomes ready in cell ${next?.cell}, as cell ${placement.cell} is drained`;
   return { place: { placement: choice.placement, reason: "Moving", message } };

@@ -119,3 +119,20 @@ it("a deployment of a project is not taken for one of the hub by what its users 
     expect([asked, parts.know.placedIn("uid-a")]).toEqual([[], []]);
   }
 });
+
+it("why a deployment cannot leave its cell stays until it is its turn again", async () => {
+  const { cells, deployments, inCell, parts, patches } = hubWorld();
+  const drained = aCell("a", { spec: { drain: true } });
+  cells.set(drained.cell);
+  inCell.set({ ...aFound(drained).deployment, status: { ...counts, replicas: 2 } });
+  deployments.set(onHub({ status: old }));
+  await placements(parts)(key, context);
+  const why = { type: "Moving", status: "False", reason: "NoOtherCell" };
+  expect(patches).toMatchObject([{ status: { conditions: [why] } }]);
+  const told = { ...onHub(), ...patches[0] };
+  deployments.set({ ...told, metadata: { ...onHub().metadata, resourceVersion: "2" } });
+  for (const name of Array.from({ length: 10 }, (_, at) => `other-${at}`))
+    parts.moves.begins({ ...key, name });
+  await placements(parts)(key, context);
+  expect(patches).toHaveLength(1);
+});

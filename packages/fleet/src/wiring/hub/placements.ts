@@ -2,8 +2,8 @@
  * The hub's side of a deployment: its placement, its status, Withdrawals and its end. It talks to no cell, so none that
  * hangs holds it up. Its keys are deployments of the hub.
  */
-import type { CarriedOut, Intent } from "@berth/host";
-import { earliest, type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
+import type { CarriedOut, Finding, Intent } from "@berth/host";
+import { earliest, findCondition, type ObjectKey, type Reconcile, toKeyText } from "@berth/runtime";
 import { finalizers, annotations as keys, labels } from "../../api/keys.ts";
 import { formatPlacement, isSameTarget, parsePlacement } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
@@ -89,7 +89,7 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
     beginNext(parts, key, decision);
     if (decision.place?.reason === "MoveTimedOut")
       moves.rests(deployment, know.cellWith(cellUidOf(deployment)));
-    sender.tell(sending, [...decision.findings, ...(decision.moveWaits ? [decision.moveWaits] : [])]);
+    sender.tell(sending, [decision.findings, whyItStays(deployment, decision) ?? []].flat());
     if (decision.confirm !== undefined)
       asked.carry.ask([{ ...key, cluster: decision.confirm.cell as ObjectKey["cluster"] }], "high", true);
     // Before the request: its answer may come after the news that the deployment is gone.
@@ -150,12 +150,21 @@ function refused({ host }: HubParts, to: WorkloadDeployment): DeploymentStatus |
   return mirrorStatus({ to, generation: undefined, from: undefined, stale, nowMs });
 }
 
+/** Why it cannot leave a cell that is drained. What was found before is true until it is its turn again. */
+function whyItStays(
+  { status }: WorkloadDeployment,
+  { moveWaits, isQueued }: CarryDecision,
+): Finding | undefined {
+  const { reason, message } = findCondition(status?.conditions, "Moving") ?? {};
+  return isQueued && reason !== undefined && message !== undefined ? { reason, message } : moveWaits;
+}
+
 /** The status that the hub should have, when it differs. */
 function mirrored(
   { know, host, memory }: HubParts,
   to: WorkloadDeployment,
   all: readonly Found[],
-  { findings: [waits], moveWaits }: CarryDecision,
+  decision: CarryDecision,
 ) {
   const placement = parsePlacement(to.metadata?.annotations?.[keys.placement]);
   const cell = know.cellWith(placement?.uid ?? "");
@@ -167,7 +176,9 @@ function mirrored(
       !isDeleting(it.deployment),
   );
   const nowMs = host.clock.now();
-  const own = { Moving: moveWaits && ({ ...moveWaits, status: "False" } as const) };
+  const [waits] = decision.findings;
+  const stays = whyItStays(to, decision);
+  const own = { Moving: stays && ({ ...stays, status: "False" } as const) };
   const view = {
     to,
     generation: Number(to.metadata?.annotations?.[keys.sourceGeneration]),
