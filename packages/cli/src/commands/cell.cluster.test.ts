@@ -168,10 +168,10 @@ describe("berth cell", () => {
   });
 
   it("lists orphans, gives one to its project, and has another one deleted", async () => {
-    const orphan = (name: string, more: object = {}) => ({
-      ...{ namespace: "ns-U", name, sourceUid: `source-of-${name}`, epoch: 2, start: 1000 },
-      ...more,
-    });
+    const orphan = (name: string, more: object = {}) => {
+      const sourceUid = `source-of-${name}`;
+      return { namespace: "ns-U", name, sourceUid, epoch: 2, start: 1000, ...more };
+    };
     const [shop, web] = [
       orphan("shop-us-dfw", { of: "single/default/shop-us-dfw" }),
       orphan("web-us-dfw", { held: true }),

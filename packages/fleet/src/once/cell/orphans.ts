@@ -21,11 +21,8 @@ export function orphanLines(cells: readonly Cell[]): readonly OrphanLine[] {
   return cells.flatMap(({ metadata, spec, status }) =>
     (status?.orphans?.names ?? []).map((it): OrphanLine => {
       const isAdopted = spec?.adopt?.some((one) => isSameOrphan(one, it)) === true;
-      return {
-        cell: metadata?.name ?? "",
-        ...it,
-        state: isAdopted ? "adopted" : it.held === true ? "held" : "runs",
-      };
+      const state = isAdopted ? "adopted" : it.held === true ? "held" : "runs";
+      return Object.assign({ cell: metadata?.name ?? "", state } as const, it);
     }),
   );
 }

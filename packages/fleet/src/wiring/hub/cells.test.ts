@@ -59,9 +59,10 @@ it.each([
   const metadata = { name: "a", finalizers: ["berth.dev/cell"] };
   cells.set({ ...seen.cell, metadata, status: { conditions: [told] } });
   const expiresMs = inMs && clock.now() + inMs;
-  const ending = { ...members, expiresMsOf: () => expiresMs } as unknown as CellMembers;
+  const ending = { problemOf: () => undefined, expiresMsOf: () => expiresMs } as unknown as CellMembers;
   const next = await cellStatuses(parts, ending)({ cluster: hub, namespace: "", name: "a" }, context);
-  const { conditions = [] } = (patches.at(-1) as Cell | undefined)?.status ?? {};
+  const last: Cell | undefined = patches.at(-1);
+  const { conditions = [] } = last?.status ?? {};
   expect(conditions.find(({ type }) => type === "CredentialExpiring")?.reason).toBe(reason);
   // A timer takes no more than some weeks.
   expect(next?.recheckAfterMs).toBe(inMs === undefined || inMs < 0 ? undefined : DAY_MS);

@@ -150,7 +150,7 @@ function statusOf(
       ...(drained.length === 0 ? ["Drained"] : []),
     ]),
     [reachable, accepting, ...drained, ...(credential ? [credential] : [])].map((it) =>
-      Object.assign(it, observed),
+      Object.assign({}, it, observed),
     ),
     host.clock.now(),
   );

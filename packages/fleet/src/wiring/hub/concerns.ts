@@ -133,6 +133,7 @@ export function followPlanes(
     onChange({ object }) {
       ask.withdrawal(object);
       if (object.spec === undefined) return;
+      strays.noteIn(object.spec.cell as ClusterName);
       ask.around(object.spec);
       asked.cells.ask([{ cluster: own.name, namespace: "", name: object.spec.cell }]);
     },

@@ -166,7 +166,7 @@ function hearing({ host: { clock }, know, strays, planes, moves }: HubParts, ask
           told.set(uid, text);
           ask.cell(nameOf(seen) as ClusterName);
         }
-        for (const of of strays.takeDue()) ask.end(of);
+        for (const of of strays.due) ask.end(of);
         const { own, hub } = planes;
         const seen = Math.max(own.set.get(own.name)?.restores ?? 0, hub.set.get(hub.name)?.restores ?? 0);
         if (seen > restores) moves.suspect();

@@ -16,30 +16,41 @@ type Strays = ReadonlyMap<string, Stray>;
 
 const idOf = ({ namespace, name }: Place): string => `${namespace}/${name}`;
 
+/** Between two looks at all of a cell, ms: each deployment takes a signature. */
+const LOOK_MS = 1_000;
+
 export interface StrayOptions {
-  readonly host: Pick<Host, "metrics">;
+  readonly host: Pick<Host, "metrics" | "clock">;
   readonly planes: Planes;
   readonly know: Knowledge;
 }
 
 /** Reports each as an Event on its Cell when it comes and when it goes, and counts them. Kept by the process that leads. */
 export class StrayDeployments {
-  readonly #parts: Pick<StrayOptions, "planes" | "know">;
+  readonly #parts: StrayOptions;
   readonly #known = new Map<ClusterName, Strays>();
   readonly #due = new Set<ClusterName>();
+  /** Monotonic, ms. */
+  readonly #lookedMs = new Map<ClusterName, number>();
 
-  constructor({ host, planes, know }: StrayOptions) {
-    this.#parts = { planes, know };
+  constructor(parts: StrayOptions) {
+    const { host, planes } = parts;
+    this.#parts = parts;
     // As long as the process: so is this.
     planes.cells.subscribe((of) => {
-      if (!planes.cells.has(of)) this.#known.delete(of);
+      if (planes.cells.has(of)) return;
+      this.#known.delete(of);
+      this.#lookedMs.delete(of);
     });
     host.metrics.gauge<"reason">({
       name: "compute_federation_stray_deployments",
       help: "Deployments in cells that Berth leaves alone, by reason: Orphaned or Forged.",
       labels: ["reason"],
       collect: (gauge) => {
-        const all = [...this.#known.values()].flatMap((it) => [...it.values()]);
+        const all = this.#known
+          .values()
+          .flatMap((it) => it.values())
+          .toArray();
         for (const reason of ["Orphaned", "Forged"] as const)
           gauge.set(all.filter((it) => it.reason === reason).length, { reason });
       },
@@ -52,25 +63,32 @@ export class StrayDeployments {
     if (found !== "unknown" && !isDeepStrictEqual(found, known)) this.#due.add(cluster);
   }
 
+  /** Withdrawals from a cell have changed. */
+  noteIn(cell: ClusterName): void {
+    if (this.#parts.planes.cells.has(cell)) this.#due.add(cell);
+  }
+
   /** What is known of projects has changed. */
   noteAll(): void {
     for (const { name } of this.#parts.planes.cells.list()) this.#due.add(name);
   }
 
   /** Cells to look at again. */
-  takeDue(): readonly ClusterName[] {
-    const due = [...this.#due];
-    this.#due.clear();
-    return due;
+  get due(): readonly ClusterName[] {
+    return [...this.#due];
   }
 
-  /** Looks at all of a cell. @returns the orphans for its status. */
+  /** Looks at all of a cell, once a second at most. @returns the orphans for its status. */
   look(cell: CellSeen): CellStatus["orphans"] {
     const { planes, know } = this.#parts;
     const { orphans: told } = cell.cell.status ?? {};
     if (know.hubUnread() !== undefined || cell.state.is !== "synced") return told;
     const cluster = nameOf(cell) as ClusterName;
-    const before: Strays = this.#known.get(cluster) ?? straysIn(told);
+    const known = this.#known.get(cluster);
+    if (known !== undefined && !this.#isDue(cluster)) return orphansOf(known);
+    const before = known ?? straysIn(told);
+    this.#due.delete(cluster);
+    this.#lookedMs.set(cluster, this.#parts.host.clock.monotonic());
     const now = new Map<string, Stray>();
     for (const deployment of planes.views.cell.deployments.list(cluster)) {
       const place = placeOf(deployment);
@@ -81,10 +99,12 @@ export class StrayDeployments {
     }
     this.#known.set(cluster, now);
     for (const id of new Set([...now.keys(), ...before.keys()])) this.#tell(cell, id, before, now);
-    const names = [...now.values()].flatMap((it) => (it.reason === "Orphaned" ? it.orphan : []));
-    if (names.length === 0) return undefined;
-    const sorted = names.toSorted((one, other) => (idOf(one) < idOf(other) ? -1 : 1));
-    return { count: names.length, names: sorted.slice(0, MOST_NAMED) };
+    return orphansOf(now);
+  }
+
+  #isDue(cluster: ClusterName): boolean {
+    const nowMs = this.#parts.host.clock.monotonic();
+    return this.#due.has(cluster) && nowMs - (this.#lookedMs.get(cluster) ?? 0) >= LOOK_MS;
   }
 
   #at(cell: CellSeen, place: Place): Stray | "unknown" | undefined {
@@ -159,6 +179,13 @@ export class StrayDeployments {
     else if (had === "Orphaned" && isThere)
       record("Normal", "Adopted", `deployment ${id} is that of its project again`);
   }
+}
+
+function orphansOf(strays: Strays): CellStatus["orphans"] {
+  const names = [...strays.values()].flatMap((it) => (it.reason === "Orphaned" ? it.orphan : []));
+  if (names.length === 0) return undefined;
+  const sorted = names.toSorted((one, other) => (idOf(one) < idOf(other) ? -1 : 1));
+  return { count: names.length, names: sorted.slice(0, MOST_NAMED) };
 }
 
 /** Those that an earlier process has told of. */
