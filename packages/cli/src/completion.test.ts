@@ -3,7 +3,8 @@ import { chmod } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { SCRIPTS } from "./completion.ts";
+import { complete, SCRIPTS } from "./completion.ts";
+import { createSilentProgram } from "./program.ts";
 import { cli, testFolder } from "./testing/harness.ts";
 
 const execute = promisify(execFile);
@@ -52,6 +53,42 @@ describe("__complete", () => {
   it("never takes what is typed for options of its own", async () => {
     expect(await candidates("--help", "")).toContain("run");
     expect(await candidates("plan", "--hel")).toEqual(["--help"]);
+  });
+});
+
+describe("names of objects", () => {
+  const root = createSilentProgram({ all: [], optional: [] });
+  /** What is asked for, and what is offered. */
+  async function asked(...words: readonly string[]): Promise<string> {
+    let question = "";
+    const text = await complete(root, words, ({ kind, ending, typed, options }) => {
+      question = [kind === "document" ? ending : kind, typed, ...[...options].flat()].join(" ");
+      return Promise.resolve(["a-1", "a-2", "b/x"]);
+    });
+    const offered = text
+      .split("\n")
+      .slice(1, -1)
+      .map((line) => line.split("\t")[0]);
+    return `${question}: ${offered.join(" ")}`;
+  }
+  it.each([
+    ["explain node ", "node : a-1 a-2 b/x"],
+    ["explain node a", "node a: a-1 a-2"],
+    ["explain node/a", "node a: node/a-1 node/a-2"],
+    ["explain pod b/", "pod b/: b/x"],
+    ["explain pod b/x --on a", "node a: a-1 a-2"],
+    ["explain node n --gate=a", "gate a: --gate=a-1 --gate=a-2"],
+    ["explain pod -n web --context=dev a", "pod a --namespace web --context dev: a-1 a-2"],
+    ["scale workload a", "workload a: a-1 a-2"],
+    ["gate release a", "node a: a-1 a-2"],
+    ["gate tolerate b/x b", "daemonset b: b/x"],
+    ["plan n1 a", "node a: a-1 a-2"],
+    ["plan -n a", "namespace a: a-1 a-2"],
+    ["confirm a", "rule a: a-1 a-2"],
+    ["explain node n --policy a", "policy a: a-1 a-2"],
+    ["cell forget a", ": "],
+  ])("%j", async (line, expected) => {
+    expect(await asked(...line.split(" "))).toBe(expected);
   });
 });
 

@@ -6,6 +6,34 @@ interface Completion {
   readonly candidates: readonly Candidate[];
   /** True when the shell may complete file names itself, if there are no candidates. */
   readonly files: boolean;
+  /** What object's name comes here, in place of candidates. */
+  readonly named?: Named;
+}
+
+/** Kinds of objects whose names are completed. */
+export type NamedKind = keyof typeof NAMED_KINDS;
+
+type Named = Pick<NameQuestion, "kind" | "ending">;
+
+/** For each kind, arguments and options that take its names. An argument `name` follows its kind. */
+const NAMED_KINDS = {
+  node: /^(?:nodes?|--on|--like)$/,
+  namespace: /^--namespace$/,
+  daemonset: /^daemonsets$/,
+  document: /^rule$/,
+  pod: undefined,
+  workload: undefined,
+  instance: undefined,
+} as const;
+
+/** Asks for the names of objects. */
+export interface NameQuestion {
+  readonly kind: NamedKind;
+  /** Of documents: how the name of their kind ends, in lower case. */
+  readonly ending: string;
+  readonly typed: string;
+  /** Values of options that were given before, such as `--context`. */
+  readonly options: ReadonlyMap<string, string>;
 }
 
 interface Candidate {
@@ -16,66 +44,113 @@ interface Candidate {
 /**
  * Answers a shell. The first line is about files. Each other line is a candidate, a tab and its description.
  *
+ * @param namesOf never rejects.
  * @param words the command line without the program's name. The user is typing the last word, which may be empty.
  */
-export function complete(root: Command, words: readonly string[]): string {
-  const { candidates, files } = completionsFor(root, words);
+export async function complete(
+  root: Command,
+  words: readonly string[],
+  namesOf: (question: NameQuestion) => Promise<readonly string[]>,
+): Promise<string> {
+  const { candidates: found, files, named } = completionsFor(root, words);
+  const candidates = named === undefined ? found : await candidatesOf(root, words, named, namesOf);
   const lines = candidates.map(({ value, description }) => `${value}\t${description}`);
   return [files ? FILES : NO_FILES, ...lines, ""].join("\n");
+}
+
+async function candidatesOf(
+  root: Command,
+  words: readonly string[],
+  { kind, ending }: Named,
+  namesOf: (question: NameQuestion) => Promise<readonly string[]>,
+): Promise<readonly Candidate[]> {
+  const word = words.at(-1) ?? "";
+  // `KIND/NAME`, and `--option=NAME`.
+  const [, before = "", typed = word] = new RegExp(`^(${kind}/|--[a-z-]+=)(.*)$`, "s").exec(word) ?? [];
+  const { options } = follow(root, words.slice(0, -1));
+  const names = await namesOf({ kind, ending, typed, options });
+  return names.filter((name) => name.startsWith(typed)).map((name) => plain(before + name));
 }
 
 /** Reads the commands' own declarations, so it is always up to date. */
 function completionsFor(root: Command, words: readonly string[]): Completion {
   const typed = words.at(-1) ?? "";
   const before = words.slice(0, -1);
-  const { command, positionals, pending } = follow(root, before);
+  const { command, values, pending } = follow(root, before);
   if (pending !== undefined) return valuesOf(pending, typed);
   const [, long, value = ""] = /^(--[a-z-]+)=(.*)$/s.exec(typed) ?? [];
   if (long !== undefined) {
     const option = command.options.find((it) => it.long === long);
-    const { candidates, files } = option === undefined ? matching([], value) : valuesOf(option, value);
-    const whole = candidates.map((it) => Object.assign({}, it, { value: `${long}=${it.value}` }));
-    return { files, candidates: whole };
+    const { candidates, ...rest } = option === undefined ? matching([], value) : valuesOf(option, value);
+    return {
+      ...rest,
+      candidates: candidates.map((it) => Object.assign({}, it, { value: `${long}=${it.value}` })),
+    };
   }
   if (typed.startsWith("-")) return matching(optionsOf(command, before), typed);
   if (command.commands.length > 0) return matching(commandsOf(command), typed);
   const argument =
-    command.registeredArguments[positionals] ?? command.registeredArguments.findLast((it) => it.variadic);
+    command.registeredArguments[values.length] ?? command.registeredArguments.findLast((it) => it.variadic);
+  const kinds = argument?.name() === "kind" ? (argument.argChoices ?? []) : [];
+  const [first = ""] = argument?.name() === "name" ? values : typed.split("/").slice(0, -1);
+  const named = namedBy(
+    argument?.name() === "name" || kinds.includes(first) ? first : (argument?.name() ?? ""),
+  );
+  if (named !== undefined) return { candidates: [], files: false, named };
   if (argument?.argChoices) return matching(argument.argChoices.map(plain), typed);
   return { candidates: [], files: argument !== undefined && /file/.test(argument.name()) };
 }
 
 interface Place {
   readonly command: Command;
-  /** Number of positional arguments of the command so far. */
-  readonly positionals: number;
+  /** Positional arguments of the command so far. */
+  readonly values: readonly string[];
+  readonly options: ReadonlyMap<string, string>;
   /** The option whose value comes next. */
   readonly pending: Option | undefined;
 }
 
 function follow(root: Command, words: readonly string[]): Place {
   let command = root;
-  let positionals = 0;
+  let values: readonly string[] = [];
+  const options = new Map<string, string>();
   let pending: Option | undefined;
   for (const word of words) {
-    if (pending !== undefined) pending = undefined;
-    else if (word.startsWith("-")) {
-      const option = command.options.find(({ long, short }) => word === long || word === short);
-      if (option?.required) pending = option;
+    if (pending !== undefined) {
+      options.set(pending.long ?? "", word);
+      pending = undefined;
+    } else if (word.startsWith("-")) {
+      const [name = "", value] = word.split("=", 2);
+      const option = command.options.find(({ long, short }) => name === long || name === short);
+      if (value !== undefined) options.set(option?.long ?? "", value);
+      else if (option?.required) pending = option;
     } else {
       const child = command.commands.find((known) => known.name() === word);
-      if (child === undefined) positionals += 1;
+      if (child === undefined) values = [...values, word];
       else {
         command = child;
-        positionals = 0;
+        values = [];
       }
     }
   }
-  return { command, positionals, pending };
+  return { command, values, options, pending };
+}
+
+/** @param word a kind, or the name of an argument or option. */
+function namedBy(word: string): Named | undefined {
+  const kinds = Object.keys(NAMED_KINDS) as NamedKind[];
+  const kind = kinds.find((it) => it === word || NAMED_KINDS[it]?.test(word));
+  return kind && { kind, ending: word };
 }
 
 function valuesOf(option: Option, typed: string): Completion {
   if (option.argChoices) return matching(option.argChoices.map(plain), typed);
+  const { long = "", flags } = option;
+  // `--xyz <name>` may be the name of a document whose kind ends with `Xyz`.
+  const isName = flags.endsWith("<name>");
+  const named =
+    namedBy(long) ?? (isName ? ({ kind: "document", ending: long.slice(2) } as const) : undefined);
+  if (named !== undefined) return { candidates: [], files: false, named };
   return { candidates: [], files: /<(?:file|folder|path)>/.test(option.flags) };
 }
 

@@ -57,6 +57,20 @@ describe("A-P13 chooseCluster: flag > KUBECONFIG > pod > home", () => {
     expect((await chooseOfAll({}, { HTTPS_PROXY, ...pod })).connect.proxy).toBeUndefined();
   });
 
+  it.each<[string | undefined, number | undefined]>([
+    [undefined, undefined],
+    ["0", undefined],
+    ["5s", 5_000],
+    ["1m30s", 90_000],
+  ])("bounds each request by --request-timeout %s", async (requestTimeout, timeoutMs) => {
+    const { connect } = await chooseOfAll(requestTimeout === undefined ? {} : { requestTimeout }, {});
+    expect(connect.timeoutMs).toBe(timeoutMs);
+  });
+
+  it.each(["5", "0s", "soon", ""])("refuses --request-timeout %j", async (requestTimeout) => {
+    await expect(chooseOfAll({ requestTimeout }, {})).rejects.toMatchObject({ exitCode: 2 });
+  });
+
   it("acts for the user and groups of --as, and takes no groups alone", async () => {
     const { connect } = await chooseOfAll({ as: "jane", asGroup: ["dev"] }, {});
     expect(connect.impersonate).toEqual({ user: "jane", groups: ["dev"] });

@@ -1,5 +1,6 @@
 import { access } from "node:fs/promises";
 import path from "node:path";
+import { duration, durationMs } from "@berth/host";
 import { loadInCluster, loadKubeconfig, type ResolvedConfig, staticCredential } from "@berth/kube";
 import type { CommandDeps } from "./command-deps.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
@@ -13,6 +14,8 @@ export interface ConnectionOptions {
   /** The user that the requests are for, and its groups. */
   readonly as?: string;
   readonly asGroup?: readonly string[];
+  /** Of each request, such as `5s`; `0` is the default of the client. */
+  readonly requestTimeout?: string;
 }
 
 export interface ClusterChoice extends ResolvedConfig {
@@ -33,13 +36,25 @@ export async function chooseCluster(
   deps: Pick<CommandDeps, "environment" | "folder" | "home">,
   serviceAccountFolder?: string,
 ): Promise<ClusterChoice> {
-  const { as: user, asGroup: groups = [] } = options;
+  const { as: user, asGroup: groups = [], requestTimeout = "0" } = options;
   if (user === undefined && groups.length > 0)
     throw new CommandError("--as-group needs --as: groups belong to a user", exitCodes.usage);
   const choice = await chooseOwn(options, deps, serviceAccountFolder);
-  return user === undefined
-    ? choice
-    : { ...choice, connect: { ...choice.connect, impersonate: { user, groups } } };
+  const connect = {
+    ...choice.connect,
+    ...(user !== undefined && { impersonate: { user, groups } }),
+    ...(requestTimeout !== "0" && { timeoutMs: timeoutOf(requestTimeout) }),
+  };
+  return { ...choice, connect };
+}
+
+/** As kubectl reads it. */
+function timeoutOf(given: string): number {
+  if (duration.safeParse(given).success && durationMs(given) > 0) return durationMs(given);
+  throw new CommandError(
+    `--request-timeout ${given}: expected a duration such as 5s, 2m or 1m30s`,
+    exitCodes.usage,
+  );
 }
 
 async function chooseOwn(

@@ -29,6 +29,8 @@ export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
   readonly fieldManager?: string;
   /** Names the cluster in every failure. Default none, for a program with one cluster. */
   readonly cluster?: string;
+  /** Of requests that name none themselves, ms. Default 30 s, and 2 minutes for a page of a list. */
+  readonly timeoutMs?: number;
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
@@ -46,13 +48,19 @@ const PATCH_CONTENT_TYPE: Readonly<Record<Patch["type"], string>> = {
 export function connect(options: ConnectOptions): KubeClient {
   const { userAgent = "kube-client", fieldManager = userAgent.replace(/\/.*/, "") } = options;
   const transport = new Transport({ ...options, userAgent });
-  return new RestClient(transport, { fieldManager, ...(options.cluster && { cluster: options.cluster }) });
+  const { cluster, timeoutMs } = options;
+  return new RestClient(transport, {
+    fieldManager,
+    ...(cluster && { cluster }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+  });
 }
 
 /** What each client of one transport has in common. */
 interface Common {
   readonly fieldManager: string;
   readonly cluster?: string;
+  readonly timeoutMs?: number;
 }
 
 class RestClient implements KubeClient {
@@ -120,7 +128,7 @@ class RestClient implements KubeClient {
         accept: options.metadataOnly ? partialMetadata("PartialObjectMetadataList") : undefined,
         ...this.#collection("list", resource, options, query),
       },
-      { ...options, timeoutMs: options.timeoutMs ?? LIST_TIMEOUT_MS },
+      { ...options, timeoutMs: options.timeoutMs ?? this.#common.timeoutMs ?? LIST_TIMEOUT_MS },
       reader,
     );
     return { ...list, items: [...reader.items, ...(list.items ?? []).map((item) => project(item))] };
@@ -156,7 +164,7 @@ class RestClient implements KubeClient {
       ...about,
       signal: options.signal,
       closing: this.#closing.signal,
-      timeoutMs: DEFAULT_TIMEOUT_MS,
+      timeoutMs: this.#common.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     });
     return new LineWatchStream<T>(stream, about.info, options.project);
   }
@@ -257,7 +265,7 @@ class RestClient implements KubeClient {
       accept: options.accept,
       signal: options.signal,
       closing: this.#closing.signal,
-      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      timeoutMs: options.timeoutMs ?? this.#common.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     };
     return await this.#transport.send(request, (body) => body.toString("utf8"));
   }
@@ -280,7 +288,7 @@ class RestClient implements KubeClient {
       ...request,
       signal: options.signal,
       closing: this.#closing.signal,
-      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      timeoutMs: options.timeoutMs ?? this.#common.timeoutMs ?? DEFAULT_TIMEOUT_MS,
       keepTooManyRequests: request.info.subresource === "eviction",
     };
     const answer = await this.#transport.send(about, parse, reader);

@@ -47,6 +47,14 @@ async function serve(handler: (request: Received, response: ServerResponse) => v
 const connectTo = (server: string, options: Partial<ConnectOptions> = {}): ReturnType<typeof connect> =>
   connect({ server, credential: bearerToken("t0ken"), ...options });
 
+it("a client bounds each request that has no limit of its own", async () => {
+  await using server = await serve(() => undefined);
+  await using client = connectTo(server.url, { timeoutMs: 50 });
+  const asked = [client.get(nodes, { name: "a" }), client.list(nodes), client.list(nodes, { timeoutMs: 60 })];
+  const limits = (await Promise.allSettled(asked)).map((it) => it.status === "rejected" && it.reason.failure);
+  expect(limits).toEqual([50, 50, 60].map((afterMs) => ({ kind: "timeout", afterMs })));
+});
+
 it("a server that is not there is told from one that breaks off", async () => {
   await using breaking = await serve((_, response) => void response.destroy());
   const { url } = await serve(() => undefined).then(async (server) => {

@@ -53,6 +53,19 @@ async function labelled({ folder, labelsOf }: Stage, installation = "berth"): Pr
   await eventually(async () => expect((await labelsOf("with"))[LABEL]).toBe("true"));
 }
 
+describe("a shell", () => {
+  it("is offered names of the cluster, of namespaced kinds with the namespace, and none without a cluster", async () => {
+    await using on = await stage();
+    const offered = async (...words: readonly string[]) =>
+      (await on.folder.berth(["__complete", ...words])).stdout.split("\n").map((it) => it.trim());
+    const at = ["--kubeconfig", "kubeconfig"];
+    expect(await offered("explain", "node", ...at, "")).toEqual([":none", "with", "without", ""]);
+    expect(await offered("explain", "pod", ...at, "kube-s")).toEqual([":none", "kube-system/", ""]);
+    expect(await offered("explain", "pod", ...at, "kube-system/")).toEqual([":none", ""]);
+    expect(await offered("explain", "node", "--kubeconfig", "none", "")).toEqual([":none", ""]);
+  });
+});
+
 describe("berth plan", () => {
   it("shows what would change and why, writes nothing, and tells scripts by its exit code", async () => {
     await using on = await stage();
@@ -215,6 +228,10 @@ describe("LabelRules of the cluster", () => {
     await client.create(labelRules, aDocument(labelRules, "big", spec));
     await using cleanup = new AsyncDisposableStack();
     cleanup.defer(() => client.deleteCollection(labelRules, {}));
+
+    // A shell completes its name.
+    const offered = await on.folder.berth(["__complete", "confirm", "--kubeconfig", "kubeconfig", "b"]);
+    expect(offered.stdout).toBe(":none\nbig\t\n");
 
     const planned = await on.command("plan");
     expect(planned.stdout).toContain("+ label/example.com/ruled=true");

@@ -85,6 +85,11 @@ export function declareCompletion(root: Command, { outside }: ProgramOptions): v
     .helpOption(false)
     .action(async (words: readonly string[]) => {
       const { complete } = await import("../completion.ts");
-      outside.stdout.write(complete(root, words));
+      outside.stdout.write(
+        await complete(root, words, async (question) => {
+          const { namesFor } = await import("../completion-names.ts");
+          return await namesFor(question, outside);
+        }),
+      );
     });
 }

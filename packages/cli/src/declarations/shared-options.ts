@@ -55,6 +55,7 @@ export function takesCluster(command: Command): Command {
         (value, earlier: readonly string[] | undefined) => collect(headerText(value), earlier),
       ),
     )
+    .option("--request-timeout <time>", "limit of each request, such as 5s; default 30s, and 2m for lists")
     .addOption(new Option("--master <url>", "server to use instead of the kubeconfig's").hideHelp());
 }
 
