@@ -4,3 +4,7 @@ export type Seen<T> =
   | { readonly is: "none" }
   /** Nothing may follow from its absence. `because` is a sentence for people. */
   | { readonly is: "unknown"; readonly because: string };
+
+export function seenOf<T>(value: T | undefined): Seen<T> {
+  return value === undefined ? { is: "none" } : { is: "there", value };
+}

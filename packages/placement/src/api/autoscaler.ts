@@ -3,7 +3,7 @@ import type { Node, ObjectMeta } from "@berth/kube";
 import { ownValue } from "../node/mark.ts";
 
 /** Of Karpenter (`pkg/apis/v1`) and cluster-autoscaler (`utils/taints`): the node is being drained, and then deleted. */
-const GOING = ["karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"];
+const GOING: ReadonlySet<string> = new Set(["karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"]);
 /** Of cluster-autoscaler: the node has been idle, and goes unless pods come. */
 const CANDIDATE = "DeletionCandidateOfClusterAutoscaler";
 /** `true`, or as long as the pod is younger than this duration of Go. */
@@ -12,7 +12,7 @@ export const DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt";
 export const SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
 export function isTaintOfGoingNode(key: string): boolean {
-  return GOING.includes(key);
+  return GOING.has(key);
 }
 
 /** Why the node is about to go, beginning with a verb (`is being deleted`). `undefined`: it stays. */

@@ -147,3 +147,8 @@ function defined(draft: Draft): DeploymentStatus {
 export function ranBefore({ status }: WorkloadDeployment): boolean {
   return status?.observedGeneration !== undefined || (status?.replicas ?? 0) > 0;
 }
+
+/** Its status was shown, or its placement recorded: a cell may have it. */
+export function hasRun(wished: WorkloadDeployment): boolean {
+  return ranBefore(wished) || wished.metadata?.annotations?.[keys.placement] !== undefined;
+}

@@ -16,11 +16,11 @@ import {
 import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
 import { type CarryDecision, decideCarry } from "../../drivers/direct/carry.ts";
 import { type CellSeen, type Found, foundIn, nameOf, targetOf, uidOf } from "../../hub/cells/seen.ts";
-import { ranBefore } from "../../hub/mirror/status.ts";
+import { hasRun, ranBefore } from "../../hub/mirror/status.ts";
 import { isReadyAs } from "../../hub/placement/move.ts";
 import { recordText, sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf } from "../intents.ts";
-import { hasRun, type Place, placeOf } from "./knowledge.ts";
+import { type Place, placeOf } from "./knowledge.ts";
 import { Mutations } from "./mutations.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { proveGone } from "./prove-absent.ts";

@@ -5,11 +5,13 @@ import { earliest, type ObjectKey, type Reconcile, type ReconcileContext } from 
 import { type Withdrawal, type WithdrawalSpec, withdrawalName, withdrawals } from "../../api/cell.ts";
 import { BERTH_GROUP, BERTH_VERSION } from "../../api/group.ts";
 import { hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
+import { seenOf } from "../../api/seen.ts";
 import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
 import { decideFederation, type FederatorDecision } from "../../hub/federator/decide.ts";
+import { hasRun } from "../../hub/mirror/status.ts";
 import { type ProjectSeen, sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf, statusTo } from "../intents.ts";
-import { hasRun, type Place, seenOf } from "./knowledge.ts";
+import type { Place } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { isProvenAbsent } from "./prove-absent.ts";
 import { presentClient, Sender, type Sending, sendEach } from "./sender.ts";

@@ -20,7 +20,7 @@ import {
 } from "../../api/keys.ts";
 import type { Signer } from "../../api/origin.ts";
 import { type CellPlacement, hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
-import type { Seen } from "../../api/seen.ts";
+import { type Seen, seenOf } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { leaseOfCell } from "../../fleet/settings.ts";
 import {
@@ -31,7 +31,6 @@ import {
   foundIn,
   isFullWith,
 } from "../../hub/cells/seen.ts";
-import { ranBefore } from "../../hub/mirror/status.ts";
 import { type Choice, type ChoiceView, choose, chooseNext } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
@@ -391,15 +390,6 @@ export class Knowledge {
   ): Choice {
     return chooseNext({ ...view, withdrawals: this.withdrawals(place) });
   }
-}
-
-export function seenOf<T>(value: T | undefined): Seen<T> {
-  return value === undefined ? { is: "none" } : { is: "there", value };
-}
-
-/** Its status was shown, or its placement recorded: a cell may have it. */
-export function hasRun(wished: WorkloadDeployment): boolean {
-  return ranBefore(wished) || wished.metadata?.annotations?.[keys.placement] !== undefined;
 }
 
 export function placeOf({ metadata }: { readonly metadata?: { namespace?: string; name?: string } }): Place {

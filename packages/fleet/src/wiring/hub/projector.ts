@@ -2,11 +2,11 @@
 import type { Intent } from "@berth/host";
 import { findCondition, type ObjectKey, type Reconcile } from "@berth/runtime";
 import { annotations as keys, labels } from "../../api/keys.ts";
+import { seenOf } from "../../api/seen.ts";
 import { type Instance, type InstanceStatus, instances } from "../../api/workload.ts";
 import { decideProjection } from "../../hub/projector/decide.ts";
 import { creationOf, deletionOf } from "../intents.ts";
 import { correct, deploymentNamed } from "./collect.ts";
-import { seenOf } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { isProvenAbsent } from "./prove-absent.ts";
 import { Sender } from "./sender.ts";
