@@ -112,7 +112,7 @@ interface Place {
 
 function follow(root: Command, words: readonly string[]): Place {
   let command = root;
-  let values: readonly string[] = [];
+  let values: string[] = [];
   const options = new Map<string, string>();
   let pending: Option | undefined;
   for (const word of words) {
@@ -126,7 +126,7 @@ function follow(root: Command, words: readonly string[]): Place {
       else if (option?.required) pending = option;
     } else {
       const child = command.commands.find((known) => known.name() === word);
-      if (child === undefined) values = [...values, word];
+      if (child === undefined) values.push(word);
       else {
         command = child;
         values = [];
