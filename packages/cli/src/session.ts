@@ -34,6 +34,7 @@ import {
   staticCredential,
 } from "@berth/kube";
 import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
+import { contains, scopeOf } from "@berth/runtime";
 import { nodeProjection } from "./capabilities.ts";
 import type { CommandDeps, Environment } from "./command-deps.ts";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions } from "./config/settings.ts";
@@ -112,11 +113,11 @@ export function openSample(objects: readonly KubeObject[], now: number, deps: Co
   return sessionOf(means, {}, { ...deps, clock });
 }
 
-/** It gets single objects: owners of pods, for example. */
+/** It gets single objects, such as owners of pods, and lists those of a Workload. */
 function sampleClient(server: string, objects: readonly KubeObject[]): KubeClient {
   const absent = (resource: string): ApiError =>
     new ApiError({ kind: "notFound" }, { verb: "get", resource });
-  const of: Pick<KubeClient, "server" | "close" | "get" | "read"> = {
+  const of: Pick<KubeClient, "server" | "close" | "get" | "pages" | "read"> = {
     server,
     close: () => Promise.resolve(),
     async get(resource, { name, namespace }) {
@@ -125,6 +126,11 @@ function sampleClient(server: string, objects: readonly KubeObject[]): KubeClien
       );
       if (found === undefined) throw absent(nameOfResource(resource));
       return structuredClone(found) as never;
+    },
+    async *pages(resource, scope = {}) {
+      const wanted = scopeOf(scope);
+      const items = objects.filter((it) => isOf(resource, it) && contains(wanted, it));
+      yield { items: structuredClone(items) } as never;
     },
     read: (path) => Promise.reject(absent(path)),
   };

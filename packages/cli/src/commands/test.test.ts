@@ -90,6 +90,51 @@ it("compares what documents of each kind do, shows a patch, and writes what is",
   expect(await readFile(path.join(folder.path, "test.yaml"), "utf8")).toBe(written);
 });
 
+it("shows what a Workload would do beside what is there, and what admission would refuse", async () => {
+  const workload = (name: string, size: string): string => `
+        - apiVersion: compute.datumapis.com/v1alpha
+          kind: Workload
+          metadata: {name: ${name}}
+          spec:
+            template:
+              spec:
+                runtime:
+                  resources: {instanceType: ${size}}
+                  sandbox: {containers: [{name: web, image: web.test/web:1}]}
+                networkInterfaces: [{network: {name: default}}]
+            placements: [{name: us, cityCodes: [DFW], scaleSettings: {minReplicas: 2}}]`;
+  const cases = `    - name: a Workload and one that is wrong
+      objects:${workload("hello", "datumcloud/d1-standard-2")}${workload("wrong", "none")}
+`;
+  await using folder = await testFolder({ "rules.yaml": DOCUMENTS, "test.yaml": `${head()}${cases}` });
+  await folder.berth("test test.yaml --update");
+  const [, written = ""] = (await readFile(path.join(folder.path, "test.yaml"), "utf8")).split("expect: |\n");
+  expect(written.replaceAll(/^ {8}/gm, "")).toMatchInlineSnapshot(`
+    "node n1
+      + label/example.com/gpu=true              RuleMatched  config/gpu  by label/example.com/device
+      + taint/supported-arch:NoSchedule=amd64   ArchitectureTainted  config/all  by nodeInfo.architecture=amd64
+
+    1 of 1 node would be written: 2 to set.
+
+    config/driver selects 0 nodes and holds 0.
+
+    config/all (Taint): Tainting: everything tolerates it or has a verdict, so nodes are tainted with their architecture
+
+    config/agent: 0 of 1 node need its agent.
+
+    Workload default/hello
+
+    us in DFW: hello-us-dfw is created
+      1.   + hello-us-dfw-0   1 vCPU, 2048 MiB
+      2.   + hello-us-dfw-1   1 vCPU, 2048 MiB
+
+    Instances: 2 to create, one after the other in each city. Quota: +2 Instances, +2 vCPUs, +4096 MiB.
+
+    Workload default/wrong: spec.template.spec.runtime.resources.instanceType: Unsupported value: "none": supported values: "datumcloud/d1-standard-2" (FieldValueNotSupported)
+    "
+  `);
+});
+
 it("prints data, and JUnit that stays XML whatever a name holds", async () => {
   const cases = '    - {name: "a <b> & \\u0007"}\n';
   await using folder = await testFolder({

@@ -1,11 +1,20 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import {
+  fleetKind,
+  formatForecast,
+  planWorkload,
+  readWorkloads,
+  type WorkloadForecast,
+  workloads,
+} from "@berth/fleet";
+import {
   counted,
   type Fault,
   formatFault,
   hasErrors,
   inOrder,
+  isOf,
   type LocatedDocument,
   readConfigFiles,
   styleFor,
@@ -18,7 +27,7 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { toJunit } from "../output/junit.ts";
 import { textDiff } from "../output/text-diff.ts";
-import { openSample, type RuleFiles, readRuleFiles } from "../session.ts";
+import { openSample, type RuleFiles, readRuleFiles, type Session } from "../session.ts";
 import { type SampleObject, type TestSpec, testKind, testKinds } from "../test-file.ts";
 import { planAll, planText } from "./plan.ts";
 
@@ -85,11 +94,43 @@ async function planCase(
   now: number,
   deps: CommandDeps,
 ): Promise<string> {
-  await using session = openSample(objects, now, deps);
+  const given = objects.filter((it) => isOf(workloads, it));
+  await using session = openSample(
+    objects.filter((it) => !given.includes(it)),
+    now,
+    deps,
+  );
   await using owned = new AsyncDisposableStack();
   const planning = await planAll({ installation: "berth", nodes: [] }, { session, owned, deps, files });
   const faults = planning.read.flatMap((it) => it.faults).map((fault) => `${formatFault(fault)}\n`);
-  return faults.join("") + planText(planning, styleFor({ ...deps.stdout, isTerminal: false }), false);
+  const style = styleFor({ ...deps.stdout, isTerminal: false });
+  const forecasts = await planGiven(given, files, session);
+  const blocks = forecasts.map((it) => `\n${typeof it === "string" ? it : formatForecast(it, style)}`);
+  return faults.join("") + planText(planning, style, false) + blocks.join("");
+}
+
+/** What `berth plan -f` says of each Workload, or its faults. Quota is not asked for. */
+async function planGiven(
+  given: readonly KubeObject[],
+  { settings }: RuleFiles,
+  run: Session,
+): Promise<readonly (WorkloadForecast | string)[]> {
+  const spec = settings.specOf(fleetKind);
+  const fleet = spec && { spec: { ...spec, quota: undefined } };
+  const found: (WorkloadForecast | string)[] = [];
+  for (const object of given) {
+    const { name = "", namespace = "default" } = object.metadata ?? {};
+    const read = readWorkloads(`Workload ${namespace}/${name}`, JSON.stringify(object));
+    const faults = [...read.faults];
+    for (const one of read.given) {
+      const planned = await planWorkload(one, { run, namespace, fleet });
+      if ("faults" in planned) faults.push(...planned.faults);
+      else found.push(planned.forecast);
+    }
+    // Their lines would be those of another text.
+    found.push(...faults.map(({ file, reason, message }) => `${file}: ${message} (${reason})\n`));
+  }
+  return found;
 }
 
 /** How old objects are that do not say it, ms: older than a backfill. */
@@ -102,6 +143,9 @@ const NAMESPACED: ReadonlySet<string> = new Set([
   "StatefulSet",
   "Job",
   "PodDisruptionBudget",
+  "Workload",
+  "WorkloadDeployment",
+  "Instance",
 ]);
 
 /** With what the API server sets, and the namespaces of all. Later ones replace those of the same kind and name. */
