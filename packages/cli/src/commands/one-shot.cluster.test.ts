@@ -226,6 +226,10 @@ describe("LabelRules of the cluster", () => {
     const match = { all: [{ key: DEVICE }] };
     const spec = { match, labels: [{ key: "example.com/ruled" }], confirmAbovePercent: 10 };
     await client.create(labelRules, aDocument(labelRules, "big", spec));
+    const labels = [{ key: "example.com/mistyped" }];
+    const mistyped = { match: { all: [{ key: "example.com/devise" }] }, labels };
+    await client.create(labelRules, aDocument(labelRules, "mistyped", mistyped));
+    await client.create(labelRules, aDocument(labelRules, "tried", { ...mistyped, dryRun: true }));
     await using cleanup = new AsyncDisposableStack();
     cleanup.defer(() => client.deleteCollection(labelRules, {}));
 
@@ -236,6 +240,9 @@ describe("LabelRules of the cluster", () => {
     const planned = await on.command("plan");
     expect(planned.stdout).toContain("+ label/example.com/ruled=true");
     expect(planned.stdout).toContain("cluster/big changes 1 of 2 nodes, more than 10 %");
+    expect(planned.stdout.match(/^.*RuleLabelsNothing.*$/gm)).toEqual([
+      "cluster/mistyped labels none of 2 nodes (RuleLabelsNothing): `berth explain node NAME --rule mistyped` shows why.",
+    ]);
 
     await using berthClient = cluster.connect();
     await using _berth = await startBerth({ client: berthClient });

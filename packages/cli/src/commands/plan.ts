@@ -67,7 +67,7 @@ export async function plan(options: PlanOptions, deps: CommandDeps): Promise<Exi
   return options.exitCode && isChanging ? exitCodes.changes : exitCodes.done;
 }
 
-/** The changes of nodes, and what capabilities add. @param advice whether with what to set elsewhere. */
+/** The changes of nodes, and what capabilities add. @param advice whether with what a user should set or check. */
 export function planText(
   { planned, sections }: Pick<Planning, "planned" | "sections">,
   style: Style,

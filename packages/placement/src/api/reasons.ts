@@ -13,6 +13,7 @@ const MEANINGS = {
     "The node already had the wanted mark with that value; Berth records it as its own and changes nothing else.",
   OwnerChanged: "The mark stays; another capability or rule wants it now.",
   RecordRestored: "The ownership annotation had vanished; Berth writes the last one that it read.",
+  RuleLabelsNothing: "`berth plan`: the rule labels no node. Often it compares a key that no node has.",
   // Why a mark is removed or no longer recorded.
   InputGone: "The rule is still there but no longer matches the node, so its mark is removed.",
   RuleGone: "The rule was deleted, so its mark is removed.",

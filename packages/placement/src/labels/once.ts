@@ -2,12 +2,14 @@
 import {
   assembleReadDocuments,
   type ClusterDocuments,
+  counted,
   type Documents,
   type Fault,
   listDocuments,
   readClusterDocuments,
   ruleName,
 } from "@berth/host";
+import { reasons } from "../api/reasons.ts";
 import { isFreshlyConfirmed } from "../node/breaker.ts";
 import { type BoundCapability, bindCapability } from "../node/capability.ts";
 import type { PlannedNodes } from "../node/once.ts";
@@ -52,14 +54,25 @@ export const labelsOnce = (given: GivenRules): OnceCapability => ({
       faults: waiting === "act" ? faults : [],
       refused: faults.filter(isOfTried),
       facts: capability,
-      plan: async () => ({
-        capability,
-        section: (planned) => ({
-          data: {},
-          blocks: () => [],
-          notes: planned.isWhole ? ruleNotes(planned, rulesByName(files.settings, cluster)) : [],
-        }),
-      }),
+      async plan() {
+        const labelling = new Set<string>();
+        return {
+          capability,
+          add(_, { decision: { marks } }) {
+            for (const { rule } of marks) labelling.add(rule);
+          },
+          section(planned) {
+            const rules = rulesByName(files.settings, cluster);
+            if (!planned.isWhole) return { data: {}, blocks: () => [] };
+            return {
+              data: {},
+              blocks: () => [],
+              notes: ruleNotes(planned, rules),
+              advice: idleRules(planned, rules, labelling),
+            };
+          },
+        };
+      },
       explain: async () => ({ capability }),
     };
   },
@@ -96,6 +109,22 @@ function rulesByName(
     ...settings.documentsOf(labelRuleKind).map((rule) => [ruleName("config", rule.name), rule] as const),
     ...(cluster?.documents ?? []).map((rule) => [ruleName("cluster", rule.name), rule] as const),
   ]);
+}
+
+/** One sentence for each rule that labels no node: often its author has mistyped a key. */
+function idleRules(
+  { diff: { looked } }: PlannedNodes,
+  rules: ReadonlyMap<string, LabelRuleDocument>,
+  labelling: ReadonlySet<string>,
+): readonly string[] {
+  if (looked === 0) return [];
+  return [...rules].flatMap(([rule, { name, spec }]) =>
+    spec.dryRun || labelling.has(rule)
+      ? []
+      : [
+          `${rule} labels none of ${counted(looked, "node")} (${reasons.RuleLabelsNothing}): \`berth explain node NAME --rule ${name}\` shows why.\n`,
+        ],
+  );
 }
 
 /** One sentence for each rule that `run` would not carry out at once. */

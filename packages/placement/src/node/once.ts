@@ -59,7 +59,7 @@ export interface PlannedNodes {
 export interface PlanSection extends Section {
   /** One sentence each, below the nodes. */
   readonly notes?: readonly string[];
-  /** What to set elsewhere, whatever the cluster holds: below the blocks, each ending with a line feed. Default none. */
+  /** What a user should set or check, which tests of documents leave out: below the blocks, each ending with a line feed. Default none. */
   readonly advice?: readonly string[];
   /** Berth would also write objects other than nodes. Default false. */
   readonly isChanging?: boolean;
