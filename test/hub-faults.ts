@@ -50,6 +50,7 @@ const CELL = "dfw-01";
 const OTHER_USER = "another-hub";
 const COMPUTE = /\/apis\/compute\.datumapis\.com\//;
 export const WRITES: RequestMatch = { verb: ["create", "patch", "delete"], resource: "workloaddeployments" };
+const PROBES: RequestMatch = { verb: "list", resource: "leases" };
 const READS: RequestMatch = { verb: ["list", "watch"], path: COMPUTE };
 
 /** The project and the hub are one server. */
@@ -110,8 +111,16 @@ export const faults: readonly HubFault[] = [
     reachable: "Silent",
   },
   { name: "it is slow by 2 s", begin: onRequests({}, delay(2_000)) },
-  // It answers, but nothing of it can be read: its Lease neither.
-  { name: "it asks to slow down", begin: onRequests({}, tooManyRequests(1)), reachable: "NotRunning" },
+  {
+    name: "it asks to slow down",
+    begin: onRequests({}, tooManyRequests(1)),
+    // Its Lease cannot be read either. But it answers, however long this lasts.
+    reachable: "NotRunning",
+    async meanwhile({ proxy, reachable }) {
+      await proxy.until(PROBES, proxy.count(PROBES) + 5);
+      deepStrictEqual(await reachable(), "False/NotRunning");
+    },
+  },
   { name: "it asks to slow down with writes", begin: onRequests(WRITES, tooManyRequests(1)) },
   {
     name: "its history is gone",
