@@ -226,6 +226,15 @@ describe("the cell that a deployment moves to", () => {
     expect(again([aFound(a), inB])).toMatchObject({ placement: recorded });
     expect(told(again([inB]))).toBe("b/2/1000");
   });
+
+  it("is kept with the cell that it leaves when another program deletes the deployment of the hub", () => {
+    const { epoch, start, uid } = aPlacement();
+    const recorded = aPlacement("b", { epoch: 2, start: 1000, leaving: { cell: "a", uid, epoch, start } });
+    const found = [aFound(a), aFound(b, { epoch: 2, start: 1000 })];
+    expect(chosen({ recorded, ranBefore: true, cells: [a, b], found })).toMatchObject({
+      placement: recorded,
+    });
+  });
 });
 
 describe("the cell that has a deployment", () => {

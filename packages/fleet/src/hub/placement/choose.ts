@@ -1,7 +1,7 @@
 /** Chooses the cell of a deployment. Pure: a running Berth, `plan` and `explain` share it. */
 import { createHash } from "node:crypto";
 import type { Withdrawal } from "../../api/cell.ts";
-import { type CellPlacement, freeStart, targetsOf } from "../../api/placement.ts";
+import { type CellPlacement, freeStart, isSameTarget, targetsOf } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import {
   type CellSeen,
@@ -10,6 +10,7 @@ import {
   isDraining,
   isForgotten,
   nameOf,
+  targetOf,
   uidOf,
 } from "../cells/seen.ts";
 import { isDeleting } from "../source.ts";
@@ -61,9 +62,7 @@ export function choose(view: ChoiceView): Choice {
   const { recorded } = view;
   const kept = recorded !== undefined && isKept(recorded, view) ? recorded : undefined;
   const holder = holderOf(view);
-  // A move that the project records goes on.
-  const isMove = holder !== undefined && kept?.next?.epoch === holder.origin.epoch && hasCurrent(kept, view);
-  if (holder !== undefined && !isMove) {
+  if (holder !== undefined && !(kept !== undefined && isRecorded(holder, kept, view))) {
     const { cell, origin } = holder;
     const last = Math.max(origin.epoch, lastEpoch(view));
     const taken = { cell: nameOf(cell), uid: uidOf(cell), epoch: origin.epoch, start: origin.start, last };
@@ -126,6 +125,13 @@ function bestOf(
     (a, b) => a.assigned - b.assigned || (rank(sourceUid, a) < rank(sourceUid, b) ? -1 : 1),
   );
   return best;
+}
+
+/** The cell has it as the project records it. A move goes on while its own cell has it too. */
+function isRecorded(holder: Found, recorded: CellPlacement, view: ChoiceView): boolean {
+  const at = targetOf(holder);
+  if (isSameTarget(at, recorded)) return true;
+  return recorded.next !== undefined && isSameTarget(at, recorded.next) && hasCurrent(recorded, view);
 }
 
 /** Its cell has it still, or does not answer. */
