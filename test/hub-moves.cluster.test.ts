@@ -168,7 +168,7 @@ describe("a drain", () => {
       return cell;
     });
     expect(status?.conditions?.find(({ type }) => type === "Drained")?.message).toBe(
-      "1 deployment left: 1 wait: NoOtherCell",
+      "1 deployment left: 1 cannot leave (NoOtherCell)",
     );
   });
 

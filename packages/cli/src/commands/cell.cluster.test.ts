@@ -227,7 +227,7 @@ describe("berth cell", () => {
       const { generation = 0 } = (await hub.client.get(cells, { name: "dfw-01" })).metadata ?? {};
       await say("dfw-01", "True", "Heard", { type: "Drained", status, message, generation });
     };
-    await drained("False", "1 deployment left: 1 leave");
+    await drained("False", "1 deployment left: 1 leaving");
     const following = berth("cell drain dfw-01");
     await eventually(async () => expect((await berth("cell list")).stdout).toContain("1 deployment left"));
     await drained("True", "no deployment is in it");

@@ -20,16 +20,16 @@ it("what has left is not counted", () => {
 
 it.each<[readonly WorkloadDeployment[], number, string]>([
   [[], 0, "True/Drained: no deployment is in it"],
-  [[], 1, "False/Draining: 1 deployment left: 1 leave"],
+  [[], 1, "False/Draining: 1 deployment left: 1 leaving"],
   [
     [moving, leaving, onHub(), onHub()],
     0,
-    "False/Draining: 4 deployments left: 1 become ready in another one, 1 leave, 2 wait for others",
+    "False/Draining: 4 deployments left: 1 becoming ready in another cell, 1 leaving, 2 waiting for others",
   ],
   [
     [waiting("NoOtherCell"), waiting("QuotaExceeded"), waiting("NoOtherCell")],
     0,
-    "False/Waiting: 3 deployments left: 2 wait: NoOtherCell, 1 wait: QuotaExceeded",
+    "False/Waiting: 3 deployments left: 2 cannot leave (NoOtherCell), 1 cannot leave (QuotaExceeded)",
   ],
 ])("the drain of a cell (%#)", (placed, withdrawn, wanted) => {
   const { status, reason, message } = drainedCondition({

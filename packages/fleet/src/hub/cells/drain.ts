@@ -33,10 +33,12 @@ export function drainedCondition({ uid, placed, withdrawn, isThere }: DrainView)
   if (left === 0)
     return { type: "Drained", status: "True", reason: "Drained", message: "no deployment is in it" };
   const parts = [
-    ...(moving > 0 ? [`${moving} become ready in another one`] : []),
-    ...(leaving > 0 ? [`${leaving} leave`] : []),
-    ...(queued > 0 ? [`${queued} wait for others`] : []),
-    ...[...waits].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, count]) => `${count} wait: ${reason}`),
+    ...(moving > 0 ? [`${moving} becoming ready in another cell`] : []),
+    ...(leaving > 0 ? [`${leaving} leaving`] : []),
+    ...(queued > 0 ? [`${queued} waiting for others`] : []),
+    ...[...waits]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([reason, count]) => `${count} cannot leave (${reason})`),
   ];
   const message = `${counted(left, "deployment")} left: ${parts.join(", ")}`;
   return { type: "Drained", status: "False", reason: waits.size > 0 ? "Waiting" : "Draining", message };
