@@ -138,14 +138,14 @@ export class HubFixture implements AsyncDisposable {
   }
 
   /** A kubeconfig by which a Fleet may name a server. */
-  async writeKubeconfig(name: string, text: string): Promise<void> {
-    await this.#write(name, text);
+  writeKubeconfig(name: string, text: string): Promise<string> {
+    return this.#write(name, text);
   }
 
   /** As an administrator does it: an account in the cell, its kubeconfig, and one command. */
   async addCell(name: string): Promise<void> {
     const kubeconfig = await this.allowHub(name, "cell");
-    const hub = ["--hub-kubeconfig", await this.#hubAdmin()];
+    const hub = ["--hub-kubeconfig", await this.hubAdmin()];
     const how = ["--city", CITIES[name] ?? "", "--kubeconfig", kubeconfig, ...hub];
     // The API server knows rights a moment after they were given.
     await patiently(() => runCommand("cell", "add", name, ...how));
@@ -153,27 +153,27 @@ export class HubFixture implements AsyncDisposable {
 
   /** A Workload of Berth's own cluster. */
   async explained(workload: string): Promise<string> {
-    const how = ["--config", this.#config, "--kubeconfig", await this.#hubAdmin()];
+    const how = ["--config", this.#config, "--kubeconfig", await this.hubAdmin()];
     return runCommand("explain", "workload", workload, ...how);
   }
 
   async forgetCell(name: string): Promise<void> {
-    await runCommand("cell", "forget", name, "--yes", "--kubeconfig", await this.#hubAdmin());
+    await runCommand("cell", "forget", name, "--yes", "--kubeconfig", await this.hubAdmin());
   }
 
   /** Resolves with what the command says when the cell is empty, or at once. */
   async drainCell(name: string, ...how: readonly string[]): Promise<string> {
-    return runCommand("cell", "drain", name, ...how, "--kubeconfig", await this.#hubAdmin());
+    return runCommand("cell", "drain", name, ...how, "--kubeconfig", await this.hubAdmin());
   }
 
   async undrainCell(name: string): Promise<void> {
-    await runCommand("cell", "undrain", name, "--kubeconfig", await this.#hubAdmin());
+    await runCommand("cell", "undrain", name, "--kubeconfig", await this.hubAdmin());
   }
 
   /** What `kubectl apply` says on the hub, with the warnings of its API server. */
   async apply(workload: Workload): Promise<string> {
     const file = await this.#write("applied.json", JSON.stringify(workload));
-    const how = ["apply", "--filename", file, "--kubeconfig", await this.#hubAdmin()];
+    const how = ["apply", "--filename", file, "--kubeconfig", await this.hubAdmin()];
     const { stdout, stderr } = await promisify(execFile)(path.join(helmFolder(), "kubectl"), how);
     return `${stderr}${stdout}`;
   }
@@ -184,7 +184,8 @@ export class HubFixture implements AsyncDisposable {
     return this.#owned.use(this.plane("hub").connect({ user: { name: "berth", groups: [], token } }));
   }
 
-  #hubAdmin(): Promise<string> {
+  /** The kubeconfig of an operator. */
+  hubAdmin(): Promise<string> {
     return this.#write("hub-admin", this.plane("hub").kubeconfig());
   }
 
