@@ -36,10 +36,16 @@ export interface Sending<T extends KubeObject> {
   readonly context: ReconcileContext;
 }
 
-/** Keeps what was written for each object of a cluster until the object is gone, or the cluster leaves. */
+/**
+ * Keeps what was written for each object of a cluster until the object is gone, or the cluster leaves or is restored: its
+ * views show nothing any more of what was written since the backup.
+ */
 export class Sender<T extends KubeObject> {
   readonly #options: SenderOptions<T>;
-  readonly #byCluster = new Map<ClusterName, CarryOut<T>>();
+  readonly #byCluster = new Map<
+    ClusterName,
+    { readonly carryOut: CarryOut<T>; readonly restores: number | undefined }
+  >();
 
   constructor(options: SenderOptions<T>) {
     this.#options = options;
@@ -60,7 +66,7 @@ export class Sender<T extends KubeObject> {
 
   /** The object is gone, so there is nothing to wait for. */
   forget(key: ObjectKey): undefined {
-    this.#byCluster.get(key.cluster)?.forget(toKeyText(key));
+    this.#byCluster.get(key.cluster)?.carryOut.forget(toKeyText(key));
     return undefined;
   }
 
@@ -69,9 +75,10 @@ export class Sender<T extends KubeObject> {
   }
 
   #of(cluster: ClusterName): CarryOut<T> {
-    const known = this.#byCluster.get(cluster);
-    if (known !== undefined) return known;
     const { host, set, action, done } = this.#options;
+    const known = this.#byCluster.get(cluster);
+    const restores = set.get(cluster)?.restores;
+    if (known !== undefined && known.restores === restores) return known.carryOut;
     const made = new CarryOut<T>({
       client: presentClient(set, cluster),
       clock: host.clock,
@@ -79,7 +86,7 @@ export class Sender<T extends KubeObject> {
       action,
       ...(done && { done }),
     });
-    this.#byCluster.set(cluster, made);
+    this.#byCluster.set(cluster, { carryOut: made, restores });
     return made;
   }
 }
@@ -113,8 +120,10 @@ export function presentClient(set: ClusterSet, cluster: ClusterName): PresentCli
     return engaged.client;
   };
   return {
+    // What was written to a server before it was restored counts as written to another one.
     get server() {
-      return `${cluster} ${set.get(cluster)?.client.server}`;
+      const { client, restores } = set.get(cluster) ?? {};
+      return `${cluster} ${client?.server} ${restores}`;
     },
     create: (...request) => now().create(...request),
     patch: (...request) => now().patch(...request),
