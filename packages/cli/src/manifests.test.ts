@@ -283,7 +283,7 @@ describe("berth manifests", () => {
 
   it.each([
     ["cell", ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]],
-    ["project", []],
+    ["project", ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]],
     ["hub", []],
   ])("prints what lets a hub use a %s, and the rights before the token", async (plane, policies) => {
     const objects = (await readBack(`manifests access --to ${plane} -n hub`)) as readonly KubeObject[];

@@ -1,6 +1,13 @@
-/** What a hub may do in a cell with what `berth manifests access` prints, on a real API server. */
+/** What a hub, and others, may do in a cluster with what `berth manifests access` prints, on a real API server. */
 import { instances, type WorkloadDeployment, workloadDeployments } from "@berth/fleet";
-import { type KubeClient, leases, namespaces, type Resource, secrets } from "@berth/kube";
+import {
+  type KubeClient,
+  leases,
+  namespaces,
+  type Resource,
+  secrets,
+  validatingAdmissionPolicyBindings,
+} from "@berth/kube";
 import { eventually } from "@berth/testcluster";
 import { expect, it } from "vitest";
 import { aDeployment } from "../../fleet/src/deployment/testing/fixtures.ts";
@@ -68,4 +75,47 @@ it("A24 a hub writes its own deployments in namespaces of projects, and nothing 
     () => client.list(secrets, { namespace: "hub-access" }),
   ])
     await expect(request()).rejects.toMatchObject({ failure: { kind: "forbidden" } });
+});
+
+it("3.3 in a project only the hub writes deployments and Instances, but for what is on a hub in the same cluster", async () => {
+  const cluster = await clusterWithKinds();
+  const { client: user } = cluster;
+  const access = planeAccess({
+    plane: "project",
+    namespace: "project-access",
+    installation: "project",
+    confinement: true,
+  });
+  await applyManifests(user, access);
+  await using owned = new AsyncDisposableStack();
+  owned.defer(() => user.delete(validatingAdmissionPolicyBindings, { name: "berth-project-hub" }));
+  const account = "system:serviceaccount:project-access:berth-project-hub";
+  const groups = ["system:serviceaccounts", "system:authenticated"];
+  const hub = owned.use(cluster.connect({ user: await cluster.user(account, groups) }));
+  const deployment = brought("default", OF_HUB);
+  const managed = /managed by compute/;
+  await eventually(() => refused(user.create(workloadDeployments, deployment, { dryRun: true }), managed));
+  await hub.create(workloadDeployments, deployment);
+  const of = { namespace: "default", name: "w-us-dfw" };
+  const instance = deployment.spec?.template.spec;
+  const counts = { replicas: 7, currentReplicas: 7, desiredReplicas: 7, readyReplicas: 7 };
+  const changes = { metadata: { labels: { team: "a" } }, status: counts };
+  const change = { type: "merge", body: changes } as const;
+  for (const request of [
+    () =>
+      user.create(instances, {
+        metadata: { ...of, name: "w-us-dfw-0" },
+        ...(instance && { spec: instance }),
+      }),
+    () => user.patch(workloadDeployments, of, change),
+    () => user.patch(workloadDeployments, of, change, { subresource: "status" }),
+    () => user.delete(workloadDeployments, of),
+  ])
+    await expect(request()).rejects.toMatchObject({
+      message: expect.stringMatching(managed),
+      failure: { kind: "forbidden" },
+    });
+  await hub.delete(workloadDeployments, of);
+  await user.create(namespaces, aSpace("ns-of-hub"));
+  await user.create(workloadDeployments, brought("ns-of-hub", OF_HUB), { dryRun: true });
 });

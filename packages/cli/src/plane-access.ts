@@ -1,5 +1,13 @@
-/** What lets a hub use a cluster: an account with a token that does not end, its rights, and a policy for those in a cell. */
-import { cellHomeRules, type Plane, planeRules, workloadDeployments } from "@berth/fleet";
+/** What lets a hub use a cluster: an account with a token that does not end, its rights, and a policy. */
+import {
+  askedAboutOthers,
+  cellHomeRules,
+  instances,
+  MANAGED,
+  type Plane,
+  planeRules,
+  workloadDeployments,
+} from "@berth/fleet";
 import type {
   KubeObject,
   PolicyRule,
@@ -50,11 +58,12 @@ export function planeAccess(options: PlaneAccessOptions): readonly KubeObject[] 
     metadata: { ...own, annotations: { "kubernetes.io/service-account.name": name } },
     type: "kubernetes.io/service-account-token",
   };
+  const policyOf = policies[plane];
   return [
     ...namespaceOf(namespace),
     { apiVersion: "v1", kind: "ServiceAccount", metadata: own } satisfies KubeObject,
-    ...(confinement && plane === "cell"
-      ? hubConfinement(metadata, `system:serviceaccount:${namespace}:${name}`)
+    ...(confinement && policyOf !== undefined
+      ? policyPair(metadata, policyOf(`system:serviceaccount:${namespace}:${name}`))
       : []),
     ...given("ClusterRole", metadata, planeRules[plane]),
     ...(plane === "cell" ? given("Role", own, cellHomeRules) : []),
@@ -65,13 +74,54 @@ export function planeAccess(options: PlaneAccessOptions): readonly KubeObject[] 
 const [{ key: PROJECT }] = OF_PROJECTS.matchExpressions;
 const NAMESPACE = "meta.datumapis.com/upstream-namespace";
 
-/** RBAC limits neither names nor labels: a label of a new namespace could lift Pod Security for what runs there. */
-function hubConfinement(
+type Policy = NonNullable<ValidatingAdmissionPolicy["spec"]>;
+
+const policies: Readonly<Partial<Record<Plane, (username: string) => Policy>>> = {
+  cell: hubConfinement,
+  project: projectProtection,
+};
+
+function policyPair(
   metadata: NonNullable<KubeObject["metadata"]>,
-  username: string,
+  spec: Policy,
 ): readonly [ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding] {
   const apiVersion = "admissionregistration.k8s.io/v1";
   const { name = "" } = metadata;
+  return [
+    { apiVersion, kind: "ValidatingAdmissionPolicy", metadata, spec },
+    {
+      apiVersion,
+      kind: "ValidatingAdmissionPolicyBinding",
+      metadata,
+      spec: { policyName: name, validationActions: ["Deny"] },
+    },
+  ];
+}
+
+/** The API server of a project cannot ask the hub. So users change nothing of what the hub writes, labels included. */
+function projectProtection(username: string): Policy {
+  const { group } = instances;
+  return {
+    failurePolicy: "Fail",
+    matchConstraints: {
+      // The cluster may be the hub as well, which another account writes.
+      namespaceSelector: { matchExpressions: [{ key: PROJECT, operator: "DoesNotExist" }] },
+      resourceRules: [
+        {
+          apiGroups: [group],
+          apiVersions: ["*"],
+          operations: ["CREATE", "UPDATE", "DELETE"],
+          resources: [instances, workloadDeployments].flatMap(({ plural }) => [plural, `${plural}/status`]),
+        },
+      ],
+    },
+    matchConditions: askedAboutOthers({ self: username, providers: { users: [], groups: [] } }),
+    validations: [{ expression: "false", message: MANAGED, reason: "Forbidden" }],
+  };
+}
+
+/** RBAC limits neither names nor labels: a label of a new namespace could lift Pod Security for what runs there. */
+function hubConfinement(username: string): Policy {
   const { group, plural } = workloadDeployments;
   const of = (path: string): string => `${field(NOW, path)}.orValue({})`;
   const when = (resource: string, ...all: readonly string[]): string =>
@@ -80,56 +130,41 @@ function hubConfinement(
     message: `a hub may not ${message}`,
     expression,
   });
-  return [
-    {
-      apiVersion,
-      kind: "ValidatingAdmissionPolicy",
-      metadata,
-      spec: {
-        failurePolicy: "Fail",
-        matchConstraints: {
-          resourceRules: [
-            { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["namespaces"] },
-            {
-              apiGroups: [group],
-              apiVersions: ["*"],
-              operations: ["CREATE", "UPDATE", "DELETE"],
-              resources: [plural],
-            },
-          ],
+  return {
+    failurePolicy: "Fail",
+    matchConstraints: {
+      resourceRules: [
+        { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["namespaces"] },
+        {
+          apiGroups: [group],
+          apiVersions: ["*"],
+          operations: ["CREATE", "UPDATE", "DELETE"],
+          resources: [plural],
         },
-        matchConditions: [{ name: "hub", expression: `request.userInfo.username == ${literal(username)}` }],
-        variables: [
-          { name: "now", expression: 'request.operation == "DELETE" ? dyn(oldObject) : dyn(object)' },
-        ],
-        validations: [
-          validate(
-            "make this namespace: its name, labels or annotations are not those of a namespace of a project",
-            when(
-              "namespaces",
-              `${NOW}.metadata.name.startsWith("ns-")`,
-              ...[PROJECT, NAMESPACE].map((key) => `${literal(key)} in ${of("metadata.labels")}`),
-              only(of("metadata.labels"), [PROJECT, NAMESPACE, "kubernetes.io/metadata.name"]),
-              only(of("metadata.annotations"), ["berth.dev/upstream-cluster-name"]),
-              each(NOW, "metadata.finalizers", "f, false"),
-            ),
-          ),
-          validate(
-            "write this deployment: it is not of a hub, or not in a namespace of a project",
-            when(
-              plural,
-              `"berth.dev/hub-uid" in ${of("metadata.annotations")}`,
-              ...selectorCel(OF_PROJECTS, "namespaceObject"),
-            ),
-          ),
-        ],
-      },
+      ],
     },
-    {
-      apiVersion,
-      kind: "ValidatingAdmissionPolicyBinding",
-      metadata,
-      spec: { policyName: name, validationActions: ["Deny"] },
-    },
-  ];
+    matchConditions: [{ name: "hub", expression: `request.userInfo.username == ${literal(username)}` }],
+    variables: [{ name: "now", expression: 'request.operation == "DELETE" ? dyn(oldObject) : dyn(object)' }],
+    validations: [
+      validate(
+        "make this namespace: its name, labels or annotations are not those of a namespace of a project",
+        when(
+          "namespaces",
+          `${NOW}.metadata.name.startsWith("ns-")`,
+          ...[PROJECT, NAMESPACE].map((key) => `${literal(key)} in ${of("metadata.labels")}`),
+          only(of("metadata.labels"), [PROJECT, NAMESPACE, "kubernetes.io/metadata.name"]),
+          only(of("metadata.annotations"), ["berth.dev/upstream-cluster-name"]),
+          each(NOW, "metadata.finalizers", "f, false"),
+        ),
+      ),
+      validate(
+        "write this deployment: it is not of a hub, or not in a namespace of a project",
+        when(
+          plural,
+          `"berth.dev/hub-uid" in ${of("metadata.annotations")}`,
+          ...selectorCel(OF_PROJECTS, "namespaceObject"),
+        ),
+      ),
+    ],
+  };
 }

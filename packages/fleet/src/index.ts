@@ -1,3 +1,4 @@
+export { askedAboutOthers, MANAGED } from "./admit/protect.ts";
 export * from "./api/cell.ts";
 export * from "./api/reasons.ts";
 export * from "./api/workload.ts";

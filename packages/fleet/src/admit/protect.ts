@@ -24,7 +24,8 @@ const CONTROLLERS: readonly string[] = [
   "system:kube-controller-manager",
 ];
 
-const DENIAL = "managed by compute: change or delete the Workload instead";
+/** The answer to users who write what Berth manages. */
+export const MANAGED = "managed by compute: change or delete the Workload instead";
 
 type ProtectedRequest = Pick<
   AdmissionRequest,
@@ -38,13 +39,13 @@ export function protect(request: ProtectedRequest, { self, providers }: Writers)
   if (self === undefined || user === self) return undefined;
   const isController = user !== undefined && CONTROLLERS.includes(user);
   const isProvider = isOneOf(providers, userInfo) && resource.resource === instances.plural;
-  if (subResource === "status") return isProvider && operation === "UPDATE" ? undefined : DENIAL;
+  if (subResource === "status") return isProvider && operation === "UPDATE" ? undefined : MANAGED;
   if (operation === "DELETE" && isController) return undefined;
-  if (operation !== "UPDATE" || subResource !== undefined) return DENIAL;
+  if (operation !== "UPDATE" || subResource !== undefined) return MANAGED;
   const [before, after] = [request.oldObject, request.object].map((it) => new Field("", it));
-  if (!isSameData(before?.get("spec").value, after?.get("spec").value)) return DENIAL;
+  if (!isSameData(before?.get("spec").value, after?.get("spec").value)) return MANAGED;
   if (isController) return undefined;
-  return isSameData(ownMetadata(before, isProvider), ownMetadata(after, isProvider)) ? undefined : DENIAL;
+  return isSameData(ownMetadata(before, isProvider), ownMetadata(after, isProvider)) ? undefined : MANAGED;
 }
 
 function isOneOf({ users, groups }: Identities, user: AdmissionRequest["userInfo"]): boolean {
