@@ -17,6 +17,7 @@ import { type WorkloadDeployment, workloadDeployments } from "../../api/workload
 import { type CarryDecision, decideCarry } from "../../drivers/direct/carry.ts";
 import { type CellSeen, type Found, foundIn, nameOf, targetOf, uidOf } from "../../hub/cells/seen.ts";
 import { hasRun, ranBefore } from "../../hub/mirror/status.ts";
+import { chooseNext } from "../../hub/placement/choose.ts";
 import { isReadyAs } from "../../hub/placement/move.ts";
 import { recordText, sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf } from "../intents.ts";
@@ -68,7 +69,7 @@ export function carryDecision(
     move: moves.facts(deployment, placement, {
       place,
       cells,
-      choose: (from) => know.chooseNext(place, { ...choice, placement: from }),
+      choose: (from) => chooseNext({ ...choice, placement: from, withdrawals: know.withdrawals(place) }),
     }),
     hub: know.hubUid,
     signer: know.signer,

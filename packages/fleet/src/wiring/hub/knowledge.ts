@@ -19,7 +19,7 @@ import {
   projectOfNamespace,
 } from "../../api/keys.ts";
 import type { Signer } from "../../api/origin.ts";
-import { type CellPlacement, hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
+import { hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
 import { type Seen, seenOf } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { leaseOfCell } from "../../fleet/settings.ts";
@@ -31,7 +31,7 @@ import {
   foundIn,
   isFullWith,
 } from "../../hub/cells/seen.ts";
-import { type Choice, type ChoiceView, choose, chooseNext } from "../../hub/placement/choose.ts";
+import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
 import type { HubMemory } from "./memory.ts";
@@ -382,13 +382,6 @@ export class Knowledge {
       recorded: wished && recordOf(wished, this.signer),
       withdrawals: this.withdrawals(place),
     });
-  }
-
-  chooseNext(
-    place: Place,
-    view: Omit<ChoiceView, "placement" | "withdrawals"> & { readonly placement: CellPlacement },
-  ): Choice {
-    return chooseNext({ ...view, withdrawals: this.withdrawals(place) });
   }
 }
 
