@@ -25,7 +25,7 @@ const COUNT = 100;
 const EACH = 3;
 /** As a Fleet has it by default. */
 const AT_ONCE = 10;
-/** Until Instances are Ready. */
+/** Until an Instance is Ready. They start one after the other, as Berth starts them. */
 const START_MS = 1_000;
 const WAIT = { timeoutMs: LATEST_MS, everyMs: 100 };
 
@@ -94,7 +94,7 @@ export async function benchFleetDrain({ onProgress, onServer }: FleetHubOptions)
       value: drainMs / loopMs,
       unit: "x",
       budget: 1.3,
-      detail: `${(drainMs / 1000).toFixed(1)} s and ${(loopMs / 1000).toFixed(1)} s; Instances take ${START_MS} ms to start`,
+      detail: `${(drainMs / 1000).toFixed(1)} s and ${(loopMs / 1000).toFixed(1)} s; each Instance takes ${START_MS} ms, one after the other`,
     },
     {
       id: "fleet-drain-missing",

@@ -15,7 +15,7 @@ const RENEW_MS = 5_000;
 export interface PlayOptions {
   /** Default 5,000 ms. */
   readonly renewMs?: number;
-  /** How long the Instances of a new deployment take until they are Ready, ms. Default 0. */
+  /** How long each Instance takes until it is Ready, ms. They start one after the other. Default 0. */
   readonly startMs?: number;
 }
 
@@ -38,10 +38,7 @@ export async function playCells(
   const actor = owned.use(new Actor(client));
   await actor.follow({
     resource: workloadDeployments,
-    async act(it) {
-      if (startMs > 0 && it.status === undefined) await sleep(systemClock, startMs);
-      await answer(client, it);
-    },
+    act: (it) => answer(client, it, startMs),
     onChange({ type, object }) {
       if (type === "deleted") void removeInstances(client, object, 0).catch(() => undefined);
     },
@@ -55,7 +52,7 @@ export async function playCells(
   };
 }
 
-async function answer(client: KubeClient, deployment: WorkloadDeployment): Promise<void> {
+async function answer(client: KubeClient, deployment: WorkloadDeployment, startMs: number): Promise<void> {
   const { metadata, spec, status } = deployment;
   const { generation = 0, annotations, deletionTimestamp } = metadata ?? {};
   const source = Number(annotations?.[keys.sourceGeneration] ?? 0);
@@ -65,7 +62,10 @@ async function answer(client: KubeClient, deployment: WorkloadDeployment): Promi
   const start = Number(annotations?.[keys.ordinalStart] ?? 0);
   // The first generation of a deployment has none yet.
   if (generation > 1) await removeInstances(client, deployment, start + count);
-  for (let at = 0; at < count; at++) await makeInstance(client, deployment, start + at);
+  for (let at = 0; at < count; at++) {
+    if (startMs > 0 && status === undefined) await sleep(systemClock, startMs);
+    await makeInstance(client, deployment, start + at);
+  }
   try {
     await client.patch(
       workloadDeployments,
