@@ -3,7 +3,7 @@ import { formatAge, formatColumns } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { fromTime } from "@berth/runtime";
 import { annotations as keys, labels, projectOfNamespace } from "../api/keys.ts";
-import { parsePlacement, targetsOf } from "../api/placement.ts";
+import { parsePlacement } from "../api/placement.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { blocksOf, worstBlock } from "./blocks.ts";
@@ -86,9 +86,10 @@ interface Part extends Pick<FleetLine, "city" | "project" | "namespace" | "workl
   readonly of?: Workload;
 }
 
-/** On the hub. */
+/** On the hub: its own, and the one that it moves to. */
 function cellsIn({ metadata }: WorkloadDeployment): readonly string[] {
-  return targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).map(({ cell }) => cell);
+  const placement = parsePlacement(metadata?.annotations?.[keys.placement]);
+  return [placement, placement?.next].flatMap((it) => it?.cell ?? []);
 }
 
 function partOf(deployment: WorkloadDeployment, cells: readonly string[] | undefined): Part {

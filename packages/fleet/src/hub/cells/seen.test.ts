@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { aTemplate } from "../../deployment/testing/fixtures.ts";
 import { AWAY, aCell, aFound, aPlacement, aSource, going, onHub } from "../testing/fixtures.ts";
-import { adopted, isFullWith, mayEnd, specIn } from "./seen.ts";
+import { adopted, assignedTo, isFullWith, mayEnd, specIn } from "./seen.ts";
 
 describe("a Cell that is being deleted", () => {
   const cell = (state: object): ReturnType<typeof aCell> => {
@@ -76,4 +76,15 @@ it.each<[string, number, number, boolean]>([
   const template = min === 0 ? aTemplate("x".repeat(1024 * 1024)) : aTemplate("app:1");
   const one = onHub({ min, template });
   expect(isFullWith(Array.from({ length: count }, () => one))).toBe(expected);
+});
+
+it("what leaves a cell is no load of it, and what comes to it is", () => {
+  const { epoch, start, uid } = aPlacement();
+  const [inA, inB] = [
+    { cell: "a", uid, epoch, start },
+    { cell: "b", uid: "uid-b", epoch: 2, start: 1000 },
+  ];
+  const moving = onHub({ placed: aPlacement("a", { last: 2, next: inB }) });
+  const moved = onHub({ placed: aPlacement("b", { ...inB, leaving: inA }) });
+  expect([assignedTo("uid-a", [moving, moved]), assignedTo("uid-b", [moving, moved])]).toEqual([2, 4]);
 });

@@ -43,6 +43,15 @@ export function isFullWith(placed: readonly WorkloadDeployment[]): boolean {
   );
 }
 
+/** Replicas of those deployments that stay in the cell, or come to it. */
+export function assignedTo(cellUid: string | undefined, placed: readonly WorkloadDeployment[]): number {
+  return placed
+    .filter(
+      ({ metadata }) => parsePlacement(metadata?.annotations?.[keys.placement])?.leaving?.uid !== cellUid,
+    )
+    .reduce((sum, { spec }) => sum + (spec?.scaleSettings.minReplicas ?? 0), 0);
+}
+
 export const uidOf = ({ cell }: CellSeen): string => cell.spec?.uid ?? "";
 export const nameOf = ({ cell }: CellSeen): string => cell.metadata?.name ?? "";
 export const isDraining = ({ cell }: CellSeen): boolean => cell.spec?.drain === true;

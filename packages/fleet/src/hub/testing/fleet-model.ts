@@ -821,7 +821,7 @@ export class FleetModel {
   ): string | undefined {
     const placement = parsePlacement(deployment?.metadata?.annotations?.[keys.placement]);
     const target = targetsOf(placement).find((it) => hasSlot(it, ordinalOf(instance)));
-    return target?.uid ?? copy?.metadata?.annotations?.[keys.cellUid];
+    return target?.uid ?? (copy && (placement?.uid ?? copy.metadata?.annotations?.[keys.cellUid]));
   }
 
   #moveFacts(

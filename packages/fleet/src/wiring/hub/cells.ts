@@ -53,7 +53,13 @@ export function cellStatuses(parts: HubParts, members: CellMembers): Reconcile<O
     if (status === undefined) return next;
     const { reason = "", message = "", status: is } = findCondition(status.conditions, "Reachable") ?? {};
     const isNews = findCondition(cell.status?.conditions, "Reachable")?.reason !== reason;
-    const waitMs = isNews ? 0 : pace.take(key.name);
+    // How many deployments are left changes often. Whether it is drained, and accepts any, is told at once.
+    const isSame = ["Reachable", "Accepting", "Drained"].every(
+      (type) =>
+        findCondition(cell.status?.conditions, type)?.reason ===
+        findCondition(status.conditions, type)?.reason,
+    );
+    const waitMs = isSame ? pace.take(key.name) : 0;
     if (waitMs > 0) return { recheckAfterMs: waitMs };
     const { recheckAfterMs } = await sender.send(sending, [
       {

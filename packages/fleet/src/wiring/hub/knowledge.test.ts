@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aHubNamespace, aSource, HUB, onHub, SOURCE } from "../../hub/testing/fixtures.ts";
+import { aCell, aHubNamespace, aPlacement, aSource, HUB, onHub, SOURCE } from "../../hub/testing/fixtures.ts";
 import { hubWorld } from "./testing/hub-world.ts";
 
 const place = { namespace: "ns-U", name: "w-us-dfw" };
@@ -24,4 +24,11 @@ it("a source is neither gone nor looked for when the labels of its namespace on 
   hubNamespaces.set(aHubNamespace({ "meta.datumapis.com/upstream-namespace": "other" }, HUB));
   expect(parts.know.source(place, SOURCE)).toBe("unknown");
   expect(parts.know.isUnproven(place, SOURCE)).toBe(false);
+});
+
+it("what was of a cell that was given up is looked at for the cell that replaces it", () => {
+  const { parts, cells, deployments } = hubWorld();
+  cells.set(aCell("a").cell);
+  deployments.set(onHub({ placed: aPlacement("a", { epoch: 2, start: 1000, lost: [0] }) }));
+  expect(parts.know.cellOfCopy({ ...place, name: "w-us-dfw-0" })).toBe("a");
 });

@@ -25,6 +25,7 @@ import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { leaseOfCell } from "../../fleet/settings.ts";
 import {
   adopted,
+  assignedTo,
   type CellSeen,
   type CellState,
   type Found,
@@ -249,7 +250,10 @@ export class Knowledge {
   /** The cluster that the copy of an Instance comes from, or should come from. It has joined. */
   cellOfCopy(place: Place): ClusterName | undefined {
     const copy = this.#planes.views.hub.instances.get(this.hubKey(place));
-    const uid = this.holderOf(place) ?? copy?.metadata?.annotations?.[keys.cellUid] ?? "";
+    const deployment = this.onHub({ ...place, name: deploymentOfInstance(place.name) ?? "" });
+    const placed = parsePlacement(deployment?.metadata?.annotations?.[keys.placement])?.uid;
+    // A cell that was given up would never say that it has none.
+    const uid = this.holderOf(place) ?? placed ?? copy?.metadata?.annotations?.[keys.cellUid] ?? "";
     const name = this.cellWith(uid)?.cell.metadata?.name as ClusterName | undefined;
     return name !== undefined && this.#planes.cells.has(name) ? name : undefined;
   }
@@ -306,7 +310,7 @@ export class Knowledge {
       isAccepting: true,
       // Asked for a few deployments only: for those that are placed.
       get assigned() {
-        return placed().reduce((sum, { spec }) => sum + (spec?.scaleSettings.minReplicas ?? 0), 0);
+        return assignedTo(cell.spec?.uid, placed());
       },
       get isFull() {
         return isFullWith(placed());
