@@ -143,7 +143,7 @@ const root = path.join(import.meta.dirname, "../../../..");
 const pages = ["docs/*/*.md", "packages/placement/src/*/README.md", "packages/fleet/README.md"].flatMap(
   (pattern) => globSync(pattern, { cwd: root }),
 );
-/** The documents of Berth that pages show, each with its page. Its guide runs a Test. */
+/** The documents of Berth that pages show, each with its page. Guides run a Test, and a Cell is none. */
 const shown = pages.flatMap((page) => {
   const blocks = readFileSync(path.join(root, page), "utf8").matchAll(/^( *)```yaml\n([\s\S]*?)^\1```$/gm);
   return [...blocks]
@@ -151,7 +151,7 @@ const shown = pages.flatMap((page) => {
       page,
       text: body.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
     }))
-    .filter(({ text }) => /^(?:#.*\n)*apiVersion: berth\.dev\/\S+\nkind: (?!Test\b)/.test(text));
+    .filter(({ text }) => /^(?:#.*\n)*apiVersion: berth\.dev\/\S+\nkind: (?!(?:Test|Cell)\b)/.test(text));
 });
 
 it("every document that a page shows is valid", () => {
