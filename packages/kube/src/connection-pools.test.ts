@@ -8,7 +8,7 @@ import { createConnectionPools } from "./connection-pools.ts";
 it("a write that was answered refers to no bytes of its headers", async () => {
   const server = createServer((_, response) => response.end("{}")).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { writes, reads } = createConnectionPools({
+  const pools = createConnectionPools({
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     ca: undefined,
     serverName: undefined,
@@ -21,7 +21,7 @@ it("a write that was answered refers to no bytes of its headers", async () => {
   });
   const began: Dispatcher.DispatchController["rawHeaders"][] = [];
   const ended = Promise.withResolvers<Dispatcher.DispatchController["rawHeaders"]>();
-  writes.dispatch(
+  pools.writes.dispatch(
     { method: "PATCH", path: "/" },
     {
       onRequestStart: () => undefined,
@@ -33,6 +33,6 @@ it("a write that was answered refers to no bytes of its headers", async () => {
   );
   expect(await ended.promise).toBeNull();
   expect(began).toEqual([expect.arrayContaining([expect.any(Buffer)])]);
-  await Promise.all([writes.close(), reads.close()]);
+  await pools.end("close");
   server.close();
 });

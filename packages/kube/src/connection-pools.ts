@@ -15,6 +15,8 @@ export interface ConnectionPools {
   readonly reads: Dispatcher;
   /** HTTP/1.1: one write to a connection at a time. */
   readonly writes: Dispatcher;
+  /** `close`: after the requests in flight. `destroy`: they fail. */
+  end(how: "close" | "destroy"): Promise<void>;
 }
 
 export interface ConnectionPoolsOptions {
@@ -57,12 +59,10 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
     onOpen: options.onOpen,
     onClose: options.onClose,
   });
-  return {
-    certificate,
-    ca: options.ca,
-    // A Pool and not a Client: the 101st watch gets a second connection instead of waiting for one to end. It fills
-    // the first connection first (measured: 20 watches and 50 reads share one, 150 watches need two, 250 three).
-    reads: dispatcherOf(connections(true), options.proxy, origin, (connector) => ({
+  // A Pool and not a Client: the 101st watch gets a second connection instead of waiting for one to end. It fills
+  // the first connection first (measured: 20 watches and 50 reads share one, 150 watches need two, 250 three).
+  const createReads = (): Dispatcher =>
+    dispatcherOf(connections(true), options.proxy, origin, (connector) => ({
       allowH2: true,
       connections: MAX_READ_CONNECTIONS,
       h2Options: {
@@ -71,13 +71,29 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
       },
       keepAliveTimeout: READ_IDLE_MS,
       factory: (url, inherited) => createReader(url, inherited, connector),
-    })),
-    writes: dispatcherOf(connections(false), options.proxy, origin, (connect) => ({
+    }));
+  const createWrites = (): Dispatcher =>
+    dispatcherOf(connections(false), options.proxy, origin, (connect) => ({
       allowH2: false,
       connect,
       connections: options.maxWriteConnections,
       keepAliveTimeout: WRITE_IDLE_MS,
-    })).compose(forgetHeaderBytes),
+    })).compose(forgetHeaderBytes);
+  let reads: Dispatcher | undefined;
+  let writes: Dispatcher | undefined;
+  return {
+    certificate,
+    ca: options.ca,
+    // Each is made for its first request: a pool has 20 KB, and hundreds of clusters are only read.
+    get reads() {
+      return (reads ??= createReads());
+    },
+    get writes() {
+      return (writes ??= createWrites());
+    },
+    async end(how) {
+      await Promise.allSettled([reads, writes].map((it) => it?.[how]()));
+    },
   };
 }
 

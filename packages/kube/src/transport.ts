@@ -212,7 +212,7 @@ export class Transport {
     this.#closing.abort();
     const connections = this.#connections;
     this.#connections = undefined;
-    if (connections) await Promise.allSettled([connections.reads.destroy(), connections.writes.destroy()]);
+    await connections?.end("destroy");
   }
 
   async #material(request: TransportRequest, deadline: Deadline): Promise<CredentialMaterial> {
@@ -269,7 +269,7 @@ export class Transport {
     });
     this.#connections = next;
     // Requests in flight keep their old connections until they end.
-    if (current) void Promise.allSettled([current.reads.close(), current.writes.close()]);
+    void current?.end("close");
     return next;
   }
 }

@@ -139,6 +139,15 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     this.#memories.delete(key);
   }
 
+  /** The object is as it should be: forgets what only mattered until the cache showed it. */
+  settle(key: string): void {
+    const { told, places = new Map() } = this.#memories.get(key) ?? {};
+    const isPlain = [...places.values()].every(
+      ({ rests, writes }: Place) => rests.size + writes.length === 0,
+    );
+    if (isPlain && !told?.size) this.#memories.delete(key);
+  }
+
   tell(key: string, subject: Subject<T>, findings: readonly Finding[]): void {
     for (const finding of findings) this.#tell(this.#memoryOf(key, subject), subject, finding);
   }
@@ -264,7 +273,7 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     const from = seen?.metadata?.resourceVersion;
     const to = stored?.metadata?.resourceVersion;
     memory.written.set(objectOf(sending), { from, to, atMs });
-    noteGiven(place, given, atMs);
+    if (isForAll(intent)) noteGiven(place, given, atMs);
     Object.assign(place, { misses: 0, deniedSince: undefined, uid: stored?.metadata?.uid ?? place.uid });
     // A fallback succeeded, but the refused change is still refused: keep its report.
     if (place.rests.size === 0)

@@ -6,7 +6,7 @@ import { parsePlacement } from "../../api/placement.ts";
 import { type Instance, type InstanceSpec, instances } from "../../api/workload.ts";
 import { sizeLimits, templateSize } from "../../deployment/template-size.ts";
 import { uidOf } from "../../hub/cells/seen.ts";
-import { type CopyDecision, decideCopy } from "../../hub/collect/copy.ts";
+import { decideCopy } from "../../hub/collect/copy.ts";
 import type { Corrections } from "../../hub/collect/corrections.ts";
 import { upstreamMarks } from "../../hub/federator/namespace.ts";
 import { sourceUidOf } from "../../hub/source.ts";
@@ -53,7 +53,7 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
       if (!(await isProvenAbsent(parts.memory, client, instances, key, uid, context)))
         return { recheckAfterMs: LOOK_AGAIN_MS };
     }
-    if (isSettled(told)) return copy === undefined ? sender.forget(onHub) : undefined;
+    if (isSettled(told)) return copy === undefined ? sender.forget(onHub) : sender.settle(onHub);
     // Whatever the cell says, and however often: one that never rests takes no more than its share.
     const waitMs = cellPace.wait(uidOf(cell)) || pace.take(toKeyText(key));
     if (waitMs > 0) return { recheckAfterMs: waitMs };
@@ -72,7 +72,8 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
   };
 }
 
-function isSettled(decision: CopyDecision): boolean {
+/** It asks for nothing. */
+export function isSettled(decision: object): boolean {
   return Object.values(decision).every((it) => it === undefined);
 }
 

@@ -6,7 +6,7 @@ import { seenOf } from "../../api/seen.ts";
 import { type Instance, type InstanceStatus, instances } from "../../api/workload.ts";
 import { decideProjection } from "../../hub/projector/decide.ts";
 import { creationOf, deletionOf } from "../intents.ts";
-import { correct, deploymentNamed } from "./collect.ts";
+import { correct, deploymentNamed, isSettled } from "./collect.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { isProvenAbsent } from "./prove-absent.ts";
 import { Sender } from "./sender.ts";
@@ -45,6 +45,7 @@ export function projector(parts: HubParts): Reconcile<ObjectKey> {
       if (!(await isProvenAbsent(parts.memory, hubClient, instances, copyKey, copyUid, context)))
         return { recheckAfterMs: LOOK_AGAIN_MS };
     if (projection === undefined && decision.create === undefined) return sender.forget(key);
+    if (isSettled(decision)) return sender.settle(key);
     const object: Instance = projection ?? { metadata: { namespace, name } };
     const via = undefined;
     const { recheckAfterMs } = await sender.send({ key, object, context }, [

@@ -70,6 +70,12 @@ export class Sender<T extends KubeObject> {
     return undefined;
   }
 
+  /** The object is as it should be, as far as the views show it. */
+  settle(key: ObjectKey): undefined {
+    this.#byCluster.get(key.cluster)?.settle(toKeyText(key));
+    return undefined;
+  }
+
   #subject(object: T): { readonly resource: Resource<T>; readonly object: T } {
     return { resource: this.#options.resource, object };
   }
