@@ -116,9 +116,10 @@ export const faults: readonly HubFault[] = [
     begin: onRequests({}, tooManyRequests(1)),
     // Its Lease cannot be read either. But it answers, however long this lasts.
     reachable: "NotRunning",
-    async meanwhile({ proxy, reachable }) {
+    async meanwhile(stage) {
+      const { proxy } = stage;
       await proxy.until(PROBES, proxy.count(PROBES) + 5);
-      deepStrictEqual(await reachable(), "False/NotRunning");
+      deepStrictEqual(await stage.reachable(), "False/NotRunning");
     },
   },
   { name: "it asks to slow down with writes", begin: onRequests(WRITES, tooManyRequests(1)) },

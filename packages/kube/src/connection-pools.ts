@@ -92,7 +92,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
       return (writes ??= createWrites());
     },
     async end(how) {
-      await Promise.allSettled([reads, writes].map((it) => it?.[how]()));
+      await Promise.allSettled([reads, writes].flatMap((it) => it?.[how]() ?? []));
     },
   };
 }

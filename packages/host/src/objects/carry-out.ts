@@ -2,7 +2,6 @@
 import {
   type ApiError,
   compareResourceVersions,
-  type FailureCause,
   isApiError,
   isRefusalOfObject,
   type KubeObject,
@@ -19,6 +18,7 @@ import {
   removeFinalizer,
 } from "@berth/runtime";
 import { type Contest, contestOf, noContest, noteGiven } from "./contest.ts";
+import { budgetIn, EVICTION } from "./eviction.ts";
 import { givenBy, type Intent, type Target, type WriteClient } from "./intent.ts";
 
 /** How long Berth waits for the cache to show its write, ms. The second limit is for a new object. */
@@ -347,14 +347,6 @@ export class CarryOut<T extends KubeObject = KubeObject> {
     const { events, action } = this.#options;
     events?.record({ regarding: referenceTo(resource, object), reason, note: message, type, action });
   }
-}
-
-const EVICTION = { apiVersion: "policy/v1", kind: "Eviction" };
-
-/** The PodDisruptionBudget that refused the eviction. Priority and fairness answers 429 as well, without this cause. */
-function budgetIn({ failure }: ApiError): FailureCause | undefined {
-  const causes = failure.kind === "tooManyRequests" ? failure.causes : [];
-  return causes.find(({ reason }) => reason === "DisruptionBudget");
 }
 
 function both(a: CarriedOut, b: CarriedOut): CarriedOut {

@@ -72,7 +72,7 @@ export class Sender<T extends KubeObject> {
 
   /** The object is as it should be, as far as the views show it. */
   settle(key: ObjectKey): undefined {
-    this.#byCluster.get(key.cluster)?.settle(toKeyText(key));
+    this.#byCluster.get(key.cluster)?.carryOut.settle(toKeyText(key));
     return undefined;
   }
 
