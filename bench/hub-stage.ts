@@ -30,14 +30,23 @@ export interface HubStage extends AsyncDisposable {
   startBerth(): Promise<MeasuredProcess & { readonly metricsUrl: string }>;
 }
 
-/** The hub is the project too. @param hub stays the caller's. */
-export async function openHubStage(hub: TestCluster): Promise<HubStage> {
+/**
+ * @param hub stays the caller's.
+ * @param listed kubeconfigs of projects, by their paths. Absent: the hub is the project too.
+ */
+export async function openHubStage(
+  hub: TestCluster,
+  listed?: Readonly<Record<string, string>>,
+): Promise<HubStage> {
   await using owned = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "berth-bench-hub-"));
   owned.defer(() => rm(folder, { recursive: true, force: true }));
   const [kubeconfig, config] = [join(folder, "kubeconfig"), join(folder, "config.yaml")];
   await writeFile(kubeconfig, hub.kubeconfig(), { mode: 0o600 });
-  const spec = { mode: "management", hub: "self", projects: "self" };
+  const kubeconfigs = Object.keys(listed ?? {}).map((of, at) => ({ path: of, kubeconfig: `project-${at}` }));
+  for (const { path: of, kubeconfig: file } of kubeconfigs)
+    await writeFile(join(folder, file), listed?.[of] ?? "", { mode: 0o600 });
+  const spec = { mode: "management", hub: "self", projects: listed === undefined ? "self" : { kubeconfigs } };
   const fleet = { apiVersion: "berth.dev/v1alpha1", kind: "Fleet", metadata: { name: "bench" }, spec };
   // JSON is YAML.
   await writeFile(config, [fleet, WITHOUT_ADMISSION].map((it) => JSON.stringify(it)).join("\n---\n"));

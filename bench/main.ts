@@ -12,6 +12,7 @@ import { benchDeschedule } from "./deschedule.ts";
 import { benchFleet } from "./fleet.ts";
 import { benchFleetCells } from "./fleet-cells.ts";
 import { benchFleetDrain } from "./fleet-drain.ts";
+import { benchFleetFlood } from "./fleet-flood.ts";
 import { benchFleetHub } from "./fleet-hub.ts";
 import { benchFleetMemory } from "./fleet-memory.ts";
 import { benchFleetPlanes } from "./fleet-planes.ts";
@@ -49,6 +50,7 @@ const PARTS = [
   "fleet-reviews",
   "fleet-hub",
   "fleet-drain",
+  "fleet-flood",
   "hostile",
   "soak",
 ] as const;
@@ -79,6 +81,7 @@ const APART: ReadonlySet<Part> = new Set([
   "fleet-reviews",
   "fleet-hub",
   "fleet-drain",
+  "fleet-flood",
   "hostile",
   "soak",
 ]);
@@ -188,6 +191,7 @@ for (const [part, bench] of [
   ["fleet-hub", benchFleetHub],
   ["fleet-hub", benchFleetCells],
   ["fleet-drain", benchFleetDrain],
+  ["fleet-flood", benchFleetFlood],
 ] as const) {
   if (!parts.has(part)) continue;
   const onServer = (version: string): void => void (apiserver = version);
