@@ -98,7 +98,7 @@ it("A24 F3 R10 R28 8.7 runs Instances with nothing but its own rights; when the 
   expect(verdict(first, "QuotaGranted")).toBe("True/QuotaDisabled");
   expect(first.spec?.controller?.schedulingGates ?? []).toEqual([]);
   const { items } = await client.list(leases, { namespace: "berth-fleet" });
-  expect(items.map(nameOf)).toEqual(["berth-fleet", "compute-cell-dfw-01.berth-fleet"]);
+  expect(items.map(nameOf)).toEqual(["berth-fleet", "compute-cell-dfw-01"]);
   const looks = (berth: BerthProcess, controller: string): Promise<number> =>
     berth.metric("compute_reconcile_total", { controller });
   expect(await looks(leader, "instance")).toBeGreaterThan(0);
