@@ -426,7 +426,7 @@ export async function faultStage(): Promise<FaultStage> {
 const AGENT = "berth/faults";
 
 async function writesSince({ audit }: TestCluster, mark: AuditMark): Promise<readonly string[]> {
-  const entries = await audit.entriesSince(mark, { userAgent: "berth/" });
+  const entries = await audit.entriesSince(mark, { userAgent: "berth" });
   return entries
     .filter(({ verb, resource }) => VERBS.has(verb) && !/^(?:leases|events|withdrawals)\./.test(resource))
     .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);

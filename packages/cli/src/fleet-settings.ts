@@ -115,7 +115,7 @@ export async function openFleet(
     Promise.all(listed.map(async ({ path: of, kubeconfig }) => ({ path: of, to: await read(kubeconfig) })));
   const { quota: ofQuota, hub, projects } = fleet.spec;
   const quota = ofQuota?.kubeconfig === undefined ? undefined : await open(ofQuota.kubeconfig);
-  const planes: { -readonly [K in keyof HubConnections]: HubConnections[K] } = {};
+  const planes: { -readonly [K in keyof HubConnections]: HubConnections[K] } = { userAgent };
   if (hub !== undefined && hub !== "self") planes.hub = await read(hub.kubeconfig, hub.context);
   if (projects !== undefined && projects !== "self")
     planes.projects =

@@ -66,7 +66,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
   const members = new CellMembers({
     planes,
     home,
-    userAgent: product.name,
+    userAgent: settings.hub?.userAgent ?? product.name,
     onChange: (of) => asked.cells.ask([{ cluster: own.name, namespace: "", name: of }], "high", true),
   });
   const toProjects = settings.hub?.projects;

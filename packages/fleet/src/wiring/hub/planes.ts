@@ -42,6 +42,8 @@ export const hubBy = {
 
 /** The connections that a Fleet names. */
 export interface HubConnections {
+  /** Of requests to cells. Default: the name of the product. */
+  readonly userAgent?: string;
   /** Absent: the hub is Berth's own cluster. */
   readonly hub?: ConnectOptions;
   /** Absent: the only project is Berth's own cluster. `milo`: its API server, which the caller closes. */
