@@ -116,3 +116,12 @@ export function withdrawalName({
 }: Pick<WithdrawalSpec, "sourceUid" | "cellUid">): string {
   return `${sourceUid}.${cellUid}`;
 }
+
+export function buildWithdrawal(spec: WithdrawalSpec): Withdrawal {
+  return {
+    apiVersion: `${group}/${version}`,
+    kind: "Withdrawal",
+    metadata: { name: withdrawalName(spec) },
+    spec,
+  };
+}

@@ -1,6 +1,6 @@
 /** What the drain of a Cell does, and how far it is. */
 import { counted, formatColumns, listObjects, MOST_LISTED, type OneShotRun } from "@berth/host";
-import { type ConnectOptions, connect, type Namespace, namespaces } from "@berth/kube";
+import { type ConnectOptions, connect, type Namespace, namespaces, pathOf } from "@berth/kube";
 import { findCondition, sleep } from "@berth/runtime";
 import { type Cell, cells } from "../../api/cell.ts";
 import { projectOfNamespace } from "../../api/keys.ts";
@@ -51,11 +51,9 @@ export function drainPlanOf({ cell, planes, namespaces: all, atOnce }: DrainView
   const byName = new Map(all.map((it) => [it.metadata?.name ?? "", it]));
   const more = new Map<string, number>();
   const moved = new Map<string, number[]>();
-  const idOf = ({ metadata }: PlaneFacts["deployments"][number]): string =>
-    `${metadata?.namespace}/${metadata?.name}`;
   const here = planes.deployments.filter((it) => placementIn(it)?.uid === uid);
   const moves: DrainMove[] = [];
-  for (const it of here.toSorted((a, b) => (idOf(a) < idOf(b) ? -1 : 1))) {
+  for (const it of here.toSorted((a, b) => (pathOf(a.metadata) < pathOf(b.metadata) ? -1 : 1))) {
     const placement = placementIn(it);
     const sourceUid = sourceUidOf(it) ?? "";
     const instances = boundedCount(it);

@@ -1,15 +1,7 @@
 /** Deployments in cells that nothing stands for, as the statuses of Cells list them, and what a person decides about one. */
 import { formatColumns, type OneShotRun } from "@berth/host";
 import { isApiError, type Patch } from "@berth/kube";
-import {
-  type Cell,
-  isSameOrphan,
-  type Orphan,
-  type Withdrawal,
-  withdrawalName,
-  withdrawals,
-} from "../../api/cell.ts";
-import { BERTH_GROUP, BERTH_VERSION } from "../../api/group.ts";
+import { buildWithdrawal, type Cell, isSameOrphan, type Orphan, withdrawals } from "../../api/cell.ts";
 
 export interface OrphanLine extends Orphan {
   readonly cell: string;
@@ -68,13 +60,7 @@ export async function withdrawOrphan(
   { client, signal }: OneShotRun,
 ): Promise<boolean> {
   const of = { cell: metadata?.name ?? "", cellUid: spec?.uid ?? "" };
-  const wanted = { ...of, namespace, name, sourceUid, epoch, start };
-  const body: Withdrawal = {
-    apiVersion: `${BERTH_GROUP}/${BERTH_VERSION}`,
-    kind: "Withdrawal",
-    metadata: { name: withdrawalName(wanted) },
-    spec: wanted,
-  };
+  const body = buildWithdrawal({ ...of, namespace, name, sourceUid, epoch, start });
   try {
     await client.create(withdrawals, body, { signal });
     return true;

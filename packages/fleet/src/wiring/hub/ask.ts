@@ -1,5 +1,5 @@
 /** Asks the reconcilers of a hub to look again. */
-import type { KubeObject } from "@berth/kube";
+import { type KubeObject, pathOf } from "@berth/kube";
 import { type ClusterName, findCondition, keyOf, type ObjectKey } from "@berth/runtime";
 import { annotations as keys } from "../../api/keys.ts";
 import { isOwnedBy } from "../../api/owner.ts";
@@ -182,9 +182,8 @@ export class HubAsk {
   }
 }
 
-function byPlace(...both: readonly [WorkloadDeployment, WorkloadDeployment]): number {
-  const [a, b] = both.map((it) => placeOf(it)).map(({ namespace, name }) => `${namespace}/${name}`);
-  return (a ?? "") < (b ?? "") ? -1 : 1;
+function byPlace({ metadata: one }: KubeObject, { metadata: other }: KubeObject): number {
+  return pathOf(one) < pathOf(other) ? -1 : 1;
 }
 
 function keysIn(objects: Iterable<KubeObject>, of: ClusterName): readonly ObjectKey[] {

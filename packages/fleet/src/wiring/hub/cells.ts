@@ -12,9 +12,8 @@ import {
 } from "@berth/runtime";
 import { type CellStatus, cells } from "../../api/cell.ts";
 import { finalizers, annotations as keys } from "../../api/keys.ts";
-import type { WorkloadDeployment } from "../../api/workload.ts";
 import { drainedCondition } from "../../hub/cells/drain.ts";
-import { type CellSeen, isDraining, isForgotten, mayEnd, uidOf } from "../../hub/cells/seen.ts";
+import { type CellSeen, isDraining, isForgotten, mayEnd, nameOf, uidOf } from "../../hub/cells/seen.ts";
 import { isDeleting } from "../../hub/source.ts";
 import { finalizersTo, statusTo } from "../intents.ts";
 import type { CellMembers, CellProblem } from "./cell-members.ts";
@@ -141,15 +140,7 @@ function statusOf(
   const accepting = acceptingOf(seen, reachable.status === "True" && isMissing);
   const generation = cell.metadata?.generation;
   const observed = generation === undefined ? {} : { observedGeneration: generation };
-  const withdrawn = planes.views.withdrawals.byIndex(hubBy.cellUid, uidOf(seen), planes.own.name).length;
-  const drain = {
-    uid: uidOf(seen),
-    placed: know.placedIn(uidOf(seen)),
-    withdrawn,
-    isThere: (it: WorkloadDeployment) =>
-      planes.views.cell.deployments.get({ cluster: name, ...placeOf(it) }) !== undefined,
-  };
-  const drained = isDraining(seen) ? [drainedCondition(drain)] : [];
+  const drained = isDraining(seen) ? [drainedOf(parts, seen)] : [];
   const conditions = mergeConditions(
     withoutConditions(cell.status?.conditions, [
       ...(credential === undefined ? [CREDENTIAL] : []),
@@ -169,6 +160,16 @@ function statusOf(
     ...(orphans && { orphans }),
   };
   return isDeepStrictEqual(status, cell.status) ? undefined : status;
+}
+
+function drainedOf({ know, planes: { own, views } }: HubParts, seen: CellSeen): DesiredCondition {
+  const [uid, cluster] = [uidOf(seen), nameOf(seen) as ObjectKey["cluster"]];
+  return drainedCondition({
+    uid,
+    placed: know.placedIn(uid),
+    withdrawn: views.withdrawals.byIndex(hubBy.cellUid, uid, own.name).length,
+    isThere: (it) => views.cell.deployments.get({ cluster, ...placeOf(it) }) !== undefined,
+  });
 }
 
 function acceptingOf(seen: CellSeen, isApiMissing: boolean): DesiredCondition {

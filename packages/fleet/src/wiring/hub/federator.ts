@@ -2,8 +2,7 @@
 
 import { type KubeObject, namespaces } from "@berth/kube";
 import { earliest, type ObjectKey, type Reconcile, type ReconcileContext } from "@berth/runtime";
-import { type Withdrawal, type WithdrawalSpec, withdrawalName, withdrawals } from "../../api/cell.ts";
-import { BERTH_GROUP, BERTH_VERSION } from "../../api/group.ts";
+import { buildWithdrawal, type WithdrawalSpec, withdrawals } from "../../api/cell.ts";
 import { hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
 import { seenOf } from "../../api/seen.ts";
 import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
@@ -180,11 +179,5 @@ export function withdrawalOf(
   spec: WithdrawalSpec,
   via: HubParts["ownClient"],
 ): ReturnType<typeof creationOf> {
-  const body: Withdrawal = {
-    apiVersion: `${BERTH_GROUP}/${BERTH_VERSION}`,
-    kind: "Withdrawal",
-    metadata: { name: withdrawalName(spec) },
-    spec,
-  };
-  return creationOf(withdrawals, body, `its Withdrawal from cell ${spec.cell}`, via);
+  return creationOf(withdrawals, buildWithdrawal(spec), `its Withdrawal from cell ${spec.cell}`, via);
 }

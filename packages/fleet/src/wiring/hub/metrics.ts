@@ -1,4 +1,5 @@
 /** What a hub counts. Labels have few values: never the name of an object, but for Cells. */
+import { pathOf } from "@berth/kube";
 import type { Clock, Histogram, MetricsRegistry } from "@berth/runtime";
 import { nameOf } from "../../hub/cells/seen.ts";
 import type { CellMembers } from "./cell-members.ts";
@@ -56,22 +57,21 @@ export function createHubMetrics(
     buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
   });
   const onTheirWay = new Map<string, { readonly sinceMs: number; readonly isOnHub: boolean }>();
-  const idOf = ({ namespace, name }: Place): string => `${namespace}/${name}`;
   return {
     changed(place) {
-      const id = idOf(place);
+      const id = pathOf(place);
       if (onTheirWay.has(id) || onTheirWay.size >= MOST) return;
       onTheirWay.set(id, { sinceMs: clock.monotonic(), isOnHub: false });
     },
     onHub(place, isNews) {
-      const id = idOf(place);
+      const id = pathOf(place);
       const known = onTheirWay.get(id);
       if (known === undefined || known.isOnHub) return;
       if (isNews) onTheirWay.set(id, { ...known, isOnHub: true });
       else onTheirWay.delete(id);
     },
     inProject(place) {
-      const id = idOf(place);
+      const id = pathOf(place);
       const known = onTheirWay.get(id);
       if (known?.isOnHub !== true) return;
       lag.observe((clock.monotonic() - known.sinceMs) / 1000);

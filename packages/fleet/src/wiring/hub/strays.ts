@@ -1,6 +1,7 @@
 /** Deployments in cells that nothing stands for on the hub. Only a person can say what they are for: see `strayVerdict`. */
 import { isDeepStrictEqual } from "node:util";
 import type { Host } from "@berth/host";
+import { pathOf } from "@berth/kube";
 import { type ClusterName, type ObjectKey, referenceTo } from "@berth/runtime";
 import { type CellStatus, cells, MOST_NAMED, type Orphan } from "../../api/cell.ts";
 import { labels, projectOfNamespace } from "../../api/keys.ts";
@@ -13,8 +14,6 @@ import type { Planes } from "./planes.ts";
 
 type Stray = { readonly reason: "Orphaned"; readonly orphan: Orphan } | { readonly reason: "Forged" };
 type Strays = ReadonlyMap<string, Stray>;
-
-const idOf = ({ namespace, name }: Place): string => `${namespace}/${name}`;
 
 /** Between two looks at all of a cell, ms: each deployment takes a signature. */
 const LOOK_MS = 1_000;
@@ -59,7 +58,7 @@ export class StrayDeployments {
 
   /** A deployment of a cell has changed, or what stands for it. */
   note({ cluster, ...place }: ObjectKey, cell: CellSeen): void {
-    const [found, known] = [this.#at(cell, place), this.#known.get(cluster)?.get(idOf(place))];
+    const [found, known] = [this.#at(cell, place), this.#known.get(cluster)?.get(pathOf(place))];
     if (found !== "unknown" && !isDeepStrictEqual(found, known)) this.#due.add(cluster);
   }
 
@@ -94,8 +93,8 @@ export class StrayDeployments {
       const place = placeOf(deployment);
       const stray = this.#at(cell, place);
       // Nothing new is known of one while its project is not read.
-      const kept = stray === "unknown" ? before.get(idOf(place)) : stray;
-      if (kept !== undefined) now.set(idOf(place), kept);
+      const kept = stray === "unknown" ? before.get(pathOf(place)) : stray;
+      if (kept !== undefined) now.set(pathOf(place), kept);
     }
     this.#known.set(cluster, now);
     for (const id of new Set([...now.keys(), ...before.keys()])) this.#tell(cell, id, before, now);
@@ -184,11 +183,11 @@ export class StrayDeployments {
 function orphansOf(strays: Strays): CellStatus["orphans"] {
   const names = [...strays.values()].flatMap((it) => (it.reason === "Orphaned" ? it.orphan : []));
   if (names.length === 0) return undefined;
-  const sorted = names.toSorted((one, other) => (idOf(one) < idOf(other) ? -1 : 1));
+  const sorted = names.toSorted((one, other) => (pathOf(one) < pathOf(other) ? -1 : 1));
   return { count: names.length, names: sorted.slice(0, MOST_NAMED) };
 }
 
 /** Those that an earlier process has told of. */
 function straysIn(told: CellStatus["orphans"]): Strays {
-  return new Map(told?.names.map((orphan) => [idOf(orphan), { reason: "Orphaned", orphan }]));
+  return new Map(told?.names.map((orphan) => [pathOf(orphan), { reason: "Orphaned", orphan }]));
 }
