@@ -1,23 +1,38 @@
+import { stripVTControlCharacters } from "node:util";
 import type { Reporter, TestCase, TestModule } from "vitest/node";
 
-/** Closes the output with each skipped test and its reason, and a line that people and machines can count on. */
+/** Lines of a difference that are said again at the end: enough to see what differs in a log of which only the end is kept. */
+const DIFFERENT_LINES = 8;
+
+/** Closes the output with each failed and skipped test and its reason, and a line that people and machines can count on. */
 export default class SummaryReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     const tests: TestCase[] = modules.flatMap((module) => [...module.children.allTests()]);
-    const count = (state: string): number => tests.filter((test) => test.result().state === state).length;
     // A file that does not load has no tests to count: it is a failure of its own.
-    const broken = modules.filter(
-      (module) => module.state() === "failed" && module.errors().length > 0,
-    ).length;
-    const skipped = tests.filter((test) => test.result().state === "skipped");
-    for (const test of skipped) {
+    const broken = modules.filter((module) => module.state() === "failed" && module.errors().length > 0);
+    const counts = { passed: 0, failed: broken.length + errors.length, skipped: 0 };
+    for (const module of broken) process.stdout.write(`failed: ${module.relativeModuleId} does not load\n`);
+    for (const test of tests) {
       const result = test.result();
-      const note = result.state === "skipped" ? result.note : undefined;
-      process.stdout.write(`skipped: ${test.fullName}: ${note ?? "no reason given"}\n`);
+      if (result.state === "pending") continue;
+      counts[result.state] += 1;
+      if (result.state === "skipped")
+        process.stdout.write(`skipped: ${test.fullName}: ${result.note ?? "no reason given"}\n`);
+      if (result.state === "failed")
+        process.stdout.write(`failed: ${test.fullName}: ${said(result.errors[0])}\n`);
     }
-    const tail = skipped.length === 0 ? "" : `, ${skipped.length} skipped`;
-    process.stdout.write(
-      `${count("passed")} passed, ${count("failed") + broken + errors.length} failed${tail}\n`,
-    );
+    const tail = counts.skipped === 0 ? "" : `, ${counts.skipped} skipped`;
+    process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${tail}\n`);
   }
+}
+
+function said(error: { message: string; diff?: string } | undefined): string {
+  const [message = "no reason given"] = stripVTControlCharacters(error?.message ?? "").split("\n");
+  const different = stripVTControlCharacters(error?.diff ?? "")
+    .split("\n")
+    .filter((line) => /^[-+] {2}/.test(line));
+  return [
+    message.slice(0, 300),
+    ...different.slice(0, DIFFERENT_LINES).map((line) => line.slice(0, 200)),
+  ].join("\n  ");
 }
