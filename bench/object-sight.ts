@@ -15,7 +15,7 @@ export interface ObjectSightOptions<T extends KubeObject> {
   readonly namespace?: string;
   /** The server sends only these. Default: all. */
   readonly labelSelector?: string;
-  /** What is kept of a version for `is`. */
+  /** What is kept of a version for `is`; its metadata among it. */
   readonly project: (object: T) => T;
 }
 
@@ -34,25 +34,33 @@ export async function watchObjects<T extends KubeObject>(
   const stop = new AbortController();
   const scope = { ...(namespace && { namespace }), ...(labelSelector && { labelSelector }) };
   const { metadata } = await client.list(resource, { ...scope, limit: 1 });
-  const stream = await client.watch(resource, {
-    ...scope,
-    signal: stop.signal,
-    ...(metadata?.resourceVersion && { resourceVersion: metadata.resourceVersion }),
-    project,
-  });
+  let resourceVersion = metadata?.resourceVersion ?? "";
+  const open = () =>
+    client.watch(resource, {
+      ...scope,
+      signal: stop.signal,
+      ...(resourceVersion && { resourceVersion }),
+      project,
+    });
+  const first = await open();
   const tell = (object: T): void => {
     const at = performance.now();
     for (const one of waiting.get(object.metadata?.name ?? "") ?? []) if (one.is(object)) one.found(at);
   };
   const follow = async (): Promise<void> => {
-    let why: unknown = new Error(`the watch of ${resource.plural} has ended`);
     try {
-      for await (const event of stream)
-        if (event.type === "ADDED" || event.type === "MODIFIED") tell(event.object);
-    } catch (error) {
-      why = error;
+      // The server ends each watch after some minutes.
+      for (let stream = first; !stop.signal.aborted; stream = await open())
+        for await (const event of stream) {
+          resourceVersion =
+            event.type === "BOOKMARK"
+              ? event.resourceVersion
+              : (event.object.metadata?.resourceVersion ?? "");
+          if (event.type === "ADDED" || event.type === "MODIFIED") tell(event.object);
+        }
+    } catch (why) {
+      for (const all of waiting.values()) for (const one of all) one.failed(why);
     }
-    for (const all of waiting.values()) for (const one of all) one.failed(why);
   };
   const following = follow();
   return {
