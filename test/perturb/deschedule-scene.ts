@@ -152,6 +152,8 @@ interface Told {
 }
 
 const OWNER = "example.com/owner";
+/** Where the controller of budgets takes two minutes. */
+const HEAL_MS = 500;
 
 /** A pod of a ReplicaSet that there is not: nothing here asks for it. */
 function replica(stage: Stage, name: string, { owner, node }: StoryPod, label: string): PodBuilder {
@@ -178,6 +180,12 @@ function createDescheduleActor(stage: Stage, { plot, writes, owned }: Told): Des
     const status = { ...counts, disruptionsAllowed, observedGeneration: 1 };
     await client.patch(podDisruptionBudgets, budgetOf(owner), merge({ status }), STATUS);
   };
+  const standing = (owner: string): number =>
+    plot.pods.filter((name) => {
+      const pod = stage.latest(pods, name);
+      const isOwn = pod !== undefined && ownerOf(pod) === stage.nameOf(owner);
+      return isOwn && pod.metadata?.deletionTimestamp === undefined;
+    }).length;
   return {
     async addNode(name) {
       const node = aNode(name).labelled({ [CAMERA]: "true" });
@@ -204,19 +212,21 @@ function createDescheduleActor(stage: Stage, { plot, writes, owned }: Told): Des
       owned.defer(() => client.delete(podDisruptionBudgets, metadata));
       await allows(owner, 0);
     },
-    allow: (owner) => allows(owner, 1),
+    async allow(owner) {
+      await allows(owner, 1);
+      // An eviction that is cut off may have used up the budget without its pod: the controller of budgets heals that.
+      const heal = setInterval(async () => {
+        if (standing(owner) > 0) await allows(owner, 1).catch(() => undefined);
+      }, HEAL_MS);
+      owned.defer(() => clearInterval(heal));
+    },
     async addPolicy(spec) {
       await stage.create(
         deschedulePolicies,
         document(deschedulePolicies, POLICY, { ...spec, keys: [CAMERA] }),
       );
     },
-    standing: (owner) =>
-      plot.pods.filter((name) => {
-        const pod = stage.latest(pods, name);
-        const isOwn = pod !== undefined && ownerOf(pod) === stage.nameOf(owner);
-        return isOwn && pod.metadata?.deletionTimestamp === undefined;
-      }).length,
+    standing,
     isRefused: (pod) =>
       writes.some(({ verb, name, answer }) => verb === "evict" && name === pod && answer === "refused"),
   };
