@@ -12,6 +12,7 @@ import { grantClaims } from "../packages/fleet/src/testing/grant-claims.ts";
 import { networkHands } from "../packages/fleet/src/testing/network-hands.ts";
 import {
   aDeployment,
+  aLocation,
   conditionOf,
   createWorkload,
   type FleetFixture,
@@ -258,9 +259,7 @@ it("A18 R16 makes Instances without a Location, and they start when it comes", a
       message: 'No Location matches city code "DFW"',
     });
   });
-  const topology = { "topology.datum.net/city-code": "DFW" };
-  const spec = { locationClassName: "self-managed", topology, provider: {} };
-  await client.create(locations, { metadata: { namespace, name: "dfw" }, spec });
+  await client.create(locations, aLocation("dfw", "DFW", namespace));
   await seen.running("w-us-dfw-0");
   expect((await seen.deployment()).status?.location).toEqual({ namespace, name: "dfw" });
 });

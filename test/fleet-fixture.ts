@@ -512,3 +512,13 @@ export async function followCounts(
     );
   return { updated, [Symbol.asyncDispose]: () => actor[Symbol.asyncDispose]() };
 }
+
+/** What says that a namespace serves the city. */
+export const aLocation = (name: string, city: string, namespace = "default") => ({
+  metadata: { namespace, name },
+  spec: {
+    locationClassName: "self-managed",
+    topology: { "topology.datum.net/city-code": city },
+    provider: {},
+  },
+});

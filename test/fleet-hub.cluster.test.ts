@@ -15,7 +15,11 @@ import {
   validatingWebhookConfigurations,
 } from "@berth/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { locations, networks } from "../packages/fleet/src/api/networking.ts";
+import { installCrds, networkingCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
+import { networkHands } from "../packages/fleet/src/testing/network-hands.ts";
 import {
+  aLocation,
   aWorkload,
   changeWorkload,
   conditionOf,
@@ -387,6 +391,40 @@ describe("a hostile", () => {
     ]);
     deepStrictEqual((await canary())?.readyReplicas, 2);
   });
+});
+
+it("A18 Instances of a cell without a Location wait, the project says so, and they start when it comes", async () => {
+  const { client, audit } = fixture.plane("ord-01");
+  const mark = await audit.mark();
+  await installCrds(client, networkingCrds);
+  await using _hands = await networkHands(client);
+  const of = { namespace: "roads", name: "roads" };
+  // From then on new Instances there wait for their network.
+  await patiently(async () => {
+    const entries = await audit.entriesSince(mark, { userAgent: "berth/" });
+    const isSeen = entries.some(({ verb, resource }) => verb === "watch" && resource.startsWith("networks."));
+    ok(isSeen, "Berth does not watch networks");
+  });
+  await fixture.hub.create(namespaces, { metadata: { name: "roads" } });
+  await createWorkload(fixture.hub, { ...of, cities: ["ORD"] });
+  const namespace = await patiently(async () => {
+    const { items } = await client.list(workloadDeployments);
+    const found = items.find(({ metadata }) => metadata?.name === "roads-us-ord")?.metadata?.namespace;
+    ok(found, "the cell does not have the deployment");
+    return found;
+  });
+  await client.create(networks, {
+    metadata: { namespace, name: "default" },
+    spec: { ipam: { mode: "Auto" } },
+  });
+  await patiently(async () => {
+    const deployment = await fixture.hub.get(workloadDeployments, { ...of, name: "roads-us-ord" });
+    deepStrictEqual(verdict(deployment, "Available"), "False/NoMatchingLocation");
+    const { spec } = await fixture.hub.get(instances, { ...of, name: "roads-us-ord-0" });
+    deepStrictEqual(spec?.controller?.schedulingGates, [{ name: "Network" }]);
+  });
+  await client.create(locations, aLocation("ord", "ORD", namespace));
+  await patiently(async () => deepStrictEqual((await statusOf("roads"))?.readyReplicas, 1));
 });
 
 const elsewhere = (hub: string, web: string, shop: string): string => `apiVersion: berth.dev/v1alpha1

@@ -18,6 +18,7 @@ import { Actor } from "../packages/fleet/src/testing/actor.ts";
 import { installCrds, networkingCrds } from "../packages/fleet/src/testing/fixture-crds.ts";
 import { type NetworkHands, networkHands } from "../packages/fleet/src/testing/network-hands.ts";
 import {
+  aLocation,
   aWorkload,
   conditionOf,
   createWorkload,
@@ -71,15 +72,6 @@ afterAll(async () => {
   await fixture[Symbol.asyncDispose]();
 });
 
-const aLocation = (name: string, city: string) => ({
-  metadata: { namespace: "default", name },
-  spec: {
-    locationClassName: "self-managed",
-    topology: { "topology.datum.net/city-code": city },
-    provider: {},
-  },
-});
-
 async function aNamespace(name: string): Promise<string> {
   await fixture.namespace(name);
   await addNetwork(name);
@@ -94,8 +86,7 @@ const gatesOf = ({ spec }: Instance): readonly string[] =>
 
 it("A6 takes the cities of the Locations that the Fleet counts, and names one that it does not", async () => {
   const namespace = await aNamespace("places");
-  const own = aLocation("own", "LAX");
-  await client.create(locations, { ...own, metadata: { ...own.metadata, namespace } });
+  await client.create(locations, aLocation("own", "LAX", namespace));
   await patiently(async () => {
     const claimed = client.create(workloads, aWorkload({ namespace, cities: ["LAX"] }), { dryRun: true });
     await expect(claimed).rejects.toThrow(/Location places\/own does not count/);
