@@ -10,7 +10,7 @@ export interface DrainView {
   readonly uid: string;
   /** Deployments of the hub whose placement names the cell. */
   readonly placed: readonly WorkloadDeployment[];
-  /** Withdrawals from the cell. */
+  /** Withdrawals of what the cell was last seen with. */
   readonly withdrawn: number;
   /** The cell was last seen with this deployment. */
   readonly isThere: (deployment: WorkloadDeployment) => boolean;

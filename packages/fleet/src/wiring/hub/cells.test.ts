@@ -2,7 +2,7 @@ import type { ReconcileContext } from "@berth/runtime";
 import { expect, it } from "vitest";
 import type { Cell } from "../../api/cell.ts";
 import { aCondition } from "../../deployment/testing/fixtures.ts";
-import { aCell, aFound, going, onHub } from "../../hub/testing/fixtures.ts";
+import { aCell, aFound, aWithdrawal, going, onHub } from "../../hub/testing/fixtures.ts";
 import type { CellMembers } from "./cell-members.ts";
 import { cellStatuses } from "./cells.ts";
 import { a, hub, hubWorld } from "./testing/hub-world.ts";
@@ -23,6 +23,20 @@ it.each([
   inCell.set({ ...onHub(), metadata: { ...deployment.metadata, ...metadata } });
   await cellStatuses(parts, members)({ cluster: hub, namespace: "", name: "a" }, context);
   expect(patches.flatMap(({ metadata: of }) => (of?.finalizers ? [of.finalizers] : []))).toEqual(expected);
+});
+
+it.each([
+  ["is left while it has what is withdrawn from it", true, "Draining"],
+  ["is drained although a request for what is withdrawn may come late", false, "Drained"],
+])("a Cell %s", async (_, isThere, reason) => {
+  const { cells, withdrawals, inCell, parts, patches } = hubWorld();
+  const { cell } = aCell("a", { spec: { drain: true } });
+  cells.set({ ...cell, metadata: { name: "a", finalizers: ["berth.dev/cell"] } });
+  withdrawals.set(aWithdrawal("a"));
+  if (isThere) inCell.set(aFound(seen).deployment);
+  await cellStatuses(parts, members)({ cluster: hub, namespace: "", name: "a" }, context);
+  const { conditions = [] } = (patches.at(-1) as Cell).status ?? {};
+  expect(conditions.find(({ type }) => type === "Drained")?.reason).toBe(reason);
 });
 
 it("a Cell with more than is read of one says so once, with figures, and nothing is known of it", async () => {

@@ -17,7 +17,7 @@ import { type CellSeen, isDraining, isForgotten, mayEnd, nameOf, uidOf } from ".
 import { isDeleting } from "../../hub/source.ts";
 import { finalizersTo, statusTo } from "../intents.ts";
 import type { CellMembers, CellProblem } from "./cell-members.ts";
-import { placeOf } from "./knowledge.ts";
+import { type Place, placeOf } from "./knowledge.ts";
 import { Pace } from "./pace.ts";
 import type { HubParts } from "./parts.ts";
 import { hubBy } from "./planes.ts";
@@ -164,11 +164,15 @@ function statusOf(
 
 function drainedOf({ know, planes: { own, views } }: HubParts, seen: CellSeen): DesiredCondition {
   const [uid, cluster] = [uidOf(seen), nameOf(seen) as ObjectKey["cluster"]];
+  const isThere = (place: Place): boolean => views.cell.deployments.get({ cluster, ...place }) !== undefined;
   return drainedCondition({
     uid,
     placed: know.placedIn(uid),
-    withdrawn: views.withdrawals.byIndex(hubBy.cellUid, uid, own.name).length,
-    isThere: (it) => views.cell.deployments.get({ cluster, ...placeOf(it) }) !== undefined,
+    withdrawn: views.withdrawals
+      .byIndex(hubBy.cellUid, uid, own.name)
+      .filter(({ spec }) => spec !== undefined && isThere({ namespace: spec.namespace, name: spec.name }))
+      .length,
+    isThere: (it) => isThere(placeOf(it)),
   });
 }
 

@@ -1,6 +1,7 @@
 /** The objects of one kind in one cluster, as a view shows them. */
 import type { KubeObject } from "@berth/kube";
 import type { Change, ClusterName, FleetView, ViewHandler } from "@berth/runtime";
+import type { Withdrawal } from "../../../api/cell.ts";
 import { hubNamespaceOf } from "../../../api/keys.ts";
 import { parsePlacement } from "../../../api/placement.ts";
 import { by } from "../../reads.ts";
@@ -8,9 +9,11 @@ import { hubBy } from "../planes.ts";
 
 const nameOf = ({ metadata }: KubeObject): string => `${metadata?.namespace ?? ""}/${metadata?.name}`;
 
-/** By the cell of the placement, by namespace, and by the owner. */
+/** By the cell of a placement or a Withdrawal, by namespace, and by the owner. */
 const VALUES: Readonly<Record<string, (of: KubeObject) => string | undefined>> = {
-  [hubBy.cellUid]: ({ metadata }) => parsePlacement(metadata?.annotations?.["berth.dev/placement"])?.uid,
+  [hubBy.cellUid]: (of) =>
+    (of as Withdrawal).spec?.cellUid ??
+    parsePlacement(of.metadata?.annotations?.["berth.dev/placement"])?.uid,
   [hubBy.move]: ({ metadata }) =>
     parsePlacement(metadata?.annotations?.["berth.dev/placement"])?.next && "next",
   [by.namespace]: ({ metadata }) => metadata?.namespace,
