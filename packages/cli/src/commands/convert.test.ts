@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { readDocuments } from "@berth/host";
+import { nodeFeatureRule } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
@@ -26,8 +27,8 @@ const namesOf = (items: ReturnType<typeof itemsOf>): readonly string[] =>
 describe("berth convert", () => {
   it("prints LabelRules that pass validate", async () => {
     await using folder = await testFolder({ "nfr.yaml": RULES });
-    const { code, stdout, stderr } = await folder.berth("convert nfr.yaml");
-    expect([code, stderr]).toEqual([exitCodes.done, ""]);
+    const { code, stdout } = await folder.berth("convert nfr.yaml");
+    expect(code).toBe(exitCodes.done);
     expect(stdout).toMatchSnapshot();
     await folder.write("out.yaml", stdout);
     expect((await folder.berth(VALIDATE_RESERVED("out.yaml"))).code).toBe(exitCodes.done);
@@ -40,10 +41,10 @@ describe("berth convert", () => {
     - name: a
       labels: {kubernetes.io/os: x, "a b": "true", c: "-"}
       annotations: {x: "1"}
-      vars: {x: "1"}
+      vars: {"x y": "1"}
       taints: [{key: t, effect: NoSchedule}]
       extendedResources: {x: "1"}
-      matchFeatures: [{feature: kernel.loadedmodule, matchExpressions: {nvme: {op: Exists}}}]
+      matchFeatures: [{feature: vendor.chips, matchExpressions: {nvme: {op: Exists}}}]
     - name: b
       labelsTemplate: "{{ range .pci.device }}x-{{ .class }}=true{{ end }}"
       matchFeatures: [{feature: rule.matched, matchExpressions: {x: {op: Exists}}}]
@@ -54,9 +55,9 @@ describe("berth convert", () => {
     );
     expect([code, stdout]).toEqual([exitCodes.faults, ""]);
     expect(stderr).toMatchInlineSnapshot(`
-      "nfr.yaml:13:79: error: NodeFeatureRule Site_Rules, rule "a", not converted: not available as a label: kernel.loadedmodule nvme; vars: a LabelRule has no variables; annotations: a LabelRule sets labels only; extendedResources: a LabelRule sets labels only; taints: a LabelRule sets labels only; label kubernetes.io/os: NFD itself sets no label in this domain; label a b: the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\`; label c: the value must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (NotConvertible)
-      nfr.yaml:16:69: error: NodeFeatureRule Site_Rules, rule "b", not converted: not available as a label: rule.matched x (no converted rule before it in the object sets it); labelsTemplate: a LabelRule has no Go templates: {{ range .pci.device }} (NotConvertible)
-      nfr.yaml:19:77: error: NodeFeatureRule Site_Rules, rule "c", not converted: not available as a label: the value of system.osrelease PRETTY_NAME, the value of cpu.cpuid AVX; matchName: a LabelRule looks for labels by name, so only In is converted; label f: @x names no element of a feature (NotConvertible)
+      "nfr.yaml:13:72: error: NodeFeatureRule Site_Rules, rule "a", not converted: not available as a label: vendor.chips nvme; annotations: a LabelRule sets labels only; keep this part in a NodeFeatureRule; extendedResources: a LabelRule sets labels only; keep this part in a NodeFeatureRule; taints: a LabelRule sets labels only; keep this part in a NodeFeatureRule; label kubernetes.io/os: NFD itself sets no label in this domain; label a b: the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\`; label c: the value must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\`; label feature.node.kubernetes.io/vars.x y: the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (NotConvertible)
+      nfr.yaml:16:69: error: NodeFeatureRule Site_Rules, rule "b", not converted: not available as a label: rule.matched x (no converted rule before it in the object sets it); labelsTemplate: a LabelRule has no Go templates: {{ range .pci.device }}; keep this part in a NodeFeatureRule (NotConvertible)
+      nfr.yaml:19:77: error: NodeFeatureRule Site_Rules, rule "c", not converted: not available as a label: the value of cpu.cpuid AVX; matchName: a LabelRule looks for labels by name, so only In is converted; label f: @x names no element of a feature (NotConvertible)
       "
     `);
   });
@@ -65,8 +66,8 @@ describe("berth convert", () => {
     const { code, stdout, stderr } = await convert(
       "--skip nfr.yaml",
       `
-    - {name: one, labels: {a.example/one: "true"}, vars: {v: "1"}, matchFeatures: [{feature: cpu.cpuid, matchExpressions: {AVX: {op: Exists}}}]}
-    - {name: "two\\n# three", labels: {two: "true"}, matchFeatures: [{feature: system.name, matchExpressions: {nodename: {op: In, value: [n1]}}}]}
+    - {name: one, labels: {a.example/one: "true"}, taints: [{key: t, effect: NoSchedule}], matchFeatures: [{feature: cpu.cpuid, matchExpressions: {AVX: {op: Exists}}}]}
+    - {name: "two\\n# three", labels: {two: "true"}, matchFeatures: [{feature: vendor.chips, matchExpressions: {x: {op: In, value: [n1]}}}]}
 `,
     );
     expect(code).toBe(exitCodes.done);
@@ -74,7 +75,7 @@ describe("berth convert", () => {
     expect(stdout).toMatchInlineSnapshot(`
       "# From nfr.yaml:7: NodeFeatureRule Site_Rules, rule "one"
       # Left out:
-      #   vars: a LabelRule has no variables
+      #   taints: a LabelRule sets labels only; keep this part in a NodeFeatureRule
       apiVersion: berth.dev/v1alpha1
       kind: LabelRule
       metadata:
@@ -87,7 +88,7 @@ describe("berth convert", () => {
           - key: a.example/one
       ---
       # Left out, nfr.yaml:8: NodeFeatureRule Site_Rules, rule "two\\n# three":
-      #   not available as a label: system.name nodename
+      #   not available as a label: vendor.chips x
       "
     `);
     expect(readDocuments("out", stdout, documentKinds).documents).toHaveLength(1);
@@ -110,64 +111,125 @@ describe("berth convert", () => {
   });
 
   describe("I-13 rules as vendors publish them", () => {
-    async function convertPublished(options: string) {
+    async function convertPublished(words: string) {
       await using folder = await testFolder({ "v.yaml": PUBLISHED });
-      const converted = await folder.berth(`convert --skip v.yaml -o json${options}`);
+      const converted = await folder.berth(`convert --skip v.yaml -o json ${words}`.trim());
       expect(converted.code).toBe(exitCodes.done);
-      await folder.write("out.json", converted.stdout);
-      expect((await folder.berth(VALIDATE_RESERVED("out.json"))).code).toBe(exitCodes.done);
-      const items = itemsOf(converted);
-      return { items, names: namesOf(items).map((it) => it.slice("vendors-".length)), ...converted };
+      return converted;
     }
 
-    it.each([
-      ["", "display guests"],
-      [" --device-label-fields vendor", "vendor guests"],
-      [" --device-label-fields pci=vendor,device", "model models confidential guests"],
-      [" --device-class-whitelist 02,03", "display nic guests"],
-    ])("convert with%s: %s", async (options, expected) => {
-      expect((await convertPublished(options)).names.join(" ")).toBe(expected);
-    });
-
-    it("become conditions on the labels of NFD", async () => {
-      const { items } = await convertPublished(" --device-label-fields vendor,device");
-      expect(items[2]?.spec).toEqual({
+    it("25 of 31 become LabelRules that pass validate", async () => {
+      const converted = await convertPublished("");
+      const items = itemsOf(converted);
+      expect(namesOf(items)).toHaveLength(25);
+      const validated = await berthWith({ "out.json": converted.stdout }, VALIDATE_RESERVED("out.json"));
+      expect(validated.code).toBe(exitCodes.done);
+      expect(items.find(({ metadata }) => metadata?.name === "intel-devices-qat")?.spec).toEqual({
         match: {
-          any: ["sev.snp", "tdx"].map((mode) => ({
-            all: [
-              { key: `feature.node.kubernetes.io/cpu-security.${mode}.enabled` },
-              { key: "feature.node.kubernetes.io/pci-10de_2342.present" },
-            ],
-          })),
+          all: [
+            {
+              any: ["37c8", "4940", "4942", "4944", "4946"].map((device) => ({
+                key: `feature.node.kubernetes.io/pci-0b40_8086_${device}.present`,
+              })),
+            },
+            { key: "feature.node.kubernetes.io/kernel.loadedmodule.intel_qat" },
+          ],
+          any: [
+            { key: "feature.node.kubernetes.io/kernel.loadedmodule.vfio_pci" },
+            { key: "feature.node.kubernetes.io/kernel.enabledmodule.vfio-pci" },
+          ],
         },
-        labels: [{ key: "site.example/confidential" }],
+        labels: [{ key: "site.example/qat" }],
       });
     });
 
-    it("say in one line for each rule which feature is not available as a label", async () => {
+    it("of the rest one line for each rule says why, and what to do", async () => {
       const { stderr } = await convertPublished("");
-      const said = stderr.replaceAll(/^v.yaml:\d+:\d+: warning: NodeFeatureRule vendors, /gm, "").trimEnd();
-      expect(said).toMatchInlineSnapshot(`
-        "rule "model", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
-        rule "models", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
-        rule "confidential", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
-        rule "vendor", not converted: not available as a label: pci.device by vendor (its labels are by class and vendor) (NotConvertible)
-        rule "nic", not converted: not available as a label: pci.device of class 0200 (NotConvertible)
-        rule "guests", converted in part: extendedResources: a LabelRule sets labels only (NotConvertible)
-        rule "capacity", not converted: extendedResources: a LabelRule sets labels only; it sets no label that can be converted (NotConvertible)
-        rule "driver", not converted: not available as a label: kernel.loadedmodule xe, kernel.enabledmodule xe (NotConvertible)
-        rule "enclave", not converted: not available as a label: cpu.cpuid SGX, cpu.cpuid SGXLC, kernel.config X86_SGX (NotConvertible)
-        rule "count", not converted: labelsTemplate: a LabelRule has no Go templates: {{ len .pci.device }}; it sets no label that can be converted (NotConvertible)"
+      const said = stderr.split("\n").filter((line) => line.endsWith("(NotConvertible)"));
+      expect(
+        said.map((line) => line.replace(/^v.yaml:\d+:\d+: warning: NodeFeatureRule /, "")).join("\n"),
+      ).toMatchInlineSnapshot(`
+        "nvidia, rule "tdx-keys", not converted: extendedResources: a LabelRule sets labels only; keep this part in a NodeFeatureRule; it sets no label that can be converted (NotConvertible)
+        nvidia, rule "sev-capacity", not converted: extendedResources: a LabelRule sets labels only; keep this part in a NodeFeatureRule; it sets no label that can be converted (NotConvertible)
+        intel-devices, rule "sgx", converted in part: extendedResources: a LabelRule sets labels only; keep this part in a NodeFeatureRule (NotConvertible)
+        intel-gpus, rule "fractions", not converted: extendedResources: a LabelRule sets labels only; keep this part in a NodeFeatureRule; it sets no label that can be converted (NotConvertible)
+        intel-gpus, rule "device-ids", not converted: labelsTemplate: a LabelRule has no Go templates: {{ range .pci.device }}; keep this part in a NodeFeatureRule; it sets no label that can be converted (NotConvertible)
+        intel-gpus, rule "count-300", not converted: labelsTemplate: a LabelRule has no Go templates: {{ (index .pci.device 0).device }}; keep this part in a NodeFeatureRule; it sets no label that can be converted (NotConvertible)
+        intel-gpus, rule "count-380", not converted: labelsTemplate: a LabelRule has no Go templates: {{ (index .pci.device 0).device }}; keep this part in a NodeFeatureRule; it sets no label that can be converted (NotConvertible)"
       `);
     });
 
-    it("say what the fields of NFD leave open", async () => {
-      const { stderr } = await convertPublished(" --device-label-fields vendor");
-      expect(stderr).toContain(
-        'rule "vendor": NFD labels pci devices only when their class begins with 03, 0b40, 12 (deviceClassWhitelist)',
+    it("read labels that NFD publishes with the rules of --features, each beside its original", async () => {
+      const converted = await convertPublished("--features");
+      expect(converted.stderr).toContain(
+        'rule "dsa": it reads labels that NFD publishes with the NodeFeatureRule intel-devices-features, which `berth convert --features` prints',
       );
-      expect(stderr).toContain("(ConvertedWithNote)");
+      const items = itemsOf(converted);
+      expect(items.map(({ metadata }) => metadata)).toEqual([
+        { name: "nvidia-features" },
+        { name: "intel-devices-features" },
+        { name: "intel-gpus-features" },
+        { name: "intel-openshift-features", namespace: "openshift-nfd" },
+      ]);
+      const rules = items.map((item) => nodeFeatureRule.parse(item).spec.rules.map(({ name }) => name));
+      expect(rules[0]).toEqual(
+        ["2339", "2331", "2330", "2324", "2322"].map((device) => `pci-10de_${device}.present`),
+      );
     });
+
+    it("have their rules of --features converted to nothing, as NFD publishes these labels", async () => {
+      const { stdout } = await convertPublished("--features");
+      const again = await berthWith({ "f.json": stdout }, "convert --skip -o json f.json");
+      expect(itemsOf(again)).toEqual([]);
+    });
+  });
+
+  it("prints --features as YAML, and nothing when the rules read what NFD publishes", async () => {
+    const rule = (feature: string, element: string): string =>
+      `    - {name: x, labels: {a.example/x: "true"}, matchFeatures: [{feature: ${feature}, matchExpressions: {${element}: {op: Exists}}}]}\n`;
+    const none = await convert("--features nfr.yaml", rule("cpu.cpuid", "AVX"));
+    expect([none.code, none.stdout, none.stderr]).toEqual([exitCodes.done, "", ""]);
+    expect(
+      (await convert("--features nfr.yaml", rule("kernel.loadedmodule", "xe"))).stdout,
+    ).toMatchInlineSnapshot(`
+      "apiVersion: nfd.k8s-sigs.io/v1alpha1
+      kind: NodeFeatureRule
+      metadata:
+        name: site-rules-features
+      spec:
+        rules:
+          - name: kernel.loadedmodule xe
+            labels:
+              kernel.loadedmodule.xe: "true"
+            matchFeatures:
+              - feature: kernel.loadedmodule
+                matchExpressions:
+                  xe:
+                    op: Exists
+      "
+    `);
+  });
+
+  it("reads variables of earlier rules as labels", async () => {
+    const { code, stdout } = await convert(
+      "nfr.yaml -o json",
+      `
+    - {name: one, vars: {tier: gold}, matchFeatures: [{feature: cpu.cpuid, matchExpressions: {AVX: {op: Exists}}}]}
+    - {name: two, labels: {a.example/gold: "true"}, matchFeatures: [{feature: rule.matched, matchExpressions: {tier: {op: In, value: [gold]}}}]}
+`,
+    );
+    expect(code).toBe(exitCodes.done);
+    const key = "feature.node.kubernetes.io/vars.tier";
+    expect(itemsOf({ stdout } as CliResult).map(({ spec }) => spec)).toEqual([
+      {
+        match: { all: [{ key: "feature.node.kubernetes.io/cpu-cpuid.AVX" }] },
+        labels: [{ key, value: "gold" }],
+      },
+      {
+        match: { all: [{ key, operator: "In", values: ["gold"] }] },
+        labels: [{ key: "a.example/gold" }],
+      },
+    ]);
   });
 
   it("I-13 leaves out what is compared with nothing, with a note", async () => {
@@ -228,7 +290,7 @@ describe("berth convert", () => {
 
   it("I-13 sets no label that the rule reads, as NFD already publishes it", async () => {
     const { code, stderr } = await convert(
-      "nfr.yaml --device-label-fields vendor --device-class-whitelist 02",
+      "nfr.yaml",
       `    - {name: nic, labels: {pci-15b3.present: "true"}, matchFeatures: [{feature: pci.device, matchExpressions: {vendor: {op: In, value: ["15b3"]}}}]}\n`,
     );
     expect(code).toBe(exitCodes.faults);

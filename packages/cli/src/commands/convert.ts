@@ -10,13 +10,11 @@ import {
   readYaml,
   type YamlDocument,
 } from "@berth/host";
-import type { DeviceConfig } from "@berth/placement";
 import {
   type Conversion,
   type ConvertedRule,
   convertNodeFeatureRule,
   convertReasons,
-  type DeviceOptions,
   isProtectedKey,
   joinConversions,
   labelRuleSpec,
@@ -24,24 +22,25 @@ import {
   NFD_KIND,
   nodeFeatureRule,
   reasons,
-  toDeviceConfig,
   withDistinctNames,
 } from "@berth/placement";
 import type { CommandDeps } from "../command-deps.ts";
 import { labelFolderAt, unreadable } from "../config/settings.ts";
-import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import { convertDeschedulerPolicy } from "./convert-descheduler-policy.ts";
 import { convertRuleFolder } from "./convert-folder.ts";
 import { convertReadinessRule } from "./convert-readiness-rule.ts";
 
-export interface ConvertOptions extends DeviceOptions {
+export interface ConvertOptions {
   /** Files with NodeFeatureRules, NodeReadinessRules or DeschedulerPolicies, or folders of label rules. */
   readonly files: readonly string[];
   readonly allowReserved?: readonly string[];
   /** Prints the rules that can be converted even if others cannot. */
   readonly skip?: boolean;
+  /** Prints the NodeFeatureRules that publish what the rules read, instead of the rules. */
+  readonly features?: boolean;
   readonly output?: DataFormat;
 }
 
@@ -59,9 +58,8 @@ const SKIPPABLE: ReadonlySet<string> = new Set([
  */
 export async function convert(options: ConvertOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, stderr, folder } = deps;
-  const devices = devicesOf(options);
-  const found = await Promise.all(options.files.map((file) => convertOne(file, options, devices, folder)));
-  const { rules, dropped, faults } = joinConversions(found);
+  const found = await Promise.all(options.files.map((file) => convertOne(file, options, folder)));
+  const { rules, dropped, faults, features = [] } = joinConversions(found);
   const skipped = options.skip === true && faults.every(({ reason }) => SKIPPABLE.has(reason));
   for (const fault of faults.toSorted(inOrder)) {
     stderr.write(`${formatFault(skipped ? { ...fault, severity: "warning" } : fault)}\n`);
@@ -69,7 +67,10 @@ export async function convert(options: ConvertOptions, deps: CommandDeps): Promi
   if (hasErrors(faults) && !skipped) return exitCodes.faults;
   const named = withDistinctNames(rules);
   if (options.output === "json") {
-    printData(stdout, { apiVersion: "v1", kind: "List", items: named.map(toDocument) }, "json");
+    const items = options.features === true ? features : named.map(toDocument);
+    printData(stdout, { apiVersion: "v1", kind: "List", items }, "json");
+  } else if (options.features === true) {
+    stdout.write(features.map(toYaml).join("---\n"));
   } else {
     const notes = dropped.map(({ from, why }) => comment([`Left out, ${from}:`, ...why.map(indent)]));
     stdout.write([...named.map(render), ...notes].join("---\n"));
@@ -77,38 +78,26 @@ export async function convert(options: ConvertOptions, deps: CommandDeps): Promi
   return exitCodes.done;
 }
 
-function devicesOf(options: DeviceOptions): DeviceConfig {
-  try {
-    return toDeviceConfig(options);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw new CommandError(error.message, exitCodes.usage);
-  }
-}
-
 async function convertOne(
   given: string,
   options: ConvertOptions,
-  devices: DeviceConfig,
   folder: string,
 ): Promise<Conversion<object>> {
   const source = labelFolderAt(given, options, folder);
   const text = await readFile(source.path, "utf8").catch((error: NodeJS.ErrnoException) => error);
-  if (typeof text === "string") return convertText(given, text, devices);
+  if (typeof text === "string") return convertText(given, text);
   if (text.code === "EISDIR") return convertRuleFolder(source);
   return { rules: [], dropped: [], faults: [unreadable(given, text)] };
 }
 
-function convertText(file: string, text: string, devices: DeviceConfig): Conversion<object> {
+function convertText(file: string, text: string): Conversion<object> {
   const { documents, problems } = readYaml(text);
   const faults = problems.map(({ line, column, message }): Fault => {
     return { file, line, column, severity: "error", reason: configReasons.NotYaml, message };
   });
   return joinConversions<object>([
     { rules: [], dropped: [], faults },
-    ...documents
-      .flatMap((it) => itemsOf(it, documentKinds))
-      .map((yaml) => convertDocument(file, yaml, devices)),
+    ...documents.flatMap((it) => itemsOf(it, documentKinds)).map((yaml) => convertDocument(file, yaml)),
   ]);
 }
 
@@ -118,7 +107,7 @@ const OTHERS: Readonly<Record<string, (file: string, yaml: YamlDocument) => Conv
   "descheduler/v1alpha2 DeschedulerPolicy": convertDeschedulerPolicy,
 };
 
-function convertDocument(file: string, yaml: YamlDocument, devices: DeviceConfig): Conversion<object> {
+function convertDocument(file: string, yaml: YamlDocument): Conversion<object> {
   const { apiVersion, kind } = Object(yaml.value) as Readonly<Record<string, unknown>>;
   const read = OTHERS[`${String(apiVersion)} ${String(kind)}`];
   if (read !== undefined) return read(file, yaml);
@@ -130,7 +119,7 @@ function convertDocument(file: string, yaml: YamlDocument, devices: DeviceConfig
     return { rules: [], dropped: [], faults: [fault] };
   }
   const parsed = nodeFeatureRule.safeParse(yaml.value);
-  if (parsed.success) return convertNodeFeatureRule({ file, document: parsed.data, yaml, devices });
+  if (parsed.success) return convertNodeFeatureRule({ file, document: parsed.data, yaml });
   const faults = faultsOfDocument(parsed.error, yaml).map((fault) => Object.assign({ file }, fault));
   return { rules: [], dropped: [], faults };
 }

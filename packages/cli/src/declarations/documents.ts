@@ -42,16 +42,7 @@ export function declareConvert(root: Command, program: ProgramOptions): void {
       "files with NodeFeatureRules, NodeReadinessRules or DeschedulerPolicies, folders of label rules",
     )
     .option("--skip", "print what can be converted, and the rest as comments")
-    .option(
-      "--device-label-fields <list>",
-      "deviceLabelFields of NFD's worker, for PCI unless usb= stands before: vendor,device or usb=vendor; repeatable",
-      collect,
-    )
-    .option(
-      "--device-class-whitelist <list>",
-      "deviceClassWhitelist of NFD's worker, for PCI unless usb= stands before: 02,03 or usb=ff; repeatable",
-      collect,
-    )
+    .option("--features", "print the NodeFeatureRules with which NFD publishes what the LabelRules read")
     .option(
       "--allow-reserved <key>",
       "label key or domain under kubernetes.io that rules of a folder may write; repeatable",

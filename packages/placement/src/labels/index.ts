@@ -4,8 +4,6 @@ export type { RuleProblem } from "./checks.ts";
 export * from "./compile.ts";
 export * from "./config.ts";
 export * from "./convert/converted.ts";
-export { type DeviceOptions, toDeviceConfig } from "./convert/device-options.ts";
-export type { DeviceConfig } from "./convert/nfd-devices.ts";
 export { NFD_API_VERSIONS, NFD_KIND, nodeFeatureRule } from "./convert/nfd-schema.ts";
 export { convertNodeFeatureRule } from "./convert/node-feature-rule.ts";
 export { labelFactsChanged, labelFields } from "./facts.ts";

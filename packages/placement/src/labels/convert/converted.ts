@@ -24,6 +24,8 @@ export interface Conversion<S extends object = RuleDraft> {
   readonly rules: readonly ConvertedRule<S>[];
   /** Rules without any part that can be converted, with the causes. */
   readonly dropped: readonly { readonly from: string; readonly why: readonly string[] }[];
+  /** NodeFeatureRules with which NFD publishes the labels that the rules read. */
+  readonly features?: readonly object[];
   /** An error for each rule that is not converted completely, and a warning for each rule with notes. */
   readonly faults: readonly Fault[];
 }
@@ -39,6 +41,7 @@ export function joinConversions<S extends object>(all: readonly Conversion<S>[])
   return {
     rules: all.flatMap(({ rules }) => rules),
     dropped: all.flatMap(({ dropped }) => dropped),
+    features: all.flatMap(({ features = [] }) => features),
     faults: all.flatMap(({ faults }) => faults),
   };
 }

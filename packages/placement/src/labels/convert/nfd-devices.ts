@@ -1,42 +1,33 @@
 /**
- * Devices of Node Feature Discovery (NFD). For some device classes the NFD worker sets one label for each device, built
- * from some attributes of the device. Only a rule that compares exactly these attributes, each with In, is converted.
+ * Devices of Node Feature Discovery (NFD). NFD's worker makes labels from some attributes of some devices; which, its
+ * configuration says. So a rule for NFD publishes the labels of the devices that a converted rule reads, with the names
+ * that the worker would give them.
  */
 import type { MatchTerm } from "../document.ts";
 import { inGroups } from "./converted.ts";
 import type { Converted } from "./nfd-expressions.ts";
-import { NFD_DOMAIN } from "./nfd-labels.ts";
-import type { NfdExpression } from "./nfd-schema.ts";
+import { NFD_DOMAIN, type PublishedFact } from "./nfd-labels.ts";
+import type { NfdExpression, NfdRule } from "./nfd-schema.ts";
 
 type Expressions = Readonly<Record<string, NfdExpression>>;
 
-/** `deviceLabelFields` and `deviceClassWhitelist` of one source of NFD's worker. */
-interface DeviceLabels {
-  /** Attributes in the label. Their order is fixed by NFD, not by its configuration. */
-  readonly fields: readonly string[];
-  /** NFD labels a device when its class begins with one of these. */
-  readonly classes: readonly string[];
-}
-
-export type DeviceSource = "pci" | "usb";
-export type DeviceConfig = Readonly<Record<DeviceSource, DeviceLabels>>;
-
-/** The defaults of the NFD worker. */
-export const DEVICE_DEFAULTS: DeviceConfig = {
-  pci: { fields: ["class", "vendor"], classes: ["03", "0b40", "12"] },
-  usb: { fields: ["class", "vendor", "device"], classes: ["0e", "ef", "fe", "ff"] },
-};
-
-/** All attributes that a label can contain, in the order that NFD writes them. */
-export const DEVICE_FIELDS: Readonly<Record<DeviceSource, readonly string[]>> = {
-  pci: ["class", "vendor", "device", "subsystem_vendor", "subsystem_device"],
-  usb: ["class", "vendor", "device", "serial"],
-};
-
-const SOURCES: ReadonlyMap<string, DeviceSource> = new Map([
+const SOURCES: ReadonlyMap<string, string> = new Map([
   ["pci.device", "pci"],
   ["usb.device", "usb"],
 ]);
+
+/** Attributes in the order that NFD writes them. Only these sets of them make names that differ from each other. */
+const IDENTITIES: ReadonlySet<string> = new Set([
+  "class",
+  "vendor",
+  "class,vendor",
+  "vendor,device",
+  "class,vendor,device",
+]);
+const FIELDS = ["class", "vendor", "device"] as const;
+
+/** A rule with more devices is not converted: it would need as many labels. */
+const MAX_DEVICES = 256;
 
 /** Labels that are equivalent to one comparison: feature, attribute, operator, values. */
 const CONDITIONS: ReadonlyMap<string, string> = new Map([
@@ -50,16 +41,19 @@ export function isDeviceFeature(feature: string): boolean {
 }
 
 export interface DeviceWork {
-  readonly devices: DeviceConfig;
-  readonly note: (text: string) => void;
+  /** Records that NFD has to publish this label. */
+  readonly publish: (fact: PublishedFact) => void;
 }
 
 /** Converts all comparisons of one term. In NFD a single device must meet all of them. */
 export function convertDevice(feature: string, expressions: Expressions, work: DeviceWork): Converted {
-  const source = SOURCES.get(feature);
-  return source === undefined
-    ? convertCondition(feature, expressions)
-    : convertIdentity(source, expressions, work);
+  const devices = devicesOf(feature, expressions);
+  if (devices === undefined) return convertCondition(feature, expressions);
+  const terms = devices.map((device): MatchTerm => {
+    const suffix = "sriov_totalvfs" in expressions ? "sriov.capable" : "present";
+    return { key: publishDevice(device, { suffix, value: "true" }, work) };
+  });
+  return { terms: terms.length === 1 ? terms : [{ any: inGroups(terms) }] };
 }
 
 function convertCondition(feature: string, expressions: Expressions): Converted {
@@ -68,45 +62,58 @@ function convertCondition(feature: string, expressions: Expressions): Converted 
   );
   const label = asked.length === 1 ? CONDITIONS.get(asked.join()) : undefined;
   if (label !== undefined) return { terms: [{ key: `${NFD_DOMAIN}/${label}` }] };
-  return { problem: unavailable(feature, expressions) };
+  const by = Object.entries(expressions).map(([name, { op }]) => (op === "In" ? name : `${name} ${op}`));
+  return { problem: { unavailable: `${feature} by ${by.join(" and ")}` } };
 }
 
-function unavailable(feature: string, expressions: Expressions): { readonly unavailable: string } {
-  const asked = Object.entries(expressions).map(([name, { op }]) => (op === "In" ? name : `${name} ${op}`));
-  return { unavailable: `${feature} by ${asked.join(" and ")}` };
+/** One device that a term names: the start of its label, and the comparisons that find it. */
+interface Device {
+  readonly name: string;
+  readonly feature: string;
+  readonly expressions: Expressions;
 }
 
-function convertIdentity(
-  source: DeviceSource,
-  expressions: Expressions,
-  { devices, note }: DeviceWork,
-): Converted {
-  const { fields, classes } = devices[source];
-  const { sriov_totalvfs: virtual, ...identity } = expressions;
-  const isVirtual = source === "pci" && virtual?.op === "Exists";
-  const isIdentity =
-    fields.every((field) => identity[field]?.op === "In") &&
-    Object.keys(identity).every((field) => fields.includes(field));
-  if (!isIdentity || (virtual !== undefined && !isVirtual)) {
-    const { unavailable: asked } = unavailable(`${source}.device`, expressions);
-    return { problem: { unavailable: `${asked} (its labels are by ${fields.join(" and ")})` } };
-  }
-  const unlabelled = identity["class"]?.value?.find((it) => !classes.some((known) => it.startsWith(known)));
-  if (unlabelled !== undefined)
-    return { problem: { unavailable: `${source}.device of class ${unlabelled}` } };
-  if (identity["class"] === undefined) {
-    note(
-      `NFD labels ${source} devices only when their class begins with ${classes.join(", ")} (deviceClassWhitelist); the rule also means other classes`,
-    );
-  }
-  const names = fields.reduce<readonly string[]>(
-    (all, field) => {
-      const list = identity[field]?.value ?? [];
-      return all.flatMap((start) => list.map((it) => (start === "" ? it : `${start}_${it}`)));
-    },
-    [""],
+/** @returns a device for each combination of the values; `undefined` when a label cannot name the devices. */
+function devicesOf(feature: string, { sriov_totalvfs: virtual, ...identity }: Expressions) {
+  const source = SOURCES.get(feature);
+  const fields = FIELDS.filter((field) => field in identity);
+  const lists = fields.map((field) => identity[field]?.value ?? []);
+  const isIdentity = IDENTITIES.has(fields.join()) && Object.values(identity).every(({ op }) => op === "In");
+  const isVirtual = virtual === undefined || (source === "pci" && virtual.op === "Exists");
+  const count = lists.reduce((product, list) => product * list.length, 1);
+  const isHex = lists.flat().every((value) => /^[0-9a-f]+$/.test(value));
+  const isNamed = isIdentity && isHex && fields.length === Object.keys(identity).length && isVirtual;
+  if (source === undefined || !isNamed || count === 0 || count > MAX_DEVICES) return undefined;
+  const combinations = lists.reduce<readonly (readonly string[])[]>(
+    (all, list) => all.flatMap((start) => list.map((it) => [...start, it])),
+    [[]],
   );
-  const suffix = isVirtual ? "sriov.capable" : "present";
-  const terms = names.map((name): MatchTerm => ({ key: `${NFD_DOMAIN}/${source}-${name}.${suffix}` }));
-  return { terms: terms.length === 1 ? terms : [{ any: inGroups(terms) }] };
+  return combinations.map((values): Device => {
+    const one = fields.map((field, at) => [field, { op: "In", value: [values[at] ?? ""] }] as const);
+    const expressions = { ...Object.fromEntries(one), ...(virtual && { sriov_totalvfs: virtual }) };
+    return { name: `${source}-${values.join("_")}`, feature, expressions };
+  });
+}
+
+/** The label with the number of the devices that a term finds; `undefined` unless it names one kind of device. */
+export function countLabel(feature: string, expressions: Expressions, work: DeviceWork): string | undefined {
+  const [device, ...others] = devicesOf(feature, expressions) ?? [];
+  if (device === undefined || others.length > 0) return undefined;
+  return publishDevice(device, { suffix: "count", value: `{{ len .${feature} }}` }, work);
+}
+
+function publishDevice(
+  { name, feature, expressions }: Device,
+  { suffix, value }: { readonly suffix: string; readonly value: string },
+  { publish }: DeviceWork,
+): string {
+  const label = `${name}.${suffix}`;
+  const key = `${NFD_DOMAIN}/${label}`;
+  const output: Pick<NfdRule, "labels" | "labelsTemplate"> =
+    value === "true" ? { labels: { [label]: value } } : { labelsTemplate: `${label}=${value}` };
+  publish({
+    key,
+    rule: { name: label, ...output, matchFeatures: [{ feature, matchExpressions: expressions }] },
+  });
+  return key;
 }

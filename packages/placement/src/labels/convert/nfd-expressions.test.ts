@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { MatchTerm, Operator } from "../document.ts";
-import { toDeviceConfig } from "./device-options.ts";
-import { convertDevice as convertDeviceTerm } from "./nfd-devices.ts";
+import { convertDevice as convertDeviceTerm, countLabel } from "./nfd-devices.ts";
 import { convertExpression, type Problem, seenByNfd } from "./nfd-expressions.ts";
-import { labelOfElement } from "./nfd-labels.ts";
+import { labelOfElement, type PublishedFact } from "./nfd-labels.ts";
 import type { NfdExpression } from "./nfd-schema.ts";
 
 const DOMAIN = "feature.node.kubernetes.io";
@@ -15,10 +14,10 @@ function convert(feature: string, element: string, op: NfdExpression["op"], ...v
   return "terms" in converted ? converted.terms : converted.problem;
 }
 
-function convertDevice(feature: string, expressions: Record<string, NfdExpression>, fields?: string): Result {
-  const devices = toDeviceConfig(fields === undefined ? {} : { deviceLabelFields: [fields] });
-  const converted = convertDeviceTerm(feature, expressions, { devices, note: () => undefined });
-  return "terms" in converted ? converted.terms : converted.problem;
+function convertDevice(feature: string, expressions: Record<string, NfdExpression>) {
+  const published: PublishedFact[] = [];
+  const converted = convertDeviceTerm(feature, expressions, { publish: (fact) => published.push(fact) });
+  return { terms: "terms" in converted ? converted.terms : converted.problem, published };
 }
 
 describe("a comparison with an element", () => {
@@ -89,14 +88,35 @@ describe("an element on a label", () => {
   });
 
   it.each([
-    ..."cpu.cpuid SSE42, cpu.security sgx.epc, cpu.rdt RDTMON, kernel.config KVM, unknown.feature x".split(
-      ", ",
-    ),
-    ..."kernel.loadedmodule nvme, kernel.enabledmodule nvme, memory.numa node_count".split(", "),
-    ..."system.osrelease PRETTY_NAME, system.name nodename, system.dmiid sys_vendor".split(", "),
-  ])("%s is on none", (asked) => {
-    const [feature = "", element = ""] = asked.split(" ");
-    expect(convert(feature, element, "Exists")).toEqual({ unavailable: asked });
+    ["cpu.cpuid", "SSE42", "true"],
+    ["kernel.loadedmodule", "nvme", "true"],
+    ["Kernel.EnabledModule", "nvme", "true"],
+    ["kernel.config", "KVM", "@kernel.config.KVM"],
+    ["cpu.security", "sgx.epc", "@cpu.security.sgx.epc"],
+    ["cpu.rdt", "RDTMON", "@cpu.rdt.RDTMON"],
+    ["memory.numa", "node_count", "@memory.numa.node_count"],
+    ["system.dmiid", "sys_vendor", "@system.dmiid.sys_vendor"],
+  ])("%s %s is on a label of a rule for NFD", (feature, element, value) => {
+    const name = `${feature.toLowerCase()}.${element}`;
+    expect(labelOfElement(feature, element)).toMatchObject({
+      key: `${DOMAIN}/${name}`,
+      fact: {
+        rule: {
+          labels: { [name]: value },
+          matchFeatures: [
+            { feature: feature.toLowerCase(), matchExpressions: { [element]: { op: "Exists" } } },
+          ],
+        },
+      },
+    });
+  });
+
+  it.each([
+    ["vendor.chips", "x"],
+    ["kernel.config", "a b"],
+    ["kernel.loadedmodule", "m".repeat(60)],
+  ])("%s %s is on none", (feature, element) => {
+    expect(convert(feature, element, "Exists")).toEqual({ unavailable: `${feature} ${element}` });
   });
 
   it.each(["In", "NotIn", "InRegexp", "Gt"] as const)("a flag has no value for %s", (op) => {
@@ -139,91 +159,97 @@ describe("an element whose label tells one value", () => {
 describe("a device", () => {
   const isOneOf = (...value: string[]): NfdExpression => ({ op: "In", value });
 
-  it("is known by the label of its class and vendor", () => {
-    const one = convertDevice("pci.device", { vendor: isOneOf("10de"), class: isOneOf("0302") });
-    expect(one).toEqual([{ key: `${DOMAIN}/pci-0302_10de.present` }]);
-    const two = convertDevice("pci.device", { vendor: isOneOf("10de", "1002"), class: isOneOf("0300") });
-    expect(two).toEqual([
-      {
-        any: [{ key: `${DOMAIN}/pci-0300_10de.present` }, { key: `${DOMAIN}/pci-0300_1002.present` }],
-      },
-    ]);
-  });
-
-  it("of USB by class, vendor and device", () => {
-    const fields = { class: isOneOf("fe"), vendor: isOneOf("1a6e"), device: isOneOf("089a") };
-    expect(convertDevice("usb.device", fields)).toEqual([{ key: `${DOMAIN}/usb-fe_1a6e_089a.present` }]);
-  });
-
-  it("with virtual functions by a label of its own", () => {
-    const fields = {
-      class: isOneOf("0300"),
-      vendor: isOneOf("8086"),
-      sriov_totalvfs: { op: "Exists" },
-    } as const;
-    expect(convertDevice("pci.device", fields)).toEqual([{ key: `${DOMAIN}/pci-0300_8086.sriov.capable` }]);
-    expect(convertDevice("network.device", { sriov_totalvfs: { op: "Gt", value: ["0"] } })).toEqual([
-      { key: `${DOMAIN}/network-sriov.capable` },
-    ]);
-  });
-
   it.each([
-    ["any class", "pci.device", { vendor: isOneOf("10de") }],
-    ["any vendor", "pci.device", { class: isOneOf("0300") }],
-    ["a class without labels", "pci.device", { class: isOneOf("0200"), vendor: isOneOf("8086") }],
-    ["a model", "pci.device", { class: isOneOf("0300"), vendor: isOneOf("10de"), device: isOneOf("1db4") }],
-    ["a pattern", "pci.device", { class: { op: "InRegexp", value: ["^03"] }, vendor: isOneOf("10de") }],
-    ["a number of virtual functions", "network.device", { sriov_totalvfs: { op: "Gt", value: ["8"] } }],
-    ["two things at once", "storage.block", { rotational: isOneOf("0"), dax: isOneOf("1") }],
-  ] as const)("asked for by %s is refused", (_what, feature, expressions) => {
-    expect(convertDevice(feature, expressions)).toHaveProperty("unavailable");
-  });
-
-  it.each([
-    ["vendor", "pci.device", { vendor: isOneOf("10de") }, "pci-10de.present"],
+    ["class and vendor", "pci.device", { vendor: isOneOf("10de"), class: isOneOf("0302") }, "pci-0302_10de"],
+    ["vendor", "pci.device", { vendor: isOneOf("15b3") }, "pci-15b3"],
+    ["class", "pci.device", { class: isOneOf("0300") }, "pci-0300"],
+    ["model", "pci.device", { device: isOneOf("2330"), vendor: isOneOf("10de") }, "pci-10de_2330"],
     [
-      "device,vendor",
-      "pci.device",
-      { device: isOneOf("2330"), vendor: isOneOf("10de") },
-      "pci-10de_2330.present",
+      "all three, of USB",
+      "usb.device",
+      { class: isOneOf("fe"), vendor: isOneOf("1a6e"), device: isOneOf("089a") },
+      "usb-fe_1a6e_089a",
     ],
-    ["usb=vendor", "usb.device", { vendor: isOneOf("1a6e") }, "usb-1a6e.present"],
-    [
-      "vendor,subsystem_vendor",
-      "pci.device",
-      { vendor: isOneOf("1dd8"), subsystem_vendor: isOneOf("1dd8"), sriov_totalvfs: { op: "Exists" } },
-      "pci-1dd8_1dd8.sriov.capable",
-    ],
-  ] as const)(
-    "I-13 is known by the fields that NFD is configured with: %s",
-    (fields, feature, asked, label) => {
-      expect(convertDevice(feature, asked, fields)).toEqual([{ key: `${DOMAIN}/${label}` }]);
-    },
-  );
-
-  it.each([
-    ["vendor", { class: isOneOf("0300"), vendor: isOneOf("10de") }],
-    ["class,vendor,device", { class: isOneOf("0300"), vendor: isOneOf("10de") }],
-  ] as const)("I-13 is refused when the fields are not those of the rule: %s", (fields, asked) => {
-    expect(convertDevice("pci.device", asked, fields)).toEqual({
-      unavailable: `pci.device by class and vendor (its labels are by ${fields.split(",").join(" and ")})`,
+  ] as const)("by %s is on a label of a rule for NFD", (_by, feature, matchExpressions, name) => {
+    const label = `${name}.present`;
+    const key = `${DOMAIN}/${label}`;
+    expect(convertDevice(feature, matchExpressions)).toEqual({
+      terms: [{ key }],
+      published: [
+        {
+          key,
+          rule: {
+            name: label,
+            labels: { [label]: "true" },
+            matchFeatures: [{ feature, matchExpressions }],
+          },
+        },
+      ],
     });
   });
 
-  it.each(["model", "usb=subsystem_vendor", "net=vendor", "pci=", "a,"])(
-    "I-13 refuses fields %s",
-    (fields) => {
-      expect(() => toDeviceConfig({ deviceLabelFields: [fields] })).toThrow("--device-label-fields");
-    },
-  );
+  it("of several kinds is on a label for each kind", () => {
+    const { terms, published } = convertDevice("pci.device", {
+      vendor: isOneOf("10de", "1002"),
+      class: isOneOf("0300"),
+    });
+    const keys = ["pci-0300_10de.present", "pci-0300_1002.present"].map((name) => `${DOMAIN}/${name}`);
+    expect(terms).toEqual([{ any: keys.map((key) => ({ key })) }]);
+    expect(published.map(({ key }) => key)).toEqual(keys);
+  });
+
+  it("with virtual functions is on a label of its own", () => {
+    const fields = { vendor: isOneOf("8086"), sriov_totalvfs: { op: "Exists" } } as const;
+    const { terms, published } = convertDevice("pci.device", fields);
+    expect(terms).toEqual([{ key: `${DOMAIN}/pci-8086.sriov.capable` }]);
+    expect(published[0]?.rule.matchFeatures).toEqual([{ feature: "pci.device", matchExpressions: fields }]);
+    expect(convertDevice("network.device", { sriov_totalvfs: { op: "Gt", value: ["0"] } })).toEqual({
+      terms: [{ key: `${DOMAIN}/network-sriov.capable` }],
+      published: [],
+    });
+  });
+
+  const many = (count: number): NfdExpression =>
+    isOneOf(...Array.from({ length: count }, (_, at) => (0x1000 + at).toString(16)));
+
+  it.each([
+    ["a model of any vendor", "pci.device", { device: isOneOf("2330") }],
+    [
+      "class and model, which may look like class and vendor",
+      "pci.device",
+      { class: isOneOf("0300"), device: isOneOf("2330") },
+    ],
+    ["another attribute", "pci.device", { vendor: isOneOf("1dd8"), subsystem_vendor: isOneOf("1dd8") }],
+    ["a pattern", "pci.device", { class: { op: "InRegexp", value: ["^03"] }, vendor: isOneOf("10de") }],
+    ["a text that is no number", "pci.device", { vendor: isOneOf("{{ }}") }],
+    ["no value", "pci.device", { vendor: isOneOf() }],
+    ["too many models", "pci.device", { vendor: many(2), device: many(129) }],
+    ["a number of virtual functions", "network.device", { sriov_totalvfs: { op: "Gt", value: ["8"] } }],
+    [
+      "virtual functions that it has not",
+      "pci.device",
+      { vendor: isOneOf("8086"), sriov_totalvfs: { op: "DoesNotExist" } },
+    ],
+    ["two things at once", "storage.block", { rotational: isOneOf("0"), dax: isOneOf("1") }],
+  ] as const)("asked for by %s is refused", (_what, feature, expressions) => {
+    const { terms, published } = convertDevice(feature, expressions);
+    expect(terms).toHaveProperty("unavailable");
+    expect(published).toEqual([]);
+  });
 
   it("I-13 is known by more combinations than one group holds", () => {
-    const list = Array.from({ length: 40 }, (_, at) => (0x1000 + at).toString(16));
-    const [term] = convertDevice(
-      "pci.device",
-      { vendor: isOneOf(...list) },
-      "vendor",
-    ) as readonly MatchTerm[];
+    const { terms } = convertDevice("pci.device", { vendor: many(40) });
+    const [term] = terms as readonly MatchTerm[];
     expect(term?.any?.map(({ any }) => any?.length)).toEqual([32, 8]);
+  });
+
+  it("has its number on a label, when it is of one kind", () => {
+    const published: PublishedFact[] = [];
+    const publish = (fact: PublishedFact): unknown => published.push(fact);
+    const key = `${DOMAIN}/pci-10de.count`;
+    expect(countLabel("pci.device", { vendor: isOneOf("10de") }, { publish })).toBe(key);
+    expect(published[0]?.rule.labelsTemplate).toBe("pci-10de.count={{ len .pci.device }}");
+    expect(countLabel("pci.device", { vendor: isOneOf("10de", "1002") }, { publish })).toBeUndefined();
+    expect(published).toHaveLength(1);
   });
 });

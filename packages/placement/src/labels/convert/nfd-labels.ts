@@ -1,8 +1,12 @@
 /**
  * Maps an element of a feature of Node Feature Discovery (NFD) to the equivalent node label, for the default
  * configuration of the NFD worker. Source: the NFD documentation, "Feature labels" and "Customization guide" (available
- * features), and `GetLabels` in the NFD code. NFD publishes no label for features that are not listed here.
+ * features), and `GetLabels` in the NFD code. For an element that NFD discovers and does not publish, it makes a rule for
+ * NFD that publishes it.
  */
+
+import { labelKeyProblem } from "../../node/validate.ts";
+import type { NfdRule } from "./nfd-schema.ts";
 
 /** Domain of NFD's own labels, and the default domain for labels of its rules. */
 export const NFD_DOMAIN = "feature.node.kubernetes.io";
@@ -10,15 +14,21 @@ export const NFD_DOMAIN = "feature.node.kubernetes.io";
 /** nfd-master sets this annotation on every node that it labels. On such a node no label means no feature. */
 export const NFD_MARK = "nfd.node.kubernetes.io/feature-labels";
 
-/** How a label shows an element. */
+/** A rule for NFD that sets the label `key` from one fact. */
+export interface PublishedFact {
+  readonly key: string;
+  readonly rule: NfdRule;
+}
+
+/** How a label shows an element. `fact`: NFD sets the label only with this rule. */
 export type ElementLabel =
   /** The label exists when the element does, and has its value. `whole`: the value is always a whole number. */
-  | { readonly kind: "value"; readonly key: string; readonly whole?: boolean }
+  | { readonly kind: "value"; readonly key: string; readonly whole?: boolean; readonly fact?: PublishedFact }
   /** The label exists when the flag does. A flag has no value. */
-  | { readonly kind: "flag"; readonly key: string }
+  | { readonly kind: "flag"; readonly key: string; readonly fact?: PublishedFact }
   /** The label is `true` when the element has this value. */
   | { readonly kind: "equals"; readonly key: string; readonly value: string }
-  /** NFD publishes no label for the element. */
+  /** No label can show the element. */
   | { readonly kind: "none"; readonly element: string };
 
 const nfd = (name: string): string => `${NFD_DOMAIN}/${name}`;
@@ -65,8 +75,25 @@ const local: Lookup = (element) => {
   return { kind: "value", key: element.includes("/") ? element : nfd(element) };
 };
 
-/** For features that NFD discovers but publishes as no label. */
+/** For features that NFD discovers, and publishes as no label. */
 const unpublished: Lookup = () => undefined;
+
+/** Features whose elements are there or not. The elements of all others have a value. */
+const FLAGS: ReadonlySet<string> = new Set(["cpu.cpuid", "kernel.enabledmodule", "kernel.loadedmodule"]);
+
+/** Labels of facts have the names of the feature and its element, which no label of NFD's worker has. */
+function publish(feature: string, element: string): ElementLabel {
+  const name = `${feature}.${element}`;
+  const key = nfd(name);
+  if (labelKeyProblem(key) !== undefined) return { kind: "none", element: `${feature} ${element}` };
+  const kind = FLAGS.has(feature) ? "flag" : "value";
+  const rule: NfdRule = {
+    name: `${feature} ${element}`,
+    labels: { [name]: kind === "flag" ? "true" : `@${name}` },
+    matchFeatures: [{ feature, matchExpressions: { [element]: { op: "Exists" } } }],
+  };
+  return { kind, key, fact: { key, rule } };
+}
 
 const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
   ["cpu.cpuid", cpuFlag],
@@ -89,9 +116,10 @@ const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
   ["local.label", local],
   ["local.feature", local],
   ["cpu.rdt", unpublished],
+  // The name of the feature before NFD 0.12.
+  ["cpu.sgx", values("cpu-security.sgx.", ["enabled"])],
   ["kernel.enabledmodule", unpublished],
   ["kernel.loadedmodule", unpublished],
-  ["memory.nv", unpublished],
   ["system.dmiid", unpublished],
   ["system.name", unpublished],
 ]);
@@ -101,8 +129,13 @@ export function isDiscovered(feature: string): boolean {
   return FEATURES.has(feature.toLowerCase());
 }
 
-/** `cpu.cpuid` with `AVX512F` gives `feature.node.kubernetes.io/cpu-cpuid.AVX512F`. Feature names ignore case. */
-export function labelOfElement(feature: string, element: string): ElementLabel {
-  const found = FEATURES.get(feature.toLowerCase())?.(element);
-  return found ?? { kind: "none", element: `${feature} ${element}` };
+/**
+ * `cpu.cpuid` with `AVX512F` gives `feature.node.kubernetes.io/cpu-cpuid.AVX512F`. Feature names ignore case, and those of
+ * elements do not.
+ */
+export function labelOfElement(named: string, element: string): ElementLabel {
+  const feature = named.toLowerCase();
+  const lookup = FEATURES.get(feature);
+  if (lookup === undefined) return { kind: "none", element: `${named} ${element}` };
+  return lookup(element) ?? publish(feature, element);
 }

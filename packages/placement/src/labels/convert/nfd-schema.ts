@@ -45,8 +45,8 @@ const rule = z.strictObject({
   name: z.string(),
   labels: absentOr(z.record(z.string(), z.string())),
   labelsTemplate: absentOr(z.string()),
+  vars: absentOr(z.record(z.string(), z.string())),
   // A LabelRule does not have these outputs.
-  vars: z.unknown().optional(),
   varsTemplate: z.unknown().optional(),
   annotations: z.unknown().optional(),
   extendedResources: z.unknown().optional(),
@@ -66,4 +66,4 @@ export const nodeFeatureRule = z.strictObject({
 export type NfdExpression = z.infer<typeof expression>;
 export type NfdTerm = z.infer<typeof term>;
 export type NfdRule = z.infer<typeof rule>;
-export type NodeFeatureRule = Pick<z.infer<typeof nodeFeatureRule>, "metadata" | "spec">;
+export type NodeFeatureRule = Pick<z.infer<typeof nodeFeatureRule>, "apiVersion" | "metadata" | "spec">;

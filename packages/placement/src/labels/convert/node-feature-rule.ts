@@ -4,16 +4,29 @@ import type { Fault, YamlDocument } from "@berth/host";
 import { isProtectedKey, labelKeyProblem, labelValueProblem } from "../../node/validate.ts";
 import { type LabelOutput, labelRuleSpec, type MatchGroup, type MatchTerm } from "../document.ts";
 import { type Conversion, type ConvertedRule, convertReasons, inGroups, toObjectName } from "./converted.ts";
-import { convertDevice, type DeviceConfig, type DeviceWork, isDeviceFeature } from "./nfd-devices.ts";
+import { convertDevice, countLabel, type DeviceWork, isDeviceFeature } from "./nfd-devices.ts";
 import { type Converted, convertExpression, type Problem, seenByNfd } from "./nfd-expressions.ts";
-import { type ElementLabel, isDiscovered, labelOfElement, NFD_DOMAIN } from "./nfd-labels.ts";
-import type { NfdExpression, NfdRule, NfdTerm, NodeFeatureRule } from "./nfd-schema.ts";
+import {
+  type ElementLabel,
+  isDiscovered,
+  labelOfElement,
+  NFD_DOMAIN,
+  type PublishedFact,
+} from "./nfd-labels.ts";
+import {
+  NFD_KIND,
+  type NfdExpression,
+  type NfdRule,
+  type NfdTerm,
+  type NodeFeatureRule,
+} from "./nfd-schema.ts";
 
 type Path = readonly PropertyKey[];
 
 /** Context and callbacks for the conversion of one rule. */
 interface Work extends DeviceWork {
-  /** Label keys of earlier rules in the same object, by the name that `rule.matched` uses. */
+  readonly note: (text: string) => void;
+  /** Label keys of earlier rules in the same object, by the label or variable that `rule.matched` uses. */
   readonly earlier: ReadonlyMap<string, string>;
   /** Records a part that cannot be converted, at this path inside the rule. */
   readonly refuse: (path: Path, problem: Problem) => void;
@@ -23,23 +36,23 @@ export function convertNodeFeatureRule({
   file,
   document,
   yaml,
-  devices,
 }: {
   readonly file: string;
   readonly document: NodeFeatureRule;
   readonly yaml: YamlDocument;
-  readonly devices: DeviceConfig;
 }): Conversion {
   const rules: ConvertedRule[] = [];
   const dropped: { readonly from: string; readonly why: readonly string[] }[] = [];
   const faults: Fault[] = [];
   const earlier = new Map<string, string>();
   const outputs: Outputs = new Map();
+  const facts = new Map<string, NfdRule>();
   for (const [at, rule] of document.spec.rules.entries()) {
     const path = ["spec", "rules", at];
     const title = `NodeFeatureRule ${document.metadata.name}, rule ${JSON.stringify(rule.name)}`;
     const from = `${file}:${yaml.positionOf(path).line}: ${title}`;
-    const { converted, notes, why, place } = tryRule(rule, { earlier, devices, outputs });
+    const { converted, published, why, place, ...tried } = tryRule(rule, { earlier, outputs });
+    const notes = [...tried.notes, ...noteOf(document, converted === undefined ? [] : published)];
     const tell = (fault: Pick<Fault, "severity" | "reason" | "message">, inside: Path): void => {
       const { line, column } = yaml.positionOf([...path, ...inside]);
       faults.push({ file, line, column, ...fault });
@@ -58,22 +71,46 @@ export function convertNodeFeatureRule({
     }
     const name = toObjectName(document.metadata.name, rule.name);
     rules.push({ name, from, spec: converted, leftOut: why, notes });
+    for (const fact of published) facts.set(fact.key, fact.rule);
     const keys = new Set(converted.labels.map(({ key }) => key));
-    for (const label of Object.keys(rule.labels ?? {})) {
-      if (keys.has(toLabelKey(label))) earlier.set(label, toLabelKey(label));
-    }
+    const readable = [
+      ...Object.keys(rule.labels ?? {}).map((label) => [label, toLabelKey(label)] as const),
+      ...Object.keys(rule.vars ?? {}).map((name) => [name, toVarKey(name)] as const),
+    ];
+    for (const [element, key] of readable) if (keys.has(key)) earlier.set(element, key);
   }
-  return { rules, dropped, faults };
+  return {
+    rules,
+    dropped,
+    faults,
+    features: facts.size === 0 ? [] : [featuresOf(document, [...facts.values()])],
+  };
+}
+
+/** A NodeFeatureRule beside the original one, so that two conversions never write to the same object. */
+function featuresOf({ apiVersion, metadata }: NodeFeatureRule, rules: readonly NfdRule[]): object {
+  const { namespace } = metadata;
+  const name = featuresName(metadata);
+  const place = typeof namespace === "string" ? { name, namespace } : { name };
+  return { apiVersion, kind: NFD_KIND, metadata: place, spec: { rules } };
+}
+
+function featuresName({ name }: NodeFeatureRule["metadata"]): string {
+  return toObjectName(name, "features");
+}
+
+function noteOf({ metadata }: NodeFeatureRule, facts: readonly PublishedFact[]): readonly string[] {
+  if (facts.length === 0) return [];
+  return [
+    `it reads labels that NFD publishes with the NodeFeatureRule ${featuresName(metadata)}, which \`berth convert --features\` prints`,
+  ];
 }
 
 /** Labels that earlier rules of the same object set, by key. */
 type Outputs = Map<string, { readonly output: string; readonly rule: string }>;
 
 /** @returns `place`: the path of the first problem, inside the rule. */
-function tryRule(
-  rule: NfdRule,
-  { outputs, ...around }: Pick<Work, "earlier" | "devices"> & { readonly outputs: Outputs },
-) {
+function tryRule(rule: NfdRule, { outputs, earlier }: Pick<Work, "earlier"> & { readonly outputs: Outputs }) {
   const problems: Problem[] = [];
   const places: Path[] = [];
   const notes = new Set<string>();
@@ -81,7 +118,13 @@ function tryRule(
     places.push(inside);
     problems.push(problem);
   };
-  const converted = convertRule(rule, { ...around, refuse, note: (text) => notes.add(text) });
+  const published: PublishedFact[] = [];
+  const converted = convertRule(rule, {
+    earlier,
+    refuse,
+    note: (text) => notes.add(text),
+    publish: (fact) => published.push(fact),
+  });
   for (const { key, ...rest } of converted?.labels ?? []) {
     const [output, before] = [JSON.stringify(rest), outputs.get(key)];
     if (before === undefined) outputs.set(key, { output, rule: rule.name });
@@ -92,7 +135,13 @@ function tryRule(
     }
   }
   const [place = []] = places;
-  return { converted, notes: converted === undefined ? [] : [...notes], why: describe(problems), place };
+  return {
+    converted,
+    published,
+    notes: converted === undefined ? [] : [...notes],
+    why: describe(problems),
+    place,
+  };
 }
 
 /** Puts the features without a label first, in one text. */
@@ -110,9 +159,10 @@ function convertRule(rule: NfdRule, work: Work): ConvertedRule["spec"] | undefin
     const value = rule[field as keyof typeof OTHER_OUTPUTS];
     if (Object.keys(Object(value)).length > 0) work.refuse([field], `${field}: ${why}`);
   }
-  const outputs = [...convertLabels(rule, work), ...convertTemplate(rule, work)];
+  const outputs = [...convertLabels(rule, work), ...convertVars(rule, work), ...convertTemplate(rule, work)];
   if (match === undefined) return undefined;
-  const read = new Set(keysOf(match));
+  const copied = outputs.flatMap(({ valueFrom }) => (valueFrom === undefined ? [] : [valueFrom.key]));
+  const read = new Set([...keysOf(match), ...copied]);
   const labels = outputs.filter(({ key }) => !read.has(key));
   for (const { key } of outputs.filter((it) => !labels.includes(it))) {
     work.refuse([], `the rule reads the label ${key} itself: NFD already publishes it`);
@@ -133,11 +183,9 @@ function keysOf({ key, all = [], any = [] }: MatchTerm): readonly string[] {
   return [...(key === undefined ? [] : [key]), ...[...all, ...any].flatMap(keysOf)];
 }
 
-const LABELS_ONLY = "a LabelRule sets labels only";
-const NO_VARIABLES = "a LabelRule has no variables";
+const LABELS_ONLY = "a LabelRule sets labels only; keep this part in a NodeFeatureRule";
 const OTHER_OUTPUTS = {
-  vars: NO_VARIABLES,
-  varsTemplate: NO_VARIABLES,
+  varsTemplate: "a LabelRule has no Go templates",
   annotations: LABELS_ONLY,
   extendedResources: LABELS_ONLY,
   taints: LABELS_ONLY,
@@ -148,12 +196,23 @@ function toLabelKey(name: string): string {
   return name.includes("/") ? name : `${NFD_DOMAIN}/${name}`;
 }
 
+function toVarKey(name: string): string {
+  return toLabelKey(`vars.${name}`);
+}
+
 const ALLOWED_DOMAIN = /(?:^|\.)(?:feature|profile)\.node\.kubernetes\.io\//;
 
 function convertLabels({ labels = {} }: NfdRule, work: Work): readonly LabelOutput[] {
   return Object.entries(labels).flatMap(([name, value]) => {
     const output = value.startsWith("@") ? dynamicLabel(name, value, work) : staticLabel(name, value);
     return orRefuse(output, ["labels", name], work);
+  });
+}
+
+/** A variable becomes a label, as later rules can read only that. */
+function convertVars({ vars = {} }: NfdRule, work: Work): readonly LabelOutput[] {
+  return Object.entries(vars).flatMap(([name, value]) => {
+    return orRefuse(staticLabel(toVarKey(name), value), ["vars", name], work);
   });
 }
 
@@ -187,19 +246,35 @@ function dynamicLabel(name: string, value: string, work: Work): Output {
   return "key" in output ? { key: output.key, valueFrom: { key: from.key } } : output;
 }
 
-/** Converts a template without actions, which is a list of labels. Refuses a template with actions. */
-function convertTemplate({ labelsTemplate = "" }: NfdRule, work: Work): readonly LabelOutput[] {
-  const [action] = /{{.*?}}/.exec(labelsTemplate) ?? [];
+const COUNT = /^([^={}]+)=\{\{ *len \.([a-z]+\.device) *\}\}$/;
+
+/** Converts a template whose lines are labels without actions, or with the number of devices of one kind. */
+function convertTemplate(rule: NfdRule, work: Work): readonly LabelOutput[] {
+  const lines = (rule.labelsTemplate ?? "").split("\n").map((line) => line.trim());
+  const counts = lines.map((line) => countOf(line, rule, work));
+  const [action] = /{{.*?}}/.exec(lines.filter((_, at) => counts[at] === undefined).join("\n")) ?? [];
   if (action !== undefined) {
-    work.refuse(["labelsTemplate"], `labelsTemplate: a LabelRule has no Go templates: ${action}`);
+    const problem = `labelsTemplate: a LabelRule has no Go templates: ${action}; keep this part in a NodeFeatureRule`;
+    work.refuse(["labelsTemplate"], problem);
     return [];
   }
-  const lines = labelsTemplate.split("\n").map((line) => line.trim());
-  return lines.filter(Boolean).flatMap((line) => {
+  return lines.flatMap((line, at) => {
+    if (line === "") return [];
     const [name = "", ...rest] = line.split("=");
-    const output = staticLabel(name, rest.length === 0 ? "true" : rest.join("="));
+    const output = counts[at] ?? staticLabel(name, rest.length === 0 ? "true" : rest.join("="));
     return orRefuse(output, ["labelsTemplate"], work);
   });
+}
+
+/** `name={{ len .pci.device }}`: how many devices the condition on this feature finds. */
+function countOf(line: string, rule: NfdRule, work: Work): Output | undefined {
+  const [, name, feature] = COUNT.exec(line) ?? [];
+  const [term, ...others] = (rule.matchFeatures ?? []).filter((it) => it.feature === feature);
+  if (name === undefined || term?.matchExpressions === undefined) return undefined;
+  if (others.length > 0 || rule.matchAny !== undefined || term.matchName !== undefined) return undefined;
+  const key = countLabel(term.feature, term.matchExpressions, work);
+  const output = staticLabel(name, "");
+  return key === undefined || !("key" in output) ? undefined : { key: output.key, valueFrom: { key } };
 }
 
 function convertMatch(rule: NfdRule, work: Work): MatchGroup | undefined {
@@ -297,8 +372,12 @@ function convertName(feature: string, { op, value = [] }: NfdExpression, work: W
   return { terms: terms.length === 1 ? terms : [{ any: inGroups(terms) }] };
 }
 
-function labelFor(feature: string, element: string, { earlier }: Pick<Work, "earlier">): ElementLabel {
-  if (feature.toLowerCase() !== "rule.matched") return labelOfElement(feature, element);
+function labelFor(feature: string, element: string, { earlier, publish }: Work): ElementLabel {
+  if (feature.toLowerCase() !== "rule.matched") {
+    const label = labelOfElement(feature, element);
+    if ("fact" in label && label.fact !== undefined) publish(label.fact);
+    return label;
+  }
   const key = earlier.get(element);
   if (key !== undefined) return { kind: "value", key };
   return {

@@ -11,22 +11,29 @@ export interface Found {
   readonly numa: boolean;
   readonly version: string | undefined;
   readonly devices: readonly Device[];
+  readonly modules: readonly string[];
+  /** Options of the kernel, with `y` or `m`. */
+  readonly options: Readonly<Record<string, string>>;
 }
 
 export type Device = Readonly<Record<"class" | "vendor" | "device", string>>;
 
-/** The labels that its worker publishes. */
-export function published(
-  { flags, major, id, version, numa, devices }: Found,
-  fields: readonly (keyof Device)[],
-): Readonly<Record<string, string>> {
+/** The labels that its worker publishes, when it is not configured. */
+export function published({
+  flags,
+  major,
+  id,
+  version,
+  numa,
+  devices,
+}: Found): Readonly<Record<string, string>> {
   const entries = [
     ...flags.map((flag) => [`cpu-cpuid.${flag}`, "true"]),
     ...(major === undefined ? [] : [["kernel-version.major", major]]),
     ...(id === undefined ? [] : [["system-os_release.ID", id]]),
     ...(version === undefined ? [] : [["system-os_release.VERSION_ID", version]]),
     ...(numa ? [["memory-numa", "true"]] : []),
-    ...devices.map((device) => [`pci-${fields.map((field) => device[field]).join("_")}.present`, "true"]),
+    ...devices.map((device) => [`pci-${device.class}_${device.vendor}.present`, "true"]),
   ];
   return Object.fromEntries(entries.map(([name = "", value = ""]) => [`${DOMAIN}/${name}`, value]));
 }
@@ -50,26 +57,45 @@ function holds({ op, value = [] }: NfdExpression, isThere: boolean, text: string
 
 function termHolds({ feature, matchExpressions, matchName }: NfdTerm, node: Found): boolean {
   if (matchName !== undefined) return node.flags.some((flag) => matchName.value?.includes(flag));
+  if (feature === "pci.device") return devicesOf(matchExpressions, node).length > 0;
   const all = Object.entries(matchExpressions ?? {});
-  if (feature === "pci.device") {
-    return node.devices.some((device) =>
-      all.every(([field, it]) => holds(it, true, device[field as keyof Device])),
-    );
-  }
   const values: Readonly<Record<string, string | undefined>> = {
     major: node.major,
     ID: node.id,
     VERSION_ID: node.version,
     is_numa: String(node.numa),
+    ...node.options,
   };
+  const flags = { "cpu.cpuid": node.flags, "kernel.loadedmodule": node.modules }[feature];
   return all.every(([element, it]) =>
-    feature === "cpu.cpuid"
-      ? holds(it, node.flags.includes(element), undefined)
-      : holds(it, values[element] !== undefined, values[element]),
+    flags === undefined
+      ? holds(it, values[element] !== undefined, values[element])
+      : holds(it, flags.includes(element), undefined),
+  );
+}
+
+/** One device has to meet all comparisons. */
+function devicesOf(expressions: NfdTerm["matchExpressions"], { devices }: Found): readonly Device[] {
+  return devices.filter((device) =>
+    Object.entries(expressions ?? {}).every(([field, it]) => holds(it, true, device[field as keyof Device])),
   );
 }
 
 export function nfdMatches({ matchFeatures = [], matchAny }: NfdRule, node: Found): boolean {
   const all = (given: readonly NfdTerm[]): boolean => given.every((it) => termHolds(it, node));
   return all(matchFeatures) && (matchAny?.some((it) => all(it.matchFeatures)) ?? true);
+}
+
+/** The labels that these rules set: fixed values, `@kernel.config.X`, and `name={{ len .pci.device }}`. */
+export function labelsByRules(rules: readonly NfdRule[], node: Found): Readonly<Record<string, string>> {
+  const entries = rules
+    .filter((rule) => nfdMatches(rule, node))
+    .flatMap(({ labels = {}, labelsTemplate, matchFeatures: [term] = [] }) => {
+      const [count] = labelsTemplate?.split("=") ?? [];
+      if (count !== undefined) return [[count, String(devicesOf(term?.matchExpressions, node).length)]];
+      return Object.entries(labels).map(([name, value]) => {
+        return [name, value.startsWith("@") ? node.options[value.split(".").at(-1) ?? ""] : value];
+      });
+    });
+  return Object.fromEntries(entries.map(([name = "", value = ""]) => [`${DOMAIN}/${name}`, value]));
 }
