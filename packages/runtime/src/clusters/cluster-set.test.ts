@@ -173,6 +173,20 @@ describe("a snapshot counts only if the right cluster gave it", () => {
     expect(states.slice(1).filter((it) => it.startsWith("unsynced"))).toEqual(["unsynced "]);
     expect(states.at(-1)).toBe("synced a,b");
   });
+
+  it("the same where it was written past what the last probe saw, and not past what a watch saw", async () => {
+    await using fleet = await startFleet();
+    const world = fleet.world("dfw");
+    for (const name of ["a", "b"]) world.write(name);
+    fleet.join("dfw");
+    await fleet.clock.advance(1_000);
+    for (const name of ["c", "d", "e", "f"]) world.write(name);
+    await fleet.clock.advance(100);
+    world.restore();
+    world.write("g");
+    await fleet.clock.advance(10_000);
+    expect([fleet.shown("dfw"), fleet.set.get(dfw)?.restores]).toEqual([["a", "b", "c", "g"], 1]);
+  });
 });
 
 describe("a view", () => {

@@ -231,6 +231,10 @@ export class Connection implements ReadCluster, EngagedCluster {
     if (isOther(this.#state, uid)) this.#observe({ is: "answered", uid, version: "" });
   }
 
+  behind(version: string): void {
+    this.#observe({ is: "behind", version });
+  }
+
   /** Probes until the signal aborts, and then ends every request. */
   async run(signal: AbortSignal): Promise<void> {
     try {

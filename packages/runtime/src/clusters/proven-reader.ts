@@ -27,6 +27,8 @@ export interface ReadCluster {
   whenReached(signal: AbortSignal | undefined): Promise<boolean>;
   /** Reads the identity on the connections of `client`. @throws ApiError when it is another one, or is not read. */
   prove(signal: AbortSignal | undefined): Promise<void>;
+  /** A watch of this epoch has seen a later version than the store has now: the cluster was restored from a backup. */
+  behind(version: string): void;
 }
 
 /**
@@ -93,8 +95,12 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
         if (resourceVersion !== undefined) {
           const one = { namespace, limit: 1, metadataOnly: true, ...(signal && { signal }) };
           const { metadata } = await cluster.client.list(resource, one);
-          if (isLower(metadata.resourceVersion ?? "", resourceVersion))
+          mustBeOf(about);
+          const { resourceVersion: stored = "" } = metadata;
+          if (isLower(stored, resourceVersion)) {
+            cluster.behind(stored);
             throw failed("expired", about, "the cluster was restored from a backup");
+          }
         }
         await using undo = new AsyncDisposableStack();
         const stream = undo.use(await cluster.client.watch(resource, options));

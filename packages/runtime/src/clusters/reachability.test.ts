@@ -134,6 +134,20 @@ describe("a new epoch begins", () => {
     expect(epochs([answered("9007199254740993"), answered("9007199254740992")])[1]).toEqual([1, 1]);
   });
 
+  it("when the store is behind a watch, and once for it and for the probe that follows", () => {
+    expect(epochs([answered("10"), { is: "behind", version: "8" }, answered("9")])).toEqual([
+      [0, 0],
+      [1, 1],
+      [1, 1],
+    ]);
+    // It was written past the last probe, and not past the watch.
+    expect(epochs([answered("10"), { is: "behind", version: "12" }, answered("13")])).toEqual([
+      [0, 0],
+      [1, 1],
+      [1, 1],
+    ]);
+  });
+
   it("once for each time that another cluster answers, and not when the cluster is lost", () => {
     expect(
       epochs([

@@ -27,6 +27,8 @@ export type Reach =
 export type Observation =
   /** @see Reachability.version */
   | { readonly is: "answered"; readonly uid: Uid; readonly version: string }
+  /** The store has this version, and a watch has seen a later one. */
+  | { readonly is: "behind"; readonly version: string }
   /** It lives, and had no time for the probe. */
   | { readonly is: "busy" }
   | { readonly is: "failed"; readonly cause: ReachCause; readonly message: string };
@@ -37,7 +39,7 @@ export interface Reachability {
   readonly reach: Reach | undefined;
   /** The identity that it must have. Unless it was given, the first one seen. */
   readonly identity: Uid | undefined;
-  /** The version of the last list of a probe. A lower one means that the cluster was restored from a backup. */
+  /** The version of the last list of a probe. A lower one shows a restore from a backup, as a version behind a watch does. */
   readonly version: string | undefined;
   /** Monotonic milliseconds of the last answer. */
   readonly heardAt: number | undefined;
@@ -66,6 +68,12 @@ export function observe(
     return isOther(before, seen.uid)
       ? lose(before, "WrongIdentity", `the identity is ${seen.uid}, and not ${before.identity}`, now.wallMs)
       : { ...before, ...heard, identity: seen.uid, ...versionAfter(before, seen.version) };
+  }
+  if (seen.is === "behind") {
+    const { version = seen.version, epoch, restores } = before;
+    // The next probe must not find the same restore again.
+    const lower = isLower(seen.version, version) ? seen.version : version;
+    return { ...before, version: lower, epoch: epoch + 1, restores: restores + 1 };
   }
   if (seen.is === "busy") {
     return before.reach?.is === "yes"
