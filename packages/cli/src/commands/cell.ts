@@ -146,12 +146,15 @@ export async function list(options: CellListOptions, deps: CommandDeps): Promise
   await using session = await openSession(options, deps);
   const found = await readCells(session);
   if (options.orphans === true) {
-    if (options.output) printData(stdout, { orphans: orphanLines(found) }, options.output);
+    const orphans = orphanLines(found);
+    const names = orphans.map(({ namespace, name }) => `${namespace}/${name}`);
+    if (options.output) printData(stdout, { orphans }, options.output, names);
     else stdout.write(formatOrphans(found));
     return exitCodes.done;
   }
   const lines = found.map(cellLine);
-  if (options.output) printData(stdout, { cells: lines }, options.output);
+  const names = lines.map(({ name }) => `cell/${name}`);
+  if (options.output) printData(stdout, { cells: lines }, options.output, names);
   else stdout.write(lines.length === 0 ? "There is no Cell.\n" : formatCells(lines, clock.now()));
   return exitCodes.done;
 }

@@ -66,9 +66,9 @@ export async function convert(options: ConvertOptions, deps: CommandDeps): Promi
   }
   if (hasErrors(faults) && !skipped) return exitCodes.faults;
   const named = withDistinctNames(rules);
-  if (options.output === "json") {
+  if (options.output !== undefined && options.output !== "yaml") {
     const items = options.features === true ? features : named.map(toDocument);
-    printData(stdout, { apiVersion: "v1", kind: "List", items }, "json");
+    printData(stdout, { apiVersion: "v1", kind: "List", items }, options.output);
   } else if (options.features === true) {
     stdout.write(features.map(toYaml).join("---\n"));
   } else {

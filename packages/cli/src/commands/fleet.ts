@@ -20,7 +20,8 @@ export async function fleet(options: FleetShowOptions, deps: CommandDeps): Promi
       "WorkloadDeployments cannot be read",
       "the API server serves no Workloads: install the CRDs (`berth manifests crds --fleet`)",
     );
-  if (options.output) printData(stdout, { fleet: lines }, options.output);
+  const names = lines.map(({ workload }) => `workload/${workload}`);
+  if (options.output) printData(stdout, { fleet: lines }, options.output, names);
   else stdout.write(lines.length === 0 ? "There is no Workload.\n" : formatFleet(lines, clock.now()));
   return exitCodes.done;
 }

@@ -69,7 +69,8 @@ export async function list(options: GateListOptions, deps: CommandDeps): Promise
     }
   }
   held.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
-  if (output) printData(stdout, { gates: gates.gates.map(({ rule }) => rule), held }, output);
+  const names = held.map(({ node }) => `node/${node}`);
+  if (output) printData(stdout, { gates: gates.gates.map(({ rule }) => rule), held }, output, names);
   else if (held.length === 0) stdout.write("No startup gate holds a node.\n");
   else stdout.write(formatHeld(held, clock.now()));
   if (strangers.size > 0) deps.stderr.write(`Other nodes are held by ${unread([...strangers])}.\n`);

@@ -62,7 +62,8 @@ export async function manifests(options: ManifestsOptions, deps: CommandDeps): P
   }
   const objects = await objectsOf(options, deps);
   const { stdout } = deps;
-  if (output === "json") printData(stdout, { apiVersion: "v1", kind: "List", items: objects }, output);
+  if (output !== undefined && output !== "yaml")
+    printData(stdout, { apiVersion: "v1", kind: "List", items: objects }, output);
   // The marker comes first, so that outputs can be put one after the other.
   else stdout.write(objects.map((object) => `---\n${toYaml(object)}`).join(""));
   return exitCodes.done;

@@ -43,6 +43,10 @@ it("says who leads, what is held and since when, and what needs a person", async
     expect(stdout).toMatch(/ {2}lease\/berth +leader replica-1 \(\d+s\)\n/);
     expect(stdout).toMatch(/ {2}startupgate\/network +holds 1 node: held \(\d+s\)\n/);
 
+    expect((await status("-o", "name")).stdout).toBe("lease/berth\nstartupgate/network\n");
+    expect((await status("-o", "wide")).stdout).toMatch(/^DOCUMENTS /);
+    expect((await status("-o", "jsonpath={.documents[?(@.kind=='StartupGate')].inForce}")).stdout).toBe("1");
+
     await client.create(labelRules, aDocument(labelRules, "wrong", reserved));
     await becomes(client, labelRules, "wrong", { status: { conditions: [{ status: "False" }] } });
     const faulty = await status("-o", "json");

@@ -55,7 +55,8 @@ export async function status(options: StatusOptions, deps: CommandDeps): Promise
   if (isNoneRead && program.length === 0)
     remarks.push({ object: "berth", text: "is not installed on this cluster", needsPerson: true });
   const needsPerson = remarks.some((it) => it.needsPerson);
-  if (options.output) printData(deps.stdout, { needsPerson, documents, remarks }, options.output);
+  const names = remarks.map(({ object }) => object);
+  if (options.output) printData(deps.stdout, { needsPerson, documents, remarks }, options.output, names);
   else
     deps.stdout.write(formatStatus({ documents, remarks, now: session.clock.now() }, styleFor(deps.stdout)));
   if (needsPerson) return exitCodes.needsPerson;

@@ -25,7 +25,8 @@ export async function workloads(options: WorkloadsOptions, deps: CommandDeps): P
       "Workloads cannot be read",
       "the API server serves no Workloads: install the CRDs (`berth manifests crds --fleet`)",
     );
-  if (output) printData(stdout, { workloads: lines }, output);
+  const names = lines.map(({ name }) => `workload/${name}`);
+  if (output) printData(stdout, { workloads: lines }, output, names);
   else if (lines.length > 0) stdout.write(formatOverview(lines));
   else stdout.write(`There is no Workload${namespace === undefined ? "" : ` in namespace ${namespace}`}.\n`);
   return exitCodes.done;

@@ -4,6 +4,7 @@ import type { ScaleOptions } from "../commands/scale.ts";
 import type { FleetObjectOptions } from "../fleet-session.ts";
 import {
   does,
+  lists,
   type ProgramOptions,
   prints,
   requireName,
@@ -14,14 +15,14 @@ import {
 } from "./shared-options.ts";
 
 export function declareWorkloads(root: Command, program: ProgramOptions): void {
-  const workloads = takesObjectNamespace(prints(takesCluster(root.command("workloads"))))
+  const workloads = takesObjectNamespace(lists(takesCluster(root.command("workloads"))))
     .description("List Workloads: how many Instances are ready, and the one reason that blocks each")
     .option("-A, --all-namespaces", "those of all namespaces");
   does(workloads, program, async () => (await import("../commands/workloads.ts")).workloads);
 }
 
 export function declareFleet(root: Command, program: ProgramOptions): void {
-  const fleet = prints(takesCluster(root.command("fleet"))).description(
+  const fleet = lists(takesCluster(root.command("fleet"))).description(
     "Show what runs in each city: how many Instances of each Workload are wanted, ready, of the present template, and in a cell that is not heard",
   );
   does(fleet, program, async () => (await import("../commands/fleet.ts")).fleet);
@@ -47,7 +48,7 @@ export function declareCell(root: Command, program: ProgramOptions): void {
     .argument("<name>", "of the Cell");
   takesCellConnection(rotate);
   does(rotate, program, async () => (await import("../commands/cell.ts")).add);
-  const list = prints(takesCluster(cell.command("list")))
+  const list = lists(takesCluster(cell.command("list")))
     .description("List the Cells: whether each is reached and takes new deployments, and why not")
     .option("--orphans", "list deployments in cells that this hub made, and that nothing stands for now");
   does(list, program, async () => (await import("../commands/cell.ts")).list);

@@ -6,6 +6,7 @@ import { exitCodes } from "../exit-codes.ts";
 import {
   collect,
   does,
+  lists,
   type ProgramOptions,
   prints,
   takesCluster,
@@ -51,7 +52,7 @@ export function declareRun(root: Command, program: ProgramOptions): void {
 }
 
 export function declareStatus(root: Command, program: ProgramOptions): void {
-  const status = prints(takesNamespace(takesInstallation(takesCluster(root.command("status"))))).description(
+  const status = lists(takesNamespace(takesInstallation(takesCluster(root.command("status"))))).description(
     `Show how Berth is: who leads, documents in force and faulty, what is held and since when, and what needs a person; ends with ${exitCodes.needsPerson} when something does`,
   );
   does(status, program, async () => (await import("../commands/status.ts")).status);

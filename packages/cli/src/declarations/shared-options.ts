@@ -2,6 +2,8 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { type CommandDeps, type Outside, withClock } from "../command-deps.ts";
 import type { ExitCode } from "../exit-codes.ts";
+import { parseJsonPath } from "../output/jsonpath.ts";
+import { watching } from "../output/watch.ts";
 
 /** Input of all commands. */
 export interface ProgramOptions {
@@ -35,7 +37,9 @@ export function does<O>(
     const given = command.registeredArguments.map((it, at) => [it.name(), command.processedArgs[at]]);
     const options = splitObject({ ...command.opts(), ...Object.fromEntries(given) }) as O;
     const act = await load(options);
-    onEnd(await act(options, await withClock(outside)));
+    const deps = await withClock(outside);
+    const isWatched = Reflect.get(Object(options), "watch") === true;
+    onEnd(isWatched ? await watching((it) => act(options, it), deps) : await act(options, deps));
   });
 }
 
@@ -155,9 +159,36 @@ export function takesRuleOptions(command: Command): Command {
 
 /** Adds the option to print data instead of text for people. */
 export function prints(command: Command): Command {
-  return command.addOption(
-    new Option("-o, --output <format>", "print data for scripts").choices(["json", "yaml"]),
-  );
+  return command.addOption(outputOption(["json", "yaml"]));
+}
+
+/** Adds the options of a command that lists objects: as `prints`, `-o name|wide`, and to watch them. */
+export function lists(command: Command): Command {
+  return watches(command.addOption(outputOption(["json", "yaml", "name", "wide"])));
+}
+
+const JSON_PATH = "jsonpath=";
+
+function outputOption(formats: readonly string[]): Option {
+  const option = new Option("-o, --output <format>", "print data for scripts");
+  option.choices([...formats, `${JSON_PATH}TEMPLATE`]);
+  return option.argParser((value) => {
+    // Tables always have all columns.
+    if (value === "wide" && formats.includes(value)) return undefined;
+    if (formats.includes(value)) return value;
+    if (!value.startsWith(JSON_PATH))
+      throw new InvalidArgumentError(`Allowed choices are ${option.argChoices?.join(", ")}.`);
+    try {
+      return parseJsonPath(value.slice(JSON_PATH.length));
+    } catch (error) {
+      throw new InvalidArgumentError(String(error));
+    }
+  });
+}
+
+/** Adds the option to show again what changed. */
+export function watches(command: Command): Command {
+  return command.option("-w, --watch", "show it again whenever it changes, until Ctrl-C");
 }
 
 /** Adds the options for a fleet without a document. */

@@ -6,6 +6,7 @@ import type { ExplainRuleOptions } from "../commands/explain-rule.ts";
 import {
   collect,
   does,
+  lists,
   type ProgramOptions,
   prints,
   requireName,
@@ -16,6 +17,7 @@ import {
   takesObject,
   takesRules,
   takesSnapshot,
+  watches,
 } from "./shared-options.ts";
 
 /** The options of `explain node` that name a document, and how the kinds end that each is for. */
@@ -34,9 +36,11 @@ type Explaining = ExplainPodOptions &
 
 export function declareExplain(root: Command, program: ProgramOptions): void {
   const explain = takesObject(
-    prints(
-      takesNamespaceOrOwn(
-        takesInstallation(takesRules(takesSnapshot(takesCluster(root.command("explain"))))),
+    watches(
+      prints(
+        takesNamespaceOrOwn(
+          takesInstallation(takesRules(takesSnapshot(takesCluster(root.command("explain"))))),
+        ),
       ),
     ),
     ["node", "pod", "workload", "instance"],
@@ -77,7 +81,7 @@ export function declareGate(root: Command, program: ProgramOptions): void {
   const gate = root
     .command("gate")
     .description("See which nodes startup gates hold, and release them by hand");
-  const list = prints(takesInstallation(takesRules(takesCluster(gate.command("list"))))).description(
+  const list = lists(takesInstallation(takesRules(takesCluster(gate.command("list"))))).description(
     "List the nodes that startup gates hold, and the first thing that each waits for",
   );
   does(list, program, async () => (await import("../commands/gate.ts")).list);

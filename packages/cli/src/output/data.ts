@@ -1,12 +1,25 @@
 import { Document, visit } from "yaml";
 import type { Output } from "../command-deps.ts";
 import { isHostile } from "./guard.ts";
+import type { Query } from "./jsonpath.ts";
 
-export type DataFormat = "json" | "yaml";
+export type DataFormat = "json" | "yaml" | "name" | Query;
 
-/** Prints a value for scripts. The structure of the value is part of the command's contract. */
-export function printData(stdout: Output, value: unknown, format: DataFormat): void {
-  stdout.write(format === "json" ? `${JSON.stringify(value, undefined, 2)}\n` : toYaml(value));
+/**
+ * Prints a value for scripts. The structure of the value is part of the command's contract.
+ *
+ * @param names of commands that list objects: KIND/NAME of each, for `-o name`.
+ */
+export function printData(
+  stdout: Output,
+  value: unknown,
+  format: DataFormat,
+  names: readonly string[] = [],
+): void {
+  if (format === "json") stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+  else if (format === "yaml") stdout.write(toYaml(value));
+  else if (format === "name") stdout.write([...new Set(names)].map((name) => `${name}\n`).join(""));
+  else stdout.write(format(value));
 }
 
 /**
