@@ -1,8 +1,8 @@
 /** The commands that look at a cluster once, and `clean`, on a real API server. */
 
-import { nodes } from "@berth/kube";
+import { namespaces, nodes, pods } from "@berth/kube";
 import { labelRules } from "@berth/placement";
-import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -241,7 +241,7 @@ describe("LabelRules of the cluster", () => {
     expect(planned.stdout).toContain("+ label/example.com/ruled=true");
     expect(planned.stdout).toContain("cluster/big changes 1 of 2 nodes, more than 10 %");
     expect(planned.stdout.match(/^.*RuleLabelsNothing.*$/gm)).toEqual([
-      "cluster/mistyped labels none of 2 nodes (RuleLabelsNothing): `berth explain node NAME --rule mistyped` shows why.",
+      "cluster/mistyped labels none of 2 nodes: `berth explain node NAME --rule mistyped` shows why (RuleLabelsNothing).",
     ]);
 
     await using berthClient = cluster.connect();
@@ -269,6 +269,67 @@ describe("LabelRules of the cluster", () => {
     await client.patch(nodes, { name: "with" }, { type: "merge", body });
     const losing = await on.command("plan");
     expect(losing.stdout).toContain("cluster/big: its labels are removed from 1 of 1 nodes after 60 s");
+  });
+
+  it("and gates, footprints and policies that do nothing, or all, are warned about, unless they silence it", async () => {
+    await using on = await stage();
+    const { client } = cluster;
+    const documents = (annotations: object): string =>
+      [
+        ["StartupGate", { signals: { daemonSets: [{ namespace: "kube-system", name: "gone" }] } }],
+        [
+          "NodeFootprint",
+          {
+            workloads: [{ podSelector: { matchLabels: { app: "nobody" } } }],
+            node: { label: { key: "example.com/agent" } },
+          },
+        ],
+        [
+          "DeschedulePolicy",
+          {
+            keys: [DEVICE],
+            namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "lost" } },
+            dryRun: true,
+          },
+        ],
+      ]
+        .map(([kind, spec]) =>
+          JSON.stringify({
+            apiVersion: "berth.dev/v1alpha1",
+            kind,
+            metadata: { name: "n", annotations },
+            spec,
+          }),
+        )
+        .join("\n---\n");
+    await client.create(namespaces, { metadata: { name: "lost" } });
+    for (const name of ["a", "b"])
+      await client.create(
+        pods,
+        aPod(name)
+          .in("lost")
+          .ownedBy("ReplicaSet", "lost", "u")
+          .on("without")
+          .selecting({ [DEVICE]: "x" })
+          .build(),
+      );
+    await on.folder.write("own/n.yaml", documents({}));
+    const codes = async (words: string): Promise<readonly string[]> => {
+      const { stdout } = await on.command(`plan --config own -o json ${words}`);
+      return (JSON.parse(stdout) as { warnings: readonly { code: string }[] }).warnings.map(
+        ({ code }) => code,
+      );
+    };
+    expect((await codes("--silence RuleLabelsNothing")).toSorted()).toEqual([
+      "EveryPodViolates",
+      "FootprintUnneeded",
+      "GateNeverOpens",
+    ]);
+    await on.folder.write(
+      "own/n.yaml",
+      documents({ "berth.dev/silence": "GateNeverOpens, FootprintUnneeded,EveryPodViolates" }),
+    );
+    expect(await codes("--silence RuleLabelsNothing")).toEqual([]);
   });
 
   it("of a file are confirmed in the file", async () => {

@@ -40,6 +40,8 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
   /** Files with documents that replace those of the same kind and name in the cluster. */
   readonly try?: readonly string[];
   readonly from?: string;
+  /** Codes of warnings that are not shown. */
+  readonly silence?: readonly string[];
   readonly output?: DataFormat;
 }
 
@@ -53,12 +55,17 @@ export async function plan(options: PlanOptions, deps: CommandDeps): Promise<Exi
   const notes = sections.flatMap((it) => it.notes ?? []);
   const faults = read.flatMap((it) => it.faults);
   const stops = read.flatMap((it) => it.stops);
+  const warnings = sections
+    .flatMap((it) => it.warnings ?? [])
+    .filter(({ code }) => !options.silence?.includes(code));
   if (options.output) {
     const data = Object.fromEntries(sections.flatMap((it) => Object.entries(it.data)));
-    printData(stdout, { ...diff, rules, notes, ...data, stops, faults }, options.output);
+    printData(stdout, { ...diff, rules, notes, ...data, warnings, stops, faults }, options.output);
   } else {
     for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
     stdout.write(planText({ planned, sections }, styleFor(stdout), true));
+    if (warnings.length > 0) stdout.write("\n");
+    for (const { code, message } of warnings) stdout.write(`${message} (${code}).\n`);
     if (stops.length > 0)
       stdout.write(`${counted(stops.length, "document")} would cease to be in force: ${stops.join(", ")}\n`);
   }

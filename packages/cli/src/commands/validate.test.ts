@@ -55,6 +55,21 @@ describe("berth validate", () => {
     expect(stdout).toMatch(/^gates\.yaml:18:\d+: error: c: spec\.after: it waits for itself/m);
   });
 
+  it("warns about a gate that never opens, unless the document or the command silences it", async () => {
+    const gate = (annotations: string): string =>
+      `apiVersion: berth.dev/v1alpha1\nkind: StartupGate\nmetadata: {name: g, annotations: {${annotations}}}\nspec: {signals: {conditions: [{type: A}, {type: A, status: "False"}]}}\n`;
+    const validated = await berthWith({ "g.yaml": gate("") }, "validate g.yaml");
+    expect([validated.code, validated.stdout]).toEqual([
+      exitCodes.done,
+      "g.yaml:4:17: warning: g: spec.signals: no node can pass the gate: condition A cannot be both True and False (GateNeverOpens)\n0 errors, 1 warning\n",
+    ]);
+    const quiet = "1 path checked: no faults\n";
+    const byCommand = await berthWith({ "g.yaml": gate("") }, "validate --silence GateNeverOpens g.yaml");
+    expect(byCommand.stdout).toBe(quiet);
+    const own = gate('berth.dev/silence: "Other, GateNeverOpens"');
+    expect((await berthWith({ "g.yaml": own }, "validate g.yaml")).stdout).toBe(quiet);
+  });
+
   it("checks one rule by the folder it is in", async () => {
     const { code, stdout } = await berthWith({ "labels/a/b": "x\n#comment\n" }, "validate labels/a/b");
     expect(code).toBe(exitCodes.done);

@@ -29,6 +29,8 @@ export interface ValidateOptions {
   readonly files: readonly string[];
   readonly allowReserved?: readonly string[];
   readonly labelFormat?: "plain" | "extended";
+  /** Codes of warnings that are not shown. */
+  readonly silence?: readonly string[];
   readonly output?: DataFormat;
 }
 
@@ -37,7 +39,9 @@ export async function validate(options: ValidateOptions, { folder, stdout }: Com
   const found = await Promise.all(
     options.files.map((file) => checkOne(file, labelFolderAt(file, options, folder), folder)),
   );
-  const faults = found.flat().sort(inOrder);
+  const isShown = ({ severity, reason }: Fault): boolean =>
+    severity === "error" || options.silence?.includes(reason) !== true;
+  const faults = found.flat().filter(isShown).sort(inOrder);
   const valid = !hasErrors(faults);
   if (options.output) printData(stdout, { valid, faults }, options.output);
   else {

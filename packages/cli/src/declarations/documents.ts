@@ -14,7 +14,8 @@ import {
 export function declareValidate(root: Command, program: ProgramOptions): void {
   const validate = takesRuleOptions(prints(root.command("validate")))
     .description("Check rule folders and configuration files; list all faults with line and column")
-    .argument("<files...>", "label folders, rule files, configuration files or folders of them");
+    .argument("<files...>", "label folders, rule files, configuration files or folders of them")
+    .option("--silence <code>", "a warning that is not shown; repeatable", collect);
   does(validate, program, async () => (await import("../commands/validate.ts")).validate);
 }
 

@@ -69,6 +69,7 @@ export function declarePlan(root: Command, program: ProgramOptions): void {
       "file of Workloads: show their Instances to create, roll and delete instead",
     )
     .option("--try <path>", "file of documents to plan with as if they were applied; repeatable", collect)
+    .option("--silence <code>", "a warning that is not shown; repeatable", collect)
     .addOption(new Option("--confirm <rule>").hideHelp().argParser(refuseConfirm))
     .option(
       "--exit-code",

@@ -11,6 +11,8 @@ export interface ByName<D extends Named, R extends Compiled> {
   readonly check: (document: D, rule: string) => readonly FoundFault[];
   /** `undefined`: only of a document in which `check` finds a fault. */
   readonly make: (document: D, rule: string) => R | undefined;
+  /** Warnings about a document that is in force. Default none. */
+  readonly warn?: (one: R) => readonly FoundFault[];
   /** What it must not share with those that came first, besides the name. Default: nothing. */
   readonly clashes?: (one: R, first: readonly R[]) => readonly FoundFault[];
   /** Those in force until now: one whose document gets a fault stays as it was. Default: it is left out. */
@@ -30,7 +32,7 @@ interface Compiled {
 /** Total: reports each document with a fault, and of two documents with one name the second. */
 export function compileByName<D extends Named, R extends Compiled>(
   sources: readonly SourceDocuments<D>[],
-  { reason, ofTwins = reason, check, make, clashes = () => [], before = [], keepsName }: ByName<D, R>,
+  { reason, ofTwins = reason, check, make, warn, clashes = () => [], before = [], keepsName }: ByName<D, R>,
 ): { readonly inForce: readonly R[]; readonly faults: readonly DocumentFault[] } {
   const last = new Map(Array.from(before, (one) => [one.rule, one]));
   const taken = new Map<string, string>();
@@ -50,7 +52,10 @@ export function compileByName<D extends Named, R extends Compiled>(
         found.length === 0 ? made : stays && clashes(stays, inForce).length === 0 ? stays : undefined;
       if (first !== undefined || (one === undefined && !keepsName)) return;
       taken.set(name, rule);
-      if (one !== undefined) inForce.push(one);
+      if (one === undefined) return;
+      inForce.push(one);
+      for (const fault of warn?.(one) ?? [])
+        faults.push({ name, source, reason, severity: "warning", ...fault });
     };
     for (const { name, message } of unreadable) take(name, ruleName(source, name), [{ path: [], message }]);
     for (const document of documents) {

@@ -14,6 +14,12 @@ const MEANINGS = {
   OwnerChanged: "The mark stays; another capability or rule wants it now.",
   RecordRestored: "The ownership annotation had vanished; Berth writes the last one that it read.",
   RuleLabelsNothing: "`berth plan`: the rule labels no node. Often it compares a key that no node has.",
+  // Warnings about documents that are in force.
+  GateNeverOpens:
+    "Signals of the gate can never hold together, or it waits for a DaemonSet that does not exist.",
+  FootprintUnneeded: "`berth plan`: no pod needs the agent of the footprint on any node.",
+  EveryPodViolates:
+    "`berth plan`: every pod that the DeschedulePolicy is about is on a node that it finds wrong.",
   // Why a mark is removed or no longer recorded.
   InputGone: "The rule is still there but no longer matches the node, so its mark is removed.",
   RuleGone: "The rule was deleted, so its mark is removed.",

@@ -1,6 +1,7 @@
 /** From `DeschedulePolicy` documents to policies in force. */
 import { compileByName, type DocumentRules, durationMs } from "@berth/host";
 import { reasons } from "../api/reasons.ts";
+import { silencing } from "../api/warnings.ts";
 import { selectorFaults } from "../node/selector.ts";
 import type { DeschedulePolicySpec } from "./document.ts";
 import type { DeschedulePolicies } from "./policy.ts";
@@ -18,8 +19,9 @@ export function compileDeschedule({
       ...selectorFaults(spec.namespaceSelector, ["namespaceSelector"]),
       ...selectorFaults(spec.podSelector, ["podSelector"]),
     ],
-    make({ name, spec }, rule) {
-      return { rule, name, spec, forMs: durationMs(spec.for), minAgeMs: durationMs(spec.minAge) };
+    make({ name, spec, annotations }, rule) {
+      const times = { forMs: durationMs(spec.for), minAgeMs: durationMs(spec.minAge) };
+      return { rule, name, spec, ...times, ...silencing({ annotations }) };
     },
   });
   return { policies, faults };

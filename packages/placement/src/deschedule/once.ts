@@ -1,6 +1,8 @@
 /** Descheduling in a one-shot command. */
 import { keepFields, labelsIn, type OneShotRun, readObjects, readViews } from "@berth/host";
 import { type Node, type Pod, type PodDisruptionBudget, podDisruptionBudgets, pods } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import { type DocumentWarning, warn } from "../api/warnings.ts";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../node/capability.ts";
 import type { Comparison } from "../node/explain/trace.ts";
 import { parseMarkId } from "../node/mark.ts";
@@ -8,7 +10,7 @@ import { type LookAt, type NodeOnce, withoutManagers } from "../node/once.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { WiredFacts } from "../node/wired.ts";
 import { budgetProblem } from "./budgets.ts";
-import { replicasIn } from "./decide.ts";
+import { type LostPod, replicasIn } from "./decide.ts";
 import { declaredKeys, isUnsettled } from "./derived-keys.ts";
 import { explainDescheduling } from "./explain.ts";
 import { findFit } from "./fit.ts";
@@ -17,7 +19,7 @@ import { forecastEvictions } from "./forecast.ts";
 import type { JudgeObservations } from "./judge.ts";
 import { LostPods } from "./lost-pods.ts";
 import { podFitFields, slimPod } from "./pod-fields.ts";
-import { DESCHEDULE, type DeschedulePolicies } from "./policy.ts";
+import { DESCHEDULE, type DeschedulePolicies, type DeschedulePolicyInForce } from "./policy.ts";
 import { type DescheduleViews, descheduleReads, groundOf, priorityIn } from "./reads.ts";
 import { formatDescheduling, formatEvictions } from "./show.ts";
 
@@ -54,9 +56,11 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
         const found = [...views.pods.list()];
         for (const pod of found) lost.look(pod);
         const ground = groundOf(views, [...nodes.values()]);
+        const inScope = (policy: DeschedulePolicyInForce): number =>
+          found.filter((pod) => lost.isAbout(pod, policy)).length;
         const evictions = forecastEvictions({
           lost: lost.all(),
-          inScope: (policy) => found.filter((pod) => lost.isAbout(pod, policy)).length,
+          inScope,
           podsOf: (owner) => views.pods.byIndex("owner", owner),
           fit: (pod, how, placed) => findFit(pod, how, ground, placed),
           budgetProblem: budgetProblem(budgets),
@@ -65,6 +69,7 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
         return {
           data: { evictions },
           blocks: (style) => (evictions.length === 0 ? [] : [formatEvictions(evictions, style)]),
+          warnings: policies.flatMap((policy) => everyPod(policy, inScope(policy), lost.all())),
           isChanging: evictions.some(({ step, dryRun }) => step !== undefined && !dryRun),
         };
       },
@@ -94,6 +99,17 @@ export const descheduleOnce: NodeOnce<DeschedulePolicies> = {
     return { data: { descheduling: said }, blocks: (style) => formatDescheduling(said, style) };
   },
 };
+
+/** Often it names a label that no node has. One pod says nothing. */
+function everyPod(
+  policy: DeschedulePolicyInForce,
+  inScope: number,
+  lost: readonly LostPod[],
+): readonly DocumentWarning[] {
+  const wrong = lost.filter((it) => it.policy === policy).length;
+  const message = `all ${inScope} pods that ${policy.rule} is about are on nodes that it finds wrong`;
+  return warn(policy, reasons.EveryPodViolates, inScope > 1 && wrong === inScope ? message : undefined);
+}
 
 /** Room beside the pods that are on the node, as the scheduler counts it. */
 async function compareRoom(pod: Pod, on: Node, run: OneShotRun): Promise<readonly Comparison[]> {

@@ -1,11 +1,13 @@
 /** DeschedulePolicies in force. */
+
 import type { DocumentFault } from "@berth/host";
+import type { Silencing } from "../api/warnings.ts";
 import type { DeschedulePolicySpec } from "./document.ts";
 
 /** Recorded nowhere on objects: this capability sets no marks. */
 export const DESCHEDULE = "deschedule";
 
-export interface DeschedulePolicyInForce {
+export interface DeschedulePolicyInForce extends Silencing {
   /** `config/default`. */
   readonly rule: string;
   readonly name: string;

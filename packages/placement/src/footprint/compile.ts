@@ -9,6 +9,7 @@ import {
 } from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
+import { silencing } from "../api/warnings.ts";
 import type { Policy, RemovalPolicy } from "../node/capability.ts";
 import { annotationId, labelId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
@@ -60,7 +61,10 @@ export function compileFootprints(input: CompileFootprintsInput): Footprints {
         ...(footprint ? [...placeFaults(footprint), ...relabelFault(footprint, before.get(rule))] : []),
       ];
     },
-    make: (document, rule) => completeFootprint(document, rule).footprint,
+    make(document, rule) {
+      const { footprint } = completeFootprint(document, rule);
+      return footprint && { ...footprint, ...silencing(document) };
+    },
     clashes: clashesOf,
   });
   const policy = { ...policyOf(footprints, input), refused: refusedRules(footprints, faults) };

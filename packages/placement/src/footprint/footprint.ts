@@ -1,6 +1,8 @@
 /** `NodeFootprint` documents made ready for use. Plain data. */
+
 import type { DocumentFault, Selector } from "@berth/host";
 import type { PortWait } from "../api/wait-container.ts";
+import type { Annotated, Silencing } from "../api/warnings.ts";
 import type { Policy } from "../node/capability.ts";
 import type { GroupVersionResource, NodeFootprintSpec } from "./document.ts";
 
@@ -10,7 +12,7 @@ export type { GroupVersionResource };
 export const FOOTPRINT = "footprint";
 
 /** A document whose `spec` has passed the schema. */
-export interface FootprintDocument {
+export interface FootprintDocument extends Annotated {
   readonly name: string;
   readonly spec: NodeFootprintSpec;
 }
@@ -44,7 +46,7 @@ export interface OwnerHold {
 }
 
 /** One footprint in force, complete: preset and defaults are filled in. */
-export interface Footprint {
+export interface Footprint extends Silencing {
   /** As recorded on nodes: `cluster/atelet`, `config/atelet`. */
   readonly rule: string;
   readonly name: string;

@@ -1,7 +1,9 @@
 /** Node footprints in a one-shot command. The command waits for the data that it can read, and then decides. */
-import { keepFields, type OneShotRun, readViews, startOnce } from "@berth/host";
+import { counted, keepFields, type OneShotRun, readViews, startOnce } from "@berth/host";
 import { type KubeClient, nameOfResource, type Pod, pathOf } from "@berth/kube";
 import { sleep } from "@berth/runtime";
+import { reasons } from "../api/reasons.ts";
+import { type DocumentWarning, warn } from "../api/warnings.ts";
 import { type BoundCapability } from "../node/capability.ts";
 import { daemonSetsRead } from "../node/daemonsets.ts";
 import { type LookAt, type NodeOnce, podsOn } from "../node/once.ts";
@@ -36,6 +38,7 @@ export const footprintOnce: NodeOnce<Footprints> = {
         return {
           data: { footprints: changes, footprintEffects: effects },
           blocks: (style) => [`${formatFootprintPlan(changes, style)}${formatFootprintEffects(effects)}`],
+          warnings: isWhole ? unneeded(footprints?.footprints ?? [], found) : [],
           isChanging:
             effects.owners.length > 0 ||
             changes.some(({ agent }) => agent?.selector !== undefined && agent.selector.waits === undefined),
@@ -73,6 +76,19 @@ export const footprintOnce: NodeOnce<Footprints> = {
     return { data: { footprints: said }, blocks: (style) => formatPodFootprints(said, style) };
   },
 };
+
+/** Often its selectors of pods are mistyped. */
+function unneeded(
+  footprints: readonly Footprint[],
+  changes: readonly FootprintChanges[],
+): readonly DocumentWarning[] {
+  const byRule = new Map(changes.map((it) => [it.footprint, it]));
+  return footprints.flatMap((one) => {
+    const { nodes = 0, needed = 0, unknown = 0 } = byRule.get(one.rule) ?? {};
+    const message = `no pod needs ${one.rule} on any of ${counted(nodes, "node")}`;
+    return warn(one, reasons.FootprintUnneeded, nodes > 0 && needed + unknown === 0 ? message : undefined);
+  });
+}
 
 /** The selector change depends on all nodes, so a plan for some nodes omits it. */
 function withoutSelector({ agent, ...rest }: FootprintChanges): FootprintChanges {

@@ -10,6 +10,7 @@ import {
   ruleName,
 } from "@berth/host";
 import { reasons } from "../api/reasons.ts";
+import { type DocumentWarning, silencing, warn } from "../api/warnings.ts";
 import { isFreshlyConfirmed } from "../node/breaker.ts";
 import { type BoundCapability, bindCapability } from "../node/capability.ts";
 import type { PlannedNodes } from "../node/once.ts";
@@ -68,7 +69,7 @@ export const labelsOnce = (given: GivenRules): OnceCapability => ({
               data: {},
               blocks: () => [],
               notes: ruleNotes(planned, rules),
-              advice: idleRules(planned, rules, labelling),
+              warnings: idleRules(planned, rules, labelling),
             };
           },
         };
@@ -116,15 +117,17 @@ function idleRules(
   { diff: { looked } }: PlannedNodes,
   rules: ReadonlyMap<string, LabelRuleDocument>,
   labelling: ReadonlySet<string>,
-): readonly string[] {
+): readonly DocumentWarning[] {
   if (looked === 0) return [];
-  return [...rules].flatMap(([rule, { name, spec }]) =>
-    spec.dryRun || labelling.has(rule)
-      ? []
-      : [
-          `${rule} labels none of ${counted(looked, "node")} (${reasons.RuleLabelsNothing}): \`berth explain node NAME --rule ${name}\` shows why.\n`,
-        ],
-  );
+  return [...rules].flatMap(([rule, { name, spec, annotations }]) => {
+    const isIdle = !spec.dryRun && !labelling.has(rule);
+    const message = `${rule} labels none of ${counted(looked, "node")}: \`berth explain node NAME --rule ${name}\` shows why`;
+    return warn(
+      { rule, ...silencing({ annotations }) },
+      reasons.RuleLabelsNothing,
+      isIdle ? message : undefined,
+    );
+  });
 }
 
 /** One sentence for each rule that `run` would not carry out at once. */

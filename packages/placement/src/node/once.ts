@@ -2,6 +2,7 @@
 import { listObjects, type OneShotRun, type Section } from "@berth/host";
 import { type DaemonSet, daemonSets, type KubeObject, type Node, type Pod, pods } from "@berth/kube";
 import type { SharedInformers } from "@berth/runtime";
+import type { DocumentWarning } from "../api/warnings.ts";
 import type { BoundCapability, Contribution, Finding, Instant, NodeView } from "./capability.ts";
 import type { CleanOnce } from "./clean-once.ts";
 import type { PlanDiff } from "./explain/diff.ts";
@@ -61,6 +62,8 @@ export interface PlanSection extends Section {
   readonly notes?: readonly string[];
   /** What a user should set or check, which tests of documents leave out: below the blocks, each ending with a line feed. Default none. */
   readonly advice?: readonly string[];
+  /** About documents in force. Default none. */
+  readonly warnings?: readonly DocumentWarning[];
   /** Berth would also write objects other than nodes. Default false. */
   readonly isChanging?: boolean;
 }

@@ -12,6 +12,7 @@ import {
 } from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
+import { silencing, warn } from "../api/warnings.ts";
 import type { NodeView } from "../node/capability.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
@@ -21,6 +22,7 @@ import { policySources } from "../node/sources.ts";
 import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../node/taint-domains.ts";
 import { originalGate, type StartupGateSpec, signalGroups } from "./document.ts";
 import { GATES, type Gate, type GateDocument, type Gates } from "./gate.ts";
+import { neverOpens } from "./never-opens.ts";
 import { startupGateKind } from "./resource.ts";
 import { GATE_DOMAIN, stateId } from "./state.ts";
 
@@ -67,6 +69,10 @@ export function compileGates(input: CompileInput): Gates {
     ofTwins: reasons.GateOverlap,
     check: faultsOf,
     make: toGate,
+    warn: (gate) =>
+      warn(gate, reasons.GateNeverOpens, neverOpens(gate.spec)).map(({ code, message }) => {
+        return { path: ["signals"], reason: code, message: `no node can pass the gate: ${message}` };
+      }),
     clashes: (gate, first) => [...overlaps(gate, first), ...cycles(gate, first)],
   });
   const ordered = inOrder(inForce);
@@ -80,7 +86,7 @@ export function compileGates(input: CompileInput): Gates {
   };
 }
 
-function toGate({ name, spec }: GateDocument, rule: string): Gate {
+function toGate({ name, spec, annotations }: GateDocument, rule: string): Gate {
   const { taint, completedAnnotation, timeouts } = spec;
   const isOriginal = taint.key === originalGate.taint.key && taint.effect === originalGate.taint.effect;
   const completed = completedAnnotation ?? (isOriginal ? originalGate.completed : undefined);
@@ -96,6 +102,7 @@ function toGate({ name, spec }: GateDocument, rule: string): Gate {
     ...(timeouts.noPod !== undefined && { noPodMs: durationMs(timeouts.noPod) }),
     ...(timeouts.notReady !== undefined && { notReadyMs: durationMs(timeouts.notReady) }),
     backfillMs: durationMs(spec.backfill.within),
+    ...silencing({ annotations }),
   };
 }
 

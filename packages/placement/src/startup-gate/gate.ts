@@ -1,7 +1,9 @@
 /** A `StartupGate` document prepared for use, and the facts about one node that a decision needs. Plain data. */
+
 import type { DocumentFault } from "@berth/host";
 import type { Node, Pod } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
+import type { Annotated, Silencing } from "../api/warnings.ts";
 import type { Instant, Policy } from "../node/capability.ts";
 import type { DaemonSetObservations } from "../node/daemonsets.ts";
 import type { MarkId } from "../node/mark.ts";
@@ -11,12 +13,12 @@ import type { StartupGateSpec } from "./document.ts";
 export const GATES = "gates";
 
 /** A document whose `spec` has passed the schema. */
-export interface GateDocument {
+export interface GateDocument extends Annotated {
   readonly name: string;
   readonly spec: StartupGateSpec;
 }
 
-export interface Gate {
+export interface Gate extends Silencing {
   /** As recorded on nodes: `cluster/network`, `config/network`. */
   readonly rule: string;
   readonly name: string;

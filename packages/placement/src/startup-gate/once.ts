@@ -19,6 +19,7 @@ import {
 } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
+import { type DocumentWarning, warn } from "../api/warnings.ts";
 import { isRuleKnown, unreadPolicy } from "../node/capability.ts";
 import { daemonSetsRead } from "../node/daemonsets.ts";
 import type { PlanDiff } from "../node/explain/diff.ts";
@@ -39,6 +40,7 @@ import { explainGates } from "./explain.ts";
 import { heldNodesFor } from "./explain-pod.ts";
 import { GateForecast } from "./forecast.ts";
 import { GATES, type Gates } from "./gate.ts";
+import { neverOpens } from "./never-opens.ts";
 import { gateObservations, gateReads } from "./reads.ts";
 import { autoscalerText, formatGate, formatGatePlan, formatHeldNodes, withWaits } from "./show.ts";
 
@@ -135,6 +137,7 @@ export const gatesOnce: NodeOnce<Gates> = {
           blocks: (style) => [formatGatePlan(plan, style)],
           advice: autoscalerText(plan),
           notes: isWhole ? idleNotes(diff) : [],
+          warnings: daemonSets.synced ? neverOpening(inForce, [...daemonSets.list()]) : [],
         };
       },
     };
@@ -164,6 +167,19 @@ function explainPod(gates: Gates | undefined, { pod, nodes }: PodAt): Promise<Se
   const heldNodes = heldNodesFor(pod, nodes, gates?.gates ?? []);
   const section = { data: { heldNodes }, blocks: (style: Style) => [formatHeldNodes(heldNodes, style)] };
   return Promise.resolve(heldNodes.length === 0 ? undefined : section);
+}
+
+/** Contradictions in the document itself are faults of it. */
+function neverOpening(
+  { gates }: Pick<Gates, "gates">,
+  all: readonly DaemonSet[],
+): readonly DocumentWarning[] {
+  const names = new Set(all.map(({ metadata }) => pathOf(metadata)));
+  return gates.flatMap((gate) => {
+    if (neverOpens(gate.spec) !== undefined) return [];
+    const why = neverOpens(gate.spec, ({ namespace, name }) => names.has(`${namespace}/${name}`));
+    return warn(gate, reasons.GateNeverOpens, why && `no node can pass ${gate.rule}: ${why}`);
+  });
 }
 
 function idleNotes({ nodes }: PlanDiff): readonly string[] {
