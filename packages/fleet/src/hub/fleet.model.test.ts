@@ -274,6 +274,28 @@ describe("a history that random ones reach seldom", () => {
       },
     ],
     [
+      "the hub is put back to the middle of a move that has ended, and the drain with it",
+      (model) => {
+        rounds(model, 10);
+        const from = model.cellOf("w0") ?? "";
+        model.drain(from, true);
+        rounds(model, 2);
+        const before = model.hub.version;
+        untilMoved(model, from);
+        rounds(model, 6);
+        model.drain(from, false);
+        const uids = () =>
+          model.cells.flatMap((it) => it.now(workloadDeployments).map(({ metadata }) => metadata?.uid));
+        const running = uids();
+        expect(running).toHaveLength(1);
+        model.restore(model.hub, model.hub.version - before);
+        model.hub.probe();
+        expect(model.cellOf("w0")).toBe(from);
+        rounds(model, 8);
+        expect(uids()).toEqual(running);
+      },
+    ],
+    [
       "the cell is given up, and its Cell is deleted at once",
       (model) => {
         rounds(model, 8);

@@ -283,6 +283,11 @@ describe("a deployment that moves", () => {
     ],
     ["is not taken over by the next cell", { deployment: moving, found: [inA, inB] }, ""],
     [
+      "is not made again in its own cell, as the hub may be from a backup",
+      { deployment: moving, found: [inB], ranBefore: true },
+      "",
+    ],
+    [
       "brings another template to the next cell alone",
       {
         deployment: moving,

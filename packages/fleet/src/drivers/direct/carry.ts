@@ -165,9 +165,14 @@ function takeOver(view: CarryView, holder: Found, placement: CellPlacement): Car
   return { ...settled, place: { placement: taken, reason: "TakenOver" } };
 }
 
-/** What its own cell and the next one still need. The first that waits says why. */
+/**
+ * What its own cell and the next one still need. The first that waits says why. Once the next one has it, its own cell gets
+ * it no more: the hub may be from a backup of the middle of a move that has ended.
+ */
 function bring(view: CarryView, own: readonly Found[], placement: CellPlacement): CarryDecision {
-  for (const target of [placement, placement.next]) {
+  const { next } = placement;
+  const isBrought = next !== undefined && own.some((it) => isThere(it, next, view.withdrawals));
+  for (const target of isBrought ? [] : [placement, next]) {
     if (target === undefined || own.some((it) => isThere(it, target, view.withdrawals))) continue;
     const decision = bringTo(view, target, target === placement);
     if (decision !== settled) return decision;

@@ -97,11 +97,26 @@ describe("a deployment that moves", () => {
     ["waits for its own cell", { cells: [{ ...drained, ...away }, b], found: [ready] }, "CellUnreachable"],
     ["waits while no Cell stands for its own", { cells: [b], found: [ready] }, "CellUnreachable"],
     ["goes back when the drain ends", { cells: [aCell("a"), b] }, "MoveEnded: a leaving b"],
-    ["goes back though it is ready", { cells: [aCell("a"), b], found: [ready] }, "MoveEnded: a leaving b"],
+    [
+      "goes back though it is ready",
+      { cells: [aCell("a"), b], found: [aFound(drained), ready] },
+      "MoveEnded: a leaving b",
+    ],
     [
       "goes back when the other cell is drained too",
-      { cells: [drained, aCell("b", { spec: { drain: true } })], found: [ready] },
+      { cells: [drained, aCell("b", { spec: { drain: true } })], found: [aFound(drained), ready] },
       "MoveEnded: a leaving b",
+    ],
+    [
+      "goes on when the drain ends and its own cell has nothing, as after a backup",
+      { cells: [aCell("a"), b], found: [ready] },
+      "Moved: b leaving a",
+    ],
+    [
+      "stays in the other cell, ready or not, while its own has nothing",
+      { cells: [aCell("a"), aCell("b", { spec: { drain: true } })], found: [inB({ readyReplicas: 1 })] },
+      "",
+      { forMs: 600_000 },
     ],
     ["goes back when it takes too long", {}, "MoveTimedOut: a leaving b", { forMs: 600_000 }],
     [

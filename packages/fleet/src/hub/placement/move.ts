@@ -94,15 +94,17 @@ function begin({ placement, facts, found }: MoveView, current: CellSeen): MoveDe
 function decideNext(view: MoveView, next: Target): MoveDecision {
   const { placement, cells, found, deployment, facts } = view;
   const [from, to] = [cellWith(cells, placement.uid), cellWith(cells, next.uid)];
+  const [here, there] = [placement, next].map(({ uid, epoch }) =>
+    found.find((it) => uidOf(it.cell) === uid && it.origin.epoch === epoch && !isDeleting(it.deployment)),
+  );
   if (to !== undefined && isForgotten(to)) return lose(placement, next);
-  if (from !== undefined && !isDraining(from))
+  // From a backup of the hub, the move may have ended since: what runs in the next cell is all there is.
+  const mayGiveUp = here !== undefined || there === undefined || from?.state.is !== "synced";
+  if (mayGiveUp && from !== undefined && !isDraining(from))
     return giveUp(placement, next, "MoveEnded", `cell ${placement.cell} is not drained any more`);
-  if (to !== undefined && isDraining(to))
+  if (mayGiveUp && to !== undefined && isDraining(to))
     return giveUp(placement, next, "MoveEnded", `cell ${next.cell} is drained too`);
   if (from?.state.is !== "synced") return awayFrom(placement, from);
-  const there = found.find(
-    (it) => uidOf(it.cell) === next.uid && it.origin.epoch === next.epoch && !isDeleting(it.deployment),
-  );
   if (there !== undefined && isReadyAs(deployment, there.deployment)) {
     if (!facts.isConfirmed) return { confirm: next };
     const { next: _, ...rest } = placement;
@@ -117,12 +119,12 @@ function decideNext(view: MoveView, next: Target): MoveDecision {
     };
   }
   const leftMs = facts.timeoutMs - facts.forMs;
-  if (leftMs <= 0) {
+  if (mayGiveUp && leftMs <= 0) {
     const message = `it did not become ready in cell ${next.cell} within ${Math.round(facts.timeoutMs / 1000)} s`;
     return giveUp(placement, next, "MoveTimedOut", message);
   }
   const waiting = to?.state.is === "synced" ? blockedIn(next, there) : awayFrom(next, to);
-  return { ...waiting, recheckAfterMs: leftMs };
+  return { ...waiting, ...(mayGiveUp && { recheckAfterMs: leftMs }) };
 }
 
 function decideLeaving({ placement, cells, isGone }: MoveView, leaving: Target): MoveDecision {
