@@ -3,9 +3,15 @@
  * `--story NAME` and `--point NAME` choose, `--list` names the stories, `--verbose` each replay as it begins.
  */
 import { parseArgs } from "node:util";
-import { describeResult, describeViolation, perturb, startTestCluster } from "@berth/testcluster";
+import {
+  describeResult,
+  describeViolation,
+  perturb,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
 import { prepareStories } from "../test/perturb/berth.ts";
-import { hasOther, stories } from "../test/perturb/stories.ts";
+import { stories } from "../test/perturb/stories.ts";
 import { runTool } from "./run-tool.ts";
 
 const { values } = parseArgs({
@@ -21,15 +27,20 @@ const { values } = parseArgs({
 async function tellAll(): Promise<number> {
   const chosen = stories.filter(({ name }) => values.story === undefined || name === values.story);
   if (chosen.length === 0) throw new RangeError(`there is no story "${values.story}"; --list names them`);
-  await using cluster = await startTestCluster();
-  await prepareStories(cluster);
-  await using other = chosen.some(hasOther) ? await startTestCluster() : undefined;
-  if (other !== undefined) await prepareStories(other);
+  await using owned = new AsyncDisposableStack();
+  const start = async (): Promise<TestCluster> => {
+    const started = owned.use(await startTestCluster());
+    await prepareStories(started);
+    return started;
+  };
+  const cluster = await start();
+  const others: TestCluster[] = [];
+  while (others.length < Math.max(...chosen.map((story) => story.others ?? 0))) others.push(await start());
   let violations = 0;
   for (const story of chosen) {
     const result = await perturb(story, {
       cluster,
-      ...(hasOther(story) && { other }),
+      others,
       ...(values.point && { point: values.point }),
       ...(values.verbose && { onProgress: ({ done, of, point }) => console.log(`${done}/${of} ${point}`) }),
     });

@@ -1,6 +1,8 @@
 /**
- * The scene of a hub: Berth in mode management, the hub that is the project as well, and a cell that the story plays.
- * One of both clusters is recorded and disturbed. The other one is as it is, but a dead Berth does not reach it.
+ * The scene of a hub: Berth in mode management, the hub that is the project as well, and one or two cells that the story
+ * plays. One of these clusters is recorded and disturbed. The others are as they are, but a dead Berth does not reach them.
+ *
+ * It is long because it is all that the stories of a hub do and see.
  */
 import { notStrictEqual } from "node:assert";
 import { servedKinds } from "@berth/cli";
@@ -48,11 +50,11 @@ import {
   reportInstance,
 } from "../../packages/fleet/src/testing/cell-actor.ts";
 import { startBerthInStory } from "./berth.ts";
-import { forbiddenOfHub, type HubChange } from "./hub-verdict.ts";
+import { type CellPlane, forbiddenOfHub, type HubChange, type Where } from "./hub-verdict.ts";
 import { merge, namesOf, noted, SENTINEL } from "./scene.ts";
 
-/** Which cluster is disturbed. */
-export type Plane = "hub" | "cell";
+/** A cluster. Deployments begin in `cell`. */
+export type Plane = "hub" | CellPlane;
 
 /** What the steps of a story can do. */
 export interface HubActor {
@@ -69,6 +71,10 @@ export interface HubActor {
   removeShown(ordinal: number, where: "hub" | "project"): Promise<void>;
   /** The connection to the cell is refused, or back. */
   setAway(isAway: boolean): void;
+  /** `cell` is drained, and the other one is not any more. */
+  drain(): Promise<void>;
+  /** All that there was in `cell` is in the other one. */
+  isDrained(instances: number): boolean;
   /** All planes say that so many Instances exist, all of them Ready, of the spec of now. */
   isSettled(instances: number): boolean;
   isShownReady(ordinal: number, isReady: boolean): boolean;
@@ -81,19 +87,22 @@ export interface HubActor {
 
 /** The step of a story that is about nothing: Berth writes nothing. */
 export const REST = "workload-is-annotated";
-/** The step after which the cell may delete. */
+/** The step after which `cell` may delete. */
+export const DRAIN = "cell-is-drained";
+/** The step after which all may delete. */
 export const REMOVAL = "workload-is-deleted";
 
 const WORKLOAD = "w";
-const CELL = `${SENTINEL}-cell`;
+/** The name of its Cell, which contains that of the sentinel: requests about Cells are no points. */
+const cellOf = (plane: CellPlane): string => `${SENTINEL}-${plane}`;
 /** Berth's clock runs so many times faster than real time. */
 const PACE = 10;
 /** Berth in a cell renews its Lease, ms. */
 const RENEW_MS = 300;
-const RESOURCES: Readonly<Record<Plane, readonly Resource[]>> = {
-  hub: [workloads, workloadDeployments, instances, withdrawals, cells],
-  cell: [workloadDeployments, instances],
-};
+const resourcesOf = (plane: Plane): readonly Resource[] =>
+  plane === "hub"
+    ? [workloads, workloadDeployments, instances, withdrawals, cells]
+    : [workloadDeployments, instances];
 /** What comes by the clock, and what Berth reads beside the fleet. */
 const UNPERTURBED: readonly Resource[] = [
   events,
@@ -107,31 +116,36 @@ const UNPERTURBED: readonly Resource[] = [
   ...servedKinds.map(({ resource }) => resource).filter(({ group }) => group === cells.group),
 ];
 
-export function hubStory(
-  name: string,
-  plane: Plane,
-  steps: (actor: HubActor) => readonly Step[],
-): PerturbationStory {
+export interface HubStory {
+  readonly name: string;
+  /** Which cluster is disturbed. */
+  readonly plane: Plane;
+  readonly cells: readonly CellPlane[];
+  readonly steps: (actor: HubActor) => readonly Step[];
+}
+
+export function hubStory(told: HubStory): PerturbationStory {
+  const resources = resourcesOf(told.plane);
   return {
-    name: `hub/${name}-${plane}`,
-    resources: RESOURCES[plane],
+    name: `hub/${told.name}-${told.plane}`,
+    resources,
     unperturbed: UNPERTURBED,
-    guides: RESOURCES[plane].filter((it) => it !== instances),
+    guides: resources.filter((it) => it !== instances),
     oldestView: 1,
-    setUp: (stage) => setUp(stage, plane, steps),
+    others: told.cells.length,
+    setUp: (stage) => setUp(stage, told),
   };
 }
 
-async function setUp(
-  stage: Stage,
-  plane: Plane,
-  steps: (actor: HubActor) => readonly Step[],
-): Promise<Scene> {
-  const { other } = stage;
-  if (other === undefined) throw new Error("a story of a hub needs another cluster");
-  const [hub, cell] = plane === "hub" ? [stage.cluster, other] : [other, stage.cluster];
+async function setUp(stage: Stage, { plane, cells: names, steps }: HubStory): Promise<Scene> {
+  const others = [...stage.others];
+  const clusters = (["hub", ...names] as const).map((it) => {
+    const cluster = it === plane ? stage.cluster : others.shift();
+    if (cluster === undefined) throw new Error(`there is no cluster for the plane ${it}`);
+    return [it, cluster] as const;
+  });
   await using owned = new AsyncDisposableStack();
-  const planes = owned.use(new HubPlanes(stage, hub, cell));
+  const planes = owned.use(new HubPlanes(stage, new Map(clusters)));
   await planes.open();
   const [noting, step] = noted(steps(planes));
   planes.stepNow = step;
@@ -143,7 +157,7 @@ async function setUp(
       lives += 1;
       return planes.startBerth(connection, plane);
     },
-    fence: { ...fence, companions: RESOURCES[plane], resource: workloadDeployments, name: SENTINEL },
+    fence: { ...fence, companions: resourcesOf(plane), resource: workloadDeployments, name: SENTINEL },
     steps: noting,
     state: () => planes.state(),
     forbidden: () =>
@@ -151,6 +165,7 @@ async function setUp(
         steps: namesOf(noting),
         rest: REST,
         removal: REMOVAL,
+        drain: DRAIN,
         isOnlyLife: lives === 1,
       }),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
@@ -162,39 +177,58 @@ class HubPlanes implements HubActor, AsyncDisposable {
   readonly log: HubChange[] = [];
   stepNow: () => string = () => "start";
   readonly #stage: Stage;
-  readonly #hub: TestCluster;
-  readonly #cell: TestCluster;
+  readonly #clusters: ReadonlyMap<Plane, TestCluster>;
   readonly #owned = new AsyncDisposableStack();
   readonly #objects = new Map<string, KubeObject>();
+  /** From the living Berth to the first cell. */
   readonly #links = new Set<TcpProxy>();
   #project = "default";
   #onHub = "";
   #isAway = false;
   #asked = 0;
 
-  constructor(stage: Stage, hub: TestCluster, cell: TestCluster) {
+  constructor(stage: Stage, clusters: ReadonlyMap<Plane, TestCluster>) {
     this.#stage = stage;
-    this.#hub = hub;
-    this.#cell = cell;
+    this.#clusters = clusters;
+  }
+
+  #clusterOf(plane: Plane): TestCluster {
+    const found = this.#clusters.get(plane);
+    if (found === undefined) throw new Error(`the story has no plane ${plane}`);
+    return found;
+  }
+
+  get #hub(): TestCluster {
+    return this.#clusterOf("hub");
+  }
+
+  get #cells(): readonly CellPlane[] {
+    return [...this.#clusters.keys()].filter((it) => it !== "hub");
+  }
+
+  get #places(): readonly Where[] {
+    return ["project", "hub", ...this.#cells];
   }
 
   async open(): Promise<void> {
-    const [hub, cell] = [this.#hub.client, this.#cell.client];
-    const { metadata } = await hub.get(namespaces, { name: this.#project });
+    const { metadata } = await this.#hub.client.get(namespaces, { name: this.#project });
     this.#onHub = hubNamespaceOf(metadata?.uid ?? "");
-    for (const [client, plane] of [
-      [hub, "hub"],
-      [cell, "cell"],
-    ] as const) {
+    for (const [plane, { client }] of this.#clusters) {
       const actor = this.#owned.use(new Actor(client));
-      for (const resource of RESOURCES[plane]) await this.#follow(actor, plane, resource);
+      for (const resource of resourcesOf(plane)) await this.#follow(actor, plane, resource);
+      if (plane !== "hub") await this.#addCell(plane, client);
     }
-    this.#owned.use(await playCells(cell, [this.#stage.nameOf(CELL)], { renewMs: RENEW_MS }));
-    const name = this.#stage.nameOf(CELL);
-    const identity = await cell.get(namespaces, { name: "kube-system" });
+  }
+
+  async #addCell(plane: CellPlane, client: KubeClient): Promise<void> {
+    const name = this.#stage.nameOf(cellOf(plane));
+    this.#owned.use(await playCells(client, [name], { renewMs: RENEW_MS }));
+    const { metadata } = await client.get(namespaces, { name: "kube-system" });
+    const hub = this.#hub.client;
     await hub.create(secrets, { metadata: { namespace: HOME, name } });
-    const spec = { city: "DFW", secretRef: { name }, uid: identity.metadata?.uid ?? "" };
-    await hub.create(cells, { metadata: { name }, spec });
+    const spec = { city: "DFW", secretRef: { name }, uid: metadata?.uid ?? "" };
+    // Only one cell takes deployments at a time, so that each replay places them alike.
+    await hub.create(cells, { metadata: { name }, spec: { ...spec, drain: plane !== "cell" } });
   }
 
   #follow(actor: Actor, plane: Plane, resource: Resource): Promise<void> {
@@ -206,8 +240,7 @@ class HubPlanes implements HubActor, AsyncDisposable {
         const prefix = this.#stage.nameOf("");
         if (!name.includes(prefix)) return;
         const local = name.replace(prefix, "");
-        const where: HubChange["where"] =
-          plane === "cell" ? "cell" : namespace === this.#project ? "project" : "hub";
+        const where: Where = plane === "hub" && namespace === this.#project ? "project" : plane;
         const key = keyOf(where, resource, local);
         const before = this.#objects.get(key);
         if (type === "deleted") this.#objects.delete(key);
@@ -227,11 +260,7 @@ class HubPlanes implements HubActor, AsyncDisposable {
     });
   }
 
-  #find<T extends KubeObject>(
-    where: HubChange["where"],
-    resource: Resource<T>,
-    local: string,
-  ): T | undefined {
+  #find<T extends KubeObject>(where: Where, resource: Resource<T>, local: string): T | undefined {
     return this.#objects.get(keyOf(where, resource, local)) as T | undefined;
   }
 
@@ -244,15 +273,20 @@ class HubPlanes implements HubActor, AsyncDisposable {
       return made;
     };
     const toHub = await link(plane === "hub" ? connection.server : this.#hub.url);
-    const toCell = await link(plane === "cell" ? connection.server : this.#cell.url);
-    this.#links.add(toCell);
-    owned.defer(() => void this.#links.delete(toCell));
-    if (this.#isAway) cut(toCell);
-    const text = this.#cell.kubeconfig({ server: toCell.url });
-    const data = { kubeconfig: Buffer.from(text).toString("base64") };
-    const name = this.#stage.nameOf(CELL);
-    if (!connection.death.aborted)
-      await this.#hub.client.patch(secrets, { namespace: HOME, name }, merge({ data }));
+    for (const cell of this.#cells) {
+      const cluster = this.#clusterOf(cell);
+      const toCell = await link(plane === cell ? connection.server : cluster.url);
+      if (cell === "cell") {
+        this.#links.add(toCell);
+        owned.defer(() => void this.#links.delete(toCell));
+        if (this.#isAway) cut(toCell);
+      }
+      const text = cluster.kubeconfig({ server: toCell.url });
+      const data = { kubeconfig: Buffer.from(text).toString("base64") };
+      const name = this.#stage.nameOf(cellOf(cell));
+      if (!connection.death.aborted)
+        await this.#hub.client.patch(secrets, { namespace: HOME, name }, merge({ data }));
+    }
     const spec = fleetKind.spec.parse({
       mode: "management",
       hub: "self",
@@ -280,17 +314,15 @@ class HubPlanes implements HubActor, AsyncDisposable {
     };
     const isShown = (): boolean =>
       this.#isAway ||
-      (["project", "hub"] as const).every(
-        (where) =>
-          (this.#find(where, instances, `${deployment}-1`) !== undefined) === (wanted() === 2) &&
-          this.#find(where, instances, `${deployment}-0`)?.status !== undefined,
-      );
+      (["project", "hub"] as const).every((where) => this.#reported(where, deployment) === wanted());
     return { change, answered: () => isCounted() && isShown(), guides: { change, answered: isCounted } };
   }
 
   /** All planes have the same spec, and the numbers of the cell. */
   #isTrue(workload: string, deployment: string, count: number): boolean {
-    const all = (["project", "hub", "cell"] as const).map((where) =>
+    const held = this.#cells.filter((it) => this.#find(it, workloadDeployments, deployment) !== undefined);
+    if (held.length !== 1) return false;
+    const all = (["project", "hub", ...held] as const).map((where) =>
       this.#find(where, workloadDeployments, deployment),
     );
     const top = this.#find("project", workloads, workload);
@@ -323,12 +355,11 @@ class HubPlanes implements HubActor, AsyncDisposable {
           ? `${it.status.observedSourceGeneration}` === it.metadata?.annotations?.[keys.sourceGeneration]
           : undefined,
       ];
-    const places = ["project", "hub", "cell"] as const;
     return {
       workload: said(this.#find("project", workloads, WORKLOAD)),
-      deployments: places.map((where) => said(this.#find(where, workloadDeployments, DEPLOYMENT))),
-      instances: places.map((where) =>
-        [0, 1, 2].map((at) => {
+      deployments: this.#places.map((where) => said(this.#find(where, workloadDeployments, DEPLOYMENT))),
+      instances: this.#places.map((where) =>
+        ORDINALS.map((at) => {
           const found = this.#find(where, instances, instanceOf(at));
           return found && (findCondition(found.status?.conditions, "Ready")?.status ?? "none");
         }),
@@ -388,16 +419,16 @@ class HubPlanes implements HubActor, AsyncDisposable {
   async failInstance(ordinal: number, isFailing: boolean): Promise<void> {
     const instance = this.#find("cell", instances, instanceOf(ordinal));
     if (instance !== undefined)
-      await reportInstance(this.#cell.client, instance, isFailing ? "False" : "True");
+      await reportInstance(this.#clusterOf("cell").client, instance, isFailing ? "False" : "True");
   }
 
   async removeInstance(ordinal: number): Promise<void> {
-    await this.#cell.client.delete(instances, this.#instance(this.#onHub, ordinal));
+    await this.#clusterOf("cell").client.delete(instances, this.#instance(this.#onHub, ordinal));
   }
 
   async remakeInstance(ordinal: number): Promise<void> {
     const deployment = this.#find("cell", workloadDeployments, DEPLOYMENT);
-    if (deployment !== undefined) await makeInstance(this.#cell.client, deployment, ordinal);
+    if (deployment !== undefined) await makeInstance(this.#clusterOf("cell").client, deployment, ordinal);
   }
 
   async removeShown(ordinal: number, where: "hub" | "project"): Promise<void> {
@@ -420,6 +451,20 @@ class HubPlanes implements HubActor, AsyncDisposable {
       else link.pass();
   }
 
+  async drain(): Promise<void> {
+    for (const plane of ["other-cell", "cell"] as const) {
+      const name = this.#stage.nameOf(cellOf(plane));
+      await this.#hub.client.patch(cells, { name }, merge({ spec: { drain: plane === "cell" } }));
+    }
+  }
+
+  isDrained(count: number): boolean {
+    const isLeft = [workloadDeployments, instances].every((resource) =>
+      [...this.#objects.keys()].every((key) => !key.startsWith(keyOf("cell", resource, ""))),
+    );
+    return isLeft && this.isSettled(count);
+  }
+
   isSettled(count: number): boolean {
     return this.#isTrue(WORKLOAD, DEPLOYMENT, count) && this.shown().every((it) => it === count);
   }
@@ -432,9 +477,12 @@ class HubPlanes implements HubActor, AsyncDisposable {
   }
 
   shown(): readonly [number, number] {
-    const count = (where: HubChange["where"]): number =>
-      [0, 1, 2].filter((at) => this.#find(where, instances, instanceOf(at))?.status !== undefined).length;
-    return [count("project"), count("hub")];
+    return [this.#reported("project", DEPLOYMENT), this.#reported("hub", DEPLOYMENT)];
+  }
+
+  #reported(where: Where, deployment: string): number {
+    const found = ORDINALS.map((at) => this.#find(where, instances, `${deployment}-${at}`));
+    return found.filter((it) => it?.status !== undefined).length;
   }
 
   isMarkedStale(): boolean {
@@ -443,24 +491,22 @@ class HubPlanes implements HubActor, AsyncDisposable {
   }
 
   isGone(where: "hub" | "everywhere"): boolean {
-    const places = where === "hub" ? (["project", "hub"] as const) : (["project", "hub", "cell"] as const);
+    const places = where === "hub" ? (["project", "hub"] as const) : this.#places;
     return (
       this.#find("project", workloads, WORKLOAD) === undefined &&
       places.every((it) => this.#find(it, workloadDeployments, DEPLOYMENT) === undefined) &&
-      places.every((it) => [0, 1, 2].every((at) => this.#find(it, instances, instanceOf(at)) === undefined))
+      places.every((it) => ORDINALS.every((at) => this.#find(it, instances, instanceOf(at)) === undefined))
     );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned.disposeAsync();
-    for (const [{ client }, plane] of [
-      [this.#hub, "hub"],
-      [this.#cell, "cell"],
-    ] as const)
-      for (const resource of RESOURCES[plane]) await this.#clear(client, resource);
-    await this.#hub.client
-      .delete(secrets, { namespace: HOME, name: this.#stage.nameOf(CELL) })
-      .catch(ignoreGone);
+    for (const [plane, { client }] of this.#clusters)
+      for (const resource of resourcesOf(plane)) await this.#clear(client, resource);
+    for (const cell of this.#cells)
+      await this.#hub.client
+        .delete(secrets, { namespace: HOME, name: this.#stage.nameOf(cellOf(cell)) })
+        .catch(ignoreGone);
   }
 
   async #clear(client: KubeClient, resource: Resource): Promise<void> {
@@ -476,6 +522,8 @@ class HubPlanes implements HubActor, AsyncDisposable {
 }
 
 const DEPLOYMENT = `${WORKLOAD}-us-dfw`;
+/** Of the first placement, and of the one after a drain. */
+const ORDINALS: readonly number[] = [0, 1, 2, 1000, 1001];
 const instanceOf = (ordinal: number): string => `${DEPLOYMENT}-${ordinal}`;
 const keyOf = (where: string, { plural }: Resource, local: string): string => `${where}/${plural}/${local}`;
 

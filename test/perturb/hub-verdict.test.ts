@@ -2,10 +2,10 @@
 import { instances, workloadDeployments, workloads } from "@berth/fleet";
 import type { KubeObject, Resource } from "@berth/kube";
 import { expect, it } from "vitest";
-import { forbiddenOfHub, type HubChange } from "./hub-verdict.ts";
+import { forbiddenOfHub, type HubChange, type Where } from "./hub-verdict.ts";
 
-const steps = ["start", "comes", "changes", "rests", "ends"];
-const trial = { steps, rest: "rests", removal: "ends", isOnlyLife: true };
+const steps = ["start", "comes", "changes", "rests", "drains", "ends"];
+const trial = { steps, rest: "rests", drain: "drains", removal: "ends", isOnlyLife: true };
 const going = { deletionTimestamp: "2026-01-01T00:00:00Z" };
 
 function change(step: string, where: HubChange["where"], resource: Resource, more: Partial<HubChange> = {}) {
@@ -15,6 +15,11 @@ function change(step: string, where: HubChange["where"], resource: Resource, mor
 }
 const ready = (readyReplicas: number): KubeObject =>
   ({ metadata: { uid: "u" }, status: { readyReplicas } }) as KubeObject;
+
+const at = (step: string, where: Where, name: string, more: Partial<HubChange> = {}): HubChange => {
+  const object = { metadata: { uid: name }, status: { conditions: [{ type: "Ready", status: "True" }] } };
+  return change(step, where, instances, { name, object: object as KubeObject, ...more });
+};
 
 const made = change("comes", "cell", workloadDeployments);
 const counted = change("comes", "cell", workloadDeployments, { object: ready(2) });
@@ -48,6 +53,37 @@ it.each<[string, readonly HubChange[], readonly string[]]>([
       says("changes", 1),
     ],
     [],
+  ],
+  [
+    "a move",
+    [
+      made,
+      at("comes", "cell", "i-0"),
+      change("drains", "other-cell", workloadDeployments),
+      at("drains", "other-cell", "i-1000"),
+      at("drains", "cell", "i-0", { gone: true }),
+      change("drains", "cell", workloadDeployments, { gone: true }),
+    ],
+    [],
+  ],
+  [
+    "a move without enough",
+    [
+      at("comes", "cell", "i-0"),
+      change("drains", "project", workloads, { object: ready(0), before: ready(0) }),
+      at("drains", "cell", "i-0", { gone: true }),
+    ],
+    ["w says 0 of 1 Ready (drains)", "only 0 of 1 are Ready without i-0 (drains)"],
+  ],
+  [
+    "an Instance with two owners",
+    [at("comes", "cell", "i-0"), at("drains", "other-cell", "i-0")],
+    ["i-0 lives in the cell and the other-cell (drains)"],
+  ],
+  [
+    "a deletion in the cell to which it moves",
+    [change("drains", "other-cell", workloadDeployments, { gone: true })],
+    ["w-us-dfw was deleted from the other-cell and was wanted (drains)"],
   ],
   [
     "a write at rest",

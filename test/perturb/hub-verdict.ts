@@ -1,12 +1,24 @@
 /** What must never happen to a deployment that a hub brings to a cell, asked of what both clusters have said. */
-import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "@berth/fleet";
+import {
+  type Instance,
+  instances,
+  type Workload,
+  type WorkloadDeployment,
+  workloadDeployments,
+  workloads,
+} from "@berth/fleet";
 import type { KubeObject, Resource } from "@berth/kube";
+import { findCondition } from "@berth/runtime";
+
+/** A cluster that runs deployments. */
+export type CellPlane = "cell" | "other-cell";
+/** `project` and `hub` are namespaces of one cluster. */
+export type Where = "project" | "hub" | CellPlane;
 
 /** One version of one object. */
 export interface HubChange {
   readonly step: string;
-  /** `project` and `hub` are namespaces of one cluster. */
-  readonly where: "project" | "hub" | "cell";
+  readonly where: Where;
   readonly resource: Resource;
   /** Local. */
   readonly name: string;
@@ -20,6 +32,8 @@ export interface HubTrial {
   readonly steps: readonly string[];
   /** The step that is about nothing. */
   readonly rest: string;
+  /** The step that drains `cell`, which may end there what is in the other one. */
+  readonly drain: string;
   /** The step that deletes the Workload. */
   readonly removal: string;
   /** Berth was never started again. */
@@ -28,19 +42,22 @@ export interface HubTrial {
 
 /** One sentence for each thing that must not be. */
 export function forbiddenOfHub(log: readonly HubChange[], trial: HubTrial): readonly string[] {
-  const { steps, removal } = trial;
-  const isEarly = ({ step }: HubChange): boolean =>
-    !steps.includes(removal) || steps.indexOf(step) < steps.indexOf(removal);
-  const early = log.filter(isEarly);
+  const { steps, removal, drain } = trial;
+  const isBefore = (of: string, { step }: HubChange): boolean =>
+    !steps.includes(of) || steps.indexOf(step) < steps.indexOf(of);
+  const early = log.filter((it) => isBefore(removal, it));
+  const isDrained = (it: HubChange): boolean => steps.includes(drain) && !isBefore(drain, it);
   return [
-    ...deletions(early),
+    ...deletions(early.filter((it) => !(it.where === "cell" && isDrained(it)))),
     ...secondOnes(early),
+    ...twoOwners(log),
+    ...shortages(early, isDrained),
     ...falseZeros(early, trial),
     ...writesAtRest(log, trial),
   ];
 }
 
-const isOf = ({ resource, where }: HubChange, kind: Resource, place?: HubChange["where"]): boolean =>
+const isOf = ({ resource, where }: HubChange, kind: Resource, place?: Where): boolean =>
   resource === kind && (place === undefined || where === place);
 
 /** Nothing ends while the project wants it. */
@@ -63,6 +80,38 @@ function secondOnes(early: readonly HubChange[]): readonly string[] {
       uids.set(key, first);
       return first === uid ? [] : [`${name} was made twice in the ${where} (${step})`];
     });
+}
+
+/** An Instance of one name in both cells. */
+function twoOwners(log: readonly HubChange[]): readonly string[] {
+  const owners = new Map<string, Where>();
+  return log
+    .filter((it) => isOf(it, instances) && it.where !== "project" && it.where !== "hub")
+    .flatMap(({ where, name, gone, step }) => {
+      const owner = owners.get(name) ?? where;
+      if (gone && owner === where) owners.delete(name);
+      else if (!gone) owners.set(name, owner);
+      return gone || owner === where ? [] : [`${name} lives in the ${owner} and the ${where} (${step})`];
+    });
+}
+
+/** From the drain on: fewer Ready ones than before it, in both cells, or in the words of the project. */
+function shortages(early: readonly HubChange[], isDrained: (of: HubChange) => boolean): readonly string[] {
+  const ready = new Set<string>();
+  let wanted = 0;
+  return early.flatMap((it) => {
+    const { where, name, object, gone, step } = it;
+    const isShort = (count: number): boolean => isDrained(it) && count < wanted;
+    if (isOf(it, workloads, "project") && isShort(readyOf(object)))
+      return [`${name} says ${readyOf(object)} of ${wanted} Ready (${step})`];
+    if (!isOf(it, instances) || where === "project" || where === "hub") return [];
+    const { metadata, status } = object as Instance;
+    const isReady = findCondition(status?.conditions, "Ready")?.status === "True";
+    if (!gone && isReady && metadata?.deletionTimestamp === undefined) ready.add(name);
+    else ready.delete(name);
+    if (!isDrained(it)) wanted = ready.size;
+    return isShort(ready.size) ? [`only ${ready.size} of ${wanted} are Ready without ${name} (${step})`] : [];
+  });
 }
 
 /** Numbers below all that the cell said in this step and in the one before. Its watch may be behind that of the project. */

@@ -1,6 +1,9 @@
-/** The stories of a hub: a deployment goes to its cell, what runs there comes back, and both end while the cell is away. */
+/**
+ * The stories of a hub: a deployment goes to its cell, what runs there comes back, and both end while the cell is away. And
+ * a deployment moves to another cell.
+ */
 import type { PerturbationStory, Step } from "@berth/testcluster";
-import { type HubActor, hubStory, type Plane, REMOVAL, REST } from "./hub-scene.ts";
+import { DRAIN, type HubActor, type HubStory, hubStory, REMOVAL, REST } from "./hub-scene.ts";
 
 /** Two Instances, another image, one Instance, and none. */
 function federate(actor: HubActor): readonly Step[] {
@@ -74,18 +77,28 @@ function deleteWhileAway(actor: HubActor): readonly Step[] {
   ];
 }
 
-const story = (name: string, steps: (actor: HubActor) => readonly Step[]) => (plane: Plane) =>
-  hubStory(name, plane, steps);
+/** The cell is drained, and the Workload ends in the other one. */
+function move(actor: HubActor): readonly Step[] {
+  return [
+    { name: "workload-comes", run: () => actor.addWorkload(2), over: () => actor.isSettled(2) },
+    { name: DRAIN, needsSettled: true, run: () => actor.drain(), over: () => actor.isDrained(2) },
+    {
+      name: REMOVAL,
+      needsSettled: true,
+      run: () => actor.removeWorkload(),
+      over: () => actor.isGone("everywhere"),
+    },
+  ];
+}
 
-const [toFederate, toCollect, toDelete] = [
-  story("federate", federate),
-  story("collect", collect),
-  story("delete-while-away", deleteWhileAway),
+const ONE_CELL: readonly Pick<HubStory, "name" | "cells" | "steps">[] = [
+  { name: "federate", cells: ["cell"], steps: federate },
+  { name: "collect", cells: ["cell"], steps: collect },
+  { name: "delete-while-away", cells: ["cell"], steps: deleteWhileAway },
 ];
+const MOVE = { name: "move", cells: ["cell", "other-cell"], steps: move } as const;
 
-/** Each of them with the hub and with the cell disturbed. */
-export const hubStories: readonly PerturbationStory[] = (["hub", "cell"] as const).flatMap((plane) => [
-  toFederate(plane),
-  toCollect(plane),
-  toDelete(plane),
-]);
+/** Each of them with each of its clusters disturbed. */
+export const hubStories: readonly PerturbationStory[] = [...ONE_CELL, MOVE].flatMap((story) =>
+  (["hub", ...story.cells] as const).map((plane) => hubStory({ ...story, plane })),
+);

@@ -34,6 +34,3 @@ export const stories: readonly PerturbationStory[] = [
   fleetQuota,
   ...hubStories,
 ];
-
-/** Whether a story takes place in two clusters. */
-export const hasOther = (story: PerturbationStory): boolean => hubStories.includes(story);

@@ -11,8 +11,8 @@ import { type Telling, tell } from "./telling.ts";
 export interface PerturbOptions {
   /** It has the objects of the story's kinds to itself while this runs. */
   readonly cluster: TestCluster;
-  /** For stories of several clusters: see `Stage.other`. */
-  readonly other?: TestCluster | undefined;
+  /** At least `PerturbationStory.others` of them. Default none. */
+  readonly others?: readonly TestCluster[];
   /** Only the perturbations with this name, as `formatPoint` writes it. Default all. */
   readonly point?: string;
   /** Which of all perturbations of the story, for a shorter run. Default all. */
@@ -59,21 +59,24 @@ export interface PerturbResult {
  * Tells the story undisturbed, twice; counts the controller's requests and watch events and the versions of objects; and
  * then replays it once for each of them and each pattern. Takes about a third of a second a replay.
  *
- * @throws (rejects) what a story's own set-up throws; RangeError when `point` names no perturbation of the story.
+ * @throws (rejects) what a story's own set-up throws; RangeError when `point` names no perturbation of the story, and
+ * when there are fewer `others` than it needs.
  */
 export async function perturb(story: PerturbationStory, options: PerturbOptions): Promise<PerturbResult> {
   const startedAt = performance.now();
   const {
     cluster,
-    other,
+    others = [],
     timeoutMs = 20_000,
     mostViolations = 10,
     onProgress,
     choose = (all) => all,
   } = options;
+  if (others.length < (story.others ?? 0))
+    throw new RangeError(`the story ${story.name} needs ${story.others} other clusters`);
   await using log = await recordVersions(cluster.client, story.resources);
   const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
-  const told = createTeller({ story, cluster, other, certificate, log, timeoutMs });
+  const told = createTeller({ story, cluster, others, certificate, log, timeoutMs });
   const first = await told();
   // Once more, no slower than the replays, so that what a timer does in the first one alone is not looked for in them.
   const rehearsal = first.violations.length > 0 ? first : await told(first.states);
@@ -169,7 +172,7 @@ export function describeViolation(story: string, { point, problems, history }: V
 interface TellerOptions {
   readonly story: PerturbationStory;
   readonly cluster: TestCluster;
-  readonly other: TestCluster | undefined;
+  readonly others: readonly TestCluster[];
   readonly certificate: KeyPair;
   readonly log: VersionLog;
   readonly timeoutMs: number;

@@ -19,7 +19,7 @@ const HISTORY_LAG_MS = 20_000;
 
 export class NotedStage implements Stage {
   readonly cluster: TestCluster;
-  readonly other: TestCluster | undefined;
+  readonly others: readonly TestCluster[];
   readonly #log: VersionLog;
   readonly #prefix: string;
   /** By version. A patch of the story that changes nothing would claim one of another writer: stories do not send such. */
@@ -29,9 +29,9 @@ export class NotedStage implements Stage {
   #nudges = 0;
 
   /** @param prefix begins every name of the run. */
-  constructor(cluster: TestCluster, log: VersionLog, prefix: string, other?: TestCluster) {
+  constructor(cluster: TestCluster, log: VersionLog, prefix: string, others: readonly TestCluster[]) {
     this.cluster = cluster;
-    this.other = other;
+    this.others = others;
     this.#log = log;
     this.#prefix = prefix;
   }

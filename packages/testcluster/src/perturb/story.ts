@@ -31,6 +31,8 @@ export interface PerturbationStory {
    * anything else that stood still goes on when the controller has seen these, see `Fence.guides`. Default none.
    */
   readonly guides?: readonly Resource[];
+  /** How many clusters it needs beside the one that is disturbed. Default 0. */
+  readonly others?: number;
   /** Makes the objects and files that are there when the controller starts. */
   setUp(stage: Stage): Promise<Scene>;
 }
@@ -107,8 +109,8 @@ export interface Fence {
 /** The hands of the story in the cluster. What it changes is known to be its doing when the history is judged. */
 export interface Stage {
   readonly cluster: TestCluster;
-  /** Another cluster, for a controller of several: it is neither recorded nor disturbed. As given to `perturb`. */
-  readonly other: TestCluster | undefined;
+  /** Other clusters, for a controller of several: they are neither recorded nor disturbed. As given to `perturb`. */
+  readonly others: readonly TestCluster[];
   /** The name of an object in the cluster: unlike that of any other run. One that contains it belongs to the run as well. */
   nameOf(local: string): string;
   /** The object as last recorded; `undefined` when there is none. No request. @param namespace default: any. */

@@ -14,7 +14,7 @@ import type { PerturbationStory, Scene, Step } from "./story.ts";
 
 export interface TellingOptions {
   readonly cluster: TestCluster;
-  readonly other?: TestCluster | undefined;
+  readonly others: readonly TestCluster[];
   readonly certificate: KeyPair;
   readonly log: VersionLog;
   readonly story: PerturbationStory;
@@ -40,9 +40,9 @@ export interface Telling {
 
 /** @throws (rejects) what the story's own set-up throws, and a mistake of the harness. A failing controller is a violation. */
 export async function tell(options: TellingOptions): Promise<Telling> {
-  const { cluster, other, log, story, prefix, timeoutMs } = options;
+  const { cluster, others, log, story, prefix, timeoutMs } = options;
   log.begin();
-  const stage = new NotedStage(cluster, log, prefix, other);
+  const stage = new NotedStage(cluster, log, prefix, others);
   await using owned = new AsyncDisposableStack();
   owned.defer(() => stage.clear(story.resources, timeoutMs));
   const scene = owned.use(await story.setUp(stage));
