@@ -419,7 +419,7 @@ it("A18 Instances of a cell without a Location wait, the project says so, and th
   });
   await patiently(async () => {
     const deployment = await fixture.hub.get(workloadDeployments, { ...of, name: "roads-us-ord" });
-    deepStrictEqual(verdict(deployment, "Available"), "False/NoMatchingLocation");
+    expect(verdict(deployment, "Available")).toBe("False/NoMatchingLocation");
     const { spec } = await fixture.hub.get(instances, { ...of, name: "roads-us-ord-0" });
     deepStrictEqual(spec?.controller?.schedulingGates, [{ name: "Network" }]);
   });

@@ -215,8 +215,8 @@ function createDescheduleActor(stage: Stage, { plot, writes, owned }: Told): Des
     async allow(owner) {
       await allows(owner, 1);
       // An eviction that is cut off may have used up the budget without its pod: the controller of budgets heals that.
-      const heal = setInterval(async () => {
-        if (standing(owner) > 0) await allows(owner, 1).catch(() => undefined);
+      const heal = setInterval(() => {
+        if (standing(owner) > 0) void allows(owner, 1).catch(() => undefined);
       }, HEAL_MS);
       owned.defer(() => clearInterval(heal));
     },

@@ -18,7 +18,7 @@ const ready = (readyReplicas: number): KubeObject =>
 
 const at = (step: string, where: Where, name: string, more: Partial<HubChange> = {}): HubChange => {
   const object = { metadata: { uid: name }, status: { conditions: [{ type: "Ready", status: "True" }] } };
-  return change(step, where, instances, { name, object: object as KubeObject, ...more });
+  return change(step, where, instances, { name, object, ...more });
 };
 
 const made = change("comes", "cell", workloadDeployments);
