@@ -10,8 +10,11 @@ import {
   deployments,
   events,
   isApiError,
+  jobs,
   type KubeObject,
   nodes,
+  type ObjectMeta,
+  type OwnerReference,
   type Pod,
   podDisruptionBudgets,
   pods,
@@ -59,7 +62,7 @@ class DescheduleFixture extends Fixture {
   protected override async clear(): Promise<void> {
     const { client } = this.cluster;
     const namespace = "default";
-    for (const owners of [deployments, replicaSets, statefulSets])
+    for (const owners of [deployments, replicaSets, statefulSets, jobs])
       await client.deleteCollection<KubeObject>(owners, { namespace });
     await client.deleteCollection(podDisruptionBudgets, { namespace });
     await client.deleteCollection(deschedulePolicies, {});
@@ -118,14 +121,18 @@ async function deploy(
 const FOREIGN = [
   { group: "argoproj.io", version: "v1alpha1", kind: "Rollout", makes: replicaSets },
   { group: "leaderworkerset.x-k8s.io", version: "v1", kind: "LeaderWorkerSet", makes: statefulSets },
+  { group: "jobset.x-k8s.io", version: "v1alpha2", kind: "JobSet", makes: jobs },
 ] as const;
+type Foreign = Omit<(typeof FOREIGN)[number], "makes">;
 
-/** Makes an object of the kind, and what its controller would make for it. */
-async function addForeign({ group, version, kind, makes }: (typeof FOREIGN)[number]): Promise<void> {
+/** Serves the kind, with any fields, and makes an object of it. @returns the reference to it. */
+async function addObject(
+  { group, version, kind }: { readonly [field in keyof Foreign]: string },
+  metadata: ObjectMeta,
+): Promise<OwnerReference> {
   const { client } = cluster;
-  const name = kind.toLowerCase();
-  const namespace = "default";
-  const plural = `${name}s`;
+  const { name = "" } = metadata;
+  const plural = `${kind.toLowerCase()}s`;
   const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
   await client.create(customResourceDefinitions, {
     metadata: { name: `${plural}.${group}` },
@@ -137,16 +144,32 @@ async function addForeign({ group, version, kind, makes }: (typeof FOREIGN)[numb
     },
   });
   const resource = defineResource({ group, version, plural, kind, namespaced: true });
-  const { metadata } = await eventually(() => client.create(resource, { metadata: { name, namespace } }));
-  const owner = { apiVersion: `${group}/${version}`, kind, name, uid: metadata?.uid ?? "", controller: true };
-  const labels = { app: name };
-  const { spec } = aPod(name)
+  const made = await eventually(() => client.create(resource, { metadata }));
+  return { apiVersion: `${group}/${version}`, kind, name, uid: made.metadata?.uid ?? "", controller: true };
+}
+
+/** Makes what has a pod that asks for the derived label. */
+async function addOwner(makes: (typeof FOREIGN)[number]["makes"], metadata: ObjectMeta & { name: string }) {
+  const labels = { app: metadata.name };
+  const { spec } = aPod(metadata.name)
     .selecting({ [LABEL]: "true" })
     .build();
-  await client.create<KubeObject>(makes, {
-    metadata: { name, namespace, ownerReferences: [owner] },
-    spec: { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
-  } as KubeObject);
+  const annotations = { "kwok.berth.dev/runs-on": "true" };
+  const template = { metadata: { labels, annotations }, spec: { ...spec, restartPolicy: "Never" } };
+  const replicated = {
+    replicas: 1,
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec },
+  };
+  const object = { metadata, spec: makes === jobs ? { template } : replicated } as KubeObject;
+  return cluster.client.create<KubeObject>(makes, object);
+}
+
+/** Makes an object of the kind, and what its controller would make for it. */
+async function addForeign({ makes, ...of }: (typeof FOREIGN)[number]): Promise<void> {
+  const name = of.kind.toLowerCase();
+  const owner = await addObject(of, { name, namespace: "default" });
+  await addOwner(makes, { name, namespace: "default", ownerReferences: [owner] });
 }
 
 async function podsOf(app: string): Promise<readonly Pod[]> {
@@ -259,11 +282,24 @@ describe("a pod that may not go", () => {
     await using fixture = new DescheduleFixture(cluster, "deschedule");
     await fixture.start("{ for: 0s }");
     await Promise.all(FOREIGN.map(addForeign));
-    const apps = FOREIGN.map(({ kind }) => kind.toLowerCase());
-    for (const app of apps) await patiently(async () => expect(await placesOf(app)).toEqual(["own-1"]));
+    // Kueue's Workload belongs to what it admits, a Job or a pod.
+    const namespace = "default";
+    const { metadata = {} } = await addOwner(jobs, { name: "kueue-job", namespace });
+    const job = { apiVersion: "batch/v1", kind: "Job", name: "kueue-job", uid: metadata.uid ?? "" };
+    const workload = { group: "kueue.x-k8s.io", version: "v1beta1", kind: "Workload" };
+    await addObject(workload, { name: "job", namespace, ownerReferences: [job] });
+    const plain = aPod("kueue-pod").labelled({ app: "kueue-pod", "kueue.x-k8s.io/managed": "true" });
+    await cluster.client.create(pods, plain.selecting({ [LABEL]: "true" }).build());
+    const apps = [...FOREIGN.map(({ kind }) => kind.toLowerCase()), "kueue-job"];
+    for (const app of [...apps, "kueue-pod"])
+      await patiently(async () => expect(await placesOf(app)).toEqual(["own-1"]));
     await device("own-2", true);
     await device("own-1", false);
-    for (const app of apps) await patiently(async () => expect(await placesOf(app)).toEqual(["own-2"]));
+    for (const app of apps) await patiently(async () => expect(await evictions(app)).toHaveLength(1));
+    // A Job waits for ten seconds before it makes the pod again.
+    for (const app of ["rollout", "leaderworkerset"])
+      await patiently(async () => expect(await placesOf(app)).toEqual(["own-2"]));
+    expect(await placesOf("kueue-pod")).toEqual(["own-1"]);
   });
 
   it("D-G21 is forgotten with its node, which goes during the eviction", async () => {
