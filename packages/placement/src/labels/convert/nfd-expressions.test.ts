@@ -57,6 +57,11 @@ describe("a comparison with an element", () => {
     ]);
   });
 
+  it.each(["In", "NotIn"] as const)("%s a value that no label can hold is refused", (op) => {
+    expect(convert("system.dmiid", "sys_vendor", op, "Acme", "Dell Inc.")).toContain('"Dell Inc."');
+    expect(convert("system.dmiid", "sys_vendor", op, "Acme")).toBeTypeOf("object");
+  });
+
   it.each([
     ["Exists", ["x"]],
     ["In", []],

@@ -1,4 +1,6 @@
 /** Converts one comparison of Node Feature Discovery (NFD) to terms of a LabelRule. All terms must hold. */
+
+import { labelValueProblem } from "../../node/validate.ts";
 import type { MatchTerm, Operator } from "../document.ts";
 import { type ElementLabel, NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression } from "./nfd-schema.ts";
@@ -26,6 +28,13 @@ export function convertExpression(label: ElementLabel, expression: NfdExpression
   if (label.kind === "flag" && op !== "Exists" && op !== "DoesNotExist") {
     return { problem: `${key} is a flag without a value, which ${op} never matches` };
   }
+  const unheld = LISTED.has(op)
+    ? expression.value?.find((it) => labelValueProblem(it) !== undefined)
+    : undefined;
+  if (unheld !== undefined)
+    return {
+      problem: `no label can hold the value ${JSON.stringify(unheld)} of ${key}: keep this part in a NodeFeatureRule`,
+    };
   const isWhole = label.kind === "value" && label.whole === true;
   const needsWhole = numbersOf(expression) > 0 && type !== "version" && !isWhole;
   // NFD compares whole numbers only: `22.04` and `16Gi` match nothing.
@@ -84,6 +93,9 @@ function anyPattern(patterns: readonly string[]): string {
   const [only = ""] = patterns;
   return patterns.length === 1 ? only : patterns.map((pattern) => `(?:${pattern})`).join("|");
 }
+
+/** Lists of values, not of patterns. */
+const LISTED: ReadonlySet<NfdExpression["op"]> = new Set(["In", "NotIn"]);
 
 const LISTS: ReadonlySet<NfdExpression["op"]> = new Set(["In", "NotIn", "InRegexp"]);
 
