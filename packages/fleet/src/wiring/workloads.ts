@@ -49,8 +49,9 @@ export function workloadIntents(
   { finalizers, create, patch, delete: gone, status }: WorkloadDecision,
 ): readonly Intent[] {
   return [
-    ...(finalizers ? [finalizersTo(finalizers)] : []),
+    // First: each further request would delay its Instances.
     ...create.map((one) => creationOf(workloadDeployments, one, "its deployment")),
+    ...(finalizers ? [finalizersTo(finalizers)] : []),
     ...patch.map(
       ({ deployment, body }): Intent => ({
         do: "patch",

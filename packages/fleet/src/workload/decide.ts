@@ -31,7 +31,10 @@ export interface DeploymentPatch {
 
 /** Empty: settled. */
 export interface WorkloadDecision {
-  /** All finalizers that the Workload should have. Sent first. */
+  /**
+   * All finalizers that the Workload should have. Sent after the creations: if the Workload goes between them, its
+   * deployments have no owner any more, and are collected as garbage.
+   */
   readonly finalizers?: readonly string[] | undefined;
   readonly create: readonly WorkloadDeployment[];
   readonly patch: readonly DeploymentPatch[];

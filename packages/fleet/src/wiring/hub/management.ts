@@ -114,7 +114,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
       "elected",
       parts.lease,
     );
-  add(projects, "workloads", projectWorkloads(parts));
+  add(projects, "workloads", projectWorkloads(parts), HUB_WORKERS);
   add(projects, "federator", federator(parts), HUB_WORKERS);
   add(hub.set, "placements", placements(parts), HUB_WORKERS);
   add(cells, "carry", carry(parts));
