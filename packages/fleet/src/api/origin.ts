@@ -1,5 +1,5 @@
 /** Which hub made the deployment of a cell, for which source. Signed, as a cell can write anything on it. */
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, createSecretKey, timingSafeEqual } from "node:crypto";
 import type { KubeObject } from "@berth/kube";
 import { annotations as keys } from "./keys.ts";
 
@@ -28,8 +28,10 @@ export interface Signer {
 /** @param secret at least 32 random bytes, which no cell has. */
 export function createSigner(secret: Uint8Array): Signer {
   if (secret.length < 32) throw new RangeError("the key of the signatures needs at least 32 bytes");
+  // Every look at a deployment in a cell checks its signature: Node would make such a key each time.
+  const key = createSecretKey(secret);
   const of = (...parts: readonly (string | number)[]): string =>
-    `v1-${createHmac("sha256", secret).update(JSON.stringify(parts)).digest("base64url")}`;
+    `v1-${createHmac("sha256", key).update(JSON.stringify(parts)).digest("base64url")}`;
   return {
     sign: ({ hub, sourceUid, epoch, start }, { cellUid, namespace, name }) =>
       of("v1", hub, sourceUid, epoch, start, cellUid, namespace, name),
