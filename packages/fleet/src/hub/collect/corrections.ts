@@ -14,10 +14,20 @@ export interface Corrections {
 export function mayBecome(present: Instance, wanted: Instance): boolean {
   const had = gatesOf(present);
   return (
-    canonicalJson(withoutGates(present)) === canonicalJson(withoutGates(wanted)) &&
+    isSameSpec(withoutGates(present), withoutGates(wanted)) &&
     gatesOf(wanted).every((gate) => had.includes(gate))
   );
 }
+
+/** The parts of a template are most often one object in both: see `fleetObject`. Only the others are compared. */
+function isSameSpec(one: Fields, other: Fields): boolean {
+  const differing = Object.keys({ ...one, ...other }).filter((field) => one[field] !== other[field]);
+  const textOf = (spec: Fields): string =>
+    canonicalJson(Object.fromEntries(differing.map((field) => [field, spec[field]])));
+  return differing.length === 0 || textOf(one) === textOf(other);
+}
+
+type Fields = Readonly<Record<string, unknown>>;
 
 export function corrections(present: Instance, wanted: Instance): Corrections {
   const labels = Object.entries(wanted.metadata?.labels ?? {}).filter(
@@ -39,7 +49,7 @@ function gatesOf({ spec }: Instance): readonly string[] {
   return (spec?.controller?.schedulingGates ?? []).map(({ name }) => name);
 }
 
-function withoutGates({ spec }: Instance): object {
+function withoutGates({ spec }: Instance): Fields {
   const { schedulingGates: _gates, ...controller } = spec?.controller ?? {};
   return { ...spec, controller };
 }
