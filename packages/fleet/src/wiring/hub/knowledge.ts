@@ -31,6 +31,7 @@ import {
   type Found,
   foundIn,
   isFullWith,
+  nameOf,
 } from "../../hub/cells/seen.ts";
 import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
@@ -301,16 +302,20 @@ export class Knowledge {
     return this.#names.get(cell.spec?.uid ?? "");
   }
 
+  /** A decision looks at few of the cells, and often at these: what they cost is paid once, and for those alone. */
   #seen(cell: Cell): CellSeen {
-    const placed = () => this.placedIn(cell.spec?.uid ?? "");
+    const state = once(() => this.#stateOf(cell));
+    const placed = once(() => this.placedIn(cell.spec?.uid ?? ""));
+    const assigned = once(() => assignedTo(cell.spec?.uid, placed()));
     return {
       cell,
-      state: this.#stateOf(cell),
+      get state() {
+        return state();
+      },
       hasApis: true,
       isAccepting: true,
-      // Asked for a few deployments only: for those that are placed.
       get assigned() {
-        return assignedTo(cell.spec?.uid, placed());
+        return assigned();
       },
       get isFull() {
         return isFullWith(placed());
@@ -351,9 +356,10 @@ export class Knowledge {
   ): { readonly found: readonly Found[]; readonly foreign: ReadonlySet<string> } {
     const foreign = new Set<string>();
     const found = cells.flatMap((cell) => {
-      const deployment = this.inCell(cell, place, (views) => views.deployments);
-      if (deployment.is !== "there") return [];
-      const ours = foundIn(cell, deployment.value, { hub: this.hubUid, signer: this.signer });
+      const cluster = nameOf(cell) as ClusterName;
+      const deployment = this.#planes.views.cell.deployments.get({ ...place, cluster });
+      if (deployment === undefined || cell.state.is !== "synced") return [];
+      const ours = foundIn(cell, deployment, { hub: this.hubUid, signer: this.signer });
       if (ours === undefined) foreign.add(cell.cell.spec?.uid ?? "");
       return ours === undefined ? [] : adopted(ours, this.onHub(place), wished ?? this.wished(place));
     });
@@ -387,6 +393,12 @@ export class Knowledge {
       withdrawals: this.withdrawals(place),
     });
   }
+}
+
+/** Computes it when it is asked for, and once. */
+function once<T>(compute: () => T): () => T {
+  let known: { readonly value: T } | undefined;
+  return () => (known ??= { value: compute() }).value;
 }
 
 export function placeOf({ metadata }: { readonly metadata?: { namespace?: string; name?: string } }): Place {
