@@ -11,7 +11,7 @@ import {
 export interface ConnectionPools {
   readonly certificate: CredentialMaterial["certificate"];
   readonly ca: string | undefined;
-  /** HTTP/2: watches and reads share a connection. */
+  /** HTTP/2: watches and reads share a connection. Or HTTP/1.1, and one read at a time. */
   readonly reads: Dispatcher;
   /** HTTP/1.1: one write to a connection at a time. */
   readonly writes: Dispatcher;
@@ -29,6 +29,7 @@ export interface ConnectionPoolsOptions {
   readonly proxy?: string | undefined;
   readonly silenceMs: number;
   readonly maxWriteConnections: number;
+  readonly readsOneByOne?: boolean | undefined;
   readonly onOpen: () => void;
   readonly onClose: () => void;
 }
@@ -79,6 +80,13 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
       connections: options.maxWriteConnections,
       keepAliveTimeout: WRITE_IDLE_MS,
     })).compose(forgetHeaderBytes);
+  const createSingleReads = (): Dispatcher =>
+    dispatcherOf(connections(false), options.proxy, origin, (connect) => ({
+      allowH2: false,
+      connect,
+      connections: 1,
+      keepAliveTimeout: READ_IDLE_MS,
+    }));
   let reads: Dispatcher | undefined;
   let writes: Dispatcher | undefined;
   return {
@@ -86,7 +94,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
     ca: options.ca,
     // Each is made for its first request: a pool has 20 KB, and hundreds of clusters are only read.
     get reads() {
-      return (reads ??= createReads());
+      return (reads ??= options.readsOneByOne ? createSingleReads() : createReads());
     },
     get writes() {
       return (writes ??= createWrites());
@@ -104,7 +112,11 @@ function dispatcherOf(
   origin: string,
   toOptions: (connect: Connector) => Pool.Options,
 ): Dispatcher {
-  if (proxy === undefined) return new Pool(origin, toOptions(createLiveConnector(connections)));
+  if (proxy === undefined) {
+    const options = toOptions(createLiveConnector(connections));
+    // The queue of a Pool alone has 16 KB.
+    return options.connections === 1 ? new Client(origin, options) : new Pool(origin, options);
+  }
   return new ProxyAgent({
     uri: proxy,
     requestTls: toConnectorOptions(connections),

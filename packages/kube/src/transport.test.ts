@@ -98,6 +98,19 @@ describe("a server without HTTP/2", () => {
   });
 });
 
+it("reads one by one have a single connection, and one that gets no answer ends with its deadline", async () => {
+  const silent = { is: true };
+  await using server = await serve((_, response) => {
+    if (!silent.is) response.end(JSON.stringify({ metadata: { name: "n1" } }));
+  });
+  await using client = connectTo(server.url, { readsOneByOne: true });
+  const read = (timeoutMs: number) => client.get(nodes, { name: "n1" }, { timeoutMs });
+  await expect(read(30)).rejects.toMatchObject({ failure: { kind: "timeout" } });
+  silent.is = false;
+  const names = await Promise.all(Array.from({ length: 5 }, async () => (await read(5_000)).metadata?.name));
+  expect([names, client.openSockets]).toEqual([Array(5).fill("n1"), 1]);
+});
+
 describe("what is sent", () => {
   it("T-13 names the patch format, the field manager and what else the server must know", async () => {
     await using server = await serve((_, response) => response.end("{}"));

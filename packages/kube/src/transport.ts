@@ -35,6 +35,11 @@ export interface TransportOptions {
   readonly silenceMs?: number;
   /** Connections for writes, and so the number of writes in flight. Default 16. */
   readonly maxWriteConnections?: number;
+  /**
+   * Reads wait for each other, on one HTTP/1.1 connection. It takes half the memory: for clients that ask now and then and
+   * watch nothing, as a watch would hold up all reads. Default false.
+   */
+  readonly readsOneByOne?: boolean;
   /** A longer answer is an error. Bytes, default 400 MiB; streams have no limit but that of one event. */
   readonly maxAnswerBytes?: number;
   /** Called after each attempt of a request, answered or not: for metrics. Must be quick and not throw. */
@@ -250,6 +255,7 @@ export class Transport {
       proxy,
       silenceMs = 30_000,
       maxWriteConnections = 16,
+      readsOneByOne,
     } = this.#options;
     const next = createConnectionPools({
       origin: this.origin,
@@ -260,6 +266,7 @@ export class Transport {
       proxy,
       silenceMs,
       maxWriteConnections,
+      readsOneByOne,
       onOpen: () => {
         this.#openSockets++;
       },

@@ -129,7 +129,7 @@ export class Connection implements ReadCluster, EngagedCluster {
       const options = { maxWriteConnections: WRITE_CONNECTIONS, silenceMs: SILENCE_MS, ...to, credential };
       this.#credential = credential;
       this.#client = connect({ ...options, cluster: name });
-      this.#probes = connect({ ...options, cluster: name });
+      this.#probes = connect({ ...options, readsOneByOne: true, cluster: name });
       this.#owned = [this.#client, this.#probes];
     }
     this.#current = this.#newClient();
