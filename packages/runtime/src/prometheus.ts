@@ -5,7 +5,7 @@ import {
   Histogram as PromHistogram,
   Registry,
 } from "prom-client";
-import type { Counter, Gauge, GaugeOptions, Histogram, MetricOptions, MetricsRegistry } from "./metrics.ts";
+import type { Counter, Gauge, Histogram, MetricOptions, MetricsRegistry } from "./metrics.ts";
 
 /** What a registry exposes besides the declared metrics. */
 export interface MetricsRegistryOptions {
@@ -34,9 +34,10 @@ export function createMetricsRegistry(options: MetricsRegistryOptions = {}): Met
   const registry = new Registry();
   const { prefix = "" } = options;
   const signatures = new Map<string, string>();
-  const counters = new Map<string, PromCounter>();
-  const gauges = new Map<string, { readonly metric: PromGauge; readonly collects: Set<() => void> }>();
-  const histograms = new Map<string, PromHistogram>();
+  // Shared by all who declare a metric: hundreds of clusters declare dozens each.
+  const counters = new Map<string, Counter<string>>();
+  const gauges = new Map<string, Gauge<string> & { readonly collects: Set<() => void> }>();
+  const histograms = new Map<string, Histogram<string>>();
   if (options.processMetrics ?? true) collectDefaultMetrics({ register: registry });
 
   function declare<M>(
@@ -73,46 +74,41 @@ export function createMetricsRegistry(options: MetricsRegistryOptions = {}): Met
 
   return {
     prefix,
-    counter<L extends string>(metricOptions: MetricOptions<L>): Counter<L> {
-      const create = (): PromCounter => new PromCounter({ ...promOptions(metricOptions), registers });
-      const metric = declare("counter", counters, metricOptions, create);
-      return {
-        inc: (labels, by = 1) => metric.inc(labels ?? {}, by),
-        remove: (labels) => metric.remove(labels),
-      };
-    },
-    gauge<L extends string>(metricOptions: GaugeOptions<L>): Gauge<L> {
-      const { metric, collects } = declare("gauge", gauges, metricOptions, () => {
-        const own = new Set<() => void>();
-        const collect = (): void => own.forEach((one) => collectSafely(metricOptions.name, one));
+    counter: (metricOptions) =>
+      declare("counter", counters, metricOptions, () => {
+        const metric = new PromCounter({ ...promOptions(metricOptions), registers });
         return {
-          collects: own,
-          metric: new PromGauge({ ...promOptions(metricOptions), registers, collect }),
+          inc: (labels, by = 1) => metric.inc(labels ?? {}, by),
+          remove: (labels) => metric.remove(labels),
+        };
+      }),
+    gauge(metricOptions) {
+      const gauge = declare("gauge", gauges, metricOptions, () => {
+        const collects = new Set<() => void>();
+        const collect = (): void => collects.forEach((one) => collectSafely(metricOptions.name, one));
+        const metric = new PromGauge({ ...promOptions(metricOptions), registers, collect });
+        return {
+          collects,
+          set: (value, labels) => metric.set(labels ?? {}, value),
+          remove: (labels) => metric.remove(labels),
         };
       });
-      const gauge: Gauge<L> = {
-        set: (value, labels) => metric.set(labels ?? {}, value),
-        remove: (labels) => metric.remove(labels),
-      };
       const { collect, until } = metricOptions;
       if (collect === undefined) return gauge;
       const own = (): void => collect(gauge);
-      collects.add(own);
-      until?.addEventListener("abort", () => void collects.delete(own), { once: true });
+      gauge.collects.add(own);
+      until?.addEventListener("abort", () => void gauge.collects.delete(own), { once: true });
       return gauge;
     },
-    histogram<L extends string>(
-      metricOptions: MetricOptions<L> & { readonly buckets?: readonly number[] },
-    ): Histogram<L> {
-      const buckets = [...(metricOptions.buckets ?? DEFAULT_BUCKETS)];
-      const create = (): PromHistogram =>
-        new PromHistogram({ ...promOptions(metricOptions), registers, buckets });
-      const metric = declare("histogram", histograms, metricOptions, create);
-      return {
-        observe: (value, labels) => metric.observe(labels ?? {}, value),
-        remove: (labels) => metric.remove(labels),
-      };
-    },
+    histogram: (metricOptions) =>
+      declare("histogram", histograms, metricOptions, () => {
+        const buckets = [...(metricOptions.buckets ?? DEFAULT_BUCKETS)];
+        const metric = new PromHistogram({ ...promOptions(metricOptions), registers, buckets });
+        return {
+          observe: (value, labels) => metric.observe(labels ?? {}, value),
+          remove: (labels) => metric.remove(labels),
+        };
+      }),
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
   };
 }
