@@ -102,6 +102,54 @@ describe("any history of a fleet", () => {
   );
 });
 
+/** What operators and networks do, once every ten minutes. */
+const event = fc.oneof(
+  steps(6, ["create", "change", "remove"], { name, min, image, rounds }),
+  steps(6, ["cut", "back", "back"], { plane, isNoticed: fc.boolean(), rounds }),
+  steps(2, ["restore"], { plane: fc.constantFrom("hub", "own", "a", "b"), changes, rounds }),
+  steps(2, ["restart"], { rounds, lag: fc.constantFrom(undefined, 1, 2, 4, 8) }),
+  steps(1, ["remove-cell"], { at: fc.constant(0), rounds }),
+  steps(4, ["drain", "undrain"], { at, rounds }),
+);
+const HOURS = 72;
+
+describe("72 hours of joins, losses, returns, drains and restores", () => {
+  const run = seededRun(1, process.env);
+  it(
+    `have no slot with two owners and no false number, and end with what is wanted (${run.name})`,
+    run.options,
+    () => {
+      const count = HOURS * 6;
+      fc.assert(
+        fc.property(
+          fc.array(event, { minLength: count, maxLength: count }),
+          fc.boolean(),
+          (history, isSelf) => {
+            const model = new FleetModel(isSelf);
+            const startedMs = model.nowMs;
+            for (const name of NAMES) model.create(name, 2);
+            for (const one of history) {
+              // A cell leaves when it is empty.
+              const isLeaving = one.do === "remove-cell";
+              const isEmpty = model.cells[0]?.isReachable && !model.cells[0].now(workloadDeployments).length;
+              if (!isLeaving || isEmpty) happen(model, one);
+              for (let minutes = 0; minutes < 10; minutes += 2) {
+                for (const of of NAMES) model.round(of);
+                model.advance(120_000);
+              }
+              for (const cell of model.cells) model.addCell(cell.name);
+            }
+            expect(model.nowMs - startedMs).toBeGreaterThanOrEqual(HOURS * 3_600_000);
+            model.settle();
+            expect(model.violations).toEqual([]);
+          },
+        ),
+        { ...run.parameters, endOnFailure: true },
+      );
+    },
+  );
+});
+
 describe("a history that random ones reach seldom", () => {
   const rounds = (model: FleetModel, count: number, late?: "carry"): void => {
     for (let left = count; left > 0; left -= 1) model.round("w0", late);
@@ -212,6 +260,19 @@ describe("a history that random ones reach seldom", () => {
           for (const plane of model.planes) if (plane !== model.project) plane.see();
         }
         expect(model.cells.flatMap((it) => it.now(workloadDeployments))).toHaveLength(1);
+      },
+    ],
+    [
+      "another process leads, whose watch of the project is behind a change, and the project is away",
+      (model) => {
+        rounds(model, 6);
+        const before = model.project.version;
+        model.change("w0", 2, "app:2");
+        rounds(model, 6);
+        model.project.isReachable = false;
+        model.restart(0);
+        model.project.lag(model.project.version - before);
+        rounds(model, 4);
       },
     ],
     [

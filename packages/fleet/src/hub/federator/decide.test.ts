@@ -30,6 +30,7 @@ function decide(view: Partial<FederatorView> = {}): FederatorDecision {
     choose: () => ({ is: "placed", isTakeover: false, placement: aPlacement(), verdicts: [] }),
     isProvenGone: false,
     isOtherAbsent: false,
+    isConfirmed: false,
     cells: [aCell("a"), aCell("b")],
     withdrawals: [],
     nowMs: NOW_MS,
@@ -38,8 +39,9 @@ function decide(view: Partial<FederatorView> = {}): FederatorDecision {
   });
 }
 
-const told = ({ findings, status, patch, mark, withdraw, ...rest }: FederatorDecision): string =>
+const told = ({ findings, status, patch, mark, withdraw, confirm, ...rest }: FederatorDecision): string =>
   [
+    ...(confirm ? ["confirm"] : []),
     ...(mark
       ? [`mark ${mark.finalizers.length} ${Object.values(mark.annotations ?? {}).join()}`.trim()]
       : []),
@@ -53,6 +55,9 @@ const told = ({ findings, status, patch, mark, withdraw, ...rest }: FederatorDec
   ].join(", ");
 
 describe("2.9 a deployment of a project", () => {
+  const { metadata: present, ...rest } = onHub();
+  const later = { ...present?.annotations, "compute.datumapis.com/source-generation": "2" };
+  const ahead = { ...rest, metadata: { ...present, annotations: later } };
   const away = () => ({ is: "none", reason: "CellsNotRead", message: "b is silent", verdicts: [] }) as const;
 
   it.each<[string, Partial<FederatorView>, string]>([
@@ -112,6 +117,16 @@ describe("2.9 a deployment of a project", () => {
     [
       "has its generation brought to the hub",
       { hubDeployment: there(onHub()), deployment: aSource({ metadata: { generation: 2 } }) },
+      "patch metadata",
+    ],
+    [
+      "is read uncached before the hub goes back to an older generation",
+      { hubDeployment: there(ahead) },
+      "confirm",
+    ],
+    [
+      "goes back on the hub when its project was restored",
+      { hubDeployment: there(ahead), isConfirmed: true },
       "patch metadata",
     ],
     [

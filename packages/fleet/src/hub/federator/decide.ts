@@ -7,6 +7,7 @@ import type { Signer } from "../../api/origin.ts";
 import type { HubReason } from "../../api/reasons.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { DeploymentStatus, WorkloadDeployment } from "../../api/workload.ts";
+import { sourceGeneration } from "../../deployment/build.ts";
 import { type CellSeen, isForgotten, nameOf, uidOf } from "../cells/seen.ts";
 import { mirrorStatus, type Staleness } from "../mirror/status.ts";
 import type { Choice } from "../placement/choose.ts";
@@ -32,6 +33,8 @@ export interface FederatorView {
   readonly isProvenGone: boolean;
   /** Another source has its name on the hub: is that source proven absent in the project? */
   readonly isOtherAbsent: boolean;
+  /** An uncached read has just shown this generation of the deployment: see `FederatorDecision.confirm`. */
+  readonly isConfirmed: boolean;
   readonly cells: readonly CellSeen[];
   /** Of this source. */
   readonly withdrawals: readonly Withdrawal[];
@@ -50,6 +53,11 @@ export interface FederatorDecision {
   readonly create?: WorkloadDeployment | undefined;
   /** A merge patch of the hub's deployment. */
   readonly patch?: object | undefined;
+  /**
+   * The hub has a later generation than the view of the project: the view may be behind, or the project was restored. Only an
+   * uncached read tells which.
+   */
+  readonly confirm?: true | undefined;
   /** The hub's deployment, bound to its uid. */
   readonly delete?: WorkloadDeployment | undefined;
   readonly withdraw?: readonly WithdrawalSpec[] | undefined;
@@ -124,6 +132,8 @@ function decideThere(view: FederatorView, hub: WorkloadDeployment): FederatorDec
     own: { Placed: undefined },
     nowMs,
   });
+  if ((sourceGeneration(hub) ?? 0) > (metadata.generation ?? 0) && !view.isConfirmed)
+    return { ...settled, confirm: true, status };
   return { ...settled, patch: hubPatch(deployment, hub), status };
 }
 

@@ -442,7 +442,9 @@ export class FleetModel {
         this.#send(hub, name, { do: "delete", resource: workloadDeployments, seen: hubDeployment });
       return;
     }
-    const uid = deployment.metadata?.uid ?? "";
+    const { uid = "", generation } = deployment.metadata ?? {};
+    const isPresent = (now: WorkloadDeployment | undefined): boolean =>
+      now?.metadata?.uid === uid && now.metadata.generation === generation;
     const decision = decideFederation({
       project: this.#projectSeen,
       deployment,
@@ -453,6 +455,7 @@ export class FleetModel {
       choose: () => this.#choose(name, uid, hasRun(deployment), undefined, recordOf(deployment, signer)),
       isProvenGone: this.#provenGone.has(uid),
       isOtherAbsent,
+      isConfirmed: project.isReachable && isPresent(project.get(workloadDeployments, NAMESPACE, name)),
       cells: this.#cellsSeen(),
       withdrawals: this.#withdrawalsOf(name),
       nowMs: this.nowMs,

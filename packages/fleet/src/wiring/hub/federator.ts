@@ -33,13 +33,30 @@ export function federator(parts: HubParts): Reconcile<ObjectKey> {
       sender.forget(key);
       return mayEnd ? undefined : { recheckAfterMs: LOOK_AGAIN_MS };
     }
-    const decision = decideFederation(viewOf(parts, key, deployment, project));
+    const view = viewOf(parts, key, deployment, project);
+    let decision = decideFederation(view);
+    if (decision.confirm === true)
+      decision = (await isPresent(parts, key, deployment, context))
+        ? decideFederation({ ...view, isConfirmed: true })
+        : { ...decision, recheckAfterMs: LOOK_AGAIN_MS };
     const recheckAfterMs = await carryOut(parts, sender, { key, object: deployment, context }, decision);
     const { uid = "" } = deployment.metadata ?? {};
     if (decision.mark !== undefined && deployment.metadata?.deletionTimestamp !== undefined)
       parts.memory.forget(uid);
     return { recheckAfterMs: earliest(recheckAfterMs, decision.recheckAfterMs) };
   };
+}
+
+/** Reads it uncached: does it still have this generation? */
+async function isPresent(
+  { planes }: HubParts,
+  { cluster, namespace, name }: ObjectKey,
+  { metadata: seen }: WorkloadDeployment,
+  { signal }: ReconcileContext,
+): Promise<boolean> {
+  const client = presentClient(planes.projects, cluster);
+  const { metadata } = await client.get(workloadDeployments, { namespace, name }, { signal });
+  return metadata?.uid === seen?.uid && metadata?.generation === seen?.generation;
 }
 
 /** `false`: the hub has another source under its name, which the project has as well: the view is behind. */
@@ -103,6 +120,7 @@ function viewOf(
     },
     isProvenGone: memory.isProvenGone(uid),
     isOtherAbsent: memory.isAbsent((onHub && sourceUidOf(onHub)) ?? ""),
+    isConfirmed: false,
     cells,
     withdrawals: unread === undefined ? know.withdrawals(place) : [],
     nowMs: host.clock.now(),
