@@ -57,10 +57,15 @@ export type ApiFailure =
   /** No answer within the deadline of the request. */
   | { readonly kind: "timeout"; readonly afterMs: number }
   /**
-   * No connection could be made (`noConnection`), one side did not accept the certificate of the other (`tls`), or a
-   * connection broke before the answer was complete.
+   * No connection could be made (`noConnection`; `silent`: nothing answered the attempt), one side did not accept the
+   * certificate of the other (`tls`), or a connection broke before the answer was complete.
    */
-  | { readonly kind: "unreachable"; readonly noConnection?: true; readonly tls?: true }
+  | {
+      readonly kind: "unreachable";
+      readonly noConnection?: true;
+      readonly silent?: true;
+      readonly tls?: true;
+    }
   /** An answer of the wrong form: not JSON, larger than the bound, cut off. */
   | { readonly kind: "undecodable" }
   /** No usable credential: the exec plugin failed, the token file cannot be read. */

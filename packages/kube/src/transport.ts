@@ -319,20 +319,22 @@ function toConnectionError(cause: unknown, request: TransportRequest, deadline: 
   const failure: ApiFailure = {
     kind: "unreachable",
     ...(hasCode(cause, (code) => NO_CONNECTION.has(code)) && { noConnection: true }),
+    ...(hasCode(cause, (code) => NO_ANSWER.has(code)) && { silent: true }),
     ...(hasCode(cause, (code) => TLS.test(code)) && { tls: true }),
   };
   return new ApiError(failure, request.info, { message: reasonOf(cause), cause });
 }
 
+/** The timeouts of connect(2) and of undici. */
+const NO_ANSWER: ReadonlySet<string> = new Set(["ETIMEDOUT", "UND_ERR_CONNECT_TIMEOUT"]);
 /** Codes of connect(2) and getaddrinfo(3), and undici's connect timeout. */
 const NO_CONNECTION: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "EHOSTUNREACH",
   "ENETUNREACH",
-  "ETIMEDOUT",
   "ENOTFOUND",
   "EAI_AGAIN",
-  "UND_ERR_CONNECT_TIMEOUT",
+  ...NO_ANSWER,
 ]);
 
 /** Codes of a TLS handshake: those of Node, of OpenSSL (`X509_verify_cert_error_string`), and its alerts. */

@@ -99,6 +99,18 @@ it("`since` is when it last answered, whatever the causes after it, or when it w
   expect(after([[7, failed("Tls")]])[0]?.reach).toMatchObject({ since: WALL_MS + 7 });
 });
 
+it("a silent cluster keeps its first message: what is in it would be written anew with each other one", () => {
+  const silent = (message: string): Observation => ({ is: "failed", cause: "Silent", message });
+  const states = after([
+    [0, silent("no answer")],
+    [5_000, silent("no connection")],
+    [9_000, failed("Refused")],
+    [14_000, silent("no connection")],
+  ]);
+  const messages = ["no answer", "no answer", "it is Refused", "no connection"];
+  expect(states.map(({ reach }) => reach?.is === "no" && reach.message)).toEqual(messages);
+});
+
 describe("the identity", () => {
   it("is the first one seen, and stays", () => {
     expect(after([[0, answered("1")]])[0]?.identity).toBe("u");
@@ -196,6 +208,7 @@ it("an edge is a change of the answer, the cause or the epoch, and not each answ
 
 it.each<[ApiFailure, ReachCause | "busy"]>([
   [{ kind: "unreachable", noConnection: true }, "Refused"],
+  [{ kind: "unreachable", noConnection: true, silent: true }, "Silent"],
   [{ kind: "unreachable" }, "Refused"],
   [{ kind: "unreachable", tls: true }, "Tls"],
   [{ kind: "timeout", afterMs: 1 }, "Silent"],

@@ -103,8 +103,11 @@ export function isEdge(before: Reachability, after: Reachability): boolean {
 function lose(before: Reachability, cause: ReachCause, message: string, wallMs: number): Reachability {
   const { reach, epoch } = before;
   const since = reach?.is === "no" ? reach.since : (reach?.heardMs ?? wallMs);
-  const isNew = cause === "WrongIdentity" && !(reach?.is === "no" && reach.cause === cause);
-  return { ...before, reach: { is: "no", since, cause, message }, epoch: isNew ? epoch + 1 : epoch };
+  const isSame = reach?.is === "no" && reach.cause === cause;
+  const isNew = cause === "WrongIdentity" && !isSame;
+  // Whether a connection or an answer is waited for is no news, and would be written to all that is in the cluster.
+  const told = isSame && cause === "Silent" ? reach.message : message;
+  return { ...before, reach: { is: "no", since, cause, message: told }, epoch: isNew ? epoch + 1 : epoch };
 }
 
 function versionAfter(
@@ -126,8 +129,12 @@ export function isLower(one: string, other: string): boolean {
 export function observationOf(error: ApiError): Exclude<Observation, { is: "answered" }> {
   const { failure, message } = error;
   if (failure.kind === "tooManyRequests") return { is: "busy" };
-  const cause = failure.kind === "unreachable" && failure.tls ? "Tls" : CAUSES[failure.kind];
-  return { is: "failed", cause: cause ?? "Refused", message };
+  return { is: "failed", cause: causeOf(failure), message };
+}
+
+function causeOf(failure: ApiFailure): ReachCause {
+  if (failure.kind !== "unreachable") return CAUSES[failure.kind] ?? "Refused";
+  return failure.tls ? "Tls" : failure.silent ? "Silent" : "Refused";
 }
 
 /** The identity is read by name, so a `notFound` is about it. All others: `Refused`. */
