@@ -227,6 +227,16 @@ describe("a device", () => {
     ["another attribute", "pci.device", { vendor: isOneOf("1dd8"), subsystem_vendor: isOneOf("1dd8") }],
     ["a pattern", "pci.device", { class: { op: "InRegexp", value: ["^03"] }, vendor: isOneOf("10de") }],
     ["a text that is no number", "pci.device", { vendor: isOneOf("{{ }}") }],
+    ["a text that ends like a number", "pci.device", { vendor: isOneOf("10de", "x10de") }],
+    ["a text that begins like a number", "pci.device", { vendor: isOneOf("10dex") }],
+    ["all vendors but one", "pci.device", { vendor: { op: "NotIn", value: ["10de"] } }],
+    [
+      "one vendor and no class",
+      "pci.device",
+      { vendor: isOneOf("10de"), class: { op: "NotIn", value: ["0300"] } },
+    ],
+    ["virtual functions of USB", "usb.device", { vendor: isOneOf("10de"), sriov_totalvfs: { op: "Exists" } }],
+    ["a vendor, of the network", "network.device", { vendor: isOneOf("10de") }],
     ["no value", "pci.device", { vendor: isOneOf() }],
     ["too many models", "pci.device", { vendor: many(2), device: many(129) }],
     ["a number of virtual functions", "network.device", { sriov_totalvfs: { op: "Gt", value: ["8"] } }],
@@ -246,6 +256,18 @@ describe("a device", () => {
     const { terms } = convertDevice("pci.device", { vendor: many(40) });
     const [term] = terms as readonly MatchTerm[];
     expect(term?.any?.map(({ any }) => any?.length)).toEqual([32, 8]);
+  });
+
+  it("is converted up to 256 of them", () => {
+    const { published } = convertDevice("pci.device", { vendor: many(2), device: many(128) });
+    expect(published).toHaveLength(256);
+  });
+
+  it("says which comparisons no label shows", () => {
+    const asked = { vendor: isOneOf("10de"), class: { op: "InRegexp", value: ["^03"] } } as const;
+    expect(convertDevice("pci.device", asked).terms).toEqual({
+      unavailable: "pci.device by vendor and class InRegexp",
+    });
   });
 
   it("has its number on a label, when it is of one kind", () => {
