@@ -37,6 +37,7 @@ import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
 import type { HubMemory } from "./memory.ts";
+import { once } from "./once.ts";
 import { hubBy, type ObjectViews, type Planes } from "./planes.ts";
 
 /** A deployment of the hub, or its namesake in a cell. */
@@ -393,12 +394,6 @@ export class Knowledge {
       withdrawals: this.withdrawals(place),
     });
   }
-}
-
-/** Computes it when it is asked for, and once. */
-function once<T>(compute: () => T): () => T {
-  let known: { readonly value: T } | undefined;
-  return () => (known ??= { value: compute() }).value;
 }
 
 export function placeOf({ metadata }: { readonly metadata?: { namespace?: string; name?: string } }): Place {
