@@ -303,18 +303,17 @@ export class Knowledge {
     return this.#names.get(cell.spec?.uid ?? "");
   }
 
-  /** A decision looks at few of the cells, and often at these: what they cost is paid once, and for those alone. */
   #seen(cell: Cell): CellSeen {
-    const state = once(() => this.#stateOf(cell));
-    const placed = once(() => this.placedIn(cell.spec?.uid ?? ""));
-    const assigned = once(() => assignedTo(cell.spec?.uid, placed()));
+    const { uid = "" } = cell.spec ?? {};
+    const [state, placed] = [once(() => this.#stateOf(cell)), once(() => this.placedIn(uid))];
+    const assigned = once(() => assignedTo(uid, placed()));
     return {
       cell,
+      hasApis: true,
+      isAccepting: true,
       get state() {
         return state();
       },
-      hasApis: true,
-      isAccepting: true,
       get assigned() {
         return assigned();
       },
@@ -357,8 +356,8 @@ export class Knowledge {
   ): { readonly found: readonly Found[]; readonly foreign: ReadonlySet<string> } {
     const foreign = new Set<string>();
     const found = cells.flatMap((cell) => {
-      const cluster = nameOf(cell) as ClusterName;
-      const deployment = this.#planes.views.cell.deployments.get({ ...place, cluster });
+      const key = { ...place, cluster: nameOf(cell) as ClusterName };
+      const deployment = this.#planes.views.cell.deployments.get(key);
       if (deployment === undefined || cell.state.is !== "synced") return [];
       const ours = foundIn(cell, deployment, { hub: this.hubUid, signer: this.signer });
       if (ours === undefined) foreign.add(cell.cell.spec?.uid ?? "");
