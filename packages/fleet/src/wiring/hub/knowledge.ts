@@ -99,8 +99,7 @@ export class Knowledge {
   }
 
   get hubUid(): string {
-    const { hub } = this.#planes;
-    return hub.set.get(hub.name)?.identity ?? "";
+    return this.#planes.hub.set.get(this.#planes.hub.name)?.identity ?? "";
   }
 
   get signer(): Signer {
