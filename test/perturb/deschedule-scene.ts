@@ -180,6 +180,8 @@ function createDescheduleActor(stage: Stage, { plot, writes, owned }: Told): Des
     const status = { ...counts, disruptionsAllowed, observedGeneration: 1 };
     await client.patch(podDisruptionBudgets, budgetOf(owner), merge({ status }), STATUS);
   };
+  let heal: NodeJS.Timeout | undefined;
+  owned.defer(() => clearInterval(heal));
   const standing = (owner: string): number =>
     plot.pods.filter((name) => {
       const pod = stage.latest(pods, name);
@@ -215,10 +217,9 @@ function createDescheduleActor(stage: Stage, { plot, writes, owned }: Told): Des
     async allow(owner) {
       await allows(owner, 1);
       // An eviction that is cut off may have used up the budget without its pod: the controller of budgets heals that.
-      const heal = setInterval(() => {
+      heal = setInterval(() => {
         if (standing(owner) > 0) void allows(owner, 1).catch(() => undefined);
       }, HEAL_MS);
-      owned.defer(() => clearInterval(heal));
     },
     async addPolicy(spec) {
       await stage.create(

@@ -103,9 +103,8 @@ describe("version", () => {
     const { stdout } = await cli(["version"]);
     expect(stdout).toMatch(`berth ${version} (revision unknown, Node.js ${process.versions.node})\n`);
     expect(stdout).toContain(`tested with Kubernetes ${BUNDLED_KUBERNETES.join(", ")}\n`);
-    expect(await readFile(path.join(root, "README.md"), "utf8")).toContain(
-      `| ${BUNDLED_KUBERNETES.join(" | ")} |\n`,
-    );
+    const readme = await readFile(path.join(root, "README.md"), "utf8");
+    expect(BUNDLED_KUBERNETES.filter((one) => !readme.includes(one))).toEqual([]);
     const data = { version, revision: "unknown", testedKubernetes: BUNDLED_KUBERNETES };
     expect(JSON.parse((await cli(["version", "-o", "json"])).stdout)).toMatchObject(data);
   });
