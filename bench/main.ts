@@ -17,6 +17,7 @@ import { benchFleetHub } from "./fleet-hub.ts";
 import { benchFleetMemory } from "./fleet-memory.ts";
 import { benchFleetPlanes } from "./fleet-planes.ts";
 import { benchFleetReviews } from "./fleet-reviews.ts";
+import { benchFleetSimulated } from "./fleet-simulated.ts";
 import { benchFootprint } from "./footprint.ts";
 import { startFootprintStage } from "./footprint-stage.ts";
 import { startGateStage } from "./gate-stage.ts";
@@ -51,6 +52,7 @@ const PARTS = [
   "fleet-hub",
   "fleet-drain",
   "fleet-flood",
+  "fleet-simulated",
   "hostile",
   "soak",
 ] as const;
@@ -82,6 +84,7 @@ const APART: ReadonlySet<Part> = new Set([
   "fleet-hub",
   "fleet-drain",
   "fleet-flood",
+  "fleet-simulated",
   "hostile",
   "soak",
 ]);
@@ -94,6 +97,7 @@ const { values } = parseArgs({
     sizes: { type: "string" },
     kilobytes: { type: "string", default: String(USUAL_KILOBYTES) },
     nodes: { type: "string" },
+    cells: { type: "string", default: "10,100,1000" },
     pods: { type: "string", default: "30000" },
     gated: { type: "string", default: "1000" },
     created: { type: "string", default: "1000" },
@@ -112,6 +116,7 @@ const parts = readParts(values.only);
 const sizes = readSizes(values.nodes ?? values.sizes ?? "500,5000,20000");
 const kilobytes = readSizes(values.kilobytes);
 const fleetSizes = readSizes(values.sizes ?? "100,1000,10000");
+const cells = readSizes(values.cells);
 const pods = readNumber("pods", values.pods);
 const gated = readNumber("gated", values.gated);
 const created = readNumber("created", values.created);
@@ -197,6 +202,11 @@ for (const [part, bench] of [
   const onServer = (version: string): void => void (apiserver = version);
   const common = { rounds: Math.min(pairs, FLEET_ROUNDS), restSeconds };
   figures.push(...(await bench({ ...common, onProgress: progress(`${part}: `), onServer })));
+}
+if (parts.has("fleet-simulated")) {
+  const onServer = (version: string): void => void (apiserver = version);
+  const onProgress = progress("fleet-simulated: ");
+  figures.push(...(await benchFleetSimulated({ cells, restSeconds, onProgress, onServer })));
 }
 if (parts.has("soak")) {
   const onProgress = progress("soak: ");
