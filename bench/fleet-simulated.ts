@@ -150,7 +150,7 @@ async function measureRunning(
 function changedConditions(at: number): readonly object[] {
   const of = { status: "True", reason: "Available", message: `change ${at}`, observedGeneration: 1 };
   const lastTransitionTime = "2026-01-01T00:00:00Z";
-  return ["Ready", "Running", "Programmed"].map((type) => ({ type, ...of, lastTransitionTime }));
+  return ["Ready", "Running", "Programmed"].map((type) => Object.assign({ type, lastTransitionTime }, of));
 }
 
 /** Of cells. */

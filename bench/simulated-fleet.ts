@@ -38,8 +38,8 @@ export interface Sample extends AsyncDisposable {
   readonly cell: TestCluster;
   readonly onHub: Plane;
   readonly inCell: Plane;
-  readonly cells: readonly KubeObject[];
-  readonly secrets: readonly KubeObject[];
+  readonly cells: readonly Cell[];
+  readonly secrets: readonly Secret[];
 }
 
 /** Resolves once the real fleet is at rest and Berth has ended. */
@@ -95,7 +95,7 @@ function aWorkload(): Workload {
 
 async function planeOf(client: KubeClient): Promise<Plane> {
   const all = Object.entries(KINDS).map(async ([kind, resource]) => {
-    const found = await listed(client, resource as Resource);
+    const found = await listed<KubeObject>(client, resource);
     return [kind, kind === "namespaces" ? found.filter(isOfFleet) : found] as const;
   });
   return Object.fromEntries(await Promise.all(all)) as Plane;
@@ -104,19 +104,18 @@ async function planeOf(client: KubeClient): Promise<Plane> {
 const isOfFleet = ({ metadata }: KubeObject): boolean => /^(?:simspace$|ns-)/.test(metadata?.name ?? "");
 
 /** Without what servers keep about writers. */
-async function listed(
+async function listed<T extends KubeObject>(
   client: KubeClient,
-  resource: Resource,
+  resource: Resource<T>,
   namespace?: string,
-): Promise<readonly KubeObject[]> {
+): Promise<readonly T[]> {
   const { items } = await client.list(resource, namespace === undefined ? {} : { namespace });
   const { group, version, kind } = resource;
-  return items.map(({ metadata: { managedFields: _fields, ...metadata } = {}, ...rest }) => ({
-    apiVersion: group === "" ? version : `${group}/${version}`,
-    kind,
-    ...rest,
-    metadata: { ...metadata, resourceVersion: "1000" },
-  }));
+  const apiVersion = group === "" ? version : `${group}/${version}`;
+  return items.map((item) => {
+    const { managedFields: _fields, ...metadata } = item.metadata ?? {};
+    return Object.assign(item, { apiVersion, kind, metadata: { ...metadata, resourceVersion: "1000" } });
+  });
 }
 
 /** Of one deployment, numbered over all cells. */
@@ -296,13 +295,13 @@ const pathOf = ({ group, version, plural }: Resource): string =>
 
 /** Of the real cell, as its Cell says. */
 function identityUid({ cells: [cell] }: Sample): string {
-  return (cell as Cell | undefined)?.spec?.uid ?? "";
+  return cell?.spec?.uid ?? "";
 }
 
 function tokensOf(sample: Sample, origin: string): ReadonlyMap<string, Token> {
   const { onHub, inCell, cells: all } = sample;
   const [deployment] = inCell.deployments;
-  const [secret] = sample.secrets.filter((it) => it.metadata?.name === SECRET);
+  const secret = sample.secrets.find((it) => it.metadata?.name === SECRET);
   const tokens = new Map<string, Token>([
     [NAME.load, (of) => `w${digits(of, 6)}`],
     [NAME.space, (of) => `s${digits(cellOf(of), 4)}`],
@@ -343,8 +342,8 @@ function tokensOf(sample: Sample, origin: string): ReadonlyMap<string, Token> {
 }
 
 function keyOf({ secrets: all }: Sample): string {
-  const found = all.find((it) => (it as Secret).data?.["key"] !== undefined);
-  return (found as Secret | undefined)?.data?.["key"] ?? "";
+  const found = all.find((it) => it.data?.["key"] !== undefined);
+  return found?.data?.["key"] ?? "";
 }
 
 function kubeconfigOf(hub: TestCluster, server: string, cell: number): string {

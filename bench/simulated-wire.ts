@@ -186,7 +186,7 @@ async function forward(
     "content-type": answer.headers["content-type"] ?? "application/json",
   });
   answer.on("error", () => res.end());
-  answer.pipe(res as unknown as NodeJS.WritableStream);
+  answer.pipe(res);
 }
 
 function refuse(res: Http2ServerResponse, code: number, reason: string): void {
