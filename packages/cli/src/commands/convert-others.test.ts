@@ -164,6 +164,21 @@ ${profile}`;
     expect([code, stderr]).toEqual([exitCodes.faults, expect.stringContaining(message)]);
   });
 
+  it.each([
+    ["an argument that no policy has", "ignorePvcPods: true", "converted in part"],
+    ["a value that no policy can have", "minReplicas: -1", "not converted"],
+  ])("says once what both plugins lack: %s", async (_, arg, how) => {
+    const { code, stderr } = await convert(policy(both.replace("minReplicas: 2", arg)));
+    const errors = stderr.split("\n").filter((line) => line.includes(": error: "));
+    expect([code, errors]).toEqual([exitCodes.faults, [expect.stringContaining(how)]]);
+  });
+
+  it("has no notes about what is not converted", async () => {
+    const { stderr } = await convert(policy(both.replace("10m", "soon")));
+    expect(stderr).toContain("minAge: must be a duration");
+    expect(stderr).not.toContain("warning");
+  });
+
   it("is converted as far as possible with --skip", async () => {
     const { code, items, stderr } = await convert(policy(both, "maxNoOfPodsToEvictPerNode: 5"), "--skip");
     expect([code, items.length]).toEqual([exitCodes.done, 2]);

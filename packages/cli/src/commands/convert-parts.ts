@@ -42,10 +42,13 @@ export function convertWith<T>(
   const dropped: { readonly from: string; readonly why: readonly string[] }[] = [];
   const faults: Fault[] = [];
   const tell = (severity: Fault["severity"], reason: string, message: string): void => {
+    // Several documents can lack the same part of the original.
+    if (faults.some((fault) => fault.message === message)) return;
     faults.push({ file, ...yaml.positionOf([]), severity, reason, message });
   };
   for (const one of convert(parsed.data)) {
     if ("dropped" in one) {
+      if (dropped.some(({ why }) => why.includes(one.dropped))) continue;
       dropped.push({ from, why: [one.dropped] });
       tell("error", convertReasons.NotConvertible, `${title(parsed.data)}, not converted: ${one.dropped}`);
       continue;
@@ -59,7 +62,7 @@ export function convertWith<T>(
     const how = invalid.length > 0 ? "not converted" : "converted in part";
     if (why.length > 0)
       tell("error", convertReasons.NotConvertible, `${title(parsed.data)}, ${how}: ${why.join("; ")}`);
-    if (rule.notes.length > 0)
+    if (invalid.length === 0 && rule.notes.length > 0)
       tell("warning", convertReasons.ConvertedWithNote, `${title(parsed.data)}: ${rule.notes.join("; ")}`);
   }
   return { rules, dropped, faults };

@@ -210,6 +210,22 @@ describe("berth convert", () => {
     `);
   });
 
+  it("prints --features of what is converted, and says what is not", async () => {
+    const rules = `
+    - {name: whole, labels: {a.example/x: "true"}, matchFeatures: [{feature: kernel.loadedmodule, matchExpressions: {xe: {op: Exists}}}]}
+    - {name: none, labels: {a.example/y: "true"}, matchFeatures: [{feature: vendor.chips, matchExpressions: {x: {op: Exists}}}]}
+`;
+    const { code, stdout, stderr } = await convert("--features nfr.yaml", rules);
+    expect(code).toBe(exitCodes.faults);
+    expect(stdout).toContain("kernel.loadedmodule xe");
+    expect(stderr).toContain('rule "none", not converted: not available as a label: vendor.chips x');
+    const unread = await berthWith(
+      { "x.yaml": `${HEAD}${rules}---\nkind: Pod\n` },
+      "convert --features x.yaml",
+    );
+    expect([unread.code, unread.stdout]).toEqual([exitCodes.faults, ""]);
+  });
+
   it("reads variables of earlier rules as labels", async () => {
     const { code, stdout } = await convert(
       "nfr.yaml -o json",

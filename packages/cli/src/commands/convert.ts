@@ -39,7 +39,7 @@ export interface ConvertOptions {
   readonly allowReserved?: readonly string[];
   /** Prints the rules that can be converted even if others cannot. */
   readonly skip?: boolean;
-  /** Prints the NodeFeatureRules that publish what the rules read, instead of the rules. */
+  /** Prints the NodeFeatureRules that publish what the converted rules read, even if others cannot be converted. */
   readonly features?: boolean;
   readonly output?: DataFormat;
 }
@@ -54,17 +54,20 @@ const SKIPPABLE: ReadonlySet<string> = new Set([
 
 /**
  * Prints documents that do the same as the given ones. A part without an equivalent is a fault with its place, and
- * nothing is printed. With `skip` it becomes a comment in the output.
+ * nothing is printed. With `skip` it becomes a comment in the output. `features` are printed in any case: NFD publishes
+ * more labels then, which changes nothing by itself.
  */
 export async function convert(options: ConvertOptions, deps: CommandDeps): Promise<ExitCode> {
   const { stdout, stderr, folder } = deps;
   const found = await Promise.all(options.files.map((file) => convertOne(file, options, folder)));
   const { rules, dropped, faults, features = [] } = joinConversions(found);
-  const skipped = options.skip === true && faults.every(({ reason }) => SKIPPABLE.has(reason));
+  const isKnown = faults.every(({ reason }) => SKIPPABLE.has(reason));
+  const skipped = options.skip === true && isKnown;
   for (const fault of faults.toSorted(inOrder)) {
     stderr.write(`${formatFault(skipped ? { ...fault, severity: "warning" } : fault)}\n`);
   }
-  if (hasErrors(faults) && !skipped) return exitCodes.faults;
+  const failed = hasErrors(faults) && !skipped;
+  if (failed && !(options.features === true && isKnown)) return exitCodes.faults;
   const named = withDistinctNames(rules);
   if (options.output !== undefined && options.output !== "yaml") {
     const items = options.features === true ? features : named.map(toDocument);
@@ -75,7 +78,7 @@ export async function convert(options: ConvertOptions, deps: CommandDeps): Promi
     const notes = dropped.map(({ from, why }) => comment([`Left out, ${from}:`, ...why.map(indent)]));
     stdout.write([...named.map(render), ...notes].join("---\n"));
   }
-  return exitCodes.done;
+  return failed ? exitCodes.faults : exitCodes.done;
 }
 
 async function convertOne(
