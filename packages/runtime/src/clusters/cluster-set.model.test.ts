@@ -14,7 +14,7 @@ const step = fc.oneof(
   steps(8, ["write", "write", "remove", "work"], { cluster, name: fc.constantFrom("a", "b", "c") }),
   steps(5, ["become"], {
     cluster,
-    mood: fc.constantFrom<Mood>("up", "up", "refused", "silent", "unauthorized", "busy"),
+    mood: fc.constantFrom<Mood>("up", "up", "refused", "silent", "unauthorized", "forbidden", "busy"),
   }),
   steps(2, ["restore", "replace", "return"], { cluster }),
   steps(1, ["expire"], { cluster }),
@@ -176,6 +176,7 @@ const CAUSES: Readonly<Record<Exclude<Mood, "up">, string | undefined>> = {
   refused: "Refused",
   silent: "Silent",
   unauthorized: "Unauthorized",
+  forbidden: "Unauthorized",
 };
 
 function namesIn({ log }: ClusterWorld): readonly string[] {

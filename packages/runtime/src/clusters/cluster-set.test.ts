@@ -187,6 +187,26 @@ describe("a snapshot counts only if the right cluster gave it", () => {
     await fleet.clock.advance(10_000);
     expect([fleet.shown("dfw"), fleet.set.get(dfw)?.restores]).toEqual([["a", "b", "c", "g"], 1]);
   });
+
+  it.each(["streams", "pages"])(
+    "the same where it refuses all requests at first, as an API server does that starts, with snapshots in %s",
+    async (how) => {
+      await using fleet = await startFleet({ refusesStreams: how === "pages" });
+      const world = fleet.world("dfw");
+      for (const name of ["a", "b"]) world.write(name);
+      fleet.join("dfw");
+      await fleet.clock.advance(1_000);
+      for (const name of ["c", "d", "e", "f"]) world.write(name);
+      await fleet.clock.advance(100);
+      world.become("forbidden");
+      world.restore();
+      world.write("g");
+      await fleet.clock.advance(2_000);
+      world.become("up");
+      await fleet.clock.advance(10_000);
+      expect([fleet.shown("dfw"), fleet.set.get(dfw)?.restores]).toEqual([["a", "b", "c", "g"], 1]);
+    },
+  );
 });
 
 describe("a view", () => {

@@ -27,7 +27,7 @@ export interface ReadCluster {
   whenReached(signal: AbortSignal | undefined): Promise<boolean>;
   /** Reads the identity on the connections of `client`. @throws ApiError when it is another one, or is not read. */
   prove(signal: AbortSignal | undefined): Promise<void>;
-  /** A watch of this epoch has seen a later version than the store has now: the cluster was restored from a backup. */
+  /** In this epoch the store had a later version than it has now: the cluster was restored from a backup. */
   behind(version: string): void;
 }
 
@@ -39,10 +39,13 @@ export interface ReadCluster {
  *   a streamed snapshot, or when a watch is opened again. So an informer never shows the objects of another cluster.
  * - A version of an earlier epoch is `expired`, and so is one that the store has not reached. A watch from there would
  *   wait in silence, and miss what happens until then. So a list of one object comes before a watch.
+ * - A snapshot that is older than what came before it does not count either: the cluster was restored meanwhile.
  */
 export function provenReader(cluster: ReadCluster): ReadingClient {
   /** The epoch of the snapshot that versions come from. */
   let epoch = -1;
+  /** The latest version that the store had. A refusal has the informer forget it, and take a snapshot. */
+  let latest: { readonly epoch: number; readonly version: string } | undefined;
   const failed = (kind: "expired" | "unreachable", about: RequestInfo, message: string): ApiError =>
     new ApiError({ kind } satisfies ApiFailure, { ...about, cluster: cluster.name }, { message });
   /** A request that ended because the cluster was lost or restored: its caller did not stop it. */
@@ -64,6 +67,18 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
     if (epoch !== cluster.epoch)
       throw failed("expired", about, "the cluster was restored, or is another one since");
   };
+  /** @param version of the store, as it is now. */
+  const mustBeLatest = (version: string, about: RequestInfo): void => {
+    if (latest?.epoch === epoch && isLower(version, latest.version)) {
+      cluster.behind(version);
+      throw failed("expired", about, "the cluster was restored from a backup");
+    }
+    latest = { epoch, version };
+  };
+  const note = (version: string | undefined): void => {
+    if (version !== undefined && latest !== undefined && isLower(latest.version, version))
+      latest = { epoch, version };
+  };
   return {
     async whenServed(resource, signal) {
       await cluster.whenReached(signal);
@@ -77,7 +92,10 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
       try {
         const page = await cluster.client.list(resource, options);
         if (page.metadata.continue) mustBeOf(about);
-        else await prove(about, signal);
+        else {
+          await prove(about, signal);
+          mustBeLatest(page.metadata.resourceVersion ?? "", about);
+        }
         return page;
       } catch (error) {
         throw explain(error, about, signal);
@@ -96,17 +114,17 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
           const one = { namespace, limit: 1, metadataOnly: true, ...(signal && { signal }) };
           const { metadata } = await cluster.client.list(resource, one);
           mustBeOf(about);
-          const { resourceVersion: stored = "" } = metadata;
-          if (isLower(stored, resourceVersion)) {
-            cluster.behind(stored);
-            throw failed("expired", about, "the cluster was restored from a backup");
-          }
+          mustBeLatest(metadata.resourceVersion ?? "", about);
         }
         await using undo = new AsyncDisposableStack();
         const stream = undo.use(await cluster.client.watch(resource, options));
         if (resourceVersion !== undefined) await prove(about, signal);
         undo.move();
-        return following(stream, () => prove(about, signal), onError);
+        const onSnapshot = async (version: string): Promise<void> => {
+          await prove(about, signal);
+          mustBeLatest(version, about);
+        };
+        return following(stream, { isLive: resourceVersion !== undefined, onSnapshot, note, onError });
       } catch (error) {
         throw onError(error);
       }
@@ -114,20 +132,34 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
   };
 }
 
-/** The same stream. It calls `check` before the end mark of a snapshot. */
+interface Following {
+  /** No snapshot comes first. */
+  readonly isLive: boolean;
+  /** Called before the end mark of a snapshot. */
+  readonly onSnapshot: (version: string) => Promise<void>;
+  /** Called with the version of each change. */
+  readonly note: (version: string | undefined) => void;
+  readonly onError: (error: unknown) => unknown;
+}
+
+/** The same stream. */
 function following<T extends KubeObject>(
   stream: WatchStream<T>,
-  check: () => Promise<void>,
-  onError: (error: unknown) => unknown,
+  { isLive, onSnapshot, note, onError }: Following,
 ): WatchStream<T> {
   return {
     get lastByteAt() {
       return stream.lastByteAt;
     },
     async *[Symbol.asyncIterator]() {
+      let hasBegun = isLive;
       try {
         for await (const event of stream) {
-          if (event.type === "BOOKMARK" && event.initialEventsEnd) await check();
+          const isEnd = event.type === "BOOKMARK" && event.initialEventsEnd;
+          if (isEnd) await onSnapshot(event.resourceVersion);
+          hasBegun ||= isEnd;
+          if (hasBegun)
+            note(event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata?.resourceVersion);
           yield event;
         }
       } catch (error) {

@@ -14,12 +14,13 @@ import { whenAborted } from "../component.ts";
 import { VersionLog } from "./version-log.ts";
 
 /** How a server treats requests. `silent`: it answers them once it is `up` again, as after SIGSTOP. */
-export type Mood = "up" | "refused" | "silent" | "unauthorized" | "busy";
+export type Mood = "up" | "refused" | "silent" | "unauthorized" | "forbidden" | "busy";
 
 const LATENCY_MS = 5;
 const FAILURES: Readonly<Partial<Record<Mood, ApiFailure>>> = {
   refused: { kind: "unreachable", noConnection: true },
   unauthorized: { kind: "unauthorized" },
+  forbidden: { kind: "forbidden" },
   busy: { kind: "tooManyRequests", causes: [] },
 };
 
@@ -79,7 +80,7 @@ export class ClusterWorld {
 
   become(mood: Mood): void {
     this.mood = mood;
-    if (mood === "refused") this.log.cut();
+    if (mood === "refused" || mood === "forbidden") this.log.cut();
     if (mood === "silent") return;
     this.#awake.resolve();
     this.#awake = Promise.withResolvers();
