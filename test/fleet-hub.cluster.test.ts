@@ -3,6 +3,9 @@
  * well. kwok plays the kubelets.
  */
 import { deepStrictEqual, ok } from "node:assert";
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { instances, withdrawals, workloadDeployments, workloads } from "@berth/fleet";
 import {
@@ -32,6 +35,7 @@ import {
 import { attackAsCell, attackAsProject } from "./hostile/fleet-tenants.ts";
 import { type HubFixture, hubFixture } from "./hub-fixture.ts";
 import { patiently } from "./patience.ts";
+import { backUp } from "./plane-backup.ts";
 
 let fixture: HubFixture;
 beforeAll(async () => {
@@ -236,10 +240,14 @@ it("R25 a hub that starts again goes on where it was, and writes nothing at rest
 
 describe("a cell that is drained", () => {
   const DFW = ["dfw-01", "dfw-02"];
+  const owned = new AsyncDisposableStack();
+  /** Puts the hub back to what it was before the drain. */
+  let restore: () => Promise<void>;
+  afterAll(() => owned.disposeAsync());
   const cellOf = async (): Promise<string> =>
     (await fixture.onHub("moving-us-dfw"))?.metadata?.labels?.["berth.dev/cell"] ?? "";
 
-  /** Names of what is Ready in Dallas, and Instances that are in both cells. */
+  /** Names of what is Ready in Dallas, and Instances that are in both cells: they would have one claim, which has their name. */
   async function inDallas(): Promise<{
     readonly ready: readonly string[];
     readonly twice: readonly string[];
@@ -287,6 +295,8 @@ describe("a cell that is drained", () => {
       metadata: { namespace, name: "never" },
       spec: { maxUnavailable: 0, selector: {} },
     });
+    const folder = owned.use(await mkdtempDisposable(path.join(tmpdir(), "berth-backup-"))).path;
+    restore = await backUp(fixture.plane("hub"), folder);
     const plan = await fixture.drainCell(from, "--plan");
     expect(plan).toMatch(/moving\/moving-us-dfw +3 Instances +to dfw-0/);
     await watchDuring(
@@ -303,6 +313,36 @@ describe("a cell that is drained", () => {
       expect(await fixture.shown("moving")).toEqual([1000, 1001, 1002].map((it) => `moving-us-dfw-${it}`)),
     );
     await fixture.undrainCell(from);
+  });
+
+  it("is not gone back to by a hub that is put back to before the drain: it deletes nothing, and shows what is", async () => {
+    const to = await cellOf();
+    const running = await fixture.running();
+    const cellNames = [...DFW, "ord-01"];
+    const marks = await Promise.all(cellNames.map((cell) => fixture.plane(cell).audit.mark()));
+    await fixture.putBack(restore);
+    const startedMs = performance.now();
+    await watchDuring(
+      patiently(async () => {
+        const shown = (await fixture.listed()).split("\n").map((line) => line.trim().split(/ +/).join(" "));
+        ok(
+          shown.some((line) => line.startsWith(`DFW moving moving ${to} 3 3 3 0`)),
+          shown.join("\n"),
+        );
+      }),
+    );
+    expect(performance.now() - startedMs).toBeLessThan(30_000);
+    const deleted = await Promise.all(
+      cellNames.map(async (cell, at) => {
+        const { audit } = fixture.plane(cell);
+        const entries = await audit.entriesSince(marks[at] ?? (await audit.mark()), { verb: "delete" });
+        return entries.map(({ resource, namespace, name }) => `${cell} ${resource} ${namespace}/${name}`);
+      }),
+    );
+    expect([deleted.flat(), await fixture.running()]).toEqual([[], running]);
+    await patiently(async () =>
+      expect(await fixture.shown("moving")).toEqual([1000, 1001, 1002].map((it) => `moving-us-dfw-${it}`)),
+    );
   });
 });
 

@@ -54,6 +54,8 @@ export class HubFixture implements AsyncDisposable {
   readonly #folder: string;
   readonly #owned: AsyncDisposableStack;
   readonly #marks = new Map<string, AuditMark>();
+  /** Where `refused` begins instead. */
+  readonly #refusedSince = new Map<string, AuditMark>();
   /** By account, `hub berth`: what was printed for it. */
   readonly #rules = new Map<string, readonly PolicyRule[]>();
   /** Files with an AdmissionServer, one for each replica: there is no Service. None: the API server does not ask. */
@@ -157,6 +159,11 @@ export class HubFixture implements AsyncDisposable {
     return runCommand("explain", "workload", workload, ...how);
   }
 
+  /** What `berth fleet` prints. */
+  async listed(): Promise<string> {
+    return runCommand("fleet", "--kubeconfig", await this.hubAdmin());
+  }
+
   async forgetCell(name: string): Promise<void> {
     await runCommand("cell", "forget", name, "--yes", "--kubeconfig", await this.hubAdmin());
   }
@@ -234,11 +241,18 @@ export class HubFixture implements AsyncDisposable {
     return items.map(({ metadata }) => metadata?.name ?? "").sort();
   }
 
+  /** Has the hub put back to a backup. Until its API server is ready, it refuses all. */
+  async putBack(restore: () => Promise<void>): Promise<void> {
+    deepStrictEqual(await this.refused(), []);
+    await restore();
+    this.#refusedSince.set("hub", await this.plane("hub").audit.mark());
+  }
+
   /** What API servers did not let an account do: `dfw-01 berth-hub: 403 create pods/ ns-1/a`. */
   async refused(): Promise<readonly string[]> {
     const found = await Promise.all(
       [...this.#marks].map(async ([plane, mark]) => {
-        const entries = await this.plane(plane).audit.entriesSince(mark);
+        const entries = await this.plane(plane).audit.entriesSince(this.#refusedSince.get(plane) ?? mark);
         // What a policy refuses is 422.
         return entries.flatMap(({ user, code, verb, resource, subresource, namespace, name }) =>
           user.startsWith(ACCOUNTS) && [401, 403, 422].includes(code)
