@@ -4,6 +4,7 @@ import {
   type AdmissionTrace,
   baseName,
   certificateLabels,
+  documentReviews,
   type Listing,
   listObjects,
   type OneShotRun,
@@ -54,7 +55,8 @@ export async function findAdmission(
 ): Promise<readonly AdmissionObject[]> {
   const found: AdmissionObject[] = [];
   const asked = capabilities.filter(({ name }) => capability === undefined || name === capability);
-  for (const trace of asked.flatMap(({ admission = [] }) => admission)) {
+  const ofAll = capability === undefined ? [documentReviews] : [];
+  for (const trace of [...asked.flatMap(({ admission = [] }) => admission), ...ofAll]) {
     // A merged review belongs to the component of its first rules.
     const labelSelector = toLabelSelector(ownerLabels(berthAs(installation), trace.name));
     for (const resource of resourcesOf(trace)) {

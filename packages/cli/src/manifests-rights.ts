@@ -1,5 +1,13 @@
 /** Berth's permissions in a cluster, by role: those of every installation, and those of its capabilities. */
-import { type AskedPermissions, type Documents, mergeRules, type Permission, toDocuments } from "@berth/host";
+import {
+  type AskedPermissions,
+  admissionPermissions,
+  type Documents,
+  documentReviews,
+  mergeRules,
+  type Permission,
+  toDocuments,
+} from "@berth/host";
 import type { PolicyRule } from "@berth/kube";
 import { capabilities } from "./capabilities.ts";
 import { capabilityNames } from "./capability-names.ts";
@@ -28,7 +36,12 @@ export function permissionsOf(name: string, rights: ExtraRights): readonly Permi
   const asked: AskedPermissions = { name, documents, flags };
   const isLeftOut = (one: string): boolean =>
     capabilityNames.optional.includes(one) && rights.capabilities?.includes(one) === false;
-  return capabilities.flatMap((one) => (isLeftOut(one.name) ? [] : (one.permissions?.(asked) ?? [])));
+  const all = capabilities.flatMap((one) => (isLeftOut(one.name) ? [] : (one.permissions?.(asked) ?? [])));
+  // Documents are reviewed only where something else is. The role of a fleet has the same right.
+  const isServed = all.some(
+    ({ role, rule }) => role === undefined && rule.resources?.includes("mutatingwebhookconfigurations"),
+  );
+  return isServed ? [...all, ...admissionPermissions(documentReviews, asked)] : all;
 }
 
 /**

@@ -468,18 +468,20 @@ describe("the rights of the manifests", () => {
 
   const always = ["nodes", "events", ...servedKinds.map(({ resource }) => `${resource.plural}/status`)];
   const webhook = (name: string) => `mutatingwebhookconfigurations berth-${name}`;
+  const documents = "validatingwebhookconfigurations berth-documents";
   const gates = [
     webhook("startup-gate"),
     "validatingwebhookconfigurations berth-direct-binding",
+    documents,
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
   ];
-  const architecture = [webhook("architecture"), "pods", "pods/status", "daemonsets"];
+  const architecture = [webhook("architecture"), documents, "pods", "pods/status", "daemonsets"];
   it.each<readonly [readonly string[], readonly string[]]>([
     [["labels"], []],
     [["gates"], gates],
     [["labels", "architecture"], architecture],
-    [["footprint"], [webhook("footprint")]],
+    [["footprint"], [webhook("footprint"), documents]],
     [["deschedule"], ["pods/eviction"]],
     [capabilityNames.optional, [...gates, ...architecture, webhook("footprint"), "pods/eviction"]],
   ])(

@@ -206,7 +206,8 @@ describe("the manifests", () => {
     expect(explained).toMatchObject({ code: 0, stderr: "" });
     await client.create(startupGates, heldGate());
     await taintsNew(HELD, HELD);
-    await becomes(client, validatingWebhookConfigurations, "berth-rights-direct-binding", {});
+    for (const name of ["direct-binding", "documents"])
+      await becomes(client, validatingWebhookConfigurations, `berth-rights-${name}`, {});
     await client.delete(startupGates, { name: "held" });
     await eventually(async () => {
       expect(await namesOf(mutatingAdmissionPolicies)).not.toContain("berth-rights-gate-held");

@@ -25,6 +25,7 @@ import {
   type AdmissionMember,
   createAdmission,
 } from "./admission/admission.ts";
+import type { ReviewedKind } from "./admission/document-warnings.ts";
 import type { AdmissionSettings } from "./admission/settings.ts";
 import { createAwayReport } from "./documents/away-report.ts";
 import type { Documents } from "./documents/config-files.ts";
@@ -148,6 +149,7 @@ export function createHost(options: HostOptions): Host {
   const machine = { client, cluster, clock, log, metrics };
   const listeners: ((documents: Documents) => void)[] = [];
   const members: AdmissionMember[] = [];
+  const reviewed: ReviewedKind[] = [];
   let admission: Admission | undefined;
   const onFault = (fault: Fault): void => {
     const { file, line, column, severity, reason, message } = fault;
@@ -204,6 +206,7 @@ export function createHost(options: HostOptions): Host {
       );
       runtime.add(statuses.controller, "elected");
       listeners.push((documents) => source.setConfig(documents.documentsOf(kind)));
+      reviewed.push({ resource: kind.resource, remarksOn: (object) => source.remarksOn(object) });
       return {
         source,
         objects,
@@ -234,6 +237,7 @@ export function createHost(options: HostOptions): Host {
           product,
           installation,
           members,
+          documents: reviewed,
           ...(lease && { lease }),
         });
         for (const component of admission.always) runtime.add(component, "everywhere");

@@ -1,6 +1,7 @@
 export * from "./admission/admission.ts";
 export { MAX_QUESTIONS } from "./admission/asker.ts";
 export * from "./admission/cel.ts";
+export { documentReviews } from "./admission/document-warnings.ts";
 export * from "./admission/json-patch.ts";
 export type { AdmissionState } from "./admission/kept.ts";
 export * from "./admission/merge.ts";

@@ -1,5 +1,5 @@
 /** The permissions of a fleet in its own cluster, by mode, and those of a hub in other clusters. */
-import { type AskedPermissions, admissionPermissions, type Permission } from "@berth/host";
+import { type AskedPermissions, admissionPermissions, documentReviews, type Permission } from "@berth/host";
 import type { PolicyRule, Resource } from "@berth/kube";
 import { fleetAdmission, isAsked } from "../admit/review.ts";
 import { cells, withdrawals } from "../api/cell.ts";
@@ -96,9 +96,9 @@ export function fleetPermissions(asked: AskedPermissions): readonly Permission[]
     verbs: ["get", "update"],
   };
   const ofLease: Permission = { role: "namespace", rule: lease };
-  const ofAdmission = isAsked(spec)
-    ? admissionPermissions(fleetAdmission, asked).map((it): Permission => ({ role: "fleet", rule: it.rule }))
-    : [];
+  const ofAdmission = (isAsked(spec) ? [fleetAdmission, documentReviews] : []).flatMap((rules) =>
+    admissionPermissions(rules, asked).map((it): Permission => ({ role: "fleet", rule: it.rule })),
+  );
   if (spec.mode === "management") return [...managementRules(spec), ...ofAdmission, ofLease];
   const isSingle = spec.mode === "single";
   const written = [...(isSingle ? [workloads] : []), workloadDeployments, instances];

@@ -10,6 +10,7 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import type { Installed } from "../product.ts";
+import { documentWarnings, type ReviewedKind } from "./document-warnings.ts";
 import type { KeeperOptions } from "./keepers.ts";
 import { type AdmissionState, KeptRules, type Merging } from "./kept.ts";
 import { areTogether, type MergedReview, mergeReviews } from "./merge.ts";
@@ -29,6 +30,8 @@ export interface AdmissionMember {
 export interface AdmissionOptions extends KeeperOptions, Installed {
   /** In the order in which they answer. */
   readonly members: readonly AdmissionMember[];
+  /** Whose authors are warned while the API server asks about members. Default none. */
+  readonly documents?: readonly ReviewedKind[];
   readonly lease?: { readonly namespace: string; readonly name: string };
   /** Asks what reviews need to know. Default: `client`. */
   readonly questions?: KubeClient;
@@ -61,7 +64,7 @@ const LOOK_MS = 3000;
  */
 export function createAdmission(
   settings: AdmissionSettings,
-  { members, product, installation, ...options }: AdmissionOptions,
+  { members, documents = [], product, installation, ...options }: AdmissionOptions,
 ): Admission {
   const { client, clock, log } = options;
   const { spec, namespace, podName } = settings;
@@ -96,7 +99,24 @@ export function createAdmission(
         (rival) => !rival.isNeeded || isAbsorbed(rival) || (calm.has(rival) && rival.isCalm),
       ) && !(mayBeOlder && kept.some((it) => it.rules === rules && isAbsorbed(it))),
   };
+  /** `undefined`: not known yet. */
+  const isServed = (): boolean | undefined => {
+    const others = kept.filter(({ rules }) => !riders.includes(rules));
+    const asked = new Set(others.map(({ isByWebhook }) => isByWebhook));
+    return asked.has(true) || (asked.has(undefined) ? undefined : false);
+  };
+  const riders = documents.length === 0 ? [] : [documentWarnings(documents, isServed)];
+  let wasServed: boolean | undefined;
+  /** @returns whether the riders have changed with the others. */
+  const follow = (): boolean => {
+    const served = isServed();
+    if (served === wasServed) return false;
+    wasServed = served;
+    for (const one of kept) if (riders.includes(one.rules)) one.changed();
+    return true;
+  };
   const changed = (): void => {
+    follow();
     calm = new Set();
     const needed = kept.filter(({ isNeeded }) => isNeeded);
     merged = mergeReviews(
@@ -105,18 +125,17 @@ export function createAdmission(
     );
     for (const one of kept) one.refresh();
   };
+  const all = [...members.map(({ rules }) => rules), ...riders];
   const webhook = createWebhookServer(settings, {
     ...options,
     env,
-    rules: members.map(({ rules }) => rules),
+    rules: all,
     onChange() {
       changed();
       for (const { onChange } of members) onChange();
     },
   });
-  const kept = members.map(
-    ({ rules }) => new KeptRules(rules, { ...options, settings, env, webhook, merging }),
-  );
+  const kept = all.map((rules) => new KeptRules(rules, { ...options, settings, env, webhook, merging }));
   const byName = new Map(members.map((member, at) => [member.rules.name, { member, one: kept[at] }]));
   const report = createLoopComponent({
     name: "admission-report",
@@ -125,6 +144,7 @@ export function createAdmission(
       while (await sleep(clock, LOOK_MS, signal)) {
         if (mayBeOlder && kept.some(isAbsorbed)) mayBeOlder = await isOlderThere(signal);
         for (const one of kept) if (one.isWaiting) one.refresh();
+        if (follow()) changed();
         calm = new Set(kept.filter(({ isCalm }) => isCalm));
         for (const { member, one } of byName.values()) {
           const state = one?.base();

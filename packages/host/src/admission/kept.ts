@@ -121,6 +121,14 @@ export class KeptRules {
     return this.#unasked === undefined && this.#isWanted;
   }
 
+  /** Does the API server ask Berth itself? `undefined` while that is not known. */
+  get isByWebhook(): boolean | undefined {
+    if (this.#unasked !== undefined) return false;
+    if (["unread", "reading"].includes(this.rules.read())) return undefined;
+    if (!this.#isWanted) return false;
+    return this.#entered && this.#entered === "Webhook";
+  }
+
   /** Does an empty configuration stay for now? */
   get isWaiting(): boolean {
     return this.#isWaiting;

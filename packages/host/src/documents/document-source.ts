@@ -1,4 +1,4 @@
-import type { ServedKind } from "./document-kind.ts";
+import type { DocumentObject, ServedKind } from "./document-kind.ts";
 import type { Fault } from "./fault.ts";
 import type { ClusterObjects } from "./follow-cluster.ts";
 import type { Document, LocatedDocument } from "./read-documents.ts";
@@ -38,6 +38,8 @@ export interface DocumentRules<S, T> {
   readonly hasMore?: () => boolean;
   /** The message of a fault in a file. Default: the field and the message. */
   readonly describe?: (fault: DocumentFault) => string;
+  /** Compiles documents of which one is not stored yet. Default: `compile`, if that remembers nothing. */
+  readonly tryOut?: (known: KnownDocuments<S, T>) => T;
 }
 
 /** The documents of one kind by source. `undefined`: the source was not read, which differs from an empty source. */
@@ -146,6 +148,28 @@ export class DocumentSource<S, T> {
     const fault = this.#faults().find((it) => it.source === source && it.name === name && isError(it));
     if (fault !== undefined) return { ready: false, reason: fault.reason, message: textOf(fault) };
     return this.#inForce && "spec" in document ? this.#rules.resultOf(document, this.#inForce) : undefined;
+  }
+
+  /** What there would be to say about an object, were it stored: sentences that begin with the reason. */
+  remarksOn(object: DocumentObject): readonly string[] {
+    const { kind, compile, tryOut = compile, describe = textOf, faultsOf, resultOf } = this.#rules;
+    const { cluster, config, unsettled } = this.#read;
+    const others = [...(cluster?.objects.values() ?? [])];
+    const { name = "" } = object.metadata ?? {};
+    const tried = readClusterDocuments(kind, [
+      ...others.filter(({ metadata }) => metadata?.name !== name),
+      object,
+    ]);
+    const rules = { ...this.#rules, compile: tryOut };
+    const inForce = compileDocuments(rules, { config, cluster: tried, unsettled }, this.#inForce);
+    if (inForce === undefined) return [];
+    const faults = faultsOf(inForce).filter((it) => it.source === "cluster" && it.name === name);
+    const document = tried.documents.find((it) => it.name === name);
+    const result = faults.some(isError) || document === undefined ? undefined : resultOf(document, inForce);
+    return [
+      ...faults.map((fault) => `${fault.reason}: ${describe(fault)}`),
+      ...(result?.ready === false ? [`${result.reason}: ${result.message}`] : []),
+    ];
   }
 
   /** Faults of documents in files, each with its place. */

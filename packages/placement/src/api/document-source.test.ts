@@ -165,6 +165,24 @@ function testDocuments<S, T>(given: Kind<S, T>): void {
       expect(source.resultOf("a", { uid: "another", generation: 1 })).toBeUndefined();
     });
 
+    it("says of an object that is not stored what it would say then, and puts nothing in force", () => {
+      const stage = create();
+      const { source, ofCluster } = stage;
+      source.setConfig([stage.ofFile("f")]);
+      stage.setCluster(ofCluster("a"));
+      const [before, changes] = [rules(stage), stage.changes()];
+      const fault = expect.stringMatching(new RegExp(`^${bad.reason}: spec\\.${bad.field}: `));
+      expect(source.remarksOn(ofCluster("a", bad.spec))).toEqual([fault]);
+      expect(source.remarksOn(ofCluster("new", bad.spec))).toEqual([fault]);
+      expect(source.remarksOn(ofCluster("f"))).toContain(
+        `${reasons.nameTaken}: config/f has the same name and goes before it`,
+      );
+      expect(source.remarksOn(ofCluster("new", { no: "field" }))).toHaveLength(1);
+      expect([rules(stage), stage.changes()]).toEqual([before, changes]);
+      source.setConfig([]);
+      expect(source.remarksOn(ofCluster("a"))).toEqual([]);
+    });
+
     it("tells what is wrong with a document of a file where it stands there", () => {
       const { source, ofFile } = create();
       source.setConfig([ofFile("bad", bad.spec)]);

@@ -2,6 +2,7 @@
 
 import { type DocumentFault, durationMs, ruleName, type SourceDocuments, type SourceName } from "@berth/host";
 import { type Reason, reasons } from "../api/reasons.ts";
+import { silencing } from "../api/warnings.ts";
 import type { Instant, RemovalPolicy } from "../node/capability.ts";
 import { toTimestamp } from "../node/record.ts";
 import { type ConditionFault, compileGroup, type OnFault } from "./condition.ts";
@@ -104,6 +105,7 @@ function toRule(
     overwrite: spec.overwrite,
     removal: removalOf(document),
     ...(spec.dryRun && { withheld: reasons.DryRun }),
+    ...silencing(document),
   };
 }
 

@@ -1,6 +1,8 @@
 import { DocumentSource } from "@berth/host";
+import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { reasons } from "../api/reasons.ts";
+import type { NodeView } from "../node/capability.ts";
 import type { AssembledRules } from "./active-rules.ts";
 import { defaultLabelOptions } from "./config.ts";
 import type { LabelRuleSpec } from "./document.ts";
@@ -19,13 +21,18 @@ function ruleOf(meta: { readonly uid: string; readonly generation: number }, key
 interface Given {
   readonly rule: LabelRule;
   readonly nodesKnown?: () => boolean;
+  readonly nodes?: readonly NodeView[];
 }
 
-function sourceOf({ rule, nodesKnown = () => true }: Given): DocumentSource<LabelRuleSpec, AssembledRules> {
+function sourceOf({
+  rule,
+  nodesKnown = () => true,
+  nodes = [],
+}: Given): DocumentSource<LabelRuleSpec, AssembledRules> {
   const rules = createLabelRules({
     options: defaultLabelOptions,
     folder: () => undefined,
-    nodes: () => (nodesKnown() ? [] : undefined),
+    nodes: () => (nodesKnown() ? nodes : undefined),
   });
   const source = new DocumentSource(rules, () => {});
   source.setCluster({ objects: [rule] });
@@ -84,5 +91,30 @@ describe("what became of a LabelRule", () => {
     known = true;
     source.refresh();
     expect(source.resultOf("gpu", first)?.reason).toBe(reasons.RuleInForce);
+  });
+});
+
+describe("before a LabelRule is stored, its author", () => {
+  const meta = { uid: "u", generation: 1 };
+  const named = (name: string, more: object = {}, annotations = {}): LabelRule => {
+    const rule = ruleOf(meta, "gpu.present");
+    return { ...rule, metadata: { name, annotations }, spec: Object.assign({}, rule.spec, more) };
+  };
+
+  it("learns of another rule that sets the label, unless the rule silences that", () => {
+    const source = sourceOf({ rule: ruleOf(meta, "gpu.present") });
+    expect(source.remarksOn(named("other"))).toEqual([
+      "RulesOverlap: example.com/gpu is also set by cluster/gpu; equal values merge",
+    ]);
+    expect(source.remarksOn(named("other", {}, { "berth.dev/silence": "RulesOverlap" }))).toEqual([]);
+    expect(source.remarksOn(named("gpu"))).toEqual([]);
+  });
+
+  it("learns that it would wait for a confirmation", () => {
+    const nodes = [{ node: aNode("n").labelled({ "gpu.present": "x" }).build(), owned: new Map() }];
+    const source = sourceOf({ rule: ruleOf(meta, "other.present"), nodes });
+    expect(source.remarksOn(named("gpu", { confirmAbovePercent: 50 }))).toEqual([
+      expect.stringMatching(/^ConfirmationRequired: it would change 1 of 1 nodes .*berth confirm gpu/),
+    ]);
   });
 });

@@ -6,10 +6,12 @@ import {
   type DocumentRules,
   documentName,
   ruleName,
+  type SourceName,
 } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
-import { reasons } from "../api/reasons.ts";
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Silencing } from "../api/warnings.ts";
 import type { NodeView } from "../node/capability.ts";
 import { type AssembledRules, assembleRules, describeWaiting } from "./active-rules.ts";
 import { digestOf } from "./compile.ts";
@@ -74,31 +76,39 @@ export function createLabelRules(context: LabelRuleContext): DocumentRules<Label
   };
 }
 
-/** Warnings about rules of files that wait, or that set a label which another rule sets, too. */
+/** Warnings about rules of files that wait, and about documents that set a label which another rule sets, too. */
 function warningsOf({ waiting, rules }: AssembledRules): readonly DocumentFault[] {
   const found: DocumentFault[] = [];
-  const warn = (rule: string, reason: string, describe: (name: string) => string): void => {
-    const name = documentName(rule, "config");
+  const add = (source: SourceName, rule: string, reason: Reason, tell: (name: string) => string): void => {
+    const name = documentName(rule, source);
     if (name === undefined) return;
-    found.push({ name, source: "config", path: [], severity: "warning", reason, message: describe(name) });
+    found.push({ name, source, path: [], severity: "warning", reason, message: tell(name) });
   };
+  // Rules of the cluster have a result that says so.
   for (const [rule, waits] of waiting)
     if (waits.touched !== undefined)
-      warn(rule, reasons.ConfirmationRequired, (name) => describeWaiting(name, waits));
-  for (const { rule, text } of overlapsOf(rules))
-    warn(rule, reasons.RulesOverlap, () => `${text}; equal values merge`);
+      add("config", rule, reasons.ConfirmationRequired, (name) => describeWaiting(name, waits));
+  for (const { rule, silenced, text } of overlapsOf(rules))
+    if (!silenced.includes(reasons.RulesOverlap))
+      for (const source of ["config", "cluster"] as const)
+        add(source, rule, reasons.RulesOverlap, () => `${text}; equal values merge`);
   return found;
 }
 
 /** For each rule, the labels that other rules set, too. Equal values merge; different values conflict. */
-function overlapsOf({ overlaps }: LabelRules): readonly { readonly rule: string; readonly text: string }[] {
+function overlapsOf({ overlaps }: LabelRules): readonly (Required<Silencing> & Overlap)[] {
   return overlaps.flatMap(({ key, claims }) => {
-    const names = claims.map((claim) => claim.rule.name);
-    return [...new Set(names)].map((rule) => {
-      const others = names.filter((name) => name !== rule).join(", ");
-      return { rule, text: `${key} is also set by ${others}` };
+    const rules = [...new Set(claims.map((claim) => claim.rule))];
+    return rules.map(({ name: rule, silenced = [] }) => {
+      const others = rules.flatMap(({ name }) => (name === rule ? [] : [name])).join(", ");
+      return { rule, silenced, text: `${key} is also set by ${others}` };
     });
   });
+}
+
+interface Overlap {
+  readonly rule: string;
+  readonly text: string;
 }
 
 /** The specs that were in force before a restart, by their status. They need no new confirmation. */

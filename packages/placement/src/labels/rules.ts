@@ -1,5 +1,6 @@
 /** Compiles the rules of all sources: their dependencies, the keys they may write, and the rules not in force. */
 import { type Reason, reasons } from "../api/reasons.ts";
+import type { Silencing } from "../api/warnings.ts";
 import type { Policy, RemovalPolicy } from "../node/capability.ts";
 import { labelId, type MarkId } from "../node/mark.ts";
 import { noMarks } from "../node/mark-set.ts";
@@ -17,7 +18,7 @@ export interface RuleCase {
   readonly value: LabelValue;
 }
 
-export interface Rule {
+export interface Rule extends Silencing {
   /** `<source>/<name>`, as recorded on nodes. */
   readonly name: string;
   readonly outputs: readonly { readonly key: string; readonly cases: readonly RuleCase[] }[];

@@ -44,6 +44,14 @@ describe("a gate that is gone", () => {
     expect(gone()).toEqual(["example.com/a"]);
   });
 
+  it("is none whose change is not stored", () => {
+    const { source, setCluster, ofCluster, gone } = stage();
+    setCluster(ofCluster("a", gated("example.com/a")));
+    expect(source.remarksOn(ofCluster("a", gated("example.com/other")))).toEqual([]);
+    source.refresh();
+    expect(gone()).toEqual([]);
+  });
+
   it("is none that has a fault, as long as it is there", () => {
     const { setCluster, ofCluster, gone } = stage();
     setCluster(ofCluster("a", gated("example.com/a")));

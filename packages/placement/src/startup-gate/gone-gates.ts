@@ -44,6 +44,7 @@ export function createGateRules(clock: Pick<Clock, "monotonic">): {
   return {
     rules: {
       ...gateRules,
+      tryOut: gateRules.compile,
       compile(known) {
         const compile = (): Gates =>
           compileGates({ ...known, declaredBefore: declared, gone: gone.map(({ gate }) => gate) });
