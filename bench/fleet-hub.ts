@@ -2,6 +2,7 @@
  * A hub and its cells: how soon a deployment is in its cell and a status at home, what that costs, and what a cell that is
  * away does to both. The benchmark plays Berth in the cells.
  */
+import { cpus } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Workload, type WorkloadDeployment, workloadDeployments, workloads } from "@berth/fleet";
 import { type KubeClient, namespaces } from "@berth/kube";
@@ -217,8 +218,10 @@ async function burst(bench: Bench): Promise<readonly Figure[]> {
   const names = Array.from({ length: BURST }, (_, at) => [`burst-${at}`, cityOf(at)] as const);
   const arrived = names.map(([name, city]) => bench.cells.until(deploymentOf(name, city)));
   const startedAt = performance.now();
+  const cpuBefore = await cpuSeconds(bench);
   await bench.raw.sendAll(names.map(([name, city]) => oneOf(name, city)));
   const seconds = (Math.max(...(await Promise.all(arrived))) - startedAt) / 1000;
+  const cpu = (await cpuSeconds(bench)).map((used, of) => (used - (cpuBefore[of] ?? 0)).toFixed(1));
   await untilReady(bench, PACED + 1 + BURST);
   const perSecond = BURST / seconds;
   return [
@@ -228,9 +231,17 @@ async function burst(bench: Bench): Promise<readonly Figure[]> {
       value: 50 / perSecond,
       unit: "s",
       budget: 1,
-      detail: `${perSecond.toFixed(0)} deployments a second: ${BURST} in ${seconds.toFixed(1)} s`,
+      detail: `${perSecond.toFixed(0)} deployments a second: ${BURST} in ${seconds.toFixed(1)} s; CPU on ${cpus().length} cores: Berth ${cpu[0]} s, this benchmark and its cells ${cpu[1]} s, API servers and all else ${cpu[2]} s`,
     },
   ];
+}
+
+/** So far: of Berth, of this process, and of all else on the machine. */
+async function cpuSeconds({ berth }: Bench): Promise<readonly number[]> {
+  const { user, system } = process.cpuUsage();
+  const [hub, own] = [(await berth.cpuMs()) / 1000, (user + system) / 1e6];
+  const all = cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0);
+  return [hub, own, all / 1000 - hub - own];
 }
 
 /** From a status that the cell has stored until the hub's deployment, and the Workload, show it. */
