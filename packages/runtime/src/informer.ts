@@ -77,6 +77,8 @@ export interface InformerOptions<T extends KubeObject> {
  */
 export interface Informer<T extends KubeObject> extends Lister<T>, Component, Subscribable<T> {
   readonly cluster: ClusterName;
+  /** The same as `get`. @param path `namespace/name`. */
+  at(path: string): T | undefined;
   /** For an optional resource: the last answer of the server was that it is missing, or may not be read. */
   readonly absent: boolean;
   /** Changes arrive as they happen: no failure since a watch has lasted for a second. False before the first snapshot. */
@@ -197,7 +199,11 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   }
 
   get(key: ObjectKey): T | undefined {
-    return key.cluster === this.cluster ? this.#store.get(`${key.namespace}/${key.name}`) : undefined;
+    return key.cluster === this.cluster ? this.at(`${key.namespace}/${key.name}`) : undefined;
+  }
+
+  at(path: string): T | undefined {
+    return this.#store.get(path);
   }
 
   list(): IterableIterator<T> {

@@ -1,18 +1,15 @@
 /** Asks the reconcilers of a hub to look again. */
 import { type KubeObject, pathOf } from "@berth/kube";
-import { type ClusterName, findCondition, keyOf, type ObjectKey } from "@berth/runtime";
+import { type ClusterName, keyOf, type ObjectKey } from "@berth/runtime";
 import { annotations as keys } from "../../api/keys.ts";
 import { isOwnedBy } from "../../api/owner.ts";
 import { parsePlacement, targetsOf } from "../../api/placement.ts";
-import type { HubReason } from "../../api/reasons.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
 import { isDeleting, sourceUidOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
 import { type Place, placeOf } from "./knowledge.ts";
 import type { HubParts } from "./parts.ts";
 import { hubBy } from "./planes.ts";
-
-const WAITS: HubReason = "CellsNotRead";
 
 export type Asking = Pick<HubParts, "planes" | "know" | "asked">;
 
@@ -38,19 +35,17 @@ export class HubAsk {
     const { planes, know, asked } = this.#parts;
     const place = placeOf(deployment);
     const placement = parsePlacement(deployment.metadata?.annotations?.[keys.placement]);
-    const uids = new Set(targetsOf(placement).map(({ uid }) => uid));
-    for (const uid of uids) {
+    const clusters = new Set(planes.views.cell.deployments.having(pathOf(place)));
+    for (const { uid } of targetsOf(placement)) {
       const { cell } = know.cellWith(uid) ?? {};
+      if (cell === undefined) continue;
+      const name = (cell.metadata?.name ?? "") as ClusterName;
+      clusters.add(name);
       // Its end, or that of its drain, waits for the last deployment that names it. It may be one that is not connected.
-      if (cell !== undefined && (isDeleting(cell) || cell.spec?.drain === true))
-        this.end((cell.metadata?.name ?? "") as ClusterName);
+      if (isDeleting(cell) || cell.spec?.drain === true) this.end(name);
     }
-    for (const { name } of planes.cells.list()) {
-      const key = { cluster: name, ...place };
-      const isPlaced = uids.has(know.cellOf(name)?.cell.spec?.uid ?? "");
-      if (isPlaced || planes.views.cell.deployments.get(key) !== undefined)
-        asked.carry.ask([key], "high", true);
-    }
+    for (const cluster of clusters)
+      if (planes.cells.has(cluster)) asked.carry.ask([{ cluster, ...place }], "high", true);
   }
 
   /** The copy of an Instance, and what its project sees of it. */
@@ -81,7 +76,7 @@ export class HubAsk {
     if (deployment === undefined) return;
     for (const copy of know.copiesOf(deployment)) this.instance(placeOf(copy));
     const { deployments, instances } = planes.views.cell;
-    for (const { name } of planes.cells.list()) {
+    for (const name of deployments.having(pathOf(place))) {
       const inCell = deployments.get({ cluster: name, ...place });
       if (inCell === undefined) continue;
       const all = instances.byIndex(by.deployment, inCell.metadata?.uid ?? "", name);
@@ -124,15 +119,12 @@ export class HubAsk {
     const { planes, know, asked } = this.#parts;
     const { own, hub, views, cells } = planes;
     this.end(of);
-    const { uid = "", city } = know.cellOf(of)?.cell.spec ?? {};
+    const { uid = "", city = "" } = know.cellOf(of)?.cell.spec ?? {};
     // They may be in any cell of their city, and wait until all of these are read.
-    for (const it of views.hub.deployments.list(hub.name))
-      if (it.spec?.cityCode === city && findCondition(it.status?.conditions, "Stale")?.reason === WAITS)
-        this.around(placeOf(it));
+    for (const it of views.hub.deployments.byIndex(hubBy.unread, city, hub.name)) this.around(placeOf(it));
     // What leaves cells of its city may wait for this one.
-    for (const { cell } of know.cells)
-      if (cell.spec?.drain === true && cell.spec.city === city && cell.spec.uid !== uid)
-        this.placedIn(cell.spec.uid);
+    for (const { spec } of views.cells.byIndex(by.city, city, own.name))
+      if (spec?.drain === true && spec.uid !== uid) this.placedIn(spec.uid);
     // Deployments that leave the cell move in this order.
     for (const it of know.placedIn(uid).toSorted(byPlace)) {
       asked.placements.ask([keyOf(hub.name, it)]);
@@ -147,16 +139,16 @@ export class HubAsk {
       asked.carry.ask(Array.from(views.cell.deployments.list(of), (it) => keyOf(of, it)));
       asked.collect.ask(Array.from(views.cell.instances.list(of), (it) => keyOf(of, it)));
     }
-    this.unplaced();
+    this.unplaced(city);
   }
 
-  /** Workloads and deployments that wait for a cell. */
-  unplaced(): void {
+  /** Workloads of a city, and its deployments that wait for a cell. */
+  unplaced(city: string): void {
     const { planes, know, asked } = this.#parts;
     const { workloads, project } = planes.views;
     for (const { cluster } of planes.projectNamed.values()) {
-      asked.workloads.ask(keysIn(workloads.list(cluster), cluster));
-      for (const it of project.deployments.list(cluster)) {
+      asked.workloads.ask(keysIn(workloads.byIndex(by.city, city, cluster), cluster));
+      for (const it of project.deployments.byIndex(by.city, city, cluster)) {
         const namespace = it.metadata?.annotations?.[keys.federationNamespace];
         if (namespace !== undefined && know.onHub({ namespace, name: placeOf(it).name }) === undefined)
           asked.federator.ask([keyOf(cluster, it)]);

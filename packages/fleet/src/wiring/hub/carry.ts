@@ -40,12 +40,13 @@ export function carryDecision(
   const wished = know.wished(place);
   const upstream = wished?.metadata?.uid === sourceUid ? wished : undefined;
   const ran = ranBefore(deployment) || (upstream !== undefined && hasRun(upstream));
-  const { cells } = know;
+  const city = deployment.spec?.cityCode ?? "";
+  const cells = know.cellsFor(place, city, placement);
   const { found, foreign } = know.inCells(place, cells);
   const proven = cells.filter(
     (it) => memory.provenForMs(proofOf(deployment, placement, uidOf(it)), know.engaged(it)) !== undefined,
   );
-  const choice = { city: deployment.spec?.cityCode ?? "", sourceUid, ranBefore: ran, cells, found };
+  const choice = { city, sourceUid, ranBefore: ran, cells, found };
   const decision = decideCarry({
     deployment,
     copies: know.copiesOf(deployment),

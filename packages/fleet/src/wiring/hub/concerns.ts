@@ -126,7 +126,10 @@ export function followPlanes(
       asked.cells.ask([keyOf(of, change.object)], ...urgency(change));
       if (!isSpec(change)) return;
       ask.cell((change.object.metadata?.name ?? "") as ClusterName);
-      for (const { spec } of statesOf(change)) ask.placedIn(spec?.uid ?? "");
+      for (const { spec } of statesOf(change)) {
+        ask.placedIn(spec?.uid ?? "");
+        ask.unplaced(spec?.city ?? "");
+      }
     },
   });
   views.withdrawals.subscribe({

@@ -4,6 +4,7 @@ import { type KubeObject, namespaces } from "@berth/kube";
 import { earliest, type ObjectKey, type Reconcile, type ReconcileContext } from "@berth/runtime";
 import { buildWithdrawal, type WithdrawalSpec, withdrawals } from "../../api/cell.ts";
 import { hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
+import { parsePlacement } from "../../api/placement.ts";
 import { seenOf } from "../../api/seen.ts";
 import { type WorkloadDeployment, workloadDeployments } from "../../api/workload.ts";
 import { decideFederation, type FederatorDecision } from "../../hub/federator/decide.ts";
@@ -96,7 +97,8 @@ function viewOf(
   const unread = know.hubUnread();
   const unknown = { is: "unknown", because: unread ?? "" } as const;
   const onHub = know.onHub(place);
-  const { cells } = know;
+  const city = deployment.spec?.cityCode ?? "";
+  const cells = know.cellsFor(place, city, parsePlacement(annotations?.[keys.placement]));
   return {
     project,
     deployment,
@@ -106,7 +108,7 @@ function viewOf(
     hubSinceMs: know.hubSinceMs,
     choose() {
       const choice = know.choose(place, deployment, {
-        city: deployment.spec?.cityCode ?? "",
+        city,
         sourceUid: uid,
         placement: undefined,
         ranBefore: hasRun(deployment),

@@ -1,5 +1,5 @@
 /** What the views say, in the words of the decisions. Nothing is kept here but when cells were heard. */
-import type { Namespace } from "@berth/kube";
+import { type Namespace, pathOf } from "@berth/kube";
 import {
   type Clock,
   type ClusterName,
@@ -19,7 +19,7 @@ import {
   projectOfNamespace,
 } from "../../api/keys.ts";
 import type { Signer } from "../../api/origin.ts";
-import { hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
+import { type CellPlacement, hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
 import { type Seen, seenOf } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { leaseOfCell } from "../../fleet/settings.ts";
@@ -237,8 +237,21 @@ export class Knowledge {
   /** The Cell of the cluster with this uid. */
   cellWith(uid: string): CellSeen | undefined {
     const { own, views } = this.#planes;
-    for (const cell of views.cells.list(own.name)) if (cell.spec?.uid === uid) return this.#seen(cell);
-    return undefined;
+    const [cell] = views.cells.byIndex(hubBy.cellUid, uid, own.name);
+    return cell && this.#seen(cell);
+  }
+
+  /** The Cells of a city, and others that have a deployment of this place, or should have it. */
+  cellsFor(place: Place, city: string, placement: CellPlacement | undefined): readonly CellSeen[] {
+    const { own, views } = this.#planes;
+    const found = new Set(views.cells.byIndex(by.city, city, own.name));
+    for (const { uid } of targetsOf(placement))
+      for (const cell of views.cells.byIndex(hubBy.cellUid, uid, own.name)) found.add(cell);
+    for (const cluster of views.cell.deployments.having(pathOf(place))) {
+      const cell = views.cells.get({ cluster: own.name, namespace: "", name: cluster });
+      if (cell !== undefined) found.add(cell);
+    }
+    return Array.from(found, (cell) => this.#seen(cell));
   }
 
   /** The uid of the cell that an Instance of the hub is of. `undefined`: none has its ordinal. */
@@ -346,11 +359,12 @@ export class Knowledge {
   /**
    * Deployments of this place in cells that are synced, and the uids of cells where it is not of this hub.
    *
+   * @param cells those of `cellsFor`, or fewer.
    * @param wished the deployment in the project. Default: the one that `wished` gives.
    */
   inCells(
     place: Place,
-    cells: readonly CellSeen[] = this.cells,
+    cells: readonly CellSeen[],
     wished?: WorkloadDeployment,
   ): { readonly found: readonly Found[]; readonly foreign: ReadonlySet<string> } {
     const foreign = new Set<string>();

@@ -54,7 +54,8 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
   const { runtime, clock, log, product } = host;
   const fleet = followFleet(host, settings, ({ projects: listed }) => {
     if (listed !== undefined) projectMembers?.use(listed);
-    ask.unplaced();
+    asked.workloads.askAll();
+    asked.federator.askAll();
     admission?.();
   });
   const planes = createPlanes(host, fleet.spec, settings.hub ?? {}, home);

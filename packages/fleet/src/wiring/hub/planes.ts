@@ -10,11 +10,19 @@ import {
   type Secret,
   secrets,
 } from "@berth/kube";
-import { type ClusterName, type ClusterSet, clusterName, type FleetView } from "@berth/runtime";
+import {
+  type ClusterName,
+  type ClusterSet,
+  clusterName,
+  type FleetView,
+  findCondition,
+  type ViewRequest,
+} from "@berth/runtime";
 import { type Cell, cells, type Withdrawal, withdrawals } from "../../api/cell.ts";
 import { hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
 import { MILO, projects as milosProjects, PROJECT_IDENTITY, type Project } from "../../api/milo.ts";
 import { parsePlacement, targetsOf } from "../../api/placement.ts";
+import type { HubReason } from "../../api/reasons.ts";
 import {
   type Instance,
   instances,
@@ -25,13 +33,16 @@ import {
 } from "../../api/workload.ts";
 import type { FleetSpec, ProjectPlace } from "../../fleet/document.ts";
 import { CELL_LIMIT } from "../../hub/cells/seen.ts";
+import { citiesNamed } from "../../workload/decide.ts";
 import { by, fleetObject, ownersOf } from "../reads.ts";
 import { cellDeployment, cellInstance, cellNamespace } from "./cell-objects.ts";
 
 /** Names of indexes, beside those of `by`. */
 export const hubBy = {
-  /** Of a deployment on the hub: the uids of the cells that have it or get it. Of a Withdrawal: that of its cell. */
+  /** Of a deployment on the hub: the uids of the cells that have it or get it. Of a Withdrawal, and of a Cell: its own. */
   cellUid: "cellUid",
+  /** Of a deployment on the hub that waits until all cells of its city are read: the city. */
+  unread: "unread",
   /** Of a Withdrawal: `namespace/name` of its deployment. */
   place: "place",
   /** Of a deployment on the hub that moves to another cell: `next`. */
@@ -39,6 +50,8 @@ export const hubBy = {
   /** Of a namespace in a project: the one on the hub that is for it. */
   hubNamespace: "hubNamespace",
 } as const;
+
+const WAITS: HubReason = "CellsNotRead";
 
 /** The connections that a Fleet names. */
 export interface HubConnections {
@@ -129,7 +142,14 @@ export function createPlanes(
     cells: cellSet,
     projectNamed,
     views: {
-      cells: own.set.view({ resource: cells, project: (it) => it }),
+      cells: own.set.view({
+        resource: cells,
+        project: (it) => it,
+        indexes: {
+          [hubBy.cellUid]: ({ spec }) => (spec === undefined ? [] : [spec.uid]),
+          [by.city]: ({ spec }) => (spec === undefined ? [] : [spec.city]),
+        },
+      }),
       withdrawals: own.set.view({
         resource: withdrawals,
         project: (it) => it,
@@ -147,14 +167,14 @@ export function createPlanes(
       workloads: projects.view({
         resource: workloads,
         project: asFleetObject<Workload>(),
-        indexes: { [by.namespace]: namespaceOf },
+        indexes: { [by.namespace]: namespaceOf, [by.city]: citiesNamed },
       }),
       project: objectsOf(projects),
       hub: hubObjects,
       cell: objectViews(cellSet, {
-        deployments: cellDeployment(onHub),
-        instances: cellInstance,
-        namespaces: cellNamespace,
+        deployments: { project: cellDeployment(onHub) },
+        instances: { project: cellInstance, indexes: ofDeployments },
+        namespaces: { project: cellNamespace },
       }),
     },
   };
@@ -176,47 +196,46 @@ function asFleetObject<T extends KubeObject>(): Projection<T> {
   return fleetObject as unknown as Projection<T>;
 }
 
-/** What is kept of each object of a plane. */
-interface Projections {
-  readonly deployments: Projection<WorkloadDeployment>;
-  readonly instances: Projection<Instance>;
-  readonly namespaces: Projection<Namespace>;
+/** What is kept of each object of a plane, and how it is found. A cell has many: nothing else asks for them by more. */
+interface Kept {
+  readonly deployments: Pick<ViewRequest<WorkloadDeployment>, "project" | "indexes">;
+  readonly instances: Pick<ViewRequest<Instance>, "project" | "indexes">;
+  readonly namespaces: Pick<ViewRequest<Namespace>, "project" | "indexes">;
 }
 
-const ofOurs: Projections = {
-  deployments: asFleetObject(),
-  instances: asFleetObject(),
-  namespaces: keepFields<Namespace>([
-    "metadata.labels",
-    "metadata.annotations",
-    "metadata.deletionTimestamp",
-  ]),
+const ofDeployments = { [by.deployment]: (it: Instance) => ownersOf(it) };
+
+const ofOurs: Kept = {
+  deployments: {
+    project: asFleetObject(),
+    indexes: {
+      [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]),
+      [by.namespace]: namespaceOf,
+      [by.city]: ({ spec }) => (spec === undefined ? [] : [spec.cityCode]),
+      [hubBy.cellUid]: ({ metadata }) =>
+        targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).map(({ uid }) => uid),
+      [hubBy.move]: ({ metadata }) =>
+        parsePlacement(metadata?.annotations?.[keys.placement])?.next === undefined ? [] : ["next"],
+      [hubBy.unread]: ({ spec, status }) =>
+        spec !== undefined && findCondition(status?.conditions, "Stale")?.reason === WAITS
+          ? [spec.cityCode]
+          : [],
+    },
+  },
+  instances: { project: asFleetObject(), indexes: ofDeployments },
+  namespaces: {
+    project: keepFields<Namespace>(["metadata.labels", "metadata.annotations", "metadata.deletionTimestamp"]),
+    indexes: { [hubBy.hubNamespace]: ({ metadata }) => [hubNamespaceOf(metadata?.uid ?? "")] },
+  },
 };
 
-function objectViews(set: ClusterSet, project: Projections = ofOurs): ObjectViews {
+function objectViews(
+  set: ClusterSet,
+  { deployments, instances: ofInstances, namespaces: of }: Kept = ofOurs,
+): ObjectViews {
   return {
-    deployments: set.view({
-      resource: workloadDeployments,
-      project: project.deployments,
-      indexes: {
-        [by.workload]: ({ spec }) => (spec === undefined ? [] : [spec.workloadRef.uid]),
-        [by.namespace]: namespaceOf,
-        [hubBy.cellUid]: ({ metadata }) =>
-          targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).map(({ uid }) => uid),
-        [hubBy.move]: ({ metadata }) =>
-          parsePlacement(metadata?.annotations?.[keys.placement])?.next === undefined ? [] : ["next"],
-      },
-    }),
-    instances: set.view({
-      resource: instances,
-      project: project.instances,
-      indexes: { [by.deployment]: (it) => ownersOf(it), [by.namespace]: namespaceOf },
-    }),
-    namespaces: set.view({
-      resource: namespaces,
-      metadataOnly: true,
-      project: project.namespaces,
-      indexes: { [hubBy.hubNamespace]: ({ metadata }) => [hubNamespaceOf(metadata?.uid ?? "")] },
-    }),
+    deployments: set.view({ resource: workloadDeployments, ...deployments }),
+    instances: set.view({ resource: instances, ...ofInstances }),
+    namespaces: set.view({ resource: namespaces, metadataOnly: true, ...of }),
   };
 }

@@ -26,7 +26,7 @@ function decider({ know, memory }: HubParts): Decide {
     return decideWithdrawal({
       withdrawal,
       cell,
-      found: know.inCells(place).found,
+      found: know.inCells(place, know.cellsFor(place, "", undefined)).found,
       hubDeployment: know.onHub(place),
       source: know.source(place, spec.sourceUid),
       goneForMs: memory.provenForMs(id, cell && know.engaged(cell)),

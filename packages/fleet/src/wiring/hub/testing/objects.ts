@@ -1,9 +1,16 @@
 /** The objects of one kind in one cluster, as a view shows them. */
 import type { KubeObject } from "@berth/kube";
-import type { Change, ClusterName, FleetView, ViewHandler } from "@berth/runtime";
-import type { Withdrawal } from "../../../api/cell.ts";
+import {
+  type Change,
+  type ClusterName,
+  type FleetView,
+  findCondition,
+  type ViewHandler,
+} from "@berth/runtime";
+import type { Cell, Withdrawal } from "../../../api/cell.ts";
 import { hubNamespaceOf } from "../../../api/keys.ts";
 import { parsePlacement } from "../../../api/placement.ts";
+import type { WorkloadDeployment } from "../../../api/workload.ts";
 import { by } from "../../reads.ts";
 import { hubBy } from "../planes.ts";
 
@@ -13,9 +20,15 @@ const nameOf = ({ metadata }: KubeObject): string => `${metadata?.namespace ?? "
 const VALUES: Readonly<Record<string, (of: KubeObject) => string | undefined>> = {
   [hubBy.cellUid]: (of) =>
     (of as Withdrawal).spec?.cellUid ??
+    (of as Cell).spec?.uid ??
     parsePlacement(of.metadata?.annotations?.["berth.dev/placement"])?.uid,
   [hubBy.move]: ({ metadata }) =>
     parsePlacement(metadata?.annotations?.["berth.dev/placement"])?.next && "next",
+  [by.city]: (of) => (of as Cell).spec?.city ?? (of as WorkloadDeployment).spec?.cityCode,
+  [hubBy.unread]: (of) => {
+    const { spec, status } = of as WorkloadDeployment;
+    return findCondition(status?.conditions, "Stale")?.reason === "CellsNotRead" ? spec?.cityCode : undefined;
+  },
   [by.namespace]: ({ metadata }) => metadata?.namespace,
   [by.deployment]: ({ metadata }) => metadata?.ownerReferences?.[0]?.uid,
   [hubBy.hubNamespace]: ({ metadata }) => hubNamespaceOf(metadata?.uid ?? ""),
@@ -32,6 +45,7 @@ export class Objects<T extends KubeObject> {
     get: ({ cluster, namespace, name }) =>
       cluster === this.#of ? this.#objects.get(`${namespace}/${name}`) : undefined,
     list: (of) => (of === this.#of ? this.#objects.values() : []),
+    having: (path) => (this.#objects.has(path) ? [this.#of] : []),
     state: () => (this.isRead ? "synced" : "unsynced"),
     byIndex: (index, value) => [...this.#objects.values()].filter((it) => VALUES[index]?.(it) === value),
     subscribe: (handler) => {
