@@ -234,7 +234,7 @@ describe("a view", () => {
     expect(told.slice(4)).toEqual(["ord deleted a"]);
   });
 
-  it("is asked by key and by index, in one cluster or in all", async () => {
+  it("is asked by key, by name and by index, in one cluster or in all", async () => {
     await using fleet = await startFleet();
     fleet.join("dfw", "ord");
     for (const cluster of ["dfw", "ord"]) fleet.world(cluster).write(`in-${cluster}`);
@@ -248,6 +248,8 @@ describe("a view", () => {
     expect(fleet.view.get(keyIn("dfw", "in-dfw"))).toBeDefined();
     expect(fleet.view.get(keyIn("ord", "in-dfw"))).toBeUndefined();
     expect(fleet.view.get(keyIn("nowhere", "in-dfw"))).toBeUndefined();
+    const { namespace } = keyIn("ord", "");
+    expect(["in-ord", "in-none"].map((it) => fleet.view.having(`${namespace}/${it}`))).toEqual([["ord"], []]);
     expect(() => fleet.view.byIndex("none", "a")).toThrow(RangeError);
     expect(() => fleet.set.view({ resource: things, project: (it) => it })).toThrow("too late");
   });
