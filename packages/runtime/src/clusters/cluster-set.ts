@@ -17,6 +17,7 @@ import {
 import { ClusterView, type FleetView, type ViewMembership, type ViewRequest } from "./fleet-view.ts";
 import { scopeMetrics } from "./metrics-scope.ts";
 import { provenReader } from "./proven-reader.ts";
+import { SnapshotSlots } from "./snapshot-slots.ts";
 
 /** Options of a set. */
 export interface ClusterSetOptions extends ClusterCommon {
@@ -79,12 +80,14 @@ class SupervisedClusters implements ClusterSet {
   /** The last membership of a name, which ends before the next one begins. */
   readonly #leaving = new Map<ClusterName, Promise<void>>();
   readonly #views: ViewMembership[] = [];
+  readonly #slots: SnapshotSlots;
   readonly #handlers = new Set<{ readonly tell: (of: ClusterName) => void }>();
   #running: AbortSignal | undefined;
 
   constructor(options: ClusterSetOptions) {
     this.name = options.name;
     this.#options = options;
+    this.#slots = new SnapshotSlots(options.clock);
   }
 
   join(name: ClusterName, access: ClusterAccess): void {
@@ -198,7 +201,7 @@ class SupervisedClusters implements ClusterSet {
     const connection = new Connection(name, member.access, this.#options, () => this.#update(name));
     const informers = createSharedInformers({
       client: () => {
-        const reader = provenReader(connection);
+        const reader = provenReader(connection, this.#slots);
         if (limit === undefined) return reader;
         const onExcess = (kind: string, excess: string | undefined): void => connection.exceed(kind, excess);
         return boundedReader(reader, { clock, limit, onExcess });

@@ -14,6 +14,7 @@ import {
 import type { GuardedClient } from "../guarded-client.ts";
 import type { ReadingClient } from "../reflector.ts";
 import { isLower } from "./reachability.ts";
+import type { SnapshotSlots } from "./snapshot-slots.ts";
 
 /** The cluster that is read. */
 export interface ReadCluster {
@@ -41,7 +42,7 @@ export interface ReadCluster {
  *   wait in silence, and miss what happens until then. So a list of one object comes before a watch.
  * - A snapshot that is older than what came before it does not count either: the cluster was restored meanwhile.
  */
-export function provenReader(cluster: ReadCluster): ReadingClient {
+export function provenReader(cluster: ReadCluster, slots: Pick<SnapshotSlots, "take">): ReadingClient {
   /** The epoch of the snapshot that versions come from. */
   let epoch = -1;
   /** The latest version that the store had. A refusal has the informer forget it, and take a snapshot. */
@@ -88,6 +89,7 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
       const { signal } = options;
       const about: RequestInfo = { verb: "list", resource: nameOfResource(resource) };
       await cluster.whenReached(signal);
+      using _slot = await slots.take(signal);
       if (options.continue === undefined) epoch = cluster.epoch;
       try {
         const page = await cluster.client.list(resource, options);
@@ -105,6 +107,8 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
       const { signal } = options;
       const about: RequestInfo = { verb: "watch", resource: nameOfResource(resource) };
       await cluster.whenReached(signal);
+      using undo = new DisposableStack();
+      const slot = options.sendInitialEvents ? undo.use(await slots.take(signal)) : undefined;
       if (options.sendInitialEvents) epoch = cluster.epoch;
       mustBeOf(about);
       const { resourceVersion, namespace = "" } = options;
@@ -116,15 +120,17 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
           mustBeOf(about);
           mustBeLatest(metadata.resourceVersion ?? "", about);
         }
-        await using undo = new AsyncDisposableStack();
-        const stream = undo.use(await cluster.client.watch(resource, options));
+        await using opened = new AsyncDisposableStack();
+        const stream = opened.use(await cluster.client.watch(resource, options));
         if (resourceVersion !== undefined) await prove(about, signal);
+        opened.move();
         undo.move();
         const onSnapshot = async (version: string): Promise<void> => {
           await prove(about, signal);
           mustBeLatest(version, about);
+          slot?.[Symbol.dispose]();
         };
-        return following(stream, { isLive: resourceVersion !== undefined, onSnapshot, note, onError });
+        return following(stream, { isLive: resourceVersion !== undefined, slot, onSnapshot, note, onError });
       } catch (error) {
         throw onError(error);
       }
@@ -135,6 +141,8 @@ export function provenReader(cluster: ReadCluster): ReadingClient {
 interface Following {
   /** No snapshot comes first. */
   readonly isLive: boolean;
+  /** Of the snapshot. */
+  readonly slot: Disposable | undefined;
   /** Called before the end mark of a snapshot. */
   readonly onSnapshot: (version: string) => Promise<void>;
   /** Called with the version of each change. */
@@ -145,7 +153,7 @@ interface Following {
 /** The same stream. */
 function following<T extends KubeObject>(
   stream: WatchStream<T>,
-  { isLive, onSnapshot, note, onError }: Following,
+  { isLive, slot, onSnapshot, note, onError }: Following,
 ): WatchStream<T> {
   return {
     get lastByteAt() {
@@ -166,6 +174,9 @@ function following<T extends KubeObject>(
         throw onError(error);
       }
     },
-    [Symbol.asyncDispose]: () => stream[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => {
+      slot?.[Symbol.dispose]();
+      return stream[Symbol.asyncDispose]();
+    },
   };
 }
