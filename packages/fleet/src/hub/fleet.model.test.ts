@@ -76,8 +76,12 @@ function happen(model: FleetModel, one: Extract<Step, { rounds: number }>): void
     model.round("name" in one ? one.name : "w0", "late" in one ? one.late : undefined);
 }
 
-describe("any history of a fleet", () => {
-  const run = seededRun(200, process.env);
+describe.each([
+  ["", 0, 200],
+  [" whose clock is ten minutes ahead of those of its planes", 600_000, 50],
+  [" whose clock is ten minutes behind those of its planes", -600_000, 50],
+])("any history of a fleet%s", (_, aheadMs, runs) => {
+  const run = seededRun(runs, process.env);
   it(
     `has no slot with two owners, no false number, and in the end what is wanted and nothing else (${run.name})`,
     run.options,
@@ -88,7 +92,7 @@ describe("any history of a fleet", () => {
           fc.boolean(),
           fc.nat(14),
           (history, isSelf, rounds) => {
-            const model = new FleetModel(isSelf);
+            const model = new FleetModel(isSelf, aheadMs);
             model.create("w0", 2);
             for (let count = 0; count < rounds; count += 1) model.round("w0");
             for (const one of history) take(model, one);

@@ -125,8 +125,13 @@ export class FleetModel {
   /** Generations that an uncached read has shown, by the uid of their source. */
   #confirmed = new Map<string, number>();
 
-  /** @param isSelf Berth's own kinds are on the hub. */
-  constructor(isSelf: boolean) {
+  /**
+   * @param isSelf Berth's own kinds are on the hub.
+   * @param aheadMs how far the clock of Berth is ahead of those of the API servers.
+   */
+  constructor(isSelf: boolean, aheadMs: number = 0) {
+    this.nowMs += aheadMs;
+    this.#leaderSinceMs += aheadMs;
     this.own = isSelf ? this.hub : new Plane("own");
     for (const plane of this.planes) plane.onWrite = (...change) => this.#check(plane, ...change);
     const namespace = { apiVersion: "v1", kind: "Namespace" };
