@@ -1,3 +1,5 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import { TLSSocket } from "node:tls";
@@ -31,6 +33,7 @@ export interface LiveConnectorOptions {
  */
 export function createLiveConnector(options: LiveConnectorOptions): buildConnector.connector {
   const connect = options.through ?? buildConnector(toConnectorOptions(options));
+  if (options.http2) surviveStreamErrors();
   return (target, callback) => {
     connect(target, (...result) => {
       const [error, socket] = result;
@@ -41,6 +44,22 @@ export function createLiveConnector(options: LiveConnectorOptions): buildConnect
       callback(null, socket);
     });
   };
+}
+
+/**
+ * Where an answer begins just after its request was aborted, Node has a second object for the stream, which undici does not know.
+ * If the connection then fails, nothing hears its error, and the process would end.
+ */
+function surviveStreamErrors(): void {
+  // Once in a process, however many connectors there are.
+  unsubscribe(STREAM_CREATED, hearErrors);
+  subscribe(STREAM_CREATED, hearErrors);
+}
+
+const STREAM_CREATED = "http2.client.stream.created";
+
+function hearErrors(message: unknown): void {
+  (message as { readonly stream: EventEmitter }).stream.on("error", () => undefined);
 }
 
 /** How undici opens a connection with these options. */
@@ -62,13 +81,19 @@ export function isHttp2(socket: Socket): boolean {
   return socket instanceof TLSSocket && socket.alpnProtocol === "h2";
 }
 
-/** Destroys `socket` after `silenceMs` without data. Checks six times in that span. */
+/**
+ * Destroys `socket` after `silenceMs` without data. Checks six times in that span. When a check comes late, this process stood
+ * still: it has sent no PING, and read no answer. So the span begins anew.
+ */
 function watchSilence(socket: Socket, silenceMs: number): void {
   let seenBytes = socket.bytesRead;
   let seenAt = performance.now();
+  let checkedAt = seenAt;
   const timer = setInterval(() => {
     const now = performance.now();
-    if (socket.bytesRead !== seenBytes) {
+    const stoodStill = now - checkedAt > silenceMs / 3;
+    checkedAt = now;
+    if (socket.bytesRead !== seenBytes || stoodStill) {
       seenBytes = socket.bytesRead;
       seenAt = now;
     } else if (now - seenAt >= silenceMs) {

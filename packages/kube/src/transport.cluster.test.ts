@@ -122,6 +122,23 @@ describe("T-4 a link that fails", () => {
     },
   );
 
+  it("is told from a process that stood still for longer: its watch goes on", async () => {
+    await using linked = await startLinked(cluster, { silenceMs: SILENCE_MS });
+    const { client, link } = linked;
+    const { resourceVersion = "" } = (await client.list(nodes)).metadata;
+    await using watch = await client.watch(nodes, { resourceVersion });
+    for (let times = 0; times < 2; times += 1) {
+      const until = performance.now() + 2 * SILENCE_MS;
+      while (performance.now() < until);
+      // Timers that are due, but nothing is read yet.
+      await new Promise<void>((resolve) => setTimeout(resolve));
+    }
+    const next = watch[Symbol.asyncIterator]().next();
+    await cluster.client.patch(nodes, of, mark("after it stood still"));
+    expect((await next).value).toMatchObject({ type: "MODIFIED" });
+    expect(link.stats.opened).toBe(1);
+  });
+
   it.each(["drop", "stall"] as const)(
     "by %s ends all streams within the limit, and the next request uses a new connection",
     MACHINE_MAY_STALL,

@@ -1,4 +1,6 @@
 /** What is about the wire and needs no Kubernetes: a server of our own on plain HTTP/1.1, as `kubectl proxy` is one. */
+import { channel } from "node:diagnostics_channel";
+import { EventEmitter } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
@@ -96,6 +98,17 @@ describe("a server without HTTP/2", () => {
     expect(await Promise.race([ended, Promise.resolve("open")])).toBe("open");
     expect(client.openSockets).toBeLessThan(10);
   });
+});
+
+it("an error of a stream that its request does not know any more ends nothing", async () => {
+  await using server = await serve((_, response) => response.end("{}"));
+  await using one = connectTo(server.url);
+  await using other = connectTo(server.url);
+  for (const client of [one, other]) await client.get(nodes, { name: "n1" });
+  const stream = new EventEmitter();
+  channel("http2.client.stream.created").publish({ stream });
+  expect(stream.listenerCount("error")).toBe(1);
+  expect(() => stream.emit("error", new Error("the connection failed"))).not.toThrow();
 });
 
 it("reads one by one have a single connection, and one that gets no answer ends with its deadline", async () => {
