@@ -97,9 +97,11 @@ const FIELDS = [
   "status",
 ];
 
-/** What the Instances of one template have in common. A template may be large. */
-const SHARED = [
+/** What the Instances of one deployment have in common. A template may be large. */
+export const SHARED: readonly string[] = [
   "metadata.annotations",
+  "metadata.ownerReferences",
+  "spec.controller",
   "spec.template",
   "spec.runtime",
   "spec.volumes",

@@ -1,5 +1,5 @@
 /** What is kept in memory of the objects of cells: see `hub/cells/kept.ts`. */
-import { keepFields } from "@berth/host";
+import { createSharedParts, keepFields } from "@berth/host";
 import type { Namespace, Projection } from "@berth/kube";
 import { annotations as keys, labels } from "../../api/keys.ts";
 import { ownerOf } from "../../api/owner.ts";
@@ -11,6 +11,7 @@ import {
   keptInstanceStatus,
   keptTexts,
 } from "../../hub/cells/kept.ts";
+import { SHARED } from "../reads.ts";
 
 /** An answer of a cell: a page of 500 deployments with the largest templates, and as much again. */
 export const MAX_CELL_ANSWER: number = 64 * 1024 * 1024;
@@ -65,7 +66,7 @@ const instanceFields = keepFields<Instance>([
   "status",
 ]);
 
-export const cellInstance: Projection<Instance> = (object) => {
+const keptInstance: Projection<Instance> = (object) => {
   const { spec: _spec, status, metadata, ...rest } = instanceFields(object);
   const owner = ownerOf(object);
   const kept = keptInstanceStatus(status);
@@ -77,6 +78,8 @@ export const cellInstance: Projection<Instance> = (object) => {
     ...(kept && { status: kept }),
   } as unknown as Instance;
 };
+
+export const cellInstance: Projection<Instance> = createSharedParts().after(keptInstance, SHARED);
 
 const namespaceFields = keepFields<Namespace>([
   "metadata.labels",
