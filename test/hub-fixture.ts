@@ -197,7 +197,7 @@ export class HubFixture implements AsyncDisposable {
   }
 
   /** Applies what `berth manifests access` prints. @returns the kubeconfig of the account: a file. */
-  async allowHub(plane: string, to: "cell" | "hub" | "project"): Promise<string> {
+  async allowHub(plane: string, to: "cell" | "hub" | "project" | "write-back"): Promise<string> {
     const { client } = this.plane(plane);
     const installation = to === "cell" ? [] : ["--installation", to];
     const account = to === "cell" ? "berth-hub" : `berth-${to}-hub`;

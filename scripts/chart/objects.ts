@@ -25,10 +25,17 @@ export const switches: readonly string[] = Object.keys(conditions);
 const NEEDED: Readonly<Record<string, readonly string[]>> = {
   poolWait: ["pools"],
   ...Object.fromEntries(
-    ["management", "single", "hubSelf", "projectsSelf", "pods", "networks", "quota"].map((it) => [
-      it,
-      ["fleet"],
-    ]),
+    [
+      "management",
+      "single",
+      "hubSelf",
+      "projectsSelf",
+      "karmada",
+      "writeBack",
+      "pods",
+      "networks",
+      "quota",
+    ].map((it) => [it, ["fleet"]]),
   ),
   quotaHere: ["quota"],
   quotaBeside: ["config", "serverConfig"],
@@ -169,6 +176,7 @@ function fleetOf(on: Setting): Partial<FleetSpec> {
   if (on.has("management"))
     return {
       mode: "management",
+      driver: on.has("karmada") ? "karmada" : "direct",
       hub: on.has("hubSelf") ? "self" : { kubeconfig },
       projects: on.has("projectsSelf") ? "self" : { kubeconfigs: [{ path: "a", kubeconfig }] },
     };
@@ -179,6 +187,7 @@ function fleetOf(on: Setting): Partial<FleetSpec> {
     networking: on.has("networks") ? "On" : "Off",
     provider: on.has("pods") ? "pods" : "external",
     ...(on.has("single") && { project: { id: "a" } }),
+    ...(on.has("writeBack") && !on.has("single") && { hub: { kubeconfig } }),
     ...(on.has("quota") && { quota: { from, kubeconfig } }),
     namespaceSelector: { matchExpressions: [{ key: token("selector"), operator: "Exists" }] },
     template: { keys: [token("templateKey")], maxSize: "1", maxTotal: "1" },

@@ -34,7 +34,7 @@ export const conditions: Readonly<Record<string, string>> = {
   tolerations: "$.Values.tolerations",
   // Documents, and what they ask for.
   ...Object.fromEntries(
-    "adopted manage holds notifiers pools poolWait fleet management single hubSelf projectsSelf pods networks quota quotaHere quotaAlone quotaBeside federation certificatesAlone certificatesBeside"
+    "adopted manage holds notifiers pools poolWait fleet management single hubSelf projectsSelf karmada writeBack pods networks quota quotaHere quotaAlone quotaBeside federation certificatesAlone certificatesBeside"
       .split(" ")
       .map((it) => [it, `$b.is.${it}`]),
   ),

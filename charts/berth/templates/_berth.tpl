@@ -161,6 +161,8 @@
     "management" (eq $mode "management")
     "single" (eq $mode "single")
     "hubSelf" (eq (toString $fleet.hub) "self")
+    "karmada" (eq (toString $fleet.driver) "karmada")
+    "writeBack" (and (eq $mode "cell") $fleet.hub)
     "projectsSelf" (eq (toString $fleet.projects) "self")
     "pods" (eq ($fleet.provider | default "") "pods")
     "networks" (and $isFleet (ne $fleet.networking "Off"))

@@ -3,6 +3,7 @@
 {
   "fleet": {
     "cell": "single",
+    "driver": "direct",
     "moves": {
       "atOnce": 10,
       "timeout": "10m"

@@ -285,6 +285,8 @@ describe("berth manifests", () => {
     ["cell", ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]],
     ["project", ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]],
     ["hub", []],
+    ["karmada", []],
+    ["write-back", []],
   ])("prints what lets a hub use a %s, and the rights before the token", async (plane, policies) => {
     const objects = (await readBack(`manifests access --to ${plane} -n hub`)) as readonly KubeObject[];
     const rights = [

@@ -38,6 +38,7 @@ import { NetworkStep } from "./wiring/network-step.ts";
 import { PodSight } from "./wiring/pod-sight.ts";
 import { by, type FleetViews, fleetReads } from "./wiring/reads.ts";
 import { addWorkloadController } from "./wiring/workloads.ts";
+import { addWriteBack } from "./wiring/write-back.ts";
 
 /** The host, with the fleet that this process runs. */
 export interface FleetHost extends Host {
@@ -81,7 +82,10 @@ function wireFleet(host: Host, settings: FleetSettings, home: string | undefined
   const views: FleetViews = createViews(fleetReads, {
     ...host,
     concerns: fleetConcerns(cluster, () => network.namespaces),
-    onChange: { pods: (change) => pods.shown(change) },
+    onChange: {
+      pods: (change) => pods.shown(change),
+      instances: ({ object }) => copied?.(object),
+    },
     onKeys(keys: Iterable<Again>, of) {
       for (const { of: kind, key, priority, immediate } of keys) asked[kind].ask([key], priority, immediate);
       if (of === "namespaces") service.keepPayers();
@@ -100,6 +104,8 @@ function wireFleet(host: Host, settings: FleetSettings, home: string | undefined
   const metrics = createFleetMetrics(host.metrics, clock, () => current.spec.quota !== undefined);
   const lease = leaseName(current.spec, baseName(host));
   const some = { host, lease, fleet: current, views, network, metrics, asked };
+  const { hub } = settings.hub ?? {};
+  const copied = hub && addWriteBack(some, hub);
   const service = addQuotaService(some, settings.quota);
   tellOfCities(host, current.spec, network);
   host.add(views.components, "caches");

@@ -114,8 +114,11 @@ export function declareManifests(root: Command, program: ProgramOptions): void {
       collect,
     )
     .addOption(
-      new Option("--to <plane>", "with access: what the cluster is for the hub")
-        .choices(["cell", "project", "hub"])
+      new Option(
+        "--to <plane>",
+        "with access: what the cluster is for the hub (karmada: the hub, with that driver; write-back: that hub, for a cell)",
+      )
+        .choices(["cell", "project", "hub", "karmada", "write-back"])
         .default("cell"),
     )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")

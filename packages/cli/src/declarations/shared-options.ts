@@ -204,7 +204,7 @@ export function takesFleet(command: Command): Command {
     .option("--cell <name>", "with --mode cell: the name of this cell")
     .option(
       "--federation-kubeconfig <file>",
-      "with --mode management: the connection to the hub, or self where it is this cluster. Workloads are in this cluster",
+      "with --mode management: the connection to the hub, or self where it is this cluster. Workloads are in this cluster. In a cell: where it writes its Instances, for a hub that Karmada carries",
     );
 }
 

@@ -57,6 +57,8 @@ export const annotations = {
   hold: "berth.dev/hold",
   /** Of a copy on the hub: the uid of its cell. */
   cellUid: "berth.dev/cell-uid",
+  /** Of a deployment that Karmada carries: when it was pushed again, RFC 3339. */
+  pushed: "berth.dev/pushed",
   /** Of a namespace on the hub: the uid of the project. */
   projectUid: "berth.dev/project-uid",
   /** Of a namespace on the hub and in a cell: the path of the project, where it is too long for the label. */

@@ -12,6 +12,10 @@ const MEANINGS = {
     "The cell has more objects than Berth reads of one cell. What was read last stays, and counts as old.",
   CellRefuses: "The cell refuses the deployment as it is now. What runs there is older.",
   StatusRefused: "The hub refuses the status that the cell has. The numbers are those of before.",
+  AwaitingEcho:
+    "The cell has not confirmed the present generation: it is late, or its program does not write `observedSourceGeneration`. Karmada is made to bring what is late again, once a minute.",
+  AmbiguousCell:
+    "Several cells have the deployment. All go on until a person says which one keeps it, and takes the city from the others.",
   NotInCell: "The cell answers and does not have the deployment.",
   Withdrawing: "Berth deletes an earlier placement of the deployment from the cell first.",
   Superseded: "A later placement of the deployment is elsewhere. This one wants no Instances any more.",

@@ -15,10 +15,18 @@ export interface FleetSpec {
   readonly cell: string;
   /** The project of all namespaces, where this cluster is the project. A cell reads it from labels of the namespace. */
   readonly project?: { readonly id: string } | undefined;
-  /** Where the deployments of all projects are, in mode `management`. `self`: in this cluster. */
+  /**
+   * Where the deployments of all projects are, in mode `management`. `self`: in this cluster. In mode `cell`: where the cell
+   * writes its Instances, which only a hub with the driver `karmada` needs.
+   */
   readonly hub?: HubPlace | undefined;
   /** Where Workloads are, in mode `management`. `self`: in this cluster. A list may change while Berth runs. */
   readonly projects?: ProjectPlaces | undefined;
+  /**
+   * What brings deployments from the hub to cells, in mode `management`. `direct` (default): Berth itself. `karmada`: the
+   * Karmada whose API server is the hub.
+   */
+  readonly driver: "direct" | "karmada";
   /** City codes that Workloads may name while networking is off: no Location says it then. None listed: any. */
   readonly cities: readonly string[];
   /** `Auto` (default): on where the API server serves NetworkBindings. */
@@ -177,6 +185,7 @@ const fields = z
         z.strictObject({ milo: z.strictObject({ kubeconfig: file }) }),
       ])
       .optional(),
+    driver: z.enum(["direct", "karmada"]).default("direct"),
     moves: z
       .strictObject({ atOnce: z.int().min(1).max(1000).default(10), timeout: duration.default("10m") })
       .prefault({}),
@@ -230,7 +239,7 @@ const fields = z
       .prefault({}),
     featureGates: z.strictObject({ ContainerResources: z.boolean().default(false) }).prefault({}),
   })
-  .superRefine(({ mode, project, quota, hub, projects }, context) => {
+  .superRefine(({ mode, project, quota, hub, projects, driver }, context) => {
     const fault = (field: string, message: string): void =>
       context.addIssue({ code: "custom", path: [field], message });
     if (mode === "cell" && project !== undefined)
@@ -242,9 +251,12 @@ const fields = z
     if (mode === "management" && hub === undefined) fault("hub", "must be self, or have a kubeconfig");
     if (mode === "management" && projects === undefined)
       fault("projects", "must be self, or have kubeconfigs or milo");
-    if (mode !== "management" && hub !== undefined) fault("hub", "only mode management has a hub");
+    if (mode === "single" && hub !== undefined) fault("hub", "mode single has no hub");
+    if (mode === "cell" && hub === "self") fault("hub", "a cell is no hub: give a kubeconfig");
     if (mode !== "management" && projects !== undefined)
       fault("projects", "only mode management has projects");
+    if (mode !== "management" && driver !== "direct")
+      fault("driver", "only mode management brings deployments to cells");
     const names = (listedProjects(projects) ?? []).map(nameOfProject);
     const twice = names.find((name, at) => names.indexOf(name) !== at);
     if (twice !== undefined) fault("projects", `two projects are called ${twice}`);

@@ -36,7 +36,7 @@ export function fleetOfFlags(
     ...(project && { project: { id: project } }),
     ...(kubeconfig && {
       hub: kubeconfig === "self" ? "self" : { kubeconfig, ...(context && { context }) },
-      projects: "self",
+      ...(mode === "management" && { projects: "self" }),
     }),
     ...fieldsOf(read.gates),
   });

@@ -50,7 +50,7 @@ export function followFleet(
     const isConnected = isSameData(before.quota, after.quota) || after.quota?.kubeconfig === undefined;
     const listed = listedProjects(before.projects) && listedProjects(after.projects);
     const isListed = listed !== undefined && readProjects !== undefined;
-    const fixed = (["mode", "cell", "hub", "projects"] as const).find(
+    const fixed = (["mode", "cell", "hub", "projects", "driver"] as const).find(
       (it) => !(it === "projects" && isListed) && !isSameData(before[it], after[it]),
     );
     const waits = fixed ?? (isConnected || connect ? undefined : "quota");

@@ -172,6 +172,7 @@ describe("R27 WorkloadOperator of a management process", () => {
       settings: {
         fleet: {
           mode: "management",
+          driver: "karmada",
           hub: { kubeconfig: "/etc/hub", context: "karmada" },
           projects: { milo: { kubeconfig: "/etc/compute/milo/config" } },
         },
@@ -198,6 +199,17 @@ describe("R27 WorkloadOperator of a management process", () => {
     expect(read(`discovery: {${discovery}}\n`, flags)).toMatchObject({
       faults: [{ message: expect.stringMatching(message) }],
     });
+  });
+});
+
+it("2.8 a cell of the original writes its Instances to the hub of the flags", () => {
+  const flags = {
+    enableCellControllers: true,
+    federationKubeconfig: "/etc/hub",
+    federationContext: "karmada",
+  };
+  expect(read("discovery: {clusterName: dfw-01}\n", flags)).toMatchObject({
+    settings: { fleet: { mode: "cell", hub: { kubeconfig: "/etc/hub", context: "karmada" } } },
   });
 });
 
@@ -307,8 +319,9 @@ describe("flags", () => {
   });
 
   it.each<[object, RegExp]>([
-    [{ mode: "single", hub: "self" }, /only mode management has a hub/],
-    [{ mode: "cell", hub: "self" }, /only mode management has a hub/],
+    [{ mode: "single", hub: "self" }, /mode single has no hub/],
+    [{ mode: "cell", cell: "a", hub: "self" }, /a cell is no hub/],
+    [{ mode: "cell", cell: "a", driver: "karmada" }, /only mode management brings deployments/],
     [{ mode: "single", projects: "self" }, /only mode management has projects/],
     [{ mode: "management", hub: "self" }, /must be self, or have kubeconfigs/],
     [

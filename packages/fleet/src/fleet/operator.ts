@@ -138,10 +138,12 @@ function placesOf(
   const { mode, quotaKubeconfigPath, projectKubeconfigPath, clusterName } = discovery;
   if (mode === "milo") return "discovery.mode: milo needs --enable-management-controllers";
   const kubeconfig = quotaKubeconfigPath || projectKubeconfigPath;
+  const { federationKubeconfig: hub, federationContext: context } = flags;
   const project = ofFile ?? (flags.project ? { id: flags.project } : undefined);
   return {
     ...((clusterName || flags.cell) && { cell: clusterName || flags.cell }),
     ...(project && { project }),
+    ...(flags.enableCellControllers && hub && { hub: { kubeconfig: hub, ...(context && { context }) } }),
     ...(kubeconfig && { quota: { from: "Projects", kubeconfig: path.resolve(folder, kubeconfig) } }),
   };
 }
@@ -156,6 +158,7 @@ function managementOf({ discovery = {} }: Given, flags: OriginalFlags, folder: s
   if (discoveryKubeconfigPath && projectKubeconfigPath && discoveryKubeconfigPath !== projectKubeconfigPath)
     return "discovery.projectKubeconfigPath: must be discoveryKubeconfigPath, as Berth reaches projects through Milo";
   return {
+    driver: "karmada",
     hub: { kubeconfig: hub, ...(context && { context }) },
     projects: mode === "milo" ? { milo: { kubeconfig: path.resolve(folder, milo ?? "") } } : "self",
   };

@@ -76,6 +76,31 @@ describe("R10 the permissions of a fleet", () => {
     expect(hub.filter((it) => it.startsWith("workloads"))).toEqual([]);
   });
 
+  it("2.8 let a cell write its Instances to a hub, and nothing else there", () => {
+    expect(namesOf(planeRules["write-back"])).toEqual([
+      "workloaddeployments: list watch",
+      "instances: list watch create patch delete",
+      "instances/status: patch",
+      "namespaces: get list watch",
+      "leases: list",
+      "events: create patch",
+    ]);
+    const cell = permissionsOf({ ...CELL, networking: "Off", hub: { kubeconfig: "hub" } });
+    expect(cell.filter((it) => it.startsWith("namespaces"))).toEqual(["namespaces: get"]);
+  });
+
+  it("let a hub write policies, and read what Karmada does, only with the driver karmada", () => {
+    const karmada = permissionsOf({ ...MANAGEMENT, hub: "self", driver: "karmada" });
+    const direct = permissionsOf({ ...MANAGEMENT, hub: "self" });
+    expect(karmada.filter((it) => !direct.includes(it))).toEqual([
+      "propagationpolicies: list watch create patch delete",
+      "resourcebindings: list watch",
+      "clusters: list watch",
+      "resourceinterpretercustomizations: list watch create patch",
+    ]);
+    expect(permissionsOf({ ...MANAGEMENT, driver: "karmada" })).not.toContain("clusters: list watch");
+  });
+
   it("let a hub answer admission where Workloads are in its own cluster, and ask nothing about users", () => {
     // Twice: for Workloads, and for documents.
     const asked = [...new Set(permissionsOf({ ...MANAGEMENT, projects: "self" }))];

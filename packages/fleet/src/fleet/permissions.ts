@@ -4,6 +4,12 @@ import type { PolicyRule, Resource } from "@berth/kube";
 import { fleetAdmission, isAsked } from "../admit/review.ts";
 import { cells, withdrawals } from "../api/cell.ts";
 import {
+  interpreterCustomizations,
+  memberClusters,
+  propagationPolicies,
+  resourceBindings,
+} from "../api/karmada.ts";
+import {
   locations,
   networkBindings,
   networkContexts,
@@ -19,8 +25,11 @@ import { leaseName } from "./settings.ts";
 const READ = ["list", "watch"];
 const WRITE = ["create", "patch", "delete"];
 
-/** What a cluster is for a hub. */
-export type Plane = "cell" | "project" | "hub";
+/**
+ * What a cluster is for the account that gets rights there. `karmada`: the hub, where Karmada carries its deployments.
+ * `write-back`: that hub, for a cell that writes its Instances there.
+ */
+export type Plane = "cell" | "project" | "hub" | "karmada" | "write-back";
 
 /** Of each plane. The identity of a cluster is the uid of a namespace. */
 const NAMESPACES_SEEN: PolicyRule = {
@@ -49,6 +58,8 @@ const STORED: readonly PolicyRule[] = [
   EVENTS,
 ];
 
+const HUB: readonly PolicyRule[] = [...STORED, NAMESPACES_MADE];
+
 /** What a hub may do in a cluster. It never changes or deletes a namespace, and no Instance in a cell. */
 export const planeRules: Readonly<Record<Plane, readonly PolicyRule[]>> = {
   cell: [
@@ -63,21 +74,35 @@ export const planeRules: Readonly<Record<Plane, readonly PolicyRule[]>> = {
     rule(workloads, ["update"], "finalizers"),
     ...STORED,
   ],
-  hub: [...STORED, NAMESPACES_MADE],
+  hub: HUB,
+  "write-back": [
+    rule(workloadDeployments, READ),
+    rule(instances, [...READ, ...WRITE]),
+    rule(instances, ["patch"], "status"),
+    ...SEEN,
+    EVENTS,
+  ],
+  karmada: [
+    ...HUB,
+    rule(propagationPolicies, [...READ, ...WRITE]),
+    rule(resourceBindings, READ),
+    rule(memberClusters, READ),
+    rule(interpreterCustomizations, [...READ, "create", "patch"]),
+  ],
 };
 
 /** What it may do in Berth's namespace of a cell: it hears the cell by a Lease there. */
 export const cellHomeRules: readonly PolicyRule[] = [LEASES];
 
 /** Its own cluster has Cells, Withdrawals, and Secrets in Berth's namespace. It may be the hub and a project as well. */
-function managementRules({ hub, projects }: FleetSpec): readonly Permission[] {
+function managementRules({ hub, projects, driver }: FleetSpec): readonly Permission[] {
   const rules = [
     rule(cells, [...READ, "patch"]),
     rule(cells, ["patch"], "status"),
     rule(withdrawals, [...READ, "create", "delete"]),
     ...SEEN,
     ...(projects === "self" ? planeRules.project : []),
-    ...(hub === "self" ? planeRules.hub : []),
+    ...(hub === "self" ? planeRules[driver === "karmada" ? driver : "hub"] : []),
   ];
   const secrets: PolicyRule = { apiGroups: [""], resources: ["secrets"], verbs: READ };
   return [
@@ -129,6 +154,10 @@ export function fleetPermissions(asked: AskedPermissions): readonly Permission[]
             verbs: ["create"],
           },
         ]
+      : []),
+    // Its copies on the hub say of which cluster they are.
+    ...(spec.hub !== undefined
+      ? [{ ...NAMESPACES_SEEN, resourceNames: ["kube-system"], verbs: ["get"] }]
       : []),
     ...(!isSingle && (spec.quota !== undefined || spec.networking !== "Off")
       ? [{ apiGroups: [""], resources: ["namespaces"], verbs: READ }]

@@ -21,7 +21,7 @@ export interface ProjectSeen {
 export interface SourceView {
   /** Of the deployment on the hub or in a cell. */
   readonly sourceUid: string;
-  /** The project that its namespace on the hub is of. */
+  /** The project that its namespace on the hub is of. `undefined`: another program made that, and only its name counts. */
   readonly projectUid: string | undefined;
   /** The project that has this name now. `undefined`: there is none, or it is not connected. */
   readonly project: ProjectSeen | undefined;
@@ -35,7 +35,12 @@ export interface SourceView {
 
 export function sourceOf(view: SourceView): Source {
   const { sourceUid, projectUid, project, isOfNamespace, deployment, isAbsenceProven } = view;
-  if (project === undefined || project.uid !== projectUid || !project.isSynced || !isOfNamespace)
+  if (
+    project === undefined ||
+    (projectUid ?? project.uid) !== project.uid ||
+    !project.isSynced ||
+    !isOfNamespace
+  )
     return "unknown";
   if (deployment?.metadata?.uid !== sourceUid) return isAbsenceProven ? "gone" : "unknown";
   return deployment.metadata.deletionTimestamp === undefined ? "live" : "deleting";

@@ -9,6 +9,12 @@ import {
 } from "@berth/kube";
 import { eventually } from "@berth/testcluster";
 import {
+  interpreterCustomizations,
+  memberClusters,
+  propagationPolicies,
+  resourceBindings,
+} from "../api/karmada.ts";
+import {
   locations,
   networkBindings,
   networkContexts,
@@ -50,9 +56,9 @@ const conditions: JSONSchemaProps = {
 
 const IMMUTABLE = { "x-kubernetes-validations": [{ rule: "self == oldSelf", message: "spec is immutable" }] };
 
-/** A namespaced kind with a status subresource. `defaults` are those of the status. */
+/** A kind with a status subresource. `defaults` are those of the status. */
 function crd(
-  { group, version, plural, kind }: Resource,
+  { group, version, plural, kind, namespaced }: Resource,
   spec: JSONSchemaProps,
   status: Properties = {},
   defaults?: object,
@@ -70,7 +76,7 @@ function crd(
     metadata: { name: `${plural}.${group}` },
     spec: {
       group,
-      scope: "Namespaced",
+      scope: namespaced ? "Namespaced" : "Cluster",
       names: { plural, kind, singular: kind.toLowerCase(), listKind: `${kind}List` },
       versions: [
         {
@@ -187,6 +193,76 @@ export const quotaCrds: readonly CustomResourceDefinition[] = [
     },
     { allocations: { type: "array", items: anything } },
     PENDING,
+  ),
+];
+
+/** The kinds of Karmada, as far as its published API says what the fleet uses. Its own webhooks and controllers are missing. */
+export const karmadaCrds: readonly CustomResourceDefinition[] = [
+  crd(
+    propagationPolicies,
+    objectOf(
+      {
+        resourceSelectors: {
+          type: "array",
+          minItems: 1,
+          items: {
+            ...objectOf({ apiVersion: text, kind: text, namespace: optionalText, name: optionalText }, [
+              "apiVersion",
+              "kind",
+            ]),
+            "x-kubernetes-preserve-unknown-fields": true,
+          },
+        },
+        placement: anything,
+      },
+      ["resourceSelectors"],
+    ),
+  ),
+  crd(
+    resourceBindings,
+    objectOf(
+      {
+        resource: objectOf(
+          {
+            apiVersion: text,
+            kind: text,
+            name: text,
+            namespace: optionalText,
+            uid: optionalText,
+            resourceVersion: optionalText,
+          },
+          ["apiVersion", "kind", "name"],
+        ),
+        clusters: { type: "array", items: objectOf({ name: text, replicas: whole }, ["name"]) },
+      },
+      ["resource"],
+    ),
+    {
+      aggregatedStatus: {
+        type: "array",
+        items: objectOf(
+          {
+            clusterName: text,
+            status: anything,
+            applied: { type: "boolean" },
+            appliedMessage: optionalText,
+            health: { type: "string", enum: ["Healthy", "Unhealthy", "Unknown"] },
+          },
+          ["clusterName"],
+        ),
+      },
+    },
+  ),
+  crd(memberClusters, anything),
+  crd(
+    interpreterCustomizations,
+    objectOf(
+      {
+        target: objectOf({ apiVersion: text, kind: text }, ["apiVersion", "kind"]),
+        customizations: anything,
+      },
+      ["target", "customizations"],
+    ),
   ),
 ];
 

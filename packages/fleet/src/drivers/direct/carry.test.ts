@@ -156,6 +156,11 @@ describe("a deployment that the project wants", () => {
     ],
     ["waits for one that is being deleted", { found: [aFound(a, { metadata: going })] }, "Withdrawing"],
     ["waits for a foreign deployment of its name", { foreign: new Set(["uid-a"]) }, "NameTaken"],
+    [
+      "T3 leaves what two cells have under its name, and changes neither",
+      { foreign: new Set(["uid-a", "uid-b"]) },
+      "AmbiguousCell",
+    ],
     ["is not created while it is withdrawn", { withdrawals: [aWithdrawal("a")] }, "Withdrawing"],
     [
       "is created while an earlier epoch is withdrawn",

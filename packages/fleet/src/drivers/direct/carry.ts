@@ -195,8 +195,15 @@ function bringTo(view: CarryView, target: Target, isCurrent: boolean): CarryDeci
   const { cells, foreign, deployment, withdrawals } = view;
   const cell = cellWith(cells, target.uid);
   if (cell?.state.is !== "synced") return settled;
-  if (foreign.has(target.uid))
-    return waits("NameTaken", `cell ${target.cell} has another deployment of this name`);
+  if (foreign.has(target.uid)) {
+    const having = cells.filter((it) => foreign.has(uidOf(it))).map(nameOf);
+    return having.length > 1
+      ? waits(
+          "AmbiguousCell",
+          `cells ${having.join(", ")} have deployments of this name that are not of this hub`,
+        )
+      : waits("NameTaken", `cell ${target.cell} has another deployment of this name`);
+  }
   if (view.found.some((it) => uidOf(it.cell) === target.uid))
     return waits("Withdrawing", `cell ${target.cell} still has an earlier deployment of this name`);
   const origin = { hub: view.hub, sourceUid: sourceUidOf(deployment) ?? "", ...target };

@@ -44,6 +44,8 @@ export interface ConformanceLook {
 export interface Requirement {
   /** With the numbers of the contract. */
   readonly name: string;
+  /** Asked only of drivers that move deployments themselves, or keep in cells what another program deletes on the hub. */
+  readonly needs?: "moves" | "keeps";
   readonly run: (stage: ConformanceStage) => Promise<void>;
 }
 
@@ -143,6 +145,7 @@ export const requirements: readonly Requirement[] = [
   },
   {
     name: "H16 a deletion on the hub by another program touches no cell",
+    needs: "keeps",
     async run(stage) {
       const before = await start(stage);
       await stage.removeOnHub();
@@ -162,6 +165,7 @@ export const requirements: readonly Requirement[] = [
   },
   {
     name: "a deployment leaves a cell that is drained once all of it is ready in another one",
+    needs: "moves",
     async run(stage) {
       const before = await start(stage);
       await stage.drain(before.cell, true);
@@ -171,6 +175,7 @@ export const requirements: readonly Requirement[] = [
   },
   {
     name: "the end of a drain takes back a move that is on its way",
+    needs: "moves",
     async run(stage) {
       const before = await start(stage);
       await stage.drain(before.cell, true);
@@ -183,6 +188,7 @@ export const requirements: readonly Requirement[] = [
   },
   {
     name: "a move waits for a cell that is away, and another process goes on with it",
+    needs: "moves",
     async run(stage) {
       const before = await start(stage);
       await stage.drain(before.cell, true);
@@ -198,6 +204,7 @@ export const requirements: readonly Requirement[] = [
   },
   {
     name: "the only cell of a city keeps what it has",
+    needs: "moves",
     async run(stage) {
       const before = await start(stage);
       for (const cell of ["a", "b"]) await stage.drain(cell, true);
@@ -207,6 +214,7 @@ export const requirements: readonly Requirement[] = [
   },
   {
     name: "a deletion during a move leaves nothing anywhere",
+    needs: "moves",
     async run(stage) {
       const before = await start(stage);
       await stage.drain(before.cell, true);

@@ -80,9 +80,9 @@ function copyOf(
   { hubDeployment, namespaceLabels, found }: CopyView,
   instance: Instance,
 ): Instance | undefined {
-  const { name = "", namespace = "", uid = "" } = instance.metadata ?? {};
+  const { name = "" } = instance.metadata ?? {};
   if (hubDeployment === undefined || found === undefined) return undefined;
-  const { metadata, spec } = hubDeployment;
+  const { metadata } = hubDeployment;
   const target = targetsOf(parsePlacement(metadata?.annotations?.[keys.placement])).find(
     (it) => it.uid === uidOf(found.cell) && it.epoch === found.origin.epoch,
   );
@@ -93,8 +93,25 @@ function copyOf(
     deploymentOfInstance(name) === metadata?.name &&
     hasSlot(target, ordinalOf(name));
   if (!isOurs) return undefined;
-  const apiVersion = `${COMPUTE_GROUP}/${COMPUTE_VERSION}`;
+  const from = { hubDeployment, namespaceLabels, deployment: found.deployment, cellUid: target.uid };
+  return { ...buildCopy(instance, from), spec: keptInstanceSpec(instance) as InstanceSpec };
+}
+
+/** Where a copy is from. */
+export interface CopyOrigin {
+  readonly hubDeployment: WorkloadDeployment;
+  readonly namespaceLabels: Readonly<Record<string, string>>;
+  /** In the cell. */
+  readonly deployment: WorkloadDeployment;
+  readonly cellUid: string;
+}
+
+/** With the whole spec. */
+export function buildCopy(instance: Instance, origin: CopyOrigin): Instance {
+  const { name = "", namespace = "", uid = "" } = instance.metadata ?? {};
+  const { metadata, spec } = origin.hubDeployment;
   const own = metadata?.name ?? "";
+  const apiVersion = `${COMPUTE_GROUP}/${COMPUTE_VERSION}`;
   return {
     apiVersion,
     kind: "Instance",
@@ -102,21 +119,21 @@ function copyOf(
       name,
       namespace,
       labels: {
-        ...namespaceLabels,
+        ...origin.namespaceLabels,
         [labels.workloadUid]: spec?.workloadRef.uid ?? "",
-        [labels.deploymentUid]: found.deployment.metadata?.uid ?? "",
+        [labels.deploymentUid]: origin.deployment.metadata?.uid ?? "",
         [labels.deploymentName]: own,
         [labels.instanceIndex]: String(ordinalOf(name)),
         [labels.cityCode]: spec?.cityCode ?? "",
         [labels.workloadName]: spec?.workloadRef.name ?? "",
         [labels.placementName]: spec?.placementName ?? "",
       },
-      annotations: { [keys.sourceUid]: uid, [keys.cellUid]: target.uid },
+      annotations: { [keys.sourceUid]: uid, [keys.cellUid]: origin.cellUid },
       ownerReferences: [
         { apiVersion, kind: "WorkloadDeployment", name: own, uid: metadata?.uid ?? "", controller: true },
       ],
     },
-    spec: keptInstanceSpec(instance) as InstanceSpec,
+    ...(instance.spec && { spec: instance.spec }),
     ...(instance.status && { status: instance.status }),
   };
 }

@@ -7,25 +7,25 @@ import type { WorkloadDeployment } from "../../api/workload.ts";
 import { canonicalJson } from "../../deployment/template-hash.ts";
 import { mergePatchOf } from "../../workload/merge-patch.ts";
 
+/** @param placement absent: Karmada chooses the cell, and deletes in it what is deleted here. */
 export function hubDeployment(
   source: WorkloadDeployment,
   namespace: string,
-  placement: CellPlacement,
+  placement: CellPlacement | undefined,
 ): WorkloadDeployment {
-  const { name = "", uid = "" } = source.metadata ?? {};
+  const { name = "" } = source.metadata ?? {};
   return {
     apiVersion: `${COMPUTE_GROUP}/${COMPUTE_VERSION}`,
     kind: "WorkloadDeployment",
     metadata: {
       name,
       namespace,
-      labels: { ...hubLabels(source), [labels.cell]: placement.cell },
+      labels: { ...hubLabels(source), ...(placement && { [labels.cell]: placement.cell }) },
       annotations: {
-        [keys.sourceUid]: uid,
-        [keys.sourceGeneration]: String(source.metadata?.generation ?? 0),
-        [keys.placement]: formatPlacement(placement),
+        ...marksOf(source),
+        ...(placement && { [keys.placement]: formatPlacement(placement) }),
       },
-      finalizers: [finalizers.direct],
+      ...(placement && { finalizers: [finalizers.direct] }),
     },
     ...(source.spec && { spec: source.spec }),
   };
@@ -34,9 +34,16 @@ export function hubDeployment(
 /**
  * A merge patch of the fields that differ on the hub; `undefined` when none does. It never touches the placement, which
  * the placement reconciler owns.
+ *
+ * @param pushed another value has Karmada bring it to its cell again. Absent: it stays.
  */
-export function hubPatch(source: WorkloadDeployment, hub: WorkloadDeployment): object | undefined {
-  const [labelsOfHub, annotations] = [hubLabels(source), generationOf(source)];
+export function hubPatch(
+  source: WorkloadDeployment,
+  hub: WorkloadDeployment,
+  pushed?: string,
+): object | undefined {
+  const labelsOfHub = hubLabels(source);
+  const annotations = { ...marksOf(source), ...(pushed !== undefined && { [keys.pushed]: pushed }) };
   const metadata = mergePatchOf(
     {
       labels: pick(hub.metadata?.labels ?? {}, Object.keys(labelsOfHub)),
@@ -58,6 +65,9 @@ function hubLabels({ metadata, spec }: WorkloadDeployment): Readonly<Record<stri
   };
 }
 
-function generationOf({ metadata }: WorkloadDeployment): Readonly<Record<string, string>> {
-  return { [keys.sourceGeneration]: String(metadata?.generation ?? 0) };
+function marksOf({ metadata }: WorkloadDeployment): Readonly<Record<string, string>> {
+  return {
+    [keys.sourceUid]: metadata?.uid ?? "",
+    [keys.sourceGeneration]: String(metadata?.generation ?? 0),
+  };
 }

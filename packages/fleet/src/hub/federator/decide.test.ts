@@ -248,6 +248,72 @@ describe("2.9 a deployment of a project", () => {
   });
 });
 
+describe("2.9 a deployment that Karmada carries", () => {
+  const carried = { own: { Placed: undefined, Stale: undefined }, isBehind: false };
+  const karmada = { carried, isBound: false, push: undefined };
+  const { metadata: marked, ...rest } = onHub();
+  const ofOriginal = { ...rest, metadata: { ...marked, annotations: {}, finalizers: [] } };
+  const unmarked = { metadata: { ...aHubNamespace().metadata, annotations: {} } };
+
+  it.each<[string, Partial<FederatorView>, string]>([
+    ["is created on the hub, and asks for no cell", { choose: () => expect.unreachable() }, "create"],
+    ["is created in a namespace of the original", { hubNamespace: there(unmarked) }, "create"],
+    ["T1 is that of the original", { hubDeployment: there(ofOriginal) }, "patch metadata"],
+    [
+      "T1 is not that of another Workload",
+      {
+        hubDeployment: there(ofOriginal),
+        deployment: aSource({ workload: { name: "w", uid: "newer" } }),
+      },
+      "NameTaken",
+    ],
+    [
+      "is pushed again",
+      { hubDeployment: there(onHub()), karmada: { ...karmada, push: "2026-01-01T00:00:00Z" } },
+      "patch metadata",
+    ],
+    ["is left alone", { hubDeployment: there(onHub()) }, ""],
+    [
+      "is deleted on the hub",
+      { deployment: aSource({ metadata: going }), hubDeployment: there(onHub()) },
+      "delete",
+    ],
+    [
+      "A20 waits for its binding",
+      { deployment: aSource({ metadata: going }), karmada: { ...karmada, isBound: true } },
+      "",
+    ],
+    [
+      "A20 is let go without it, and without Withdrawals",
+      { deployment: aSource({ metadata: going }) },
+      "mark 0",
+    ],
+  ])("%s", (_, view, expected) => expect(told(decide({ karmada, ...view }))).toBe(expected));
+
+  it("has no placement and no finalizer on the hub: its cell would act by them", () => {
+    const { metadata } = decide({ karmada }).create ?? {};
+    expect(metadata?.finalizers).toBeUndefined();
+    expect(metadata?.annotations).toEqual({
+      "berth.dev/source-uid": "source-uid",
+      "compute.datumapis.com/source-generation": "1",
+    });
+    expect(metadata?.labels).not.toHaveProperty("berth.dev/cell");
+  });
+
+  it("keeps Available while Instances may run on without a cell", () => {
+    const verdict = { status: "False", reason: "NoMatchingLocation", message: "none" } as const;
+    const own = { Available: verdict, Placed: verdict };
+    const conditionsWith = (status: ReturnType<typeof counts> | undefined) =>
+      decide({
+        hubDeployment: there(onHub()),
+        karmada: { ...karmada, carried: { ...carried, own } },
+        deployment: aSource(status && { status }),
+      }).status?.conditions?.map(({ type }) => type);
+    expect(conditionsWith(undefined)).toEqual(["Available", "Placed"]);
+    expect(conditionsWith(counts(1))).toEqual(["Placed"]);
+  });
+});
+
 describe("2.9 a deployment that is being deleted", () => {
   const deployment = aSource({ metadata: going });
   const all = [aWithdrawal("a"), aWithdrawal("b")];
@@ -304,7 +370,8 @@ describe("whether a project wants a deployment", () => {
     ["unknown", { project: undefined }],
     ["unknown", { project: { ...project, isSynced: false } }],
     ["unknown", { project: { ...project, uid: "replaced" }, deployment: undefined }],
-    ["unknown", { projectUid: undefined }],
+    ["live", { projectUid: undefined }],
+    ["unknown", { projectUid: undefined, isOfNamespace: false }],
   ])("is %s with %j", (expected, view) => {
     const seen = {
       sourceUid: "source-uid",

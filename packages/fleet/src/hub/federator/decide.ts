@@ -8,6 +8,7 @@ import type { HubReason } from "../../api/reasons.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { DeploymentStatus, WorkloadDeployment } from "../../api/workload.ts";
 import { sourceGeneration } from "../../deployment/build.ts";
+import type { Carried } from "../../drivers/karmada/carried.ts";
 import { type CellSeen, isForgotten, nameOf, uidOf } from "../cells/seen.ts";
 import { mirrorStatus, type Staleness } from "../mirror/status.ts";
 import type { Choice } from "../placement/choose.ts";
@@ -27,6 +28,8 @@ export interface FederatorView {
   readonly hubDeployment: Seen<WorkloadDeployment>;
   /** When the hub was heard last, wall clock ms. Absent: it is heard. */
   readonly hubSinceMs?: number | undefined;
+  /** Karmada chooses cells, and deletes in them. Absent: the hub does so. */
+  readonly karmada?: KarmadaView | undefined;
   /** Asked only when there is no deployment on the hub. */
   readonly choose: () => Choice;
   /** Since this process leads, a proof was seen that the cells have nothing of it, or a Withdrawal was written. */
@@ -42,6 +45,15 @@ export interface FederatorView {
   readonly withdrawals: readonly Withdrawal[];
   readonly nowMs: number;
   readonly signer: Pick<Signer, "signRecord">;
+}
+
+export interface KarmadaView {
+  /** `undefined`: there is no deployment on the hub. */
+  readonly carried: Carried | undefined;
+  /** Karmada still has a binding for the name. */
+  readonly isBound: boolean;
+  /** It is time to push it again: see `hubPatch`. */
+  readonly push: string | undefined;
 }
 
 /** Empty: settled. Requests are sent in the order of the fields. */
@@ -110,33 +122,42 @@ export function decideFederation(view: FederatorView): FederatorDecision {
     if (fault !== undefined) return { ...found(fault.reason, fault.message), recheckAfterMs: RECHECK_MS };
   }
   if (hub === undefined) {
-    const choice = view.choose();
-    if (choice.is === "none") return decideUnplaced(view, choice);
+    const choice = view.karmada ? undefined : view.choose();
+    if (choice?.is === "none") return decideUnplaced(view, choice);
     return {
       ...settled,
       ...(view.hubNamespace.is === "none" && { createNamespace: ours }),
-      create: hubDeployment(deployment, name, choice.placement),
+      create: hubDeployment(deployment, name, choice?.placement),
     };
   }
   return decideThere(view, hub);
 }
 
 function decideThere(view: FederatorView, hub: WorkloadDeployment): FederatorDecision {
-  const { deployment, nowMs } = view;
+  const { deployment, karmada } = view;
   const { metadata } = deployment;
-  const of = sourceUidOf(hub);
+  const of = sourceUidOf(hub) ?? (karmada && isOfOriginal(hub, deployment) ? metadata?.uid : undefined);
   if (of === undefined) return found("NameTaken", `deployment ${metadata?.name} of the hub has no source`);
   if (of !== metadata?.uid) return view.isOtherAbsent ? { ...settled, delete: hub } : settled;
-  const status = mirrorStatus({
-    to: deployment,
-    generation: metadata.generation,
-    from: hub,
-    own: { Placed: undefined },
-    nowMs,
-  });
+  const status = statusOf(view, hub);
+  const { recheckAfterMs } = karmada?.carried ?? {};
   const isAhead = view.isDoubted || (sourceGeneration(hub) ?? 0) > (metadata.generation ?? 0);
   if (isAhead && !view.isConfirmed) return { ...settled, confirm: true, status };
-  return { ...settled, patch: hubPatch(deployment, hub), status };
+  return { ...settled, patch: hubPatch(deployment, hub, karmada?.push), status, recheckAfterMs };
+}
+
+/** The original marks no source. Its namespace is named after that of the project, so it can only be one of its Workloads. */
+function isOfOriginal(hub: WorkloadDeployment, { spec }: WorkloadDeployment): boolean {
+  return hub.spec?.workloadRef.uid === spec?.workloadRef.uid;
+}
+
+function statusOf({ deployment, karmada, nowMs }: FederatorView, hub: WorkloadDeployment) {
+  const view = { to: deployment, generation: deployment.metadata?.generation, nowMs };
+  if (karmada === undefined) return mirrorStatus({ ...view, from: hub, own: { Placed: undefined } });
+  const { from, stale, own = {} } = karmada.carried ?? {};
+  const { Available: _, ...others } = own;
+  // Instances of before may run on: only their number says so.
+  return mirrorStatus({ ...view, from, stale, own: deployment.status?.readyReplicas ? others : own });
 }
 
 /** Another program deletes it on the hub. Its placement is kept in the project, so that it is made again where it is. */
@@ -167,6 +188,7 @@ function decideEnd(view: FederatorView): FederatorDecision {
   if (there.is === "unknown") return showStale(view);
   const hub = there.is === "there" && sourceUidOf(there.value) === metadata?.uid ? there.value : undefined;
   if (hub !== undefined) return isDeleting(hub) ? settled : { ...settled, delete: hub };
+  if (view.karmada !== undefined) return view.karmada.isBound ? settled : released;
   if (isProvenGone) return released;
   // Another program deleted the hub's deployment, or its server was restored: any cell of the city may have it.
   const missing = view.cells

@@ -47,10 +47,11 @@ export function namespaceFault(
     return { reason: "NamespaceConflict", message: `namespace ${name} is of ${found}, and not of ${should}` };
   const uid = wanted.metadata?.annotations?.[keys.projectUid];
   const other = present.metadata?.annotations?.[keys.projectUid];
-  if (uid === undefined || other === uid) return undefined;
+  // Another program made it: its name says which namespace it is for, and no other project has one with that uid.
+  if (uid === undefined || other === undefined || other === uid) return undefined;
   return {
     reason: "ProjectReplaced",
-    message: `namespace ${name} is of a project ${other ?? "unknown"}, and not of ${uid}`,
+    message: `namespace ${name} is of a project ${other}, and not of ${uid}`,
   };
 }
 

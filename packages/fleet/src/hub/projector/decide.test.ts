@@ -16,6 +16,15 @@ const view: ProjectionView = {
 const first = decideProjection(view).create;
 const projection: Instance = { ...first, metadata: { ...first?.metadata, uid: "projection-uid" } };
 
+/** As the original shows it: its owner does not control it. */
+const owner = { apiVersion: "v1", kind: "WorkloadDeployment", name: "w-us-dfw", uid: "source-uid" };
+const ofOriginal = withMetadata(projection, {
+  labels: { "meta.datumapis.com/upstream-cluster-name": "cluster-acme_web" },
+  ownerReferences: [owner],
+});
+const unowned = (annotations: Readonly<Record<string, string>>): Instance =>
+  withMetadata(copy, { ownerReferences: [], annotations });
+
 describe("2.10 the Instance that a project sees", () => {
   const gone: Seen<Instance> = none;
 
@@ -68,6 +77,28 @@ describe("2.10 the Instance that a project sees", () => {
       "T4 is left alone when Berth did not make it",
       { projection: withMetadata(projection, { labels: {} }), copy: gone, inCell: gone },
       "",
+    ],
+    ["T4 of the original becomes Berth's", { projection: ofOriginal }, "patch"],
+    [
+      "T4 of the original is not deleted with its copy",
+      { projection: ofOriginal, copy: gone, inCell: gone, deployment: undefined },
+      "",
+    ],
+    [
+      "T4 is not of the original when something runs under it",
+      { projection: withMetadata(ofOriginal, { finalizers: ["compute.datumapis.com/instance-controller"] }) },
+      "",
+    ],
+    ["is made from a copy that the original wrote", { copy: there(unowned({})) }, "create"],
+    [
+      "is not made from a copy that lost its owner",
+      { copy: there(unowned({ "berth.dev/cell-uid": "uid-a" })) },
+      "",
+    ],
+    [
+      "keeps the owner that the original took for itself",
+      { projection: withMetadata(projection, { ownerReferences: [{ ...owner, controller: false }] }) },
+      "patch",
     ],
   ])("%s", (_, fields, expected) => expect(told(decideProjection({ ...view, ...fields }))).toBe(expected));
 

@@ -1,7 +1,7 @@
 /** The Instance that a project sees. Pure. It ends with its source, and not because a plane is away. */
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../../api/group.ts";
 import { annotations as keys, labels } from "../../api/keys.ts";
-import { isOwnedBy } from "../../api/owner.ts";
+import { isOwnedBy, ownerOf } from "../../api/owner.ts";
 import type { Seen } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
 import { type Corrections, corrections, mayBecome } from "../collect/corrections.ts";
@@ -27,8 +27,7 @@ export interface ProjectionDecision extends Corrections {
 
 export function decideProjection(view: ProjectionView): ProjectionDecision {
   const { deployment, copy, hubDeployment, projection } = view;
-  // An Instance without this label is not ours, whatever its name is.
-  const isOurs = projection?.metadata?.labels?.[labels.hubUid] !== undefined;
+  const isOurs = projection !== undefined && isProjection(projection, deployment);
   if (projection !== undefined && (!isOurs || isDeleting(projection))) return {};
   if (copy.is === "unknown" || hubDeployment.is === "unknown") return {};
   if (copy.is === "none") return projection !== undefined && hasEnded(view) ? { delete: projection } : {};
@@ -36,8 +35,26 @@ export function decideProjection(view: ProjectionView): ProjectionDecision {
   if (!isShown(deployment, copy.value, hubDeployment)) return {};
   const wanted = projectionOf(deployment, copy.value);
   if (projection === undefined) return { create: wanted };
-  if (!isOwnedBy(projection, deployment) || !mayBecome(projection, wanted)) return { delete: projection };
-  return corrections(projection, wanted);
+  if (!names(projection, deployment) || !mayBecome(projection, wanted)) return { delete: projection };
+  const { patch, ...rest } = corrections(projection, wanted);
+  if (isOwnedBy(projection, deployment)) return { patch, ...rest };
+  const { labels: own, ownerReferences } = wanted.metadata ?? {};
+  return { patch: { ...patch, metadata: { labels: own, ownerReferences } }, ...rest };
+}
+
+/**
+ * An Instance without this label is not ours, whatever its name is. The original marks its own by the project, and they name
+ * their deployment as an owner that does not control them.
+ */
+function isProjection(it: Instance, deployment: WorkloadDeployment | undefined): boolean {
+  const { labels: found, finalizers = [] } = it.metadata ?? {};
+  if (found?.[labels.hubUid] !== undefined) return true;
+  const isMarked = found?.[labels.upstreamCluster] !== undefined && finalizers.length === 0;
+  return isMarked && deployment !== undefined && names(it, deployment);
+}
+
+function names({ metadata }: Instance, { metadata: owner }: WorkloadDeployment): boolean {
+  return metadata?.ownerReferences?.some(({ uid }) => uid === owner?.uid) === true;
 }
 
 /** The hub has its deployment, and neither it nor the cell has the Instance. Without the deployment, the hub may have lost both. */
@@ -53,9 +70,14 @@ function isShown(deployment: WorkloadDeployment, copy: Instance, hub: Seen<Workl
   return (
     copy.metadata?.namespace === deployment.metadata?.annotations?.[keys.federationNamespace] &&
     hub.is === "there" &&
-    isOwnedBy(copy, hub.value) &&
+    (isOwnedBy(copy, hub.value) || isOfOriginal(copy)) &&
     sourceUidOf(hub.value) === deployment.metadata?.uid
   );
+}
+
+/** Earlier releases of the original write copies without an owner. */
+function isOfOriginal(copy: Instance): boolean {
+  return ownerOf(copy) === undefined && copy.metadata?.annotations?.[keys.cellUid] === undefined;
 }
 
 function projectionOf(deployment: WorkloadDeployment, copy: Instance): Instance {

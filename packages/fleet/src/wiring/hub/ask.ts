@@ -1,10 +1,11 @@
 /** Asks the reconcilers of a hub to look again. */
 import { type KubeObject, pathOf } from "@berth/kube";
 import { type ClusterName, keyOf, type ObjectKey } from "@berth/runtime";
-import { annotations as keys } from "../../api/keys.ts";
+import { instanceName, annotations as keys } from "../../api/keys.ts";
 import { isOwnedBy } from "../../api/owner.ts";
 import { parsePlacement, targetsOf } from "../../api/placement.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
+import { boundedCount } from "../../deployment/build.ts";
 import { isDeleting, sourceUidOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
 import { type Place, placeOf } from "./knowledge.ts";
@@ -75,6 +76,9 @@ export class HubAsk {
     const deployment = know.onHub(place);
     if (deployment === undefined) return;
     for (const copy of know.copiesOf(deployment)) this.instance(placeOf(copy));
+    // Copies of the original may have no owner.
+    for (let ordinal = 0; planes.views.karmada && ordinal < boundedCount(deployment); ordinal += 1)
+      this.instance({ ...place, name: instanceName(place.name, ordinal) });
     const { deployments, instances } = planes.views.cell;
     for (const name of deployments.having(pathOf(place))) {
       const inCell = deployments.get({ cluster: name, ...place });

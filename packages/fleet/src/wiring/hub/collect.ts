@@ -11,13 +11,13 @@ import type { Corrections } from "../../hub/collect/corrections.ts";
 import { upstreamMarks } from "../../hub/federator/namespace.ts";
 import { sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf, statusTo } from "../intents.ts";
-import { Pace } from "./pace.ts";
+import { Pace, type PaceOptions } from "./pace.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { isProvenAbsent } from "./prove-absent.ts";
 import { presentClient, Sender } from "./sender.ts";
 
 /** Writes of one copy. The life of an Instance takes less. */
-const PACE = { everyMs: 6_000, burst: 12 };
+export const COPY_PACE: PaceOptions = { everyMs: 6_000, burst: 12 };
 /** Bytes of an Instance's spec beside its template: hash, gates and location. */
 const OWN_FIELDS = 2_048;
 
@@ -25,7 +25,7 @@ export function collect(parts: HubParts): Reconcile<ObjectKey> {
   const { host, planes, know, hubClient: via, cellPace } = parts;
   const { hub: views } = planes.views;
   const sender = new Sender({ host, set: planes.hub.set, resource: instances, action: "CopyInstance" });
-  const pace = new Pace(host.clock, PACE);
+  const pace = new Pace(host.clock, COPY_PACE);
   return async (key, context) => {
     if (know.hubUnread() !== undefined) return undefined;
     const onHub = know.hubKey(key);

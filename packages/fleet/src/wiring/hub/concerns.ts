@@ -192,6 +192,7 @@ const isPlacing = or<WorkloadDeployment>(
   changed(({ metadata }) => [
     metadata?.deletionTimestamp,
     metadata?.annotations?.[keys.placement],
+    metadata?.annotations?.[keys.sourceUid],
     metadata?.uid,
   ]),
 );

@@ -11,6 +11,7 @@ import { decideFederation, type FederatorDecision } from "../../hub/federator/de
 import { hasRun } from "../../hub/mirror/status.ts";
 import { type ProjectSeen, sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf, statusTo } from "../intents.ts";
+import { karmadaView } from "./karmada.ts";
 import type { Place } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
 import { isProvenAbsent } from "./prove-absent.ts";
@@ -94,11 +95,12 @@ async function proveOther(
 }
 
 function viewOf(
-  { planes, know, memory, host, moves }: HubParts,
+  parts: HubParts,
   { cluster, namespace: upstream, name }: ObjectKey,
   deployment: WorkloadDeployment,
   project: ProjectSeen,
 ): Parameters<typeof decideFederation>[0] {
+  const { planes, know, memory, host, moves } = parts;
   const { uid = "", annotations } = deployment.metadata ?? {};
   const namespace = planes.views.project.namespaces.get({ cluster, namespace: "", name: upstream });
   const recorded = annotations?.[keys.federationNamespace];
@@ -115,6 +117,7 @@ function viewOf(
     hubNamespace: unread === undefined ? seenOf<KubeObject>(know.hubNamespace(place.namespace)) : unknown,
     hubDeployment: unread === undefined ? seenOf(onHub) : unknown,
     hubSinceMs: know.hubSinceMs,
+    karmada: unread === undefined ? karmadaView(parts, place, onHub) : undefined,
     choose() {
       const choice = know.choose(place, deployment, {
         city,

@@ -38,7 +38,7 @@ import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/sou
 import { by } from "../reads.ts";
 import type { HubMemory } from "./memory.ts";
 import { once } from "./once.ts";
-import { hubBy, type ObjectViews, type Planes } from "./planes.ts";
+import { citiesServed, hubBy, karmadaUnread, type ObjectViews, type Planes } from "./planes.ts";
 
 /** A deployment of the hub, or its namesake in a cell. */
 export interface Place {
@@ -88,7 +88,7 @@ export class Knowledge {
     if (onOwn.some((it) => it !== "synced")) return "Cells and Withdrawals are not read yet";
     return this.#signer() === undefined
       ? "the key of the signatures is not read yet, or is of another hub"
-      : undefined;
+      : karmadaUnread(this.#planes);
   }
 
   /** When a hub that does not answer was heard last. Wall clock, ms. */
@@ -222,10 +222,9 @@ export class Knowledge {
     return Array.from(views.cells.list(own.name), (cell) => this.#seen(cell));
   }
 
-  /** City codes of all Cells. */
+  /** City codes of all cells. */
   get cities(): ReadonlySet<string> {
-    const { own, views } = this.#planes;
-    return new Set(Array.from(views.cells.list(own.name)).flatMap(({ spec }) => spec?.city ?? []));
+    return citiesServed(this.#planes);
   }
 
   cellOf(cluster: ClusterName): CellSeen | undefined {

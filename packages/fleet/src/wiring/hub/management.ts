@@ -26,7 +26,9 @@ import { cellStatuses } from "./cells.ts";
 import { collect } from "./collect.ts";
 import { followPlanes } from "./concerns.ts";
 import { federator } from "./federator.ts";
+import { followKarmada, policies, policyKeys } from "./karmada.ts";
 import { Knowledge, type Place, placeOf } from "./knowledge.ts";
+import { Lags } from "./lags.ts";
 import { HubMemory } from "./memory.ts";
 import { createHubMetrics } from "./metrics.ts";
 import { Moves } from "./moves.ts";
@@ -34,7 +36,7 @@ import { namesInCells } from "./names-in-cells.ts";
 import { Pace } from "./pace.ts";
 import { CELL_PACE, type HubKeys, type HubParts } from "./parts.ts";
 import { placements } from "./placements.ts";
-import { createPlanes, type Planes } from "./planes.ts";
+import { createPlanes, karmadaUnread, type Planes } from "./planes.ts";
 import { ProjectMembers } from "./project-members.ts";
 import { projector } from "./projector.ts";
 import { quarantine } from "./quarantine.ts";
@@ -82,6 +84,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     memory,
     strays: new StrayDeployments({ host, planes, know }),
     moves: new Moves({ clock, know, limits: () => fleet.spec.moves }),
+    lags: new Lags(clock),
     cellPace: new Pace(clock, CELL_PACE),
     metrics: createFleetMetrics(host.metrics, clock, () => false),
     counts: createHubMetrics(host.metrics, clock, know, members),
@@ -95,6 +98,8 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     members.look();
     projectMembers?.look();
   });
+  const { karmada } = planes.views;
+  if (karmada !== undefined) followKarmada(parts, ask, karmada);
   host.add([members.component(), hearing(parts, ask)], "everywhere");
   if (projectMembers !== undefined) host.add([projectMembers.component()], "everywhere");
   for (const component of [leading(parts), signing.maker(), quarantine(parts)])
@@ -125,15 +130,18 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
   add(cells, "names", namesInCells(parts, ask));
   add(projects, "projector", projector(parts), HUB_WORKERS);
   add(own.set, "cells", cellStatuses(parts, members));
+  if (karmada !== undefined) add(hub.set, "policies", policies(parts, karmada), HUB_WORKERS);
 }
 
-function knownTo({ planes: { own, views }, know }: HubParts): KnownToAdmission {
+function knownTo({ planes, know }: HubParts): KnownToAdmission {
+  const { own, views } = planes;
   return {
     // Networks are in cells: Berth reads none here.
     networking: () => false,
     // A Workload may come before the cell of its city.
     cities: () => undefined,
-    served: () => (views.cells.state(own.name) === "synced" ? know.cities : undefined),
+    served: () =>
+      views.cells.state(own.name) === "synced" && !karmadaUnread(planes) ? know.cities : undefined,
   };
 }
 
@@ -178,7 +186,8 @@ function hearing({ host: { clock }, know, strays, planes, moves }: HubParts, ask
 }
 
 /** All keys that there are, for the start and after a plane was away. */
-function keySources({ own, hub, cells, views, projectNamed }: Planes, know: Knowledge): HubKeys {
+function keySources(planes: Planes, know: Knowledge): HubKeys {
+  const { own, hub, cells, views, projectNamed } = planes;
   const inProjects = (view: FleetView<KubeObject>): readonly ObjectKey[] =>
     [...projectNamed.values()].flatMap(({ cluster }) => keysOf(view, cluster));
   const inCells = (view: FleetView<KubeObject>): readonly ObjectKey[] =>
@@ -213,6 +222,7 @@ function keySources({ own, hub, cells, views, projectNamed }: Planes, know: Know
     ]),
     names: createKeySource(() => cells.list().map(({ name }) => ({ cluster: name, namespace: "", name }))),
     cells: createKeySource(() => keysOf(views.cells, own.name)),
+    policies: createKeySource(() => policyKeys(planes)),
   };
 }
 

@@ -3,6 +3,7 @@ import type { Host, KeySource } from "@berth/host";
 import type { CurrentFleet } from "../../fleet/follow.ts";
 import type { FleetMetrics } from "../metrics.ts";
 import type { Knowledge } from "./knowledge.ts";
+import type { Lags } from "./lags.ts";
 import type { HubMemory } from "./memory.ts";
 import type { HubMetrics } from "./metrics.ts";
 import type { Moves } from "./moves.ts";
@@ -33,6 +34,8 @@ export interface HubKeys {
   readonly names: KeySource;
   /** Cells. */
   readonly cells: KeySource;
+  /** PropagationPolicies of the hub, and how Karmada reads the status of deployments: that has no namespace. */
+  readonly policies: KeySource;
 }
 
 export interface HubParts {
@@ -47,6 +50,7 @@ export interface HubParts {
   readonly memory: HubMemory;
   readonly strays: StrayDeployments;
   readonly moves: Moves;
+  readonly lags: Lags;
   /** Writes that cells cause, by the uid of the cell. */
   readonly cellPace: Pace;
   readonly metrics: FleetMetrics;

@@ -67,13 +67,13 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
   return async (key, context) => {
     if (know.hubUnread() !== undefined) return undefined;
     const deployment = know.onHub(key);
+    const sourceUid = deployment && sourceUidOf(deployment);
     // Deployments of projects, where this cluster is one.
-    if (deployment?.metadata?.annotations?.[keys.placement] === undefined) {
+    if (deployment === undefined || sourceUid === undefined) {
       beginNext(parts, key, undefined);
       return sender.forget(key);
     }
     const sending = { key, object: deployment, context };
-    const sourceUid = sourceUidOf(deployment) ?? "";
     // In the queue of its project: one that does not answer holds up no other.
     const askProject = (): void => asked.federator.ask([know.upstream(key) ?? []].flat(), "high", true);
     if (know.isUnproven(key, sourceUid)) askProject();
@@ -82,6 +82,8 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
       await sender.send(sending, [deletionOf(workloadDeployments, deployment, message, "it")]);
       return undefined;
     }
+    // Karmada has placed it.
+    if (deployment.metadata?.annotations?.[keys.placement] === undefined) return sender.settle(key);
     const { decision, found } = carryDecision(parts, deployment);
     if (decision.place?.reason === "TakenOver") moves.suspect();
     if (decision.confirmSource === true) {

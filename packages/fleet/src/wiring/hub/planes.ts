@@ -19,7 +19,17 @@ import {
   type ViewRequest,
 } from "@berth/runtime";
 import { type Cell, cells, type Withdrawal, withdrawals } from "../../api/cell.ts";
-import { hubNamespaceOf, annotations as keys } from "../../api/keys.ts";
+import {
+  type InterpreterCustomization,
+  interpreterCustomizations,
+  type MemberCluster,
+  memberClusters,
+  type PropagationPolicy,
+  propagationPolicies,
+  type ResourceBinding,
+  resourceBindings,
+} from "../../api/karmada.ts";
+import { hubNamespaceOf, annotations as keys, labels } from "../../api/keys.ts";
 import { MILO, projects as milosProjects, PROJECT_IDENTITY, type Project } from "../../api/milo.ts";
 import { parsePlacement, targetsOf } from "../../api/placement.ts";
 import type { HubReason } from "../../api/reasons.ts";
@@ -32,6 +42,7 @@ import {
   workloads,
 } from "../../api/workload.ts";
 import type { FleetSpec, ProjectPlace } from "../../fleet/document.ts";
+import { keptDeploymentStatus } from "../../hub/cells/kept.ts";
 import { CELL_LIMIT } from "../../hub/cells/seen.ts";
 import { citiesNamed } from "../../workload/decide.ts";
 import { by, fleetObject, ownersOf } from "../reads.ts";
@@ -91,10 +102,20 @@ export interface PlaneViews {
   readonly secrets: FleetView<Secret>;
   /** What Milo says of its projects, if it is asked. */
   readonly discovered?: FleetView<Project>;
+  /** With the driver `karmada`. */
+  readonly karmada?: KarmadaViews;
   readonly workloads: FleetView<Workload>;
   readonly project: ObjectViews;
   readonly hub: ObjectViews;
   readonly cell: ObjectViews;
+}
+
+/** Of the hub. */
+export interface KarmadaViews {
+  readonly policies: FleetView<PropagationPolicy>;
+  readonly bindings: FleetView<ResourceBinding>;
+  readonly clusters: FleetView<MemberCluster>;
+  readonly interpreters: FleetView<InterpreterCustomization>;
 }
 
 /** What is read of each project, hub and cell. */
@@ -164,6 +185,7 @@ export function createPlanes(
         scope: { namespace: home },
       }),
       ...(discovered && { discovered }),
+      ...(spec.driver === "karmada" && { karmada: karmadaViews(hub.set) }),
       workloads: projects.view({
         resource: workloads,
         project: asFleetObject<Workload>(),
@@ -179,6 +201,70 @@ export function createPlanes(
     },
   };
 }
+
+function karmadaViews(set: ClusterSet): KarmadaViews {
+  return {
+    policies: set.view({
+      resource: propagationPolicies,
+      project: keepFields<PropagationPolicy>(["metadata.deletionTimestamp", "spec"]),
+      indexes: { [by.namespace]: namespaceOf },
+    }),
+    bindings: set.view({
+      resource: resourceBindings,
+      project: keptBinding,
+      indexes: { [by.namespace]: namespaceOf },
+    }),
+    clusters: set.view({
+      resource: memberClusters,
+      project: keepFields<MemberCluster>(["metadata.labels", "status.conditions"]),
+    }),
+    interpreters: set.view({
+      resource: interpreterCustomizations,
+      project: keepFields<InterpreterCustomization>(["spec"]),
+    }),
+  };
+}
+
+/** City codes of all Cells, and of the clusters that have joined Karmada. */
+export function citiesServed({ own, hub, views: { cells: known, karmada } }: Planes): ReadonlySet<string> {
+  const members = Array.from(
+    karmada?.clusters.list(hub.name) ?? [],
+    ({ metadata }) => metadata?.labels?.[labels.city],
+  );
+  return new Set(
+    [...members, ...Array.from(known.list(own.name), ({ spec }) => spec?.city)].filter(
+      (it) => it !== undefined,
+    ),
+  );
+}
+
+/** Why nothing may follow from what Karmada does not have. `undefined`: it is read, or does not carry the fleet. */
+export function karmadaUnread({ hub, views: { karmada } }: Planes): string | undefined {
+  if (karmada === undefined) return undefined;
+  const { policies, bindings, clusters, interpreters } = karmada;
+  const states = [policies, bindings, clusters, interpreters].map((it) => it.state(hub.name));
+  if (states.includes("absent")) return "the hub does not serve the kinds of Karmada";
+  return states.every((it) => it === "synced") ? undefined : "what Karmada has on the hub is not read yet";
+}
+
+const bindingFields = keepFields<ResourceBinding>([
+  "spec.resource",
+  "spec.clusters",
+  "status.conditions",
+  "status.aggregatedStatus",
+]);
+
+/** Other kinds may be carried as well. What cells say is kept as far as the hub could store it. */
+const keptBinding: Projection<ResourceBinding> = (object) => {
+  const { status, ...rest } = bindingFields(object);
+  const { conditions, aggregatedStatus = [] } = status ?? {};
+  if (rest.spec?.resource?.kind !== workloadDeployments.kind) return rest;
+  const items = aggregatedStatus.map(({ status: said, ...it }) => {
+    const kept = keptDeploymentStatus(said);
+    return kept === undefined ? it : Object.assign(it, { status: kept });
+  });
+  return { ...rest, status: { ...(conditions && { conditions }), aggregatedStatus: items } };
+};
 
 function discovery(runtime: Host["runtime"], to: KubeClient): FleetView<Project> {
   const set = runtime.clusters("discovery");
@@ -229,7 +315,8 @@ const ofOurs: Kept = {
   },
 };
 
-function objectViews(
+/** @param kept default: all that decisions read. */
+export function objectViews(
   set: ClusterSet,
   { deployments, instances: ofInstances, namespaces: of }: Kept = ofOurs,
 ): ObjectViews {
