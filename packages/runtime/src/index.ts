@@ -74,11 +74,10 @@ export { type HealthCheck, problemOf } from "./health-checks.ts";
 export {
   createFedInformer,
   createInformer,
-  type Feed,
   type Informer,
   type InformerOptions,
-  type InformerSink,
 } from "./informer.ts";
+export type { Feed, InformerSink } from "./informer-feed.ts";
 export { declareInformerGauges, type InformerLabels, type ObservedInformer } from "./informer-metrics.ts";
 export * from "./json-log.ts";
 export * from "./key.ts";

@@ -11,13 +11,14 @@ import {
 import type { Random } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
 import type { Component, Running } from "./component.ts";
+import type { Feed, InformerSink } from "./informer-feed.ts";
 import { declareInformerMetrics, type InformerLabels, type InformerMetrics } from "./informer-metrics.ts";
 import type { ClusterName, ObjectKey } from "./key.ts";
 import type { Change, Lister } from "./lister.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 import { type IndexFunction, ObjectStore, type Snapshot } from "./object-store.ts";
-import type { ReadingClient, ReflectorSink } from "./reflector.ts";
+import type { ReadingClient } from "./reflector.ts";
 import { dropManagedFields, isAbsence, Reflector } from "./reflector.ts";
 import { isShared } from "./shared-failure.ts";
 import type { Subscribable } from "./source.ts";
@@ -89,24 +90,6 @@ export interface Informer<T extends KubeObject> extends Lister<T>, Component, Su
   whenSynced(signal?: AbortSignal): Promise<boolean>;
   /** Why the lister is unreliable. `undefined` while it is reliable; a short loss of the connection is no problem. */
   problem(): string | undefined;
-}
-
-/** Fills the cache of an informer. */
-export interface Feed {
-  /** Resolves when `signal` aborts. Called once. */
-  run(signal: AbortSignal): Promise<void>;
-  /** See `Reflector.lastByteAt`. */
-  readonly lastByteAt: number | undefined;
-}
-
-/** The side of an informer that its feed calls. */
-export interface InformerSink<T extends KubeObject> extends ReflectorSink<T> {
-  /** Reduces a decoded object to what the informer keeps. */
-  project(item: T): T;
-  /** The object is outside the scope now. The informer tells its last state there as deleted. */
-  leave(object: KubeObject): void;
-  /** @param isKnown another informer has logged and counted this failure. */
-  connection(problem: ApiError | undefined, isKnown?: boolean): void;
 }
 
 /** Creates an informer; nothing happens before `start`. */

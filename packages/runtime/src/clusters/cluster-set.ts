@@ -6,6 +6,7 @@ import { whenAborted } from "../component.ts";
 import type { Controller } from "../controller.ts";
 import type { ClusterName } from "../key.ts";
 import { createSharedInformers } from "../shared/shared-informers.ts";
+import { Attention } from "./attention.ts";
 import { boundedReader, type ReadLimit } from "./bounded-reader.ts";
 import { ClusterController, type ClusterControllerOptions } from "./cluster-controller.ts";
 import {
@@ -81,6 +82,7 @@ class SupervisedClusters implements ClusterSet {
   readonly #leaving = new Map<ClusterName, Promise<void>>();
   readonly #views: ViewMembership[] = [];
   readonly #slots: SnapshotSlots;
+  readonly #attention: Attention;
   readonly #handlers = new Set<{ readonly tell: (of: ClusterName) => void }>();
   #running: AbortSignal | undefined;
 
@@ -88,6 +90,7 @@ class SupervisedClusters implements ClusterSet {
     this.name = options.name;
     this.#options = options;
     this.#slots = new SnapshotSlots(options.clock);
+    this.#attention = new Attention(options.clock);
   }
 
   join(name: ClusterName, access: ClusterAccess): void {
@@ -156,7 +159,9 @@ class SupervisedClusters implements ClusterSet {
   start(signal: AbortSignal): Promise<Running> {
     this.#running = signal;
     for (const [name, member] of this.#members) this.#begin(name, member);
+    const attending = this.#attention.run(signal);
     const stop = async (): Promise<void> => {
+      await attending;
       await Promise.all([...this.#members.keys()].map((name) => this.leave(name)));
       await Promise.all(this.#leaving.values());
     };
@@ -198,7 +203,8 @@ class SupervisedClusters implements ClusterSet {
   async #engage(name: ClusterName, member: Membership): Promise<void> {
     const { clock, random, limit } = this.#options;
     using metrics = scopeMetrics(this.#options.metrics, { cluster: name });
-    const connection = new Connection(name, member.access, this.#options, () => this.#update(name));
+    const common = { ...this.#options, attention: this.#attention };
+    const connection = new Connection(name, member.access, common, () => this.#update(name));
     const informers = createSharedInformers({
       client: () => {
         const reader = provenReader(connection, this.#slots);

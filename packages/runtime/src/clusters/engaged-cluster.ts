@@ -13,6 +13,7 @@ import { type GuardedClient, type GuardOptions, guardClient } from "../guarded-c
 import type { ClusterName } from "../key.ts";
 import type { Logger } from "../log.ts";
 import type { MetricsRegistry } from "../metrics.ts";
+import type { Attention } from "./attention.ts";
 import { PROBE_TIMEOUT_MS, type ProbeResult, type ProbeTarget, probe, readIdentity } from "./probe.ts";
 import type { ReadCluster } from "./proven-reader.ts";
 import {
@@ -75,6 +76,11 @@ export interface ClusterCommon extends Pick<GuardOptions, "mayWrite" | "grantOf"
   readonly reportingInstance: string;
 }
 
+/** What all connections of a set share. */
+export interface ConnectionCommon extends ClusterCommon {
+  readonly attention: Pick<Attention, "nowMs">;
+}
+
 /** From the start of one probe to that of the next, at most. Milliseconds. */
 export const PROBE_INTERVAL_MS = 5_000;
 /** From the end of a probe that failed to the next one. Milliseconds. */
@@ -95,7 +101,7 @@ export class Connection implements ReadCluster, EngagedCluster {
   readonly name: ClusterName;
   readonly events: EventRecorder;
   readonly #log: Logger;
-  readonly #common: ClusterCommon;
+  readonly #common: ConnectionCommon;
   readonly #target: ProbeTarget;
   readonly #credential: ReplaceableCredential | undefined;
   readonly #client: KubeClient;
@@ -110,7 +116,7 @@ export class Connection implements ReadCluster, EngagedCluster {
   #woken = new AbortController();
 
   /** @param onEdge the reach, the epoch or the excess has changed. Must not throw. */
-  constructor(name: ClusterName, access: ClusterAccess, common: ClusterCommon, onEdge: () => void) {
+  constructor(name: ClusterName, access: ClusterAccess, common: ConnectionCommon, onEdge: () => void) {
     const log = common.log.with({ cluster: name });
     this.name = name;
     this.#log = log;
@@ -279,9 +285,9 @@ export class Connection implements ReadCluster, EngagedCluster {
   }
 
   #observe(observation: Observation): void {
-    const { clock } = this.#common;
+    const { clock, attention } = this.#common;
     const before = this.#state;
-    const now = { wallMs: clock.now(), monotonicMs: clock.monotonic() };
+    const now = { wallMs: clock.now(), monotonicMs: attention.nowMs };
     this.#state = observe(before, observation, now);
     if (!isEdge(before, this.#state)) return;
     this.#report(before);

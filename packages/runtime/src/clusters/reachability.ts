@@ -41,7 +41,7 @@ export interface Reachability {
   readonly identity: Uid | undefined;
   /** The version of the last list of a probe. A lower one shows a restore from a backup, as a version behind a watch does. */
   readonly version: string | undefined;
-  /** Monotonic milliseconds of the last answer. */
+  /** When the last answer came: monotonic milliseconds in which this process did not stand still. */
   readonly heardAt: number | undefined;
   /** What was read in an earlier epoch does not count. One begins with a restore, and when another cluster answers. */
   readonly epoch: number;
@@ -57,7 +57,7 @@ export function notProbed(known: Pick<Reachability, "identity" | "version">): Re
   return { ...known, reach: undefined, heardAt: undefined, epoch: 0, restores: 0 };
 }
 
-/** @param now both readings of the clock. */
+/** @param now the clock, and the monotonic milliseconds in which this process did not stand still. */
 export function observe(
   before: Reachability,
   seen: Observation,

@@ -4,7 +4,8 @@
  */
 import { type ApiError, type KubeObject, nameOfResource } from "@berth/kube";
 import { whenAborted } from "../component.ts";
-import { createFedInformer, type Feed, type Informer, type InformerOptions } from "../informer.ts";
+import { createFedInformer, type Informer, type InformerOptions } from "../informer.ts";
+import type { Feed } from "../informer-feed.ts";
 import type { ReadingClient } from "../reflector.ts";
 import { cover } from "./cover.ts";
 import { type Scope, scopeOf } from "./scope.ts";

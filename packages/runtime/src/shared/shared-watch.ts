@@ -1,6 +1,6 @@
 /** One watch for several informers of a resource. It decodes each object once, and each informer keeps its own part. */
 import { type ApiError, isApiError, type KubeObject, type Resource } from "@berth/kube";
-import type { InformerSink } from "../informer.ts";
+import type { InformerSink } from "../informer-feed.ts";
 import type { Snapshot } from "../object-store.ts";
 import { type Filling, type ReadingClient, Reflector, type ReflectorOptions } from "../reflector.ts";
 import { contains, type Scope } from "./scope.ts";

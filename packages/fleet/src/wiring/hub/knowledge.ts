@@ -22,12 +22,10 @@ import type { Signer } from "../../api/origin.ts";
 import { type CellPlacement, hasSlot, parsePlacement, targetsOf } from "../../api/placement.ts";
 import { type Seen, seenOf } from "../../api/seen.ts";
 import type { Instance, WorkloadDeployment } from "../../api/workload.ts";
-import { leaseOfCell } from "../../fleet/settings.ts";
 import {
   adopted,
   assignedTo,
   type CellSeen,
-  type CellState,
   type Found,
   foundIn,
   isFullWith,
@@ -36,6 +34,7 @@ import {
 import { type Choice, type ChoiceView, choose } from "../../hub/placement/choose.ts";
 import { type ProjectSeen, recordOf, type Source, sourceOf } from "../../hub/source.ts";
 import { by } from "../reads.ts";
+import { cellState, UNHEARD_MS } from "./cell-state.ts";
 import type { HubMemory } from "./memory.ts";
 import { once } from "./once.ts";
 import { citiesServed, hubBy, karmadaUnread, type ObjectViews, type Planes } from "./planes.ts";
@@ -45,9 +44,6 @@ export interface Place {
   readonly namespace: string;
   readonly name: string;
 }
-
-/** Berth in a cell that has not renewed its Lease for this long is not heard, ms. */
-const UNHEARD_MS = 15_000;
 
 export interface KnowledgeOptions {
   readonly planes: Planes;
@@ -316,7 +312,10 @@ export class Knowledge {
 
   #seen(cell: Cell): CellSeen {
     const { uid = "" } = cell.spec ?? {};
-    const [state, placed] = [once(() => this.#stateOf(cell)), once(() => this.placedIn(uid))];
+    const [state, placed] = [
+      once(() => cellState(cell, this.#planes, this.#clock)),
+      once(() => this.placedIn(uid)),
+    ];
     const assigned = once(() => assignedTo(uid, placed()));
     return {
       cell,
@@ -332,27 +331,6 @@ export class Knowledge {
         return isFullWith(placed());
       },
     };
-  }
-
-  #stateOf({ metadata, spec }: Cell): CellState {
-    const name = (metadata?.name ?? "") as ClusterName;
-    const engaged = this.#planes.cells.get(name);
-    const away = (message: string): CellState => ({ is: "away", reason: "CellUnreachable", message });
-    if (engaged === undefined) return away("it is not connected");
-    if (engaged.reach.is === "no") return away(`${engaged.reach.cause}: ${engaged.reach.message}`);
-    if (engaged.identity !== spec?.uid) return away("it is another cluster");
-    if (engaged.excess !== undefined) return { is: "away", reason: "CellTooLarge", message: engaged.excess };
-    const { lease } = engaged;
-    if (lease === undefined || this.#clock.monotonic() - lease.changedAt > UNHEARD_MS)
-      return {
-        is: "away",
-        reason: "CellUnheard",
-        message: `no Berth in it has renewed Lease ${leaseOfCell(name)}`,
-      };
-    const { deployments, instances, namespaces } = this.#planes.views.cell;
-    const states = [deployments, instances, namespaces].map((it) => it.state(name));
-    if (states.includes("absent")) return away("it does not serve the kinds of the fleet");
-    return states.every((it) => it === "synced") ? { is: "synced" } : away("its objects are not read yet");
   }
 
   /**
