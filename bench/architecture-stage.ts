@@ -187,6 +187,7 @@ function configurationOf(mode: Mode, address: string, ca: string): ReturnType<ty
   // Nobody is asked here, so that answers need nothing.
   const rules = bindAdmission(
     architectureAdmission({
+      architectureOf: () => undefined,
       namespaceLabels: () => undefined,
       ownNamespace: NAMESPACE,
       observations: { look: ({ image }) => ({ state: "unknown", name: image }) },

@@ -348,11 +348,14 @@ describe("a cell that is drained", () => {
 
 it("NoMatchingLocation says which city no cell serves", async () => {
   const nowhere = aWorkload({ namespace: "first", name: "nowhere", cities: ["XXX"] });
-  expect(await fixture.apply(nowhere)).toContain('Warning: no cell serves "XXX" yet');
+  expect(await fixture.apply(nowhere)).toContain('Warning: CityWithoutCell: no cell serves "XXX" yet');
   await patiently(async () => {
     const workload = await fixture.hub.get(workloads, { namespace: "first", name: "nowhere" });
     expect(verdict(workload, "Available")).toBe("False/NoMatchingLocations");
   });
+  const warning = "no cell serves it (CityWithoutCell).\n";
+  expect(await fixture.plan(nowhere)).toContain(warning);
+  expect(await fixture.plan(nowhere, "--silence", "CityWithoutCell")).not.toContain(warning);
 });
 
 it("A24 F5 the hub and its cells use what their manifests permit, and nothing more", async () => {

@@ -185,6 +185,12 @@ export class HubFixture implements AsyncDisposable {
     return `${stderr}${stdout}`;
   }
 
+  /** What `berth plan` says of the Workload on the hub. */
+  async plan(workload: Workload, ...how: readonly string[]): Promise<string> {
+    const file = await this.#write("planned.json", JSON.stringify(workload));
+    return runCommand("plan", "-f", file, "--kubeconfig", await this.hubAdmin(), ...how);
+  }
+
   /** Berth's account on the hub. */
   async asBerth(): Promise<KubeClient> {
     const token = await issueToken(this.hub, { namespace: HOME, name: "berth" });

@@ -28,6 +28,7 @@ const policies: ArchitecturePolicies = compileArchitecture({
   sources: [{ source: "config", documents: [{ name: "all", spec, annotations: {} }] }],
 });
 const answers = {
+  architectureOf: () => undefined,
   namespaceLabels: () => ({}),
   ownNamespace: undefined,
   observations: {

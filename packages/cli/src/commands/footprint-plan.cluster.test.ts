@@ -1,8 +1,8 @@
 /** What `berth plan` says of objects beside nodes, and of footprints that are tried, on a real API server. */
 
-import { daemonSets, nodes } from "@berth/kube";
+import { daemonSets, nodes, pods } from "@berth/kube";
 import { nodeFootprints } from "@berth/placement";
-import { aNode, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
 import { agentOf, aPool, footprintCluster, writeFootprint } from "../footprint/testing/footprint-cluster.ts";
@@ -73,6 +73,24 @@ describe("Manage", () => {
       exitCodes.done,
       expect.not.stringContaining("would be made to ask"),
     ]);
+  });
+});
+
+describe("an agent", () => {
+  it("that cannot run where pods need it is warned about, unless that is silenced", async () => {
+    const { client } = cluster;
+    const taint = { key: "example.com/gpu", effect: "NoSchedule" } as const;
+    await client.create(nodes, aNode("n3").tainted(taint).build());
+    await client.create(daemonSets, { ...agentOf(), metadata: { name: "away", namespace } });
+    await client.create(pods, aPod("web").labelled({ app: "web" }).on("n3").build(), { namespace });
+    const text = documentOf(`, agent: {daemonSet: {namespace: ${namespace}, name: away}}`);
+    const warning =
+      `the agent of config/web cannot run on 1 of 1 node with pods that need it: the DaemonSet ${namespace}/away ` +
+      "cannot run on the node n3: it does not tolerate the taint example.com/gpu:NoSchedule (AgentUnschedulable).\n";
+    expect((await plan(text)).stdout).toContain(warning);
+    const silent = await plan(text, ["--config", "f.yaml", "--silence", "AgentUnschedulable"]);
+    expect(silent.stdout).not.toContain(warning);
+    await client.delete(nodes, { name: "n3" });
   });
 });
 

@@ -1,11 +1,12 @@
 /** The commands that look at a cluster once, and `clean`, on a real API server. */
 
-import { namespaces, nodes, pods } from "@berth/kube";
+import { type DaemonSet, daemonSets, namespaces, nodes, pods } from "@berth/kube";
 import { labelRules } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
+import { agentOf } from "../footprint/testing/footprint-cluster.ts";
 import { aDocument, among, becomes, grant, serveKinds } from "../testing/cluster.ts";
 import { type CliResult, type TestFolder, testFolder } from "../testing/harness.ts";
 
@@ -278,6 +279,13 @@ describe("LabelRules of the cluster", () => {
       [
         ["StartupGate", { signals: { daemonSets: [{ namespace: "kube-system", name: "gone" }] } }],
         [
+          "StartupGate",
+          {
+            taint: { key: "startup.example.com/agents" },
+            signals: { daemonSets: ["held", "away"].map((name) => ({ namespace: "lost", name })) },
+          },
+        ],
+        [
           "NodeFootprint",
           {
             workloads: [{ podSelector: { matchLabels: { app: "nobody" } } }],
@@ -293,16 +301,18 @@ describe("LabelRules of the cluster", () => {
           },
         ],
       ]
-        .map(([kind, spec]) =>
+        .map(([kind, spec], at) =>
           JSON.stringify({
             apiVersion: "berth.dev/v1alpha1",
             kind,
-            metadata: { name: "n", annotations },
+            metadata: { name: `n${at}`, annotations },
             spec,
           }),
         )
         .join("\n---\n");
     await client.create(namespaces, { metadata: { name: "lost" } });
+    for (const { metadata, spec } of [agentOf({}, "held"), agentOf({ "example.com/none": "x" }, "away")])
+      await client.create(daemonSets, { spec, metadata: { ...metadata, namespace: "lost" } } as DaemonSet);
     for (const name of ["a", "b"])
       await client.create(
         pods,
@@ -321,13 +331,18 @@ describe("LabelRules of the cluster", () => {
       );
     };
     expect((await codes("--silence RuleLabelsNothing")).toSorted()).toEqual([
+      "DaemonSetBlocked",
+      "DaemonSetNotExpected",
       "EveryPodViolates",
       "FootprintUnneeded",
       "GateNeverOpens",
     ]);
     await on.folder.write(
       "own/n.yaml",
-      documents({ "berth.dev/silence": "GateNeverOpens, FootprintUnneeded,EveryPodViolates" }),
+      documents({
+        "berth.dev/silence":
+          "GateNeverOpens, FootprintUnneeded,EveryPodViolates,DaemonSetBlocked, DaemonSetNotExpected",
+      }),
     );
     expect(await codes("--silence RuleLabelsNothing")).toEqual([]);
   });

@@ -18,6 +18,8 @@ export interface PlanWorkloadOptions extends ConnectionOptions {
   readonly try?: readonly string[];
   readonly labelDir?: string;
   readonly exitCode?: boolean;
+  /** Codes of warnings that are not shown. */
+  readonly silence?: readonly string[];
   readonly output?: DataFormat;
 }
 
@@ -51,8 +53,11 @@ export async function planWorkloads(options: PlanWorkloadOptions, deps: CommandD
     else forecasts.push(planned.forecast);
   }
   if (found.length > 0) return refused(found, options, deps);
-  if (output) printData(stdout, { workloads: forecasts, faults: [] }, output);
-  else stdout.write(forecasts.map((it) => formatForecast(it, styleFor(stdout))).join("\n"));
+  const shown = forecasts.map((it) => {
+    return { ...it, warnings: it.warnings.filter(({ code }) => !options.silence?.includes(code)) };
+  });
+  if (output) printData(stdout, { workloads: shown, faults: [] }, output);
+  else stdout.write(shown.map((it) => formatForecast(it, styleFor(stdout))).join("\n"));
   if (!options.exitCode) return exitCodes.done;
   if (forecasts.some(isChanging)) return exitCodes.changes;
   // "No changes" would be a guess.

@@ -27,6 +27,7 @@ export function rulesOf(ownNamespace: string): ReturnType<typeof bindAdmission>[
     sources: [{ source: "cluster", documents: [{ name: "agent", spec: waiting }] }],
   });
   const answers = {
+    architectureOf: () => undefined,
     namespaceLabels: () => ({}),
     ownNamespace,
     observations: {

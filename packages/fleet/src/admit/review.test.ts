@@ -111,11 +111,17 @@ describe("the review of a Workload", () => {
 
   it.each([
     [["DFW"], undefined],
-    [["XXX", "DFW", "YYY"], ['no cell serves "XXX", "YYY" yet: nothing runs there until one does']],
+    [
+      ["XXX", "DFW", "YYY"],
+      ['CityWithoutCell: no cell serves "XXX", "YYY" yet: nothing runs there until one does'],
+    ],
   ])("takes a city without a cell, with a warning: %j", async (cityCodes, warnings) => {
     const hub = { ...inForce, cities: () => undefined, served: () => new Set(["DFW"]) };
     const object = changed(sandboxWorkload, { "P/cityCodes": cityCodes });
     expect(await workloads?.answer(hub, request(object), accessOf())).toEqual({ allowed: true, warnings });
+    const metadata = { annotations: { "berth.dev/silence": "Other, CityWithoutCell" } };
+    const silent = Object.assign({}, object, { metadata: { namespace: "default", name: "w", ...metadata } });
+    expect(await workloads?.answer(hub, request(silent), accessOf())).toEqual({ allowed: true });
     const unread = { ...hub, served: () => undefined };
     expect(await workloads?.answer(unread, request(object), accessOf())).toEqual({ allowed: true });
   });

@@ -2,7 +2,8 @@
 import type { Access, AdmissionRules, InForce, ReviewIo, ReviewRules } from "@berth/host";
 import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
-import { instances, workloadDeployments, workloads } from "../api/workload.ts";
+import { told, type WorkloadWarning } from "../api/warnings.ts";
+import { instances, type Workload, workloadDeployments, workloads } from "../api/workload.ts";
 import { sizeLimits } from "../deployment/template-size.ts";
 import type { FleetSpec } from "../fleet/document.ts";
 import { listed, toCause } from "./fault.ts";
@@ -90,13 +91,17 @@ async function answerWorkload(
   }
   const refused = networks.flatMap((network) => accessFaults(network, access.get(network.name)));
   if (refused.length > 0) return { allowed: false, causes: refused.map(toCause) };
-  const warning = unservedWarning(object, served?.());
-  return { allowed: true, ...(warning !== undefined && { warnings: [warning] }) };
+  const found = told(unservedWarning(object, served?.()), (object as Partial<Workload>).metadata);
+  const warnings = found.map(({ code, message }) => `${code}: ${message}`);
+  return { allowed: true, ...(warnings.length > 0 && { warnings }) };
 }
 
 /** A Workload may come before its cell. */
-function unservedWarning(object: unknown, served: ReadonlySet<string> | undefined): string | undefined {
-  if (served === undefined) return undefined;
+function unservedWarning(
+  object: unknown,
+  served: ReadonlySet<string> | undefined,
+): readonly WorkloadWarning[] {
+  if (served === undefined) return [];
   const placements = new Field("", object).get("spec").get("placements").items();
   const named = placements.flatMap((it) =>
     it
@@ -105,9 +110,8 @@ function unservedWarning(object: unknown, served: ReadonlySet<string> | undefine
       .map(({ text }) => text),
   );
   const unserved = new Set(named).difference(served);
-  return unserved.size === 0
-    ? undefined
-    : `no cell serves ${listed([...unserved])} yet: nothing runs there until one does`;
+  const message = `no cell serves ${listed([...unserved])} yet: nothing runs there until one does`;
+  return unserved.size === 0 ? [] : [{ code: "CityWithoutCell", message }];
 }
 
 const TOO_MANY_QUESTIONS = {

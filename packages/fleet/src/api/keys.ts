@@ -34,6 +34,8 @@ export const DEFAULT_CELL = "single";
 export const CITY_TOPOLOGY = "topology.datum.net/city-code";
 
 export const annotations = {
+  /** Of a Workload: codes of warnings that its author has seen, with commas between. */
+  silence: "berth.dev/silence",
   sshKeys: "compute.datumapis.com/ssh-keys",
   /** Of a template, RFC 3339. It is part of the template's hash, so a new value rolls the Instances. */
   restartedAt: "compute.datumapis.com/restartedAt",

@@ -49,6 +49,9 @@ const MEANINGS = {
   IdentityMissing: "A label or a record is missing that says to which project the object belongs.",
   IdentityUndecodable: "The label of the project is not one that Berth writes.",
   ProjectDeploymentMissing: "The project does not have the deployment of the Instance.",
+  // Warnings about a Workload.
+  CityWithoutCell: "No cell serves a city of the Workload yet, so nothing runs there.",
+  NoCellTakesIt: "Cells serve a city of the Workload, and none of them takes its deployment now.",
   // Verdicts on a cell.
   Chosen: "The cell has the least to run.",
   MoreLoaded: "The cell would do. Another one has less to run.",

@@ -4,6 +4,8 @@ import { pathOf } from "@berth/kube";
 import { toTime } from "@berth/runtime";
 import { instanceName, annotations as keys, ordinalOf } from "../api/keys.ts";
 import { requestTypes } from "../api/quota.ts";
+import type { HubReason } from "../api/reasons.ts";
+import { told, type WorkloadWarning } from "../api/warnings.ts";
 import type { Instance, Workload, WorkloadDeployment } from "../api/workload.ts";
 import { desiredCount } from "../deployment/build.ts";
 import { decideDeployment } from "../deployment/decide.ts";
@@ -49,6 +51,8 @@ export interface CellForecast {
   /** Of several, its uid decides, which it has not yet. None: no cell can take it. */
   readonly names: readonly string[];
   readonly why: string;
+  /** Of none. */
+  readonly reason?: HubReason;
   /** On each cell of the city. */
   readonly verdicts: readonly CellVerdict[];
 }
@@ -60,6 +64,8 @@ export interface WorkloadForecast {
   readonly deployments: readonly DeploymentForecast[];
   /** Sentences about what stands in the way. */
   readonly findings: readonly string[];
+  /** About cities where nothing of it would run. */
+  readonly warnings: readonly WorkloadWarning[];
   /** Names are counted once. */
   readonly totals: { readonly create: number; readonly roll: number; readonly delete: number };
   /** After the last step, compared with now. During a roll no more is taken. */
@@ -133,11 +139,22 @@ export function forecastWorkload(
     isNew: metadata?.resourceVersion === undefined,
     deployments,
     findings: decision.findings.map(({ message }) => message),
+    warnings: told(deployments.flatMap(nowhere), metadata),
     totals: totalsOf(steps),
     quota: steps.reduce(balance, NONE),
     ...(facts.isGiven && facts.planes === undefined && { needsClaims: facts.spec.quota !== undefined }),
     unread: facts.unread,
   };
+}
+
+/** Only where no cell can have it: an earlier placement may still end. */
+function nowhere({ city, placement, cell }: DeploymentForecast): readonly WorkloadWarning[] {
+  if (cell?.reason !== "NoMatchingLocation") return [];
+  const what = `nothing of the placement ${placement} runs in ${city}`;
+  const reasons = cell.verdicts.map((it) => `${it.cell}: ${it.message}`).join("; ");
+  return cell.verdicts.length === 0
+    ? [{ code: "CityWithoutCell", message: `${what}: no cell serves it` }]
+    : [{ code: "NoCellTakesIt", message: `${what}: none of its cells takes it (${reasons})` }];
 }
 
 /** With the first ordinal that its Instances have in their cell. */
@@ -162,7 +179,8 @@ function cellForecasts({
       const { state, detail } = cellText(placement, planes, 0);
       return { names: [placement.cell], why: state === "heard" ? "it is there" : detail, verdicts };
     }
-    if (choice?.is !== "placed") return { names: [], why: noneText(choice), verdicts };
+    if (choice?.is !== "placed")
+      return { names: [], why: noneText(choice), ...(choice && { reason: choice.reason }), verdicts };
     const best = bestCells(placing, planes, more);
     const [first] = best;
     // Which of several it is does not matter for those that follow: they have the same load.

@@ -243,6 +243,27 @@ describe("plan over planes", () => {
     ]);
   });
 
+  const warnedOf = (cells: PlaneFacts["cells"], codes: string) => {
+    const silenced = aWorkload({ placements: [placement("us", ["DFW"], 2)] });
+    const metadata = { ...silenced.metadata, annotations: { "berth.dev/silence": codes } };
+    return forecastWorkload({ ...silenced, metadata }, factsOf({ planes: planesOf({ cells }) }));
+  };
+
+  it.each<[string, PlaneFacts["cells"], string]>([
+    ["CityWithoutCell", [], "no cell serves it"],
+    ["NoCellTakesIt", [anAwayCell("a")], "none of its cells takes it (a: no answer for 8s)"],
+  ])("warns about a city where nothing would run, unless that is silenced: %s", (code, cells, why) => {
+    const message = `nothing of the placement us runs in DFW: ${why}`;
+    const found = warnedOf(cells, "Other");
+    expect(found.warnings).toEqual([{ code, message }]);
+    expect(formatForecast(found, plain)).toContain(`\ndefault/w: ${message} (${code}).\n`);
+    expect(warnedOf(cells, `Other, ${code}`).warnings).toEqual([]);
+  });
+
+  it("does not warn about a city of which one cell takes it", () => {
+    expect(warnedOf([a, anAwayCell("b")], "").warnings).toEqual([]);
+  });
+
   it("leaves a deployment in its cell, with the ordinals that it has there", () => {
     const placed = aPlacement("a", { start: 1000 });
     const there = aCarried({ status: statusOf(2) });

@@ -11,12 +11,13 @@ import type {
 
 /** `+` creates, `~` replaces, `-` deletes. Ends with a line feed. */
 export function formatForecast(forecast: WorkloadForecast, style: Style): string {
-  const { workload, isNew, deployments, findings, unread } = forecast;
+  const { workload, isNew, deployments, findings, unread, warnings } = forecast;
   const shown = deployments.filter(({ is, steps, stops }) => is !== "kept" || steps.length > 0 || stops);
   const blocks = shown.map((it) => `\n${formatDeployment(it, forecast, style)}`);
   const remarks = [...unread.map(unreadText), ...findings].map((it) => style.warning(`! ${it}\n`));
   const heading = style.heading(`Workload ${workload}${isNew ? " (new)" : ""}`);
-  return `${heading}\n${remarks.join("")}${blocks.join("")}\n${summary(forecast)}\n`;
+  const told = warnings.map(({ code, message }) => `${workload}: ${message} (${code}).\n`);
+  return `${heading}\n${remarks.join("")}${blocks.join("")}\n${summary(forecast)}\n${told.join("")}`;
 }
 
 function formatDeployment(

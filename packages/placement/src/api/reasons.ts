@@ -20,6 +20,7 @@ const MEANINGS = {
   FootprintUnneeded: "`berth plan`: no pod needs the agent of the footprint on any node.",
   EveryPodViolates:
     "`berth plan`: every pod that the DeschedulePolicy is about is on a node that it finds wrong.",
+  ImageNotForNode: "The new image of a running pod does not run on the architecture of its node.",
   // Why a mark is removed or no longer recorded.
   InputGone: "The rule is still there but no longer matches the node, so its mark is removed.",
   RuleGone: "The rule was deleted, so its mark is removed.",

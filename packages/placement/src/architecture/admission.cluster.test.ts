@@ -2,7 +2,7 @@
  * About which pods and DaemonSets a real API server asks: nobody answers, so what it asks about it refuses. A cluster of
  * its own, as its webhooks are about all pods. All are only ever created in a dry run, which goes through admission too.
  */
-import { daemonSets, type Pod, type Toleration } from "@berth/kube";
+import { daemonSets, type Pod, pods, type Toleration } from "@berth/kube";
 import { aPod } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type AskingServer, askingServer, daemonSet, OWN, refused } from "./testing/asking-server.ts";
@@ -62,6 +62,24 @@ describe("the webhook for pods on an API server", () => {
     expect(await server.isAsked(ofOwner(true))).toBe(false);
     expect(await server.isAsked(ofOwner(false))).toBe(true);
     expect(await server.isAsked(ofOwner(true, "ReplicaSet"))).toBe(true);
+  });
+
+  it("is asked about a new image of a pod that has a node, and about no other change of a pod", async () => {
+    const { client } = server;
+    const namespace = "plain";
+    const initContainers = [{ name: "init", image: "registry.test/init:1" }];
+    await client.create(pods, aPod("waiting").in(namespace).build());
+    const running = aPod("running").in(namespace).on("n1").build();
+    await client.create(pods, { ...running, spec: { containers: [], ...running.spec, initContainers } });
+    await using _webhooks = await server.inForce({ p: {} });
+    const isAsked = (name: string, body: object): Promise<boolean> =>
+      refused(client.patch(pods, { namespace, name }, { type: "strategic", body }, { dryRun: true }));
+    const [main] = running.spec?.containers ?? [];
+    const image = (list: string, name = ""): object => ({ spec: { [list]: [{ name, image: "other" }] } });
+    expect(await isAsked("running", image("containers", main?.name))).toBe(true);
+    expect(await isAsked("running", image("initContainers", "init"))).toBe(true);
+    expect(await isAsked("waiting", image("containers", main?.name))).toBe(false);
+    expect(await isAsked("running", { metadata: { labels: { a: "b" } } })).toBe(false);
   });
 
   it("is asked about pods that a policy selects, when all of them select some", async () => {

@@ -9,6 +9,7 @@ const rules = architectureAdmission({
   namespaceLabels: () => undefined,
   ownNamespace: undefined,
   observations: sightOf({}),
+  architectureOf: () => undefined,
   now: () => 0,
   onPod: () => undefined,
 });
@@ -29,15 +30,16 @@ const but = (...names: readonly string[]): object => ({
 const notIgnored = { key: "berth.dev/architecture", operator: "NotIn", values: ["ignore"] };
 
 describe("the webhooks of architecture policies", () => {
-  it("ask for pods, and for DaemonSets while a policy counts on taints", () => {
+  it("ask for pods and new images of running ones, and for DaemonSets while a policy counts on taints", () => {
     const namesOf = (policies: Readonly<Record<string, PolicyInit>>): readonly string[] | undefined =>
       made(policies).webhooks?.map(({ name, failurePolicy }) => `${name} ${failurePolicy}`);
     const pods = "pods.architecture.berth.dev Ignore";
     const both = [pods, "daemonsets.architecture.berth.dev Ignore"];
     expect(namesOf({})).toEqual([]);
-    expect(namesOf({ p: narrow })).toEqual([pods]);
-    expect(namesOf({ p: {} })).toEqual(both);
-    expect(namesOf({ p: narrow, q: { mode: "Both", taint: { nodes: "Leave" } } })).toEqual(both);
+    const images = "images.architecture.berth.dev Ignore";
+    expect(namesOf({ p: narrow })).toEqual([pods, images]);
+    expect(namesOf({ p: {} })).toEqual([...both, images]);
+    expect(namesOf({ p: narrow, q: { mode: "Both", taint: { nodes: "Leave" } } })).toEqual([...both, images]);
   });
 
   it("are reached at the Service, under the name and labels of the installation", () => {
@@ -47,6 +49,7 @@ describe("the webhooks of architecture policies", () => {
     expect(webhooks.map(({ clientConfig }) => clientConfig)).toEqual([
       { service: { ...SERVICE.service, path: "/mutate-pod" }, caBundle },
       { service: { ...SERVICE.service, path: "/mutate-daemonset-architecture" }, caBundle },
+      { service: { ...SERVICE.service, path: "/validate-pod-image" }, caBundle },
     ]);
     const second = made({ p: {} }, { installation: "two" });
     expect(second.metadata).toEqual({
@@ -57,7 +60,7 @@ describe("the webhooks of architecture policies", () => {
 
   it("refuse pods while nobody answers only when told so, and DaemonSets never", () => {
     const { webhooks } = made({ p: {} }, { spec: { failurePolicy: "Ignore", podFailurePolicy: "Fail" } });
-    expect(webhooks?.map(({ failurePolicy }) => failurePolicy)).toEqual(["Fail", "Ignore"]);
+    expect(webhooks?.map(({ failurePolicy }) => failurePolicy)).toEqual(["Fail", "Ignore", "Ignore"]);
   });
 
   it("ask about every pod but those of the system while there are taints, opted out or not", () => {

@@ -1,5 +1,6 @@
 /**
- * Builds the webhooks by which the API server asks Berth about new pods, and about DaemonSets that start a roll-out.
+ * Builds the webhooks by which the API server asks Berth about new pods, new images of running pods, and DaemonSets that
+ * start a roll-out.
  * Pure: the same policies and options give the same objects.
  */
 import {
@@ -19,7 +20,14 @@ import type { LabelSelector, MatchCondition, Pod } from "@berth/kube";
 import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
 import { podTolerations, selectedByAny } from "../node/cel.ts";
 import { traceOfAdmission } from "./admission-trace.ts";
-import { type ArchitectureAdmission, type ArchitectureAnswer, admitDaemonSet, admitPod } from "./admit.ts";
+import {
+  type ArchitectureAdmission,
+  type ArchitectureAnswer,
+  admitDaemonSet,
+  admitImage,
+  admitPod,
+  type NodeArchitectures,
+} from "./admit.ts";
 import { taintKeys } from "./compile.ts";
 import { ARCHITECTURE_LABEL } from "./document.ts";
 import type { PodAdmission } from "./metrics.ts";
@@ -27,7 +35,8 @@ import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 
 /** What Berth needs for an answer, beside the policies. */
 export interface ArchitectureAnswers
-  extends Pick<ArchitectureAdmission, "namespaceLabels" | "ownNamespace" | "observations"> {
+  extends NodeArchitectures,
+    Pick<ArchitectureAdmission, "namespaceLabels" | "ownNamespace" | "observations"> {
   readonly now: () => ArchitectureAdmission["now"];
   /** Called with the result for each pod that the API server asks about. */
   readonly onPod: (result: PodAdmission) => void;
@@ -38,6 +47,9 @@ export interface ArchitectureAnswers
  * a Berth that accepts the connection and does not answer.
  */
 const TIMEOUT_SECONDS = 5;
+
+/** The same for an answer that is only advice. */
+const WARNING_SECONDS = 2;
 
 /** The selector excludes at most this many namespaces. Berth itself decides about the pods of the others. */
 const MAX_NAMESPACES = 100;
@@ -58,10 +70,10 @@ export const architectureReviews: Pick<AdmissionTrace, "name" | "effect"> = {
 export function architectureAdmission(answers: ArchitectureAnswers): AdmissionRules<PolicyList> {
   const { onPod, now, ...known } = answers;
   const answer =
-    (admit: typeof admitPod) =>
+    (admit: typeof admitImage) =>
     ({ policies }: PolicyList, request: AdmissionRequest): AdmissionAnswer => {
       const said = admit({ ...known, policies, now: now() }, request);
-      if (request.kind.kind === "Pod") onPod(resultOf(said));
+      if (admit === admitPod) onPod(resultOf(said));
       return said;
     };
   return {
@@ -81,6 +93,13 @@ export function architectureAdmission(answers: ArchitectureAnswers): AdmissionRu
         rule: daemonSetRule,
         when: whenDaemonSets,
         answer: answer(admitDaemonSet),
+      },
+      {
+        name: "images",
+        path: "/validate-pod-image",
+        rule: { ...newPods, operations: ["UPDATE"] },
+        when: whenImages,
+        answer: answer(admitImage),
       },
     ],
     texts: {
@@ -106,6 +125,20 @@ function resultOf(answer: ArchitectureAnswer): PodAdmission {
     ({ op, path }) => op === "add" && path.startsWith("/spec/schedulingGates"),
   );
   return isHeld ? "held" : "placed";
+}
+
+function whenImages(list: PolicyList, env: AdmissionEnv): AskedWhen | undefined {
+  if (list.policies.length === 0) return undefined;
+  const imagesOf = (pod: string): string =>
+    `${pod}.spec.containers.map(it, it.?image.orValue("")) + ${pod}.spec.?initContainers.orValue([]).map(it, it.?image.orValue(""))`;
+  return {
+    timeoutSeconds: WARNING_SECONDS,
+    namespaceSelector: { matchExpressions: [notNamed(sparedNamespaces(env))] },
+    matchConditions: [
+      { name: "scheduled", expression: 'object.spec.?nodeName.orValue("") != ""' },
+      { name: "image-changed", expression: `${imagesOf("object")} != ${imagesOf("oldObject")}` },
+    ],
+  };
 }
 
 function whenPods(list: PolicyList, env: AdmissionEnv): AskedWhen | undefined {

@@ -4,7 +4,13 @@ import { aPod, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { wantedFor } from "./admission-trace.ts";
-import { type ArchitectureAnswer, type ArchitectureQuestion, admitDaemonSet, admitPod } from "./admit.ts";
+import {
+  type ArchitectureAnswer,
+  type ArchitectureQuestion,
+  admitDaemonSet,
+  admitImage,
+  admitPod,
+} from "./admit.ts";
 import {
   admit,
   after,
@@ -21,6 +27,36 @@ import {
 import { sightOf } from "./testing/observations.ts";
 import { type PolicyInit } from "./testing/policies.ts";
 import { arch, GATE, gatedBy, os, requiring, requiringTerms, tolerating } from "./testing/specs.ts";
+
+describe("a running pod gets a new image", () => {
+  const said = (pod: PodBuilder, setting: Setting = {}, operation: "CREATE" | "UPDATE" = "UPDATE") =>
+    admitImage(contextOf(setting), { kind: POD, operation, object: pod.build() });
+  const warning =
+    "ImageNotForNode: container main (docker.io/library/amd:latest) runs on amd64, and the node n is arm64";
+
+  it("and its author is warned where it does not run on the node of the pod", () => {
+    const answer = { allowed: true, patch: [], warnings: [warning] };
+    expect(said(aPod("p").image("amd").container("side", "arm").on("n"))).toEqual(answer);
+  });
+
+  it.each<[string, PodBuilder, Setting?]>([
+    ["it runs there", aPod("p").image("multi").on("n")],
+    ["it is not known yet", aPod("p").image("new").on("n")],
+    ["the node does not say what it is", aPod("p").image("amd").on("other")],
+    ["the namespace is not known", aPod("p").image("amd").on("n"), { labels: null }],
+    ["no policy governs it", aPod("p").image("amd").on("n"), { policies: {} }],
+    ["it is silenced", aPod("p").image("amd").on("n").annotated({ "berth.dev/silence": "ImageNotForNode" })],
+  ])("and nothing is said where %s", (_, pod, setting) => {
+    expect(said(pod, setting)).toEqual({ allowed: true, patch: [] });
+  });
+
+  it("and is created otherwise", () => {
+    expect(said(aPod("p").image("amd").on("n"), {}, "CREATE")).toEqual({ allowed: true, patch: [] });
+    expect(admitImage(contextOf({}), { kind: POD, operation: "UPDATE", object: 1 })).toMatchObject({
+      patch: [],
+    });
+  });
+});
 
 describe("a pod is created whose images are known", () => {
   it("A-B11 its affinity is narrowed in one patch, and there is no gate", () => {

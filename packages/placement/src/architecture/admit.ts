@@ -5,6 +5,8 @@
  * (`reinvocationPolicy: IfNeeded`). The second answer only adds what the first lacked.
  */
 import type { JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import { silencing, warn } from "../api/warnings.ts";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
 import type { Instant } from "../node/capability.ts";
 import { recordTolerations } from "../node/given-tolerations.ts";
@@ -21,12 +23,18 @@ import type { PodVerdict } from "./pod-view.ts";
 import { ARCHITECTURE, type ArchitecturePolicyInForce, refusesImpossible } from "./policy.ts";
 import { appendTolerations, coverOf, hasTolerationOf, POD_TOLERATIONS } from "./tolerations.ts";
 import { freshly, isSettled, judge, lacksFacts } from "./verdict.ts";
+import { listText } from "./verdict-text.ts";
 
 export interface ArchitectureAdmission extends GovernContext {
   /** Labels of a namespace; `undefined` while they are not known. */
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
   readonly observations: ImageObservations;
   readonly now: Instant;
+}
+
+export interface NodeArchitectures {
+  /** `undefined`: there is no such node, or it does not say. */
+  readonly architectureOf: (node: string) => string | undefined;
 }
 
 export interface ArchitectureQuestion extends AdmissionQuestion {
@@ -36,7 +44,11 @@ export interface ArchitectureQuestion extends AdmissionQuestion {
 }
 
 export type ArchitectureAnswer =
-  | { readonly allowed: true; readonly patch: readonly JsonPatchOperation[] }
+  | {
+      readonly allowed: true;
+      readonly patch: readonly JsonPatchOperation[];
+      readonly warnings?: readonly string[];
+    }
   | { readonly allowed: false; readonly message: string };
 
 const UNCHANGED: ArchitectureAnswer = Object.freeze({ allowed: true, patch: [] });
@@ -79,6 +91,33 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
     ...(isHeld && !isSettled(verdict) ? addGate(pod.spec) : liftGate(pod.spec)),
   ];
   return { allowed: true, patch };
+}
+
+/**
+ * `/validate-pod-image`. The new image of a pod that has a node: the kubelet pulls it there, whatever it runs on. Warns,
+ * if Berth knows the image, and refuses nothing.
+ */
+export function admitImage(
+  context: ArchitectureAdmission & NodeArchitectures,
+  question: ArchitectureQuestion,
+): ArchitectureAnswer {
+  const { kind, operation, object, subResource = "" } = question;
+  if (kind.kind !== "Pod" || operation !== "UPDATE" || subResource !== "") return UNCHANGED;
+  const pod = readPod(object, question.namespace);
+  const judged = pod && judgeSent(context, pod);
+  const node = textField(pod?.spec, "nodeName");
+  const own = context.architectureOf(node);
+  if (judged === undefined || own === undefined) return UNCHANGED;
+  const found = judged.verdict.images.flatMap(({ use, knowledge, architectures }) => {
+    if (architectures === undefined || architectures.includes(own)) return [];
+    return `${use.where} (${knowledge.name}) runs on ${listText(architectures)}, and the node ${node} is ${own}`;
+  });
+  const of = { rule: node, ...silencing({ annotations: textMapField(pod?.metadata, "annotations") }) };
+  const warnings = found.flatMap((message) => warn(of, reasons.ImageNotForNode, message));
+  return {
+    ...UNCHANGED,
+    ...(warnings.length > 0 && { warnings: warnings.map(({ code, message }) => `${code}: ${message}`) }),
+  };
 }
 
 /**

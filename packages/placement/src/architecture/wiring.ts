@@ -1,7 +1,7 @@
 /** Wires the components of a running Berth that serve architecture policies. */
 import { bindAdmission } from "@berth/host";
 import { daemonSets, type Pod, pods } from "@berth/kube";
-import type { Change } from "@berth/runtime";
+import { type Change, keyOf } from "@berth/runtime";
 import { followNodeDocuments } from "../node/documents.ts";
 import { onceCapability } from "../node/once-capability.ts";
 import { NodeCounts } from "../node/pass.ts";
@@ -103,7 +103,13 @@ function wire(host: NodeHost & ImageFlags): Wired {
         admission: admission.state(),
       }),
   });
-  const answers = { ...workloads.known, now: () => clock.now(), onPod: report.admitted };
+  const answers = {
+    ...workloads.known,
+    architectureOf: (name: string) =>
+      nodes.get(keyOf(host.cluster, { metadata: { name } }))?.status?.nodeInfo?.architecture || undefined,
+    now: () => clock.now(),
+    onPod: report.admitted,
+  };
   const rules = architectureAdmission(answers);
   const admission = host.review({ rules: bindAdmission(rules, policies), onChange: onStatus });
   host.add([...workloads.views.components, ...images.always], "caches");

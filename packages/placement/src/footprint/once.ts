@@ -38,7 +38,7 @@ export const footprintOnce: NodeOnce<Footprints> = {
         return {
           data: { footprints: changes, footprintEffects: effects },
           blocks: (style) => [`${formatFootprintPlan(changes, style)}${formatFootprintEffects(effects)}`],
-          warnings: isWhole ? unneeded(footprints?.footprints ?? [], found) : [],
+          warnings: isWhole ? warningsOf(footprints?.footprints ?? [], found) : [],
           isChanging:
             effects.owners.length > 0 ||
             changes.some(({ agent }) => agent?.selector !== undefined && agent.selector.waits === undefined),
@@ -77,16 +77,21 @@ export const footprintOnce: NodeOnce<Footprints> = {
   },
 };
 
-/** Often its selectors of pods are mistyped. */
-function unneeded(
+function warningsOf(
   footprints: readonly Footprint[],
   changes: readonly FootprintChanges[],
 ): readonly DocumentWarning[] {
   const byRule = new Map(changes.map((it) => [it.footprint, it]));
   return footprints.flatMap((one) => {
-    const { nodes = 0, needed = 0, unknown = 0 } = byRule.get(one.rule) ?? {};
-    const message = `no pod needs ${one.rule} on any of ${counted(nodes, "node")}`;
-    return warn(one, reasons.FootprintUnneeded, nodes > 0 && needed + unknown === 0 ? message : undefined);
+    const { nodes = 0, needed = 0, unknown = 0, agent } = byRule.get(one.rule) ?? {};
+    // Often its selectors of pods are mistyped.
+    const idle = `no pod needs ${one.rule} on any of ${counted(nodes, "node")}`;
+    const [first] = agent?.unserved ?? [];
+    const away = `the agent of ${one.rule} cannot run on ${agent?.unserved.length} of ${counted(needed, "node")} with pods that need it: ${first?.message}`;
+    return [
+      ...warn(one, reasons.FootprintUnneeded, nodes > 0 && needed + unknown === 0 ? idle : undefined),
+      ...warn(one, reasons.AgentUnschedulable, first && away),
+    ];
   });
 }
 

@@ -161,6 +161,32 @@ describe("the forecast of a plan", () => {
     expect(forecast.gates()[1]).toMatchObject({ selected: 2, held: 0, hold: ["fresh", "held"] });
   });
 
+  it("says of each DaemonSet that a gate waits for where it is meant to be, and where the gate keeps it away", () => {
+    const names = ["ok", "blocked", "elsewhere", "gone"];
+    const waiting = gatesOf({
+      network: {
+        ...network,
+        signals: { daemonSets: names.map((name) => ({ namespace: "ns", name })) },
+      },
+    });
+    const forecast = new GateForecast(waiting, [
+      daemonSet("ok", { tolerations: [{ operator: "Exists" }] }),
+      daemonSet("blocked", { nodeSelector: { pool: "a" } }),
+      daemonSet("elsewhere", { nodeSelector: { pool: "c" } }),
+      daemonSet("other"),
+    ]);
+    for (const pool of ["a", "b"]) forecast.add(plan(makeNode({ name: pool, labels: { pool } }), waiting));
+    const said = forecast
+      .awaited()
+      .map(({ name, selected, meant, blocked, why }) => [name, selected, meant, blocked, why]);
+    const why = (pool: string) => `it asks for pool=${pool}, which the node does not have`;
+    expect(said).toEqual([
+      ["ns/ok", 2, 2, 0, ""],
+      ["ns/blocked", 2, 1, 1, why("a")],
+      ["ns/elsewhere", 2, 0, 0, why("c")],
+    ]);
+  });
+
   it("names DaemonSets that lose a node to a gate, with what they lack, and no others", () => {
     const hard = { key: "example.com/gpu", effect: "NoSchedule" } as const;
     const sets = [

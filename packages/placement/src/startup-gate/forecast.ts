@@ -1,9 +1,10 @@
 /** Effects of a plan over many nodes, by startup gate. */
-import type { DaemonSet, Node, Toleration } from "@berth/kube";
+import { type DaemonSet, type Node, pathOf, type Toleration } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { expectation } from "../node/daemonset-placement.ts";
 import { type MarkId, standingValue, taintId } from "../node/mark.ts";
 import type { NodePlan } from "../node/plan.ts";
+import { signalGroups } from "./document.ts";
 import type { Gate, Gates } from "./gate.ts";
 import { compare } from "./pod-signal.ts";
 import { selects } from "./selection.ts";
@@ -31,6 +32,21 @@ export interface BlockedDaemonSet {
   readonly missing: readonly Toleration[];
 }
 
+/** A DaemonSet that a gate waits for, and where its pod comes. */
+export interface AwaitedDaemonSet {
+  readonly gate: Gate;
+  /** `namespace/name` */
+  readonly name: string;
+  /** Nodes that the gate selects. */
+  readonly selected: number;
+  /** Of these, the nodes that the DaemonSet is meant for, so that the gate waits for it there. */
+  readonly meant: number;
+  /** Of these, the nodes where its pod never comes, as it does not tolerate the gate. */
+  readonly blocked: number;
+  /** Why it is not meant for the last of the others. */
+  readonly why: string;
+}
+
 /** Takes one plan after the other, and keeps only names. */
 export class GateForecast {
   readonly #counts;
@@ -38,6 +54,7 @@ export class GateForecast {
   readonly #taints: ReadonlySet<MarkId>;
   /** Each with the gates that keep its pod from at least one node. */
   readonly #daemonSets: readonly { readonly daemonSet: DaemonSet; readonly blockedBy: Set<Gate> }[];
+  readonly #awaited;
 
   /** @param daemonSets all of the cluster; empty when Berth could not read them. */
   constructor({ gates }: Pick<Gates, "gates">, daemonSets: readonly DaemonSet[]) {
@@ -51,6 +68,14 @@ export class GateForecast {
     this.#daemonSets = daemonSets
       .filter((it) => missingTolerations(it, { gates }).length > 0)
       .map((daemonSet) => ({ daemonSet, blockedBy: new Set() }));
+    const byName = new Map(daemonSets.map((it) => [pathOf(it.metadata), it]));
+    this.#awaited = gates.flatMap((gate) => {
+      const named = signalGroups(gate.spec).flatMap((group) => group.daemonSets);
+      return [...new Set(named.map(pathOf))].flatMap((name) => {
+        const daemonSet = byName.get(name);
+        return daemonSet ? [{ gate, name, daemonSet, selected: 0, meant: 0, blocked: 0, why: "" }] : [];
+      });
+    });
   }
 
   /** The plan holds the whole node. */
@@ -97,12 +122,24 @@ export class GateForecast {
       .sort((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
   }
 
+  awaited(): readonly AwaitedDaemonSet[] {
+    return this.#awaited;
+  }
+
   #look(gate: Gate, node: Node): void {
     const taint = taintOf(gate);
     const others = (node.spec?.taints ?? []).filter(
       ({ key, effect }) => !this.#taints.has(taintId(key, effect)),
     );
     const held = { ...node, spec: { ...node.spec, taints: [...others, taint] } };
+    for (const one of this.#awaited) {
+      if (one.gate !== gate) continue;
+      const expected = expectation(one.daemonSet, held, [taint]);
+      one.selected += 1;
+      if (expected.state === "notExpected") one.why = expected.why;
+      else one.meant += 1;
+      if (expected.state === "blocked") one.blocked += 1;
+    }
     for (const { daemonSet, blockedBy } of this.#daemonSets) {
       if (blockedBy.has(gate)) continue;
       if (expectation(daemonSet, held, [taint]).state === "blocked") blockedBy.add(gate);

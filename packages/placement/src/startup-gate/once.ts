@@ -1,5 +1,6 @@
 /** Startup gates in a one-shot command, which reads once and does not watch. */
 import {
+  counted,
   keepFields,
   type OneShotRun,
   readObjects,
@@ -38,7 +39,7 @@ import { gatesClean } from "./clean.ts";
 import { GateClocks } from "./clocks.ts";
 import { explainGates } from "./explain.ts";
 import { heldNodesFor } from "./explain-pod.ts";
-import { GateForecast } from "./forecast.ts";
+import { type AwaitedDaemonSet, GateForecast } from "./forecast.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { neverOpens } from "./never-opens.ts";
 import { gateObservations, gateReads } from "./reads.ts";
@@ -137,7 +138,12 @@ export const gatesOnce: NodeOnce<Gates> = {
           blocks: (style) => [formatGatePlan(plan, style)],
           advice: autoscalerText(plan),
           notes: isWhole ? idleNotes(diff) : [],
-          warnings: daemonSets.synced ? neverOpening(inForce, [...daemonSets.list()]) : [],
+          warnings: daemonSets.synced
+            ? [
+                ...neverOpening(inForce, [...daemonSets.list()]),
+                ...(isWhole ? misplaced(forecast.awaited()) : []),
+              ]
+            : [],
         };
       },
     };
@@ -179,6 +185,18 @@ function neverOpening(
     if (neverOpens(gate.spec) !== undefined) return [];
     const why = neverOpens(gate.spec, ({ namespace, name }) => names.has(`${namespace}/${name}`));
     return warn(gate, reasons.GateNeverOpens, why && `no node can pass ${gate.rule}: ${why}`);
+  });
+}
+
+/** DaemonSets that a gate waits for and that do not come, and those that it never waits for. */
+function misplaced(awaited: readonly AwaitedDaemonSet[]): readonly DocumentWarning[] {
+  return awaited.flatMap(({ gate, name, selected, meant, blocked, why }) => {
+    const isBlocked = `the DaemonSet ${name} does not tolerate the taint of ${gate.rule}, which waits for its pod on ${blocked} of ${counted(selected, "node")}: new ones stay held. \`berth gate tolerate ${name}\` adds it`;
+    const isElsewhere = `${gate.rule} waits for the DaemonSet ${name} on none of its ${counted(selected, "node")}: ${why}`;
+    return [
+      ...warn(gate, reasons.DaemonSetBlocked, blocked > 0 ? isBlocked : undefined),
+      ...warn(gate, reasons.DaemonSetNotExpected, selected > 0 && meant === 0 ? isElsewhere : undefined),
+    ];
   });
 }
 

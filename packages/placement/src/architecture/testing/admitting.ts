@@ -2,7 +2,7 @@
 import { applyPatch } from "@berth/host";
 import type { JsonPatchOperation, Pod } from "@berth/kube";
 import { type PodBuilder } from "@berth/testcluster";
-import { type ArchitectureAnswer, admitPod } from "../admit.ts";
+import { type ArchitectureAnswer, type admitImage, admitPod } from "../admit.ts";
 import { type KnownImages, sightOf } from "./observations.ts";
 import { type PolicyInit, policiesOf } from "./policies.ts";
 
@@ -21,7 +21,7 @@ export interface Setting {
   readonly images?: KnownImages;
 }
 
-export type Context = Parameters<typeof admitPod>[0];
+export type Context = Parameters<typeof admitImage>[0];
 
 export function contextOf({
   policies = { p: { mode: "Affinity" } },
@@ -33,6 +33,7 @@ export function contextOf({
     ownNamespace: "berth-system",
     namespaceLabels: () => labels ?? undefined,
     observations: sightOf(images),
+    architectureOf: (node) => (node === "n" ? "arm64" : undefined),
     now: 0,
   };
 }

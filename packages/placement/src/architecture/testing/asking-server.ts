@@ -56,6 +56,7 @@ export class AskingServer {
     failurePolicy: "Fail" | "Ignore" = "Fail",
   ): Promise<AsyncDisposable> {
     const rules = architectureAdmission({
+      architectureOf: () => undefined,
       namespaceLabels: () => undefined,
       ownNamespace: OWN,
       observations: sightOf({}),

@@ -1,0 +1,18 @@
+/** Warnings about Workloads that are valid, and of which a part runs nowhere. */
+import type { ObjectMeta } from "@berth/kube";
+import { annotations } from "./keys.ts";
+import type { HubReason } from "./reasons.ts";
+
+export interface WorkloadWarning {
+  readonly code: HubReason;
+  readonly message: string;
+}
+
+/** Without those that the author of the Workload has silenced. */
+export function told(
+  warnings: readonly WorkloadWarning[],
+  metadata: Pick<ObjectMeta, "annotations"> | undefined,
+): readonly WorkloadWarning[] {
+  const silenced = metadata?.annotations?.[annotations.silence]?.split(",").map((code) => code.trim());
+  return warnings.filter(({ code }) => silenced?.includes(code) !== true);
+}
