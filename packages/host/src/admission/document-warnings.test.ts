@@ -32,6 +32,10 @@ it.each([
   ["rules", { metadata: { name: "a" } }, []],
   ["others", { metadata: { name: "a" } }, []],
   ["gates", undefined, []],
+  ["gates", null, []],
+  ["gates", { metadata: "a" }, []],
+  ["gates", { metadata: { name: 1 } }, []],
+  ["gates", { metadata: { name: "a", annotations: 1 }, status: 1 }, ["GateNeverOpens: a"]],
 ])("allows all, and warns: %s %j", async (plural, object, warnings) => {
   const resource = { ...resourceOf(plural), resource: plural };
   const kind = { group: "berth.dev", version: "v1", kind: "K" };

@@ -73,5 +73,17 @@ function warningsOf(
   const kind = kinds.find(
     ({ resource }) => resource.plural === asked.resource && resource.group === asked.group,
   );
-  return object === undefined ? [] : (kind?.remarksOn(object as DocumentObject) ?? []);
+  const document = readDocument(object);
+  return document === undefined ? [] : (kind?.remarksOn(document) ?? []);
+}
+
+/** What documents are compiled from. Any client that reaches the port may send one, so nothing is taken for granted. */
+function readDocument(object: unknown): DocumentObject | undefined {
+  const { metadata, spec } = Object(object) as Readonly<Record<string, unknown>>;
+  const { name, annotations } = Object(metadata) as Readonly<Record<string, unknown>>;
+  if (typeof name !== "string") return undefined;
+  const texts = Object.entries(Object(annotations)).filter(
+    (entry): entry is [string, string] => typeof entry[1] === "string",
+  );
+  return { metadata: { name, annotations: Object.fromEntries(texts) }, spec };
 }

@@ -153,18 +153,26 @@ export class DocumentSource<S, T> {
   /** What there would be to say about an object, were it stored: sentences that begin with the reason. */
   remarksOn(object: DocumentObject): readonly string[] {
     const { kind, compile, tryOut = compile, describe = textOf, faultsOf, resultOf } = this.#rules;
-    const { cluster, config, unsettled } = this.#read;
-    const others = [...(cluster?.objects.values() ?? [])];
+    const { cluster = readClusterDocuments(kind, []), config, unsettled } = this.#read;
     const { name = "" } = object.metadata ?? {};
-    const tried = readClusterDocuments(kind, [
-      ...others.filter(({ metadata }) => metadata?.name !== name),
-      object,
-    ]);
+    const own = readClusterDocuments(kind, [object]);
+    const at = cluster.documents.findIndex((it) => it.name === name);
+    const tried: ClusterDocuments<S> = {
+      source: "cluster",
+      objects: new Map(cluster.objects).set(name, object),
+      // In its place among the others: of two that cannot both be in force, the older one stays.
+      documents: cluster.documents.toSpliced(
+        at < 0 ? cluster.documents.length : at,
+        at < 0 ? 0 : 1,
+        ...own.documents,
+      ),
+      unreadable: [...cluster.unreadable.filter((it) => it.name !== name), ...own.unreadable],
+    };
     const rules = { ...this.#rules, compile: tryOut };
     const inForce = compileDocuments(rules, { config, cluster: tried, unsettled }, this.#inForce);
     if (inForce === undefined) return [];
     const faults = faultsOf(inForce).filter((it) => it.source === "cluster" && it.name === name);
-    const document = tried.documents.find((it) => it.name === name);
+    const [document] = own.documents;
     const result = faults.some(isError) || document === undefined ? undefined : resultOf(document, inForce);
     return [
       ...faults.map((fault) => `${fault.reason}: ${describe(fault)}`),

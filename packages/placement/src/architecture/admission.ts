@@ -1,7 +1,6 @@
 /**
  * Builds the webhooks by which the API server asks Berth about new pods, new images of running pods, and DaemonSets that
- * start a roll-out.
- * Pure: the same policies and options give the same objects.
+ * start a roll-out. Pure: the same policies and options give the same objects.
  */
 import {
   type AdmissionEnv,
