@@ -17,7 +17,7 @@ import {
 import type { CommandDeps } from "../command-deps.ts";
 import { ARCHITECTURE_SCENES, admissionServer, setTheArchitectureStage } from "../demo/architecture-story.ts";
 import { runBerth, startBerth } from "../demo/berth-process.ts";
-import { COMPANY_HOST, openCompany } from "../demo/company.ts";
+import { COMPANY_HOST, COMPANY_SCENES, openCompany } from "../demo/company.ts";
 import { DESCHEDULE_SCENES } from "../demo/deschedule-story.ts";
 import { FLEET_SCENES, fleetDocument, setTheFleetStage } from "../demo/fleet-story.ts";
 import { FOOTPRINT_SCENES } from "../demo/footprint-story.ts";
@@ -87,10 +87,17 @@ export async function demo(options: DemoOptions, deps: CommandDeps): Promise<Exi
     footprintFile: join(config, "node-footprint.yaml"),
     descheduleFile: join(config, "deschedule-policy.yaml"),
     quota,
+    hasPrinted: (text) => berth.hasPrinted(text),
     say,
     signal: berth.ended,
   };
-  const later = [...GATE_SCENES, ...FOOTPRINT_SCENES, ...ARCHITECTURE_SCENES, ...FLEET_SCENES];
+  const later = [
+    ...GATE_SCENES,
+    ...FOOTPRINT_SCENES,
+    ...ARCHITECTURE_SCENES,
+    ...FLEET_SCENES,
+    ...COMPANY_SCENES,
+  ];
   for (const scene of [...SCENES, ...DESCHEDULE_SCENES, ...later]) {
     say(style.heading(scene.title));
     await play(scene, world).catch((cause: unknown) => {

@@ -9,6 +9,8 @@ export interface BerthProcess extends AsyncDisposable {
   readonly ended: AbortSignal;
   /** The last part of its log. */
   log(): string;
+  /** Has it printed this at any time? */
+  hasPrinted(text: string): boolean;
 }
 
 export function startBerth(
@@ -27,13 +29,14 @@ export function startBerth(
   const gone = once(child, "exit").then(abort, abort);
   let log = "";
   const keep = (chunk: Buffer): void => {
-    log = (log + chunk.toString("utf8")).slice(-4096);
+    log += chunk.toString("utf8");
   };
   child.stdout.on("data", keep);
   child.stderr.on("data", keep);
   return {
     ended: AbortSignal.any([ended.signal, signal]),
-    log: () => log,
+    log: () => log.slice(-4096),
+    hasPrinted: (text) => log.includes(text),
     async [Symbol.asyncDispose]() {
       child.kill("SIGTERM");
       await gone;

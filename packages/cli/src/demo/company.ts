@@ -1,7 +1,10 @@
 /** The registry of a company: it wants a login that a credential plugin has, and only a proxy finds it. */
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { configMaps, events, nodes, pods, type Resource } from "@berth/kube";
+import { architecturePolicies } from "@berth/placement";
 import { type ImageBuilder, REGISTRY_USER, startForwardProxy, type TestRegistry } from "@berth/testcluster";
+import type { Scene } from "./story.ts";
 
 export const COMPANY_HOST = "registry.demo.example";
 
@@ -38,6 +41,27 @@ const ANSWER = {
   cacheKeyType: "Registry",
   auth: { [COMPANY_HOST]: { username: REGISTRY_USER.name, password: REGISTRY_USER.password } },
 };
+
+/** Where Berth writes what it says. What users write and the API server adds is there as well. */
+const PLACES: readonly Resource[] = [architecturePolicies, configMaps, events, nodes, pods];
+
+/** After all others. */
+export const COMPANY_SCENES: readonly Scene[] = [
+  {
+    title: "All images came with a login, through a proxy. Where is the password that the plugin gave?",
+    act: async ({ client, hasPrinted, berth }) => {
+      const { password } = REGISTRY_USER;
+      const texts = await Promise.all([
+        ...PLACES.map(async (resource) => JSON.stringify((await client.list(resource)).items)),
+        berth(["explain", "pod", "default/sensor"]),
+      ]);
+      if (hasPrinted(password) || texts.some((text) => text.includes(password)))
+        throw new Error("Berth has shown the password");
+    },
+    expected: "it is in no log and no output of Berth, and in no Event, node, pod, policy or ConfigMap",
+    seen: () => undefined,
+  },
+];
 
 export interface Company extends AsyncDisposable {
   /** For Berth's environment: `HTTPS_PROXY`. */

@@ -37,6 +37,8 @@ export interface World {
   readonly descheduleFile: string;
   /** What Berth connects to as the quota service. */
   readonly quota: TcpProxy;
+  /** Has Berth printed this at any time? */
+  readonly hasPrinted: (text: string) => boolean;
   /** Prints a further line. */
   readonly say: (line: string) => void;
   readonly signal: AbortSignal;
