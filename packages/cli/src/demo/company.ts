@@ -2,7 +2,6 @@
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { configMaps, events, nodes, pods, type Resource } from "@berth/kube";
-import { architecturePolicies } from "@berth/placement";
 import { type ImageBuilder, REGISTRY_USER, startForwardProxy, type TestRegistry } from "@berth/testcluster";
 import type { Scene } from "./story.ts";
 
@@ -43,7 +42,7 @@ const ANSWER = {
 };
 
 /** Where Berth writes what it says. What users write and the API server adds is there as well. */
-const PLACES: readonly Resource[] = [architecturePolicies, configMaps, events, nodes, pods];
+const PLACES: readonly Resource[] = [configMaps, events, nodes, pods];
 
 /** After all others. */
 export const COMPANY_SCENES: readonly Scene[] = [
@@ -58,7 +57,7 @@ export const COMPANY_SCENES: readonly Scene[] = [
       if (hasPrinted(password) || texts.some((text) => text.includes(password)))
         throw new Error("Berth has shown the password");
     },
-    expected: "it is in no log and no output of Berth, and in no Event, node, pod, policy or ConfigMap",
+    expected: "it is in no log and no output of Berth, and in no Event, node, pod or ConfigMap",
     seen: () => undefined,
   },
 ];

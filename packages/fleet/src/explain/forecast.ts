@@ -139,12 +139,23 @@ export function forecastWorkload(
     isNew: metadata?.resourceVersion === undefined,
     deployments,
     findings: decision.findings.map(({ message }) => message),
-    warnings: told(deployments.flatMap(nowhere), metadata),
+    warnings: told([...unserved(decision.findings, facts), ...deployments.flatMap(nowhere)], metadata),
     totals: totalsOf(steps),
     quota: steps.reduce(balance, NONE),
     ...(facts.isGiven && facts.planes === undefined && { needsClaims: facts.spec.quota !== undefined }),
     unread: facts.unread,
   };
+}
+
+/** Cities that no cell offers get no deployment at all. */
+function unserved(
+  findings: readonly { readonly reason: string; readonly message: string }[],
+  { planes }: FleetFacts,
+): readonly WorkloadWarning[] {
+  if (planes === undefined) return [];
+  return findings.flatMap(({ reason, message }) =>
+    reason === "CityUnserved" ? [{ code: "CityWithoutCell", message }] : [],
+  );
 }
 
 /** Only where no cell can have it: an earlier placement may still end. */
