@@ -215,15 +215,22 @@ it("R25 a hub that starts again goes on where it was, and writes nothing at rest
     deepStrictEqual(await fixture.reachable("ord-01"), "True/Heard");
     deepStrictEqual((await hub.list(workloads, { namespace: "away" })).items, []);
   });
+  await createWorkload(hub, { namespace: "first", name: "canary" });
+  const hasRolled = (image: string): Promise<void> =>
+    patiently(async () => {
+      const { status } = await hub.get(workloads, { namespace: "first", name: "canary" });
+      deepStrictEqual([status?.readyReplicas, status?.updatedReplicas], [1, 1]);
+      const running = of(await fixture.running(), "canary").map((it) => it.split(" ")[1]);
+      deepStrictEqual(running, [image]);
+    });
+  await hasRolled("registry.test/web:1");
   const before = await fixture.onHub("first-us-dfw");
   const mark = await fixture.plane("hub").audit.mark();
+  await fixture.stopHub();
+  await whileTheHubIsDown();
   await fixture.startHub();
   await patiently(async () => deepStrictEqual(await fixture.reachable("dfw-01"), "True/Heard"));
-  await createWorkload(hub, { namespace: "first", name: "canary" });
-  await patiently(async () => {
-    const { status } = await hub.get(workloads, { namespace: "first", name: "canary" });
-    deepStrictEqual(status?.readyReplicas, 1);
-  });
+  await hasRolled("registry.test/web:9");
   expect(await fixture.onHub("first-us-dfw")).toEqual(before);
   const entries = await fixture.plane("hub").audit.entriesSince(mark, { userAgent: "berth/" });
   const written = entries
@@ -236,6 +243,55 @@ it("R25 a hub that starts again goes on where it was, and writes nothing at rest
     )
     .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
   expect(written).toEqual([]);
+});
+
+/** As `when-berth-is-down.md` says: cells replace what ends, and Workloads can be changed once nothing asks the hub. */
+async function whileTheHubIsDown(): Promise<void> {
+  const { hub } = fixture;
+  const name = "canary-us-dfw-0";
+  const cell = fixture.plane(cellsOf(of(await fixture.running(), "canary"))[0] ?? "").client;
+  const podOf = async (): Promise<Pod | undefined> =>
+    (await cell.list(pods)).items.find(({ metadata }) => metadata?.name === name);
+  const { metadata: { uid, namespace = "" } = {} } = (await podOf()) ?? {};
+  await cell.delete(pods, { namespace, name });
+  await patiently(async () => {
+    const pod = await podOf();
+    ok(pod !== undefined && pod.metadata?.uid !== uid && isReady(pod, "canary"), "the pod is not replaced");
+  });
+  const change = () => changeWorkload(hub, "first", imageChange("registry.test/web:9"), "canary");
+  await expect(change()).rejects.toThrow("failed calling webhook");
+  await hub.delete(validatingWebhookConfigurations, { name: "berth-fleet" });
+  await patiently(change);
+}
+
+it("a cell whose Berth is down keeps its pods, and changes when it is back", async () => {
+  const { hub } = fixture;
+  const readyOf = async () => {
+    const { status } = await hub.get(workloads, { namespace: "first", name: "first" });
+    return [status?.readyReplicas, status?.unheard];
+  };
+  const inOrd = async () => of(await fixture.running(), "first").filter((it) => it.startsWith("ord-01/"));
+  const before = await inOrd();
+  await fixture.killCell("ord-01");
+  await patiently(async () => {
+    deepStrictEqual(await fixture.reachable("ord-01"), "False/NotRunning");
+    deepStrictEqual(await readyOf(), [4, 2]);
+  });
+  await changeWorkload(hub, "first", imageChange("registry.test/web:3"), "first");
+  const [one = ""] = before.map((it) => it.split(/[/ ]/)[1]);
+  const { client } = fixture.plane("ord-01");
+  const { namespace = "" } = (await fixture.onHub("first-us-ord"))?.metadata ?? {};
+  await client.delete(pods, { namespace, name: one });
+  await patiently(async () => deepStrictEqual((await inOrd()).length, before.length - 1));
+  expect(await inOrd()).toEqual(before.filter((it) => !it.includes(`/${one} `)));
+  await fixture.startCell("ord-01");
+  await patiently(async () => {
+    deepStrictEqual(await readyOf(), [4, undefined]);
+    deepStrictEqual(
+      (await inOrd()).map((it) => it.split(" ")[1]),
+      before.map(() => "registry.test/web:3"),
+    );
+  });
 });
 
 describe("a cell that is drained", () => {
@@ -353,7 +409,7 @@ it("NoMatchingLocation says which city no cell serves", async () => {
     const workload = await fixture.hub.get(workloads, { namespace: "first", name: "nowhere" });
     expect(verdict(workload, "Available")).toBe("False/NoMatchingLocations");
   });
-  const warning = "no cell serves it (CityWithoutCell).\n";
+  const warning = "(CityWithoutCell).\n";
   expect(await fixture.plan(nowhere)).toContain(warning);
   expect(await fixture.plan(nowhere, "--silence", "CityWithoutCell")).not.toContain(warning);
 });

@@ -5,7 +5,14 @@
 import { deepStrictEqual } from "node:assert";
 import { setTimeout } from "node:timers/promises";
 import { instances, type Workload, workloadDeployments, workloads } from "@berth/fleet";
-import { isApiError, type KubeClient, nodes, pods, type Resource } from "@berth/kube";
+import {
+  isApiError,
+  type KubeClient,
+  nodes,
+  pods,
+  type Resource,
+  validatingWebhookConfigurations,
+} from "@berth/kube";
 import { type AuditMark, aNode, eventually, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { seededRun } from "../packages/runtime/src/testing/property.ts";
@@ -372,6 +379,26 @@ describe("a process that ends at any point", () => {
       .flatMap((name) => ["delete", "gone", "create", "ready"].map((it) => `${it} ${name}`));
     expect(history.steps.slice(begun)).toEqual(rolled);
     expect(history.mostDown).toBe(1);
+  });
+
+  it("and while none runs, pods stay, and Workloads can be changed once nothing asks", async () => {
+    const namespace = await fixture.namespace("down");
+    const seen = lookAt(client, namespace);
+    await createWorkload(client, { namespace, replicas: 2 });
+    await seen.running("w-us-dfw-0", "w-us-dfw-1");
+    await berth.kill();
+    const later = () => createWorkload(client, { namespace, name: "later" });
+    await expect(later()).rejects.toThrow("failed calling webhook");
+    await client.delete(pods, { namespace, name: "w-us-dfw-1" });
+    const ofFleet = { labelSelector: "app.kubernetes.io/component=fleet" };
+    await client.deleteCollection(validatingWebhookConfigurations, ofFleet);
+    await patiently(later);
+    await patiently(async () => deepStrictEqual((await seen.pods()).map(nameOf), ["w-us-dfw-0"]));
+    berth = await fixture.start();
+    await seen.running("later-us-dfw-0", "w-us-dfw-0", "w-us-dfw-1");
+    await patiently(async () =>
+      deepStrictEqual((await client.list(validatingWebhookConfigurations, ofFleet)).items.length, 1),
+    );
   });
 
   it("A23 at rest writes and asks nothing, and looks at no object twice in a minute", async () => {

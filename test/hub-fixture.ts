@@ -61,6 +61,7 @@ export class HubFixture implements AsyncDisposable {
   /** Files with an AdmissionServer, one for each replica: there is no Service. None: the API server does not ask. */
   readonly #admission: string[] = [];
   #replicas: readonly BerthProcess[] = [];
+  readonly #cells = new Map<string, BerthProcess>();
   #config = example;
 
   constructor(planes: TestFleet, folder: string, owned: AsyncDisposableStack) {
@@ -131,7 +132,14 @@ export class HubFixture implements AsyncDisposable {
     await writeFile(file, config ?? `${head}spec: {mode: cell, cell: ${name}}\n`);
     await this.#install(name, file);
     const args = config === undefined ? ["--mode", "cell", "--cell", name] : ["--config", file];
-    await this.#owned.use(this.#spawn(name, ...args)).ready();
+    const process = this.#owned.use(this.#spawn(name, ...args));
+    this.#cells.set(name, process);
+    await process.ready();
+  }
+
+  /** Its API server and its nodes go on. */
+  async killCell(name: string): Promise<void> {
+    await this.#cells.get(name)?.kill();
   }
 
   /** Changes the file of a hub that was started with a text. */
@@ -188,7 +196,8 @@ export class HubFixture implements AsyncDisposable {
   /** What `berth plan` says of the Workload on the hub. */
   async plan(workload: Workload, ...how: readonly string[]): Promise<string> {
     const file = await this.#write("planned.json", JSON.stringify(workload));
-    return runCommand("plan", "-f", file, "--kubeconfig", await this.hubAdmin(), ...how);
+    const as = ["--config", this.#config, "--kubeconfig", await this.hubAdmin()];
+    return runCommand("plan", "-f", file, ...as, ...how);
   }
 
   /** Berth's account on the hub. */
