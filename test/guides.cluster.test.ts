@@ -67,6 +67,10 @@ async function followAll(): Promise<ReadonlyMap<string, readonly string[]>> {
       cwd: folder,
       env: { ...process.env, ...company.environment, PATH: path, KUBECONFIG: "" },
       timeout: LIMIT_MS / 2,
+    }).catch(({ stdout: said = "" }: { readonly stdout?: string }) => {
+      const all = said.split(`${MARK}\n`);
+      const of = guides.flatMap(({ name, steps }) => steps.map(({ command }) => `${name}: ${command}`));
+      throw new Error(`the guides ended before their end, in ${of[all.length - 2]}\n${all.at(-1)}`);
     });
     const printed = stdout.split(`${MARK}\n`).slice(1).map(normal);
     return new Map(guides.map(({ name, steps }) => [name, printed.splice(0, steps.length)]));
