@@ -276,7 +276,7 @@ it("a cell whose Berth is down keeps its pods, and changes when it is back", asy
   };
   const inOrd = async () => of(await fixture.running(), "first").filter((it) => it.startsWith("ord-01/"));
   const before = await inOrd();
-  await fixture.killCell("ord-01");
+  await fixture.stopCell("ord-01");
   await patiently(async () => {
     deepStrictEqual(await fixture.reachable("ord-01"), "False/NotRunning");
     deepStrictEqual(await readyOf(), [4, 2]);

@@ -137,6 +137,11 @@ export class HubFixture implements AsyncDisposable {
     await process.ready();
   }
 
+  /** Berth in it ends in order, so that another one need not wait for its Lease. */
+  async stopCell(name: string): Promise<void> {
+    await this.#cells.get(name)?.[Symbol.asyncDispose]();
+  }
+
   /** Its API server and its nodes go on. */
   async killCell(name: string): Promise<void> {
     await this.#cells.get(name)?.kill();
