@@ -188,7 +188,6 @@ class KarmadaStage implements ConformanceStage {
       choose: () => expect.unreachable(),
       isProvenGone: false,
       isOtherAbsent: true,
-      isDoubted: false,
       isConfirmed: true,
       cells: [],
       withdrawals: [],
