@@ -29,6 +29,7 @@ export * from "./documents/read-documents.ts";
 export * from "./documents/remark.ts";
 export * from "./documents/schema.ts";
 export * from "./documents/selector.ts";
+export * from "./documents/silenced.ts";
 export * from "./documents/sources.ts";
 export * from "./documents/status-schema.ts";
 export * from "./documents/yaml.ts";

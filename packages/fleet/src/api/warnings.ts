@@ -1,4 +1,5 @@
 /** Warnings about Workloads that are valid, and of which a part runs nowhere. */
+import { silencedBy } from "@berth/host";
 import type { ObjectMeta } from "@berth/kube";
 import { annotations } from "./keys.ts";
 import type { HubReason } from "./reasons.ts";
@@ -13,6 +14,6 @@ export function told(
   warnings: readonly WorkloadWarning[],
   metadata: Pick<ObjectMeta, "annotations"> | undefined,
 ): readonly WorkloadWarning[] {
-  const silenced = metadata?.annotations?.[annotations.silence]?.split(",").map((code) => code.trim());
-  return warnings.filter(({ code }) => silenced?.includes(code) !== true);
+  const silenced = silencedBy(metadata?.annotations, annotations.silence);
+  return warnings.filter(({ code }) => !silenced.includes(code));
 }

@@ -1,5 +1,5 @@
 /** Warnings about documents that are valid and yet do nothing, or more than their author may mean. */
-import type { Document } from "@berth/host";
+import { type Document, silencedBy } from "@berth/host";
 import type { Reason } from "./reasons.ts";
 
 /** On a document: codes of warnings that its author has seen, with commas between. */
@@ -25,7 +25,7 @@ export interface Annotated {
 }
 
 export function silencing({ annotations }: Annotated): Silencing {
-  const codes = annotations?.[SILENCE_ANNOTATION]?.split(",").map((code) => code.trim()) ?? [];
+  const codes = silencedBy(annotations, SILENCE_ANNOTATION);
   return codes.length === 0 ? {} : { silenced: codes };
 }
 
