@@ -12,7 +12,9 @@ import { sourceUidOf } from "../hub/source.ts";
 import type { FleetParts } from "./controller.ts";
 import { COPY_PACE, correct, isSettled } from "./hub/collect.ts";
 import { Pace } from "./hub/pace.ts";
+import { LOOK_AGAIN_MS } from "./hub/parts.ts";
 import { objectViews } from "./hub/planes.ts";
+import { isThere } from "./hub/prove-absent.ts";
 import { Sender } from "./hub/sender.ts";
 import { creationOf, deletionOf } from "./intents.ts";
 import { by } from "./reads.ts";
@@ -71,8 +73,11 @@ export function addWriteBack(
     if (copy !== undefined || findings.length > 0) sender.tell(sending, findings);
     if (isSettled(decision)) return copy === undefined ? sender.forget(key) : sender.settle(key);
     // The watch of a process that begins to lead may be behind.
-    if (present === undefined && copy !== undefined && (await isThere(host, key, sourceUidOf(copy), context)))
-      return { recheckAfterMs: LOOK_AGAIN_MS };
+    const isLate =
+      present === undefined &&
+      copy !== undefined &&
+      (await isThere(host.client, instances, key, sourceUidOf(copy), context));
+    if (isLate) return { recheckAfterMs: LOOK_AGAIN_MS };
     const waitMs = pace.take(toKeyText(key));
     if (waitMs > 0) return { recheckAfterMs: waitMs };
     return sender.send(sending, [
@@ -93,23 +98,6 @@ export function addWriteBack(
     lease,
   );
   return changed;
-}
-
-/** Until the next look while the watch is behind, ms. */
-const LOOK_AGAIN_MS = 2_000;
-
-async function isThere(
-  { client }: Host,
-  { namespace, name }: ObjectKey,
-  uid: string | undefined,
-  { signal }: { readonly signal: AbortSignal },
-): Promise<boolean> {
-  const { items } = await client.list(instances, {
-    namespace,
-    fieldSelector: `metadata.name=${name}`,
-    signal,
-  });
-  return items.some(({ metadata }) => metadata?.uid === uid);
 }
 
 /** Two cells may have one name: the uid of this namespace is that of the cluster. */

@@ -17,19 +17,30 @@ export async function isProvenAbsent<T extends KubeObject>(
   memory: HubMemory,
   client: Pick<PresentClient, "list">,
   resource: Resource<T>,
-  { namespace, name }: Place,
+  place: Place,
   uid: string,
-  { signal }: Pick<ReconcileContext, "signal">,
+  context: Pick<ReconcileContext, "signal">,
 ): Promise<boolean> {
   if (memory.isAbsent(uid)) return true;
+  if (await isThere(client, resource, place, uid, context)) return false;
+  memory.absent(uid);
+  return true;
+}
+
+/** Reads it uncached. Needs the right to list alone. */
+export async function isThere<T extends KubeObject>(
+  client: Pick<PresentClient, "list">,
+  resource: Resource<T>,
+  { namespace, name }: Place,
+  uid: string | undefined,
+  { signal }: Pick<ReconcileContext, "signal">,
+): Promise<boolean> {
   const { items } = await client.list(resource, {
     namespace,
     fieldSelector: `metadata.name=${name}`,
     signal,
   });
-  if (items.some(({ metadata }) => metadata?.uid === uid)) return false;
-  memory.absent(uid);
-  return true;
+  return items.some(({ metadata }) => metadata?.uid === uid);
 }
 
 /**
