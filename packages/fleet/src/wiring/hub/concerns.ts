@@ -126,10 +126,11 @@ export function followPlanes(
       asked.cells.ask([keyOf(of, change.object)], ...urgency(change));
       if (!isSpec(change)) return;
       ask.cell((change.object.metadata?.name ?? "") as ClusterName);
-      for (const { spec } of statesOf(change)) {
-        ask.placedIn(spec?.uid ?? "");
-        ask.unplaced(spec?.city ?? "");
-      }
+      if (change.type === "added") return;
+      // What it was before: the look above is about what it is now.
+      const { spec } = change.type === "updated" ? change.old : change.object;
+      ask.placedIn(spec?.uid ?? "");
+      ask.unplaced(spec?.city ?? "");
     },
   });
   views.withdrawals.subscribe({
