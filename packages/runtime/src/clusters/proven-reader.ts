@@ -107,7 +107,7 @@ export function provenReader(cluster: ReadCluster, slots: Pick<SnapshotSlots, "t
       const { signal } = options;
       const about: RequestInfo = { verb: "watch", resource: nameOfResource(resource) };
       await cluster.whenReached(signal);
-      using undo = new DisposableStack();
+      await using undo = new AsyncDisposableStack();
       const slot = options.sendInitialEvents ? undo.use(await slots.take(signal)) : undefined;
       if (options.sendInitialEvents) epoch = cluster.epoch;
       mustBeOf(about);
@@ -120,10 +120,8 @@ export function provenReader(cluster: ReadCluster, slots: Pick<SnapshotSlots, "t
           mustBeOf(about);
           mustBeLatest(metadata.resourceVersion ?? "", about);
         }
-        await using opened = new AsyncDisposableStack();
-        const stream = opened.use(await cluster.client.watch(resource, options));
+        const stream = undo.use(await cluster.client.watch(resource, options));
         if (resourceVersion !== undefined) await prove(about, signal);
-        opened.move();
         undo.move();
         const onSnapshot = async (version: string): Promise<void> => {
           await prove(about, signal);
