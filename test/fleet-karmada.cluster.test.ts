@@ -217,7 +217,7 @@ async function leaveOriginal(name: string): Promise<string> {
 it("T1 T3 T4 what the original runs in two cells is taken over as it is, until a person says which one keeps it", async () => {
   await fixture.stopHub();
   // Else they would make what the original has made there.
-  for (const name of CELLS) await fixture.killCell(name);
+  for (const name of CELLS) await fixture.stopCell(name);
   const namespace = await leaveOriginal("old");
   await fixture.startCell("dfw-01", inCell("dfw-01"));
   // The copy of an Instance that both cells have is that of the first.

@@ -142,11 +142,6 @@ export class HubFixture implements AsyncDisposable {
     await this.#cells.get(name)?.[Symbol.asyncDispose]();
   }
 
-  /** Its API server and its nodes go on. */
-  async killCell(name: string): Promise<void> {
-    await this.#cells.get(name)?.kill();
-  }
-
   /** Changes the file of a hub that was started with a text. */
   async configure(config: string): Promise<void> {
     await writeFile(path.join(this.#folder, "fleet.yaml"), config);

@@ -2,9 +2,9 @@
 import {
   describeResult,
   describeViolation,
+  type Pattern,
   type PerturbationStory,
   type Point,
-  patterns,
   perturb,
   sharedTestCluster,
   type TestCluster,
@@ -14,14 +14,17 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { seededRun } from "../../packages/runtime/src/testing/property.ts";
 import { prepareStories } from "./berth.ts";
 
-/** Replays of one story, one of each pattern. Each takes half a second to two; `BERTH_RUNS_FACTOR` multiplies them. */
-const REPLAYS = patterns.length;
+/** The replays of a story: one of each line. A replay takes half a second to six; `BERTH_RUNS_FACTOR` multiplies them. */
+const PATTERNS: readonly (readonly Pattern[])[] = [
+  ["kill-before", "kill-after"],
+  ["stale", "paused"],
+];
 /** For a story whose waits run to their limits. */
 const LIMIT_MS = 600_000;
 
 /** Declares one test for each story. */
 export function describeSampled(promise: string, stories: readonly PerturbationStory[]): void {
-  const { parameters, name } = seededRun(REPLAYS, process.env);
+  const { parameters, name } = seededRun(PATTERNS.length, process.env);
   let cluster: TestCluster;
   beforeAll(async () => {
     cluster = await prepareStories(await sharedTestCluster());
@@ -52,14 +55,14 @@ export function describeSampled(promise: string, stories: readonly PerturbationS
   });
 }
 
-/** As many of each pattern. */
+/** As many of each. */
 function sample(
   points: readonly Point[],
   { seed, numRuns }: { seed: number; numRuns: number },
 ): readonly Point[] {
-  return patterns.flatMap((pattern) => {
-    const all = points.filter((point) => point.pattern === pattern);
-    const length = Math.min(all.length, Math.ceil(numRuns / patterns.length));
+  return PATTERNS.flatMap((patterns) => {
+    const all = points.filter(({ pattern }) => patterns.includes(pattern));
+    const length = Math.min(all.length, Math.ceil(numRuns / PATTERNS.length));
     const some = fc.shuffledSubarray(all, { minLength: length, maxLength: length });
     return fc.sample(some, { seed, numRuns: 1 }).flat();
   });
