@@ -35,6 +35,7 @@ export interface Carried {
   readonly own: Readonly<Record<string, Verdict | undefined>>;
   /** A cell has an older generation, or Karmada could not apply it there. */
   readonly isBehind: boolean;
+  /** When Karmada has had its time to choose a cell. */
   readonly recheckAfterMs?: number;
 }
 
@@ -67,7 +68,6 @@ export function carriedOf(view: CarriedView): Carried {
   const message = `cell ${late?.cell} has not taken generation ${generation}: ${late?.message || "it has an older one"}. It is pushed again`;
   const rest = {
     isBehind: late !== undefined,
-    ...(late && !isLate && { recheckAfterMs: ECHO_MS - view.behindForMs }),
     own: {
       ...own,
       Stale: isLate ? ({ status: "True", reason: "AwaitingEcho", message } as const) : undefined,

@@ -9,7 +9,7 @@ import type { HubParts } from "./parts.ts";
 import { Sender } from "./sender.ts";
 
 export function projectWorkloads(parts: HubParts): Reconcile<ObjectKey> {
-  const { host, planes } = parts;
+  const { host, planes, know, fleet } = parts;
   const { views } = planes;
   const sender = new Sender({ host, set: planes.projects, resource: workloads, action: "PlaceWorkload" });
   return async (key, context) => {
@@ -27,7 +27,8 @@ export function projectWorkloads(parts: HubParts): Reconcile<ObjectKey> {
         .byIndex(by.workload, workload.metadata?.uid ?? "", cluster)
         .filter(({ metadata }) => metadata?.namespace === namespace),
       deploymentNamed: (name) => views.project.deployments.get({ cluster, namespace, name }),
-      cities: citiesServed(parts),
+      // A city that none of them has is unserved until one has.
+      cities: know.cities.union(new Set(fleet.spec.cities)),
       // With them from the start, the federator need not write them.
       born: {
         finalizers: [finalizers.federator],
@@ -40,9 +41,4 @@ export function projectWorkloads(parts: HubParts): Reconcile<ObjectKey> {
     const { recheckAfterMs } = await sender.send(sending, workloadIntents(workload, decision));
     return { recheckAfterMs };
   };
-}
-
-/** A city that none of them has is unserved until one has. */
-function citiesServed({ know, fleet }: HubParts): ReadonlySet<string> {
-  return know.cities.union(new Set(fleet.spec.cities));
 }
