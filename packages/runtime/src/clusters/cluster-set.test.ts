@@ -339,6 +339,7 @@ it.each([
     expect(clock.monotonic() - renewedAt()).toBeLessThan(6_000);
     await clock.advance(60_000);
     expect(clock.monotonic() - renewedAt()).toBeGreaterThan(60_000);
+    expect(fleet.set.get(dfw)?.leaseSilentMs()).toBeCloseTo(clock.monotonic() - renewedAt(), -3);
   },
 );
 

@@ -60,6 +60,8 @@ export interface EngagedCluster {
    * says that it was renewed.
    */
   readonly lease: { readonly object: Lease; readonly changedAt: number } | undefined;
+  /** For how long the Lease has not changed, ms, but for what this process stood still. Infinity: there is none. */
+  leaseSilentMs(): number;
   /** It has more objects than `ClusterSetOptions.limit`: the text says of which kind, with figures. */
   readonly excess: string | undefined;
   /** Writes Events into this cluster. */
@@ -112,6 +114,8 @@ export class Connection implements ReadCluster, EngagedCluster {
   readonly #excess = new Map<string, string>();
   #state: Reachability;
   #lease: EngagedCluster["lease"];
+  /** When it changed, by `attention`. */
+  #leaseAttendedAt = Number.NEGATIVE_INFINITY;
   #current: { readonly guarded: GuardedClient; readonly end: AbortController };
   #woken = new AbortController();
 
@@ -181,6 +185,10 @@ export class Connection implements ReadCluster, EngagedCluster {
 
   get lease(): EngagedCluster["lease"] {
     return this.#lease;
+  }
+
+  leaseSilentMs(): number {
+    return this.#common.attention.nowMs - this.#leaseAttendedAt;
   }
 
   get excess(): string | undefined {
@@ -269,19 +277,19 @@ export class Connection implements ReadCluster, EngagedCluster {
   #take({ observation, lease }: ProbeResult): void {
     const { resourceVersion } = lease?.metadata ?? {};
     const before = this.#lease;
-    if (lease !== undefined && before?.object.metadata?.resourceVersion !== resourceVersion)
-      this.#lease = {
-        object: lease,
-        changedAt: before ? this.#common.clock.monotonic() : this.#renewedAt(lease),
-      };
+    if (lease !== undefined && before?.object.metadata?.resourceVersion !== resourceVersion) {
+      const { clock, attention } = this.#common;
+      const ageMs = before ? 0 : this.#ageOf(lease);
+      this.#lease = { object: lease, changedAt: clock.monotonic() - ageMs };
+      this.#leaseAttendedAt = attention.nowMs - ageMs;
+    }
     this.#observe(observation);
   }
 
-  /** When one that was not seen before was renewed, as it says itself. It may be of a holder that is long gone. */
-  #renewedAt({ spec }: Lease): number {
-    const { clock } = this.#common;
-    const ageMs = clock.now() - Date.parse(spec?.renewTime ?? "");
-    return clock.monotonic() - (Number.isNaN(ageMs) ? Number.POSITIVE_INFINITY : Math.max(0, ageMs));
+  /** How old one is that was not seen before, as it says itself, ms. It may be of a holder that is long gone. */
+  #ageOf({ spec }: Lease): number {
+    const ageMs = this.#common.clock.now() - Date.parse(spec?.renewTime ?? "");
+    return Number.isNaN(ageMs) ? Number.POSITIVE_INFINITY : Math.max(0, ageMs);
   }
 
   #observe(observation: Observation): void {

@@ -1,14 +1,14 @@
-import type { Clock, ClusterName } from "@berth/runtime";
+import type { ClusterName } from "@berth/runtime";
 import type { Cell } from "../../api/cell.ts";
 import { leaseOfCell } from "../../fleet/settings.ts";
 import type { CellState } from "../../hub/cells/seen.ts";
 import type { Planes } from "./planes.ts";
 
-/** Berth in a cell that has not renewed its Lease for this long is not heard, ms. */
+/** Berth in a cell that has not renewed its Lease for this long is not heard, ms. While this process stands still, it does not count. */
 export const UNHEARD_MS = 15_000;
 
 /** May the hub conclude from what it does not see in a cell? */
-export function cellState({ metadata, spec }: Cell, { cells, views }: Planes, clock: Clock): CellState {
+export function cellState({ metadata, spec }: Cell, { cells, views }: Planes): CellState {
   const name = (metadata?.name ?? "") as ClusterName;
   const engaged = cells.get(name);
   const away = (message: string): CellState => ({ is: "away", reason: "CellUnreachable", message });
@@ -16,8 +16,7 @@ export function cellState({ metadata, spec }: Cell, { cells, views }: Planes, cl
   if (engaged.reach.is === "no") return away(`${engaged.reach.cause}: ${engaged.reach.message}`);
   if (engaged.identity !== spec?.uid) return away("it is another cluster");
   if (engaged.excess !== undefined) return { is: "away", reason: "CellTooLarge", message: engaged.excess };
-  const { lease } = engaged;
-  if (lease === undefined || clock.monotonic() - lease.changedAt > UNHEARD_MS) {
+  if (engaged.leaseSilentMs() > UNHEARD_MS) {
     const message = `no Berth in it has renewed Lease ${leaseOfCell(name)}`;
     return { is: "away", reason: "CellUnheard", message };
   }

@@ -312,10 +312,7 @@ export class Knowledge {
 
   #seen(cell: Cell): CellSeen {
     const { uid = "" } = cell.spec ?? {};
-    const [state, placed] = [
-      once(() => cellState(cell, this.#planes, this.#clock)),
-      once(() => this.placedIn(uid)),
-    ];
+    const [state, placed] = [once(() => cellState(cell, this.#planes)), once(() => this.placedIn(uid))];
     const assigned = once(() => assignedTo(uid, placed()));
     return {
       cell,

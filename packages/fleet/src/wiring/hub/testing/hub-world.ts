@@ -76,8 +76,10 @@ export function hubWorld(): HubWorld {
   const recorded: string[] = [];
   const events = { record: ({ reason }: EventInput) => void recorded.push(reason) };
   const lease = { object: {}, changedAt: clock.monotonic() };
+  const leaseSilentMs = () => clock.monotonic() - lease.changedAt;
+  const reach = { is: "yes", heardMs: 0 } as const;
   const engaged = (name: ClusterName, identity: string) =>
-    ({ name, identity, client, events, lease, reach: { is: "yes", heardMs: 0 }, restores: 0 }) as const;
+    ({ name, identity, client, events, lease, leaseSilentMs, reach, restores: 0 }) as const;
   const all = new Map([
     [hub, engaged(hub, HUB)],
     [a, engaged(a, "uid-a")],
