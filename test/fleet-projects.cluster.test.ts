@@ -111,6 +111,7 @@ it("a project that hangs delays no other, and goes on where it was", async () =>
   const pid = fixture.plane("shop").pidOf("kube-apiserver") ?? 0;
   process.kill(pid, "SIGSTOP");
   try {
+    await patiently(async () => deepStrictEqual(await connected("shop"), false));
     await create(web, "meanwhile");
     await assertRuns(web, "meanwhile");
     expect(await inCell("waiting")).toHaveLength(1);
