@@ -66,6 +66,16 @@ describe("2.9 the status of a cell comes to the hub", () => {
     expect(mirror({ to, from })?.observedGeneration).toBe(3);
   });
 
+  it("and older numbers, as a late watch has them, are no echo any more of what was echoed", () => {
+    const metadata = { annotations: { "compute.datumapis.com/source-generation": "2" }, generation: 3 };
+    const status = counts(2, { observedGeneration: 3, observedSourceGeneration: 2 });
+    expect(mirror({ to: onHub({ metadata, status }), generation: 2 })).toEqual({
+      ...counts(2),
+      observedGeneration: 3,
+      conditions: [],
+    });
+  });
+
   it("H19 once", () => {
     const status = mirror();
     expect(mirror({ to: onHub({ metadata: { generation: 3 }, ...(status && { status }) }) })).toBeUndefined();
