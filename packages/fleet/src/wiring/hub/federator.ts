@@ -14,7 +14,7 @@ import { creationOf, deletionOf, statusTo } from "../intents.ts";
 import { karmadaView } from "./karmada.ts";
 import type { Place } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
-import { isProvenAbsent } from "./prove-absent.ts";
+import { isProvenAbsent, readUncached } from "./prove-absent.ts";
 import { presentClient, Sender, type Sending, sendEach } from "./sender.ts";
 
 export function federator(parts: HubParts): Reconcile<ObjectKey> {
@@ -52,16 +52,16 @@ export function federator(parts: HubParts): Reconcile<ObjectKey> {
 /** Reads it uncached: does it still have this generation? Cells may have waited for that. */
 async function isConfirmed(
   parts: HubParts,
-  { cluster, namespace, name }: ObjectKey,
+  { cluster, ...place }: ObjectKey,
   { metadata: seen }: WorkloadDeployment,
-  { signal }: ReconcileContext,
+  context: ReconcileContext,
 ): Promise<boolean> {
   const client = presentClient(parts.planes.projects, cluster);
-  const { metadata } = await client.get(workloadDeployments, { namespace, name }, { signal });
-  const { uid = "", generation = 0 } = metadata ?? {};
+  const present = await readUncached(client, workloadDeployments, place, context);
+  const { uid = "", generation = 0 } = present?.metadata ?? {};
   if (uid !== seen?.uid || generation !== seen.generation) return false;
   parts.memory.confirm(uid, generation);
-  askCells(parts, { namespace: seen.annotations?.[keys.federationNamespace] ?? "", name });
+  askCells(parts, { namespace: seen.annotations?.[keys.federationNamespace] ?? "", name: place.name });
   return true;
 }
 
