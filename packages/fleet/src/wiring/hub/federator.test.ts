@@ -30,6 +30,7 @@ function aheadOfBoth(...now: readonly WorkloadDeployment[]) {
     return Promise.resolve({ metadata: {}, items: now });
   };
   Object.assign(parts.planes.projects.get(hub)?.client ?? {}, { list });
+  asked.length = 0;
   const [place, federate] = [placements(parts), federator(parts)];
   return {
     reads,
