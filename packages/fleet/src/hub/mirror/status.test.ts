@@ -81,16 +81,21 @@ describe("2.9 the status of a cell comes to the hub", () => {
     expect(mirror({ to: onHub({ metadata: { generation: 3 }, ...(status && { status }) }) })).toBeUndefined();
   });
 
-  it("A18 with the conditions of the cell, about the hub's generation, and without any that went", () => {
+  it("A18 T2 with the conditions of the cell, about the hub's generation, without any that went, and with its Location", () => {
     const conditions = [{ ...aCondition("Available", "True"), observedGeneration: 7 }];
     const to = onHub({
       metadata: { generation: 3 },
-      status: { ...shown, conditions: [aCondition("Failing", "True")] },
+      status: {
+        ...shown,
+        location: { name: "dfw", namespace: "default" },
+        conditions: [aCondition("Failing", "True"), aCondition("LocationAssigned", "True")],
+      },
     });
     const { deployment } = aFound(a, { metadata: { generation: 7 }, status: { ...running, conditions } });
-    expect(mirror({ to, from: deployment })?.conditions).toEqual([
-      { ...conditions[0], observedGeneration: 3 },
-    ]);
+    expect(mirror({ to, from: deployment })).toEqual({
+      ...to.status,
+      conditions: [{ ...conditions[0], observedGeneration: 3 }],
+    });
   });
 
   it("with no more Instances than a deployment can have, whatever the cell says", () => {
