@@ -275,7 +275,11 @@ export class FleetModel {
       if (past === undefined || isDeleting(past) || (isHeldBefore && annotations?.[keys.hold] === undefined))
         this.#zombies.add(uid);
     }
-    if (plane === this.hub || plane === this.own) this.#excuse((uid) => !this.#isLive(uid));
+    if (plane === this.hub || plane === this.own) {
+      const known = this.own.now(cells).map(({ spec }) => spec?.uid);
+      // Without its Cell, nothing says that a cell may have what ran before.
+      this.#excuse((uid, cell) => !this.#isLive(uid) || !known.includes(cell.uid));
+    }
   }
 
   /** What was placed and has shown no status yet: now only the cell knows of it. */
@@ -285,12 +289,12 @@ export class FleetModel {
   }
 
   /** Nothing says any more that they should go. Berth reports them, and a person decides. */
-  #excuse(isLost: (sourceUid: string) => boolean): void {
-    for (const { states } of this.cells)
-      for (const { objects } of states)
+  #excuse(isLost: (sourceUid: string, cell: Plane) => boolean): void {
+    for (const cell of this.cells)
+      for (const { objects } of cell.states)
         for (const it of objects.values()) {
           const uid = it.metadata?.annotations?.[keys.sourceUid] ?? "";
-          if (isLost(uid)) this.#excused.add(uid);
+          if (isLost(uid, cell)) this.#excused.add(uid);
         }
   }
 
