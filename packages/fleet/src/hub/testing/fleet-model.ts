@@ -276,9 +276,9 @@ export class FleetModel {
         this.#zombies.add(uid);
     }
     if (plane === this.hub || plane === this.own) {
-      const known = this.own.now(cells).map(({ spec }) => spec?.uid);
+      const known = new Set(this.own.now(cells).map(({ spec }) => spec?.uid));
       // Without its Cell, nothing says that a cell may have what ran before.
-      this.#excuse((uid, cell) => !this.#isLive(uid) || !known.includes(cell.uid));
+      this.#excuse((uid, cell) => !this.#isLive(uid) || !known.has(cell.uid));
     }
   }
 

@@ -36,7 +36,7 @@ function aheadOfBoth(...now: readonly WorkloadDeployment[]) {
     reads,
     asked,
     /** How often the cell would be patched, and when the federator looks again. */
-    async look() {
+    look: async () => {
       await place(onTheHub, context);
       const result = await federate(inProject, context);
       const { patch = [] } = carryDecision(parts, onHub({ min: 2 })).decision;
