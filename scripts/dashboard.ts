@@ -162,6 +162,7 @@ const rows: readonly (readonly [title: string, ...panels: readonly Panel[]])[] =
     ["Status on its way to the project, 99 %", "s", p99("compute_federation_sync_lag_seconds")],
     ["Copies that no project can show", "short", now("compute_federation_quarantined_objects", "reason")],
     ["Deployments that are left alone", "short", now("compute_federation_stray_deployments", "reason")],
+    ["Karmada cannot read a status", "short", now("compute_federation_interpreter_missing")],
   ],
   [
     "Queues",

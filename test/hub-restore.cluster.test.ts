@@ -105,6 +105,14 @@ async function written(mark: AuditMark): Promise<readonly string[]> {
     .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
 }
 
+/** `get workloaddeployments default/w-us-dfw`: what the API server did not let Berth do. */
+async function refusedIn(plane: string, mark: AuditMark): Promise<readonly string[]> {
+  const entries = await fixture.plane(plane).audit.entriesSince(mark, { userAgent: "berth" });
+  return entries
+    .filter(({ code }) => [401, 403].includes(code))
+    .map((it) => `${it.verb} ${it.resource} ${it.namespace}/${it.name}`);
+}
+
 const berth = async (...args: readonly string[]): Promise<string> =>
   runCommand(...args, "--kubeconfig", await fixture.hubAdmin());
 
@@ -141,6 +149,7 @@ describe("where the project is put back as well", () => {
   it("what it has made since is an orphan, and goes on as that of the same name", async () => {
     const [before, mark] = [await uids("made"), await fixture.plane(CELL).audit.mark()];
     await restore.get("web")?.();
+    const restored = await fixture.plane("web").audit.mark();
     await restore.get("hub")?.();
     await patiently(async () => deepStrictEqual(await orphans(), ["acme/web/default/made-us-dfw"]));
     // What the backup says holds again.
@@ -159,6 +168,8 @@ describe("where the project is put back as well", () => {
     expect(entries.map((it) => it.split(" ")[0])).toEqual(["patch"]);
     await told("Orphaned");
     await told("Adopted");
+    // The project was read uncached: its account has the right to that.
+    expect(await refusedIn("web", restored)).toEqual([]);
   });
 });
 

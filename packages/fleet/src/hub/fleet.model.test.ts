@@ -111,7 +111,7 @@ const event = fc.oneof(
   steps(6, ["create", "change", "remove"], { name, min, image, rounds }),
   steps(6, ["cut", "back", "back"], { plane, isNoticed: fc.boolean(), rounds }),
   steps(2, ["restore"], { plane: fc.constantFrom("hub", "own", "a", "b"), changes, rounds }),
-  steps(2, ["restart"], { rounds, lag: fc.constant(undefined) }),
+  steps(2, ["restart"], { rounds, lag: fc.constantFrom(undefined, 1, 2, 4, 8) }),
   steps(1, ["remove-cell"], { at: fc.constant(0), rounds }),
   steps(4, ["drain", "undrain"], { at, rounds }),
 );
@@ -133,10 +133,7 @@ describe("72 hours of joins, losses, returns, drains and restores", () => {
             const startedMs = model.nowMs;
             for (const name of NAMES) model.create(name, 2);
             for (const one of history) {
-              // A cell leaves when it is empty.
-              const isLeaving = one.do === "remove-cell";
-              const isEmpty = model.cells[0]?.isReachable && !model.cells[0].now(workloadDeployments).length;
-              if (!isLeaving || isEmpty) happen(model, one);
+              happen(model, one);
               for (let minutes = 0; minutes < 10; minutes += 2) {
                 for (const of of NAMES) model.round(of);
                 model.advance(120_000);
@@ -277,6 +274,37 @@ describe("a history that random ones reach seldom", () => {
         model.restart(0);
         model.project.lag(model.project.version - before);
         rounds(model, 4);
+      },
+    ],
+    [
+      "the hub is put back to before a change, and another process leads, whose watch of the project is as old, and the project is away",
+      (model) => {
+        rounds(model, 6);
+        const before = [model.hub.version, model.project.version] as const;
+        model.change("w0", 2, "app:2");
+        rounds(model, 6);
+        model.project.isReachable = false;
+        model.restore(model.hub, model.hub.version - before[0]);
+        model.restart(0);
+        model.project.lag(model.project.version - before[1]);
+        rounds(model, 4);
+      },
+    ],
+    [
+      "the name is used again after the hub was put back to before what its cell has, which is away",
+      (model) => {
+        const before = model.hub.version;
+        rounds(model, 8);
+        cutOff(model, model.cellOf("w0"));
+        model.remove("w0");
+        rounds(model, 6);
+        model.restore(model.hub, model.hub.version - before);
+        model.restore(model.own, model.own.version - model.own.oldest);
+        for (const plane of model.planes) plane.probe();
+        model.create("w0", 2);
+        rounds(model, 10);
+        // A person has to look at the first one.
+        expect(model.cells.map((it) => it.now(workloadDeployments).length)).toEqual([1, 1]);
       },
     ],
     [

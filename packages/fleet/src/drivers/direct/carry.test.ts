@@ -26,6 +26,7 @@ function decide(view: Partial<CarryView> = {}): CarryDecision {
     copies: [],
     source: "live",
     wantedGeneration: 1,
+    confirmedGeneration: undefined,
     recorded: undefined,
     ranBefore: false,
     cells: [a, b],
@@ -77,6 +78,7 @@ function told({ findings, place, patch, create, release, ...rest }: CarryDecisio
       ({ found, body }) => `patch ${found.cell.cell.metadata?.name} ${Object.keys(body).join()}`,
     ),
     ...(rest.delete ?? []).map(({ cell }) => `delete ${cell.cell.metadata?.name}`),
+    ...(rest.confirmSource ? ["confirm the source"] : []),
     ...(rest.prove ?? []).map(({ cell }) => `prove ${cell.metadata?.name}`),
     ...(rest.withdraw ?? []).map(({ cell, epoch, start }) => `withdraw ${cell} ${epoch} ${start}`),
     ...(rest.deleteCopies ? [`copies ${rest.deleteCopies.length}`] : []),
@@ -206,9 +208,26 @@ describe("a deployment that the project wants", () => {
       "",
     ],
     [
-      "has what the project wants again brought to the cell, though it is older",
+      "keeps what is newer in the cell until an uncached read shows that the project wants what is older",
       { found: [aFound(a, { template: aTemplate("app:0"), metadata: ofGeneration("2") })] },
+      "confirm the source",
+    ],
+    [
+      "has what the project wants again brought to the cell, though it is older",
+      {
+        confirmedGeneration: 1,
+        found: [aFound(a, { template: aTemplate("app:0"), metadata: ofGeneration("2") })],
+      },
       "patch a metadata,spec",
+    ],
+    [
+      "keeps what is newer in the cell though the project wanted what is older once",
+      {
+        confirmedGeneration: 1,
+        wantedGeneration: 3,
+        found: [aFound(a, { template: aTemplate("app:0"), metadata: ofGeneration("2") })],
+      },
+      "",
     ],
     [
       "is set free when it is current again",

@@ -26,7 +26,7 @@ import { namespaceFault, upstreamMarks } from "../../hub/federator/namespace.ts"
 import { type Choice, holderOf, isWithdrawnBy } from "../../hub/placement/choose.ts";
 import { decideMove, type MoveFacts } from "../../hub/placement/move.ts";
 import { isDeleting, type Source, sourceUidOf } from "../../hub/source.ts";
-import { type CellPatch, carried, labelsOf, type PatchView, patchesOf } from "./patches.ts";
+import { type CellPatch, carried, isDoubtful, labelsOf, type PatchView, patchesOf } from "./patches.ts";
 
 export interface CarryView extends PatchView {
   /** The copies of its Instances on the hub. */
@@ -78,6 +78,8 @@ export interface CarryDecision {
   readonly delete?: readonly Found[] | undefined;
   /** Uncached reads that are needed for a proof. */
   readonly prove?: readonly CellSeen[] | undefined;
+  /** An uncached read of the project has to show its generation. */
+  readonly confirmSource?: true | undefined;
   /** An uncached read has to show that it is ready there. */
   readonly confirm?: Target | undefined;
   /** Others move first. */
@@ -139,6 +141,7 @@ function decideLive(view: CarryView, placement: CellPlacement | undefined): Carr
     ...move,
     ...(moveWaits && { moveWaits }),
     patch: patchesOf(view, placement),
+    ...(isDoubtful(view) && { confirmSource: true }),
     ...(typeof leaves === "object" && leaves),
   };
 }

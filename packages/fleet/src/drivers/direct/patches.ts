@@ -14,6 +14,8 @@ export interface PatchView {
   readonly deployment: WorkloadDeployment;
   /** Of its source in the project. `undefined`: that is not live, or not known. */
   readonly wantedGeneration: number | undefined;
+  /** The generation that an uncached read of the project has shown last. The view of it may be behind. */
+  readonly confirmedGeneration: number | undefined;
   /** Deployments with its namespace and name that this hub made, in cells that are synced. */
   readonly found: readonly Found[];
   readonly signer: Signer;
@@ -62,10 +64,20 @@ function heldBack({ deployment }: Found): object | undefined {
   return { metadata: { annotations: { [keys.hold]: "Superseded" } } };
 }
 
-/** The hub was restored from a backup: the cell keeps what is newer until the hub has what the project wants now. */
-function isBehind({ deployment: hub, wantedGeneration }: PatchView, { deployment }: Found): boolean {
-  const generation = sourceGeneration(hub);
-  return generation !== wantedGeneration && (sourceGeneration(deployment) ?? 0) > (generation ?? 0);
+/**
+ * The hub was restored from a backup: the cell keeps what is newer until the hub has what the project wants now. The view of
+ * the project may be as old as the hub. So an older generation is brought only once an uncached read has shown it.
+ */
+function isBehind(view: PatchView, { deployment }: Found): boolean {
+  const generation = sourceGeneration(view.deployment);
+  const isWanted = generation === view.wantedGeneration && generation === view.confirmedGeneration;
+  return !isWanted && (sourceGeneration(deployment) ?? 0) > (generation ?? 0);
+}
+
+/** A cell has a later generation than hub and project seem to want: only an uncached read of the project tells which holds. */
+export function isDoubtful(view: PatchView): boolean {
+  const { deployment: hub, wantedGeneration, found } = view;
+  return sourceGeneration(hub) === wantedGeneration && found.some((it) => isBehind(view, it));
 }
 
 function differences(view: PatchView, found: Found): object | undefined {

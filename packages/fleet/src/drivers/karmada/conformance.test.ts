@@ -188,6 +188,7 @@ class KarmadaStage implements ConformanceStage {
       choose: () => expect.unreachable(),
       isProvenGone: false,
       isOtherAbsent: true,
+      isDoubted: false,
       isConfirmed: true,
       cells: [],
       withdrawals: [],

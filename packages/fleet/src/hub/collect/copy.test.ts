@@ -29,10 +29,11 @@ describe("2.8 the copy of an Instance on the hub", () => {
     ["is made in the cell that it moves to", { hubDeployment: onHub({ placed: next }) }, "create"],
     ["stays in the cell that it leaves", { copy, hubDeployment: onHub({ placed: leaving }) }, ""],
     ["has the status of the cell", { copy: { ...copy, status: {} } }, "status"],
+    ["R26 has its labels restored", { copy: withMetadata(copy, { labels: { theirs: "x" } }) }, "patch"],
     [
-      "has its labels restored, and keeps those of others",
-      { copy: withMetadata(copy, { labels: { theirs: "x" } }) },
-      "patch",
+      "R26 keeps labels of others, and is not written for them",
+      { copy: withMetadata(copy, { labels: { ...copy.metadata?.labels, theirs: "x" } }) },
+      "",
     ],
     [
       "is made anew for a new Instance",

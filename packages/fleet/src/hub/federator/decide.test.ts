@@ -30,6 +30,7 @@ function decide(view: Partial<FederatorView> = {}): FederatorDecision {
     choose: () => ({ is: "placed", isTakeover: false, placement: aPlacement(), verdicts: [] }),
     isProvenGone: false,
     isOtherAbsent: false,
+    isDoubted: false,
     isConfirmed: false,
     cells: [aCell("a"), aCell("b")],
     withdrawals: [],
@@ -122,6 +123,11 @@ describe("2.9 a deployment of a project", () => {
     [
       "is read uncached before the hub goes back to an older generation",
       { hubDeployment: there(ahead) },
+      "confirm",
+    ],
+    [
+      "is read uncached before a cell goes back to an older generation",
+      { hubDeployment: there(onHub()), isDoubted: true },
       "confirm",
     ],
     [

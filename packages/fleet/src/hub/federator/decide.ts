@@ -36,6 +36,8 @@ export interface FederatorView {
   readonly isProvenGone: boolean;
   /** Another source has its name on the hub: is that source proven absent in the project? */
   readonly isOtherAbsent: boolean;
+  /** A cell has a later generation than the hub: see `CarryDecision.confirmSource`. */
+  readonly isDoubted: boolean;
   /** An uncached read has just shown this generation of the deployment: see `FederatorDecision.confirm`. */
   readonly isConfirmed: boolean;
   readonly cells: readonly CellSeen[];
@@ -66,8 +68,8 @@ export interface FederatorDecision {
   /** A merge patch of the hub's deployment. */
   readonly patch?: object | undefined;
   /**
-   * The hub has a later generation than the view of the project: the view may be behind, or the project was restored. Only an
-   * uncached read tells which.
+   * The hub or a cell has a later generation than the view of the project: the view may be behind, or the project was restored.
+   * Only an uncached read tells which.
    */
   readonly confirm?: true | undefined;
   /** The hub's deployment, bound to its uid. */
@@ -139,8 +141,8 @@ function decideThere(view: FederatorView, hub: WorkloadDeployment): FederatorDec
   if (of !== metadata?.uid) return view.isOtherAbsent ? { ...settled, delete: hub } : settled;
   const status = statusOf(view, hub);
   const { recheckAfterMs } = karmada?.carried ?? {};
-  if ((sourceGeneration(hub) ?? 0) > (metadata.generation ?? 0) && !view.isConfirmed)
-    return { ...settled, confirm: true, status };
+  const isAhead = view.isDoubted || (sourceGeneration(hub) ?? 0) > (metadata.generation ?? 0);
+  if (isAhead && !view.isConfirmed) return { ...settled, confirm: true, status };
   return { ...settled, patch: hubPatch(deployment, hub, karmada?.push), status, recheckAfterMs };
 }
 

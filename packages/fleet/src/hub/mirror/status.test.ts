@@ -66,21 +66,36 @@ describe("2.9 the status of a cell comes to the hub", () => {
     expect(mirror({ to, from })?.observedGeneration).toBe(3);
   });
 
+  it("and older numbers, as a late watch has them, are no echo any more of what was echoed", () => {
+    const metadata = { annotations: { "compute.datumapis.com/source-generation": "2" }, generation: 3 };
+    const status = counts(2, { observedGeneration: 3, observedSourceGeneration: 2 });
+    expect(mirror({ to: onHub({ metadata, status }), generation: 2 })).toEqual({
+      ...counts(2),
+      observedGeneration: 3,
+      conditions: [],
+    });
+  });
+
   it("H19 once", () => {
     const status = mirror();
     expect(mirror({ to: onHub({ metadata: { generation: 3 }, ...(status && { status }) }) })).toBeUndefined();
   });
 
-  it("A18 with the conditions of the cell, about the hub's generation, and without any that went", () => {
+  it("A18 T2 with the conditions of the cell, about the hub's generation, without any that went, and with its Location", () => {
     const conditions = [{ ...aCondition("Available", "True"), observedGeneration: 7 }];
     const to = onHub({
       metadata: { generation: 3 },
-      status: { ...shown, conditions: [aCondition("Failing", "True")] },
+      status: {
+        ...shown,
+        location: { name: "dfw", namespace: "default" },
+        conditions: [aCondition("Failing", "True"), aCondition("LocationAssigned", "True")],
+      },
     });
     const { deployment } = aFound(a, { metadata: { generation: 7 }, status: { ...running, conditions } });
-    expect(mirror({ to, from: deployment })?.conditions).toEqual([
-      { ...conditions[0], observedGeneration: 3 },
-    ]);
+    expect(mirror({ to, from: deployment })).toEqual({
+      ...to.status,
+      conditions: [{ ...conditions[0], observedGeneration: 3 }],
+    });
   });
 
   it("with no more Instances than a deployment can have, whatever the cell says", () => {

@@ -95,6 +95,9 @@ function confirmed({ to, generation }: MirrorView, news: DeploymentStatus, isEch
       observedGeneration: to.metadata?.generation,
       observedSourceGeneration: generation,
     }),
+    // Numbers from before what was echoed, as a new leader may see them: they must be no echo one plane further.
+    ...(!isEchoed &&
+      to.status?.observedSourceGeneration === generation && { observedSourceGeneration: undefined }),
   };
 }
 

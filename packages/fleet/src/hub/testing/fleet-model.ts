@@ -121,6 +121,9 @@ export class FleetModel {
   #mustSee = new Map<string, readonly [Plane, number]>();
   /** Uids that an uncached read did not find. */
   #absent = new Set<string>();
+  #doubts = new Set<string>();
+  /** Generations that an uncached read has shown, by the uid of their source. */
+  #confirmed = new Map<string, number>();
 
   /**
    * @param isSelf Berth's own kinds are on the hub.
@@ -272,7 +275,11 @@ export class FleetModel {
       if (past === undefined || isDeleting(past) || (isHeldBefore && annotations?.[keys.hold] === undefined))
         this.#zombies.add(uid);
     }
-    if (plane === this.hub || plane === this.own) this.#excuse((uid) => !this.#isLive(uid));
+    if (plane === this.hub || plane === this.own) {
+      const known = new Set(this.own.now(cells).map(({ spec }) => spec?.uid));
+      // Without its Cell, nothing says that a cell may have what ran before.
+      this.#excuse((uid, cell) => !this.#isLive(uid) || !known.has(cell.uid));
+    }
   }
 
   /** What was placed and has shown no status yet: now only the cell knows of it. */
@@ -282,12 +289,12 @@ export class FleetModel {
   }
 
   /** Nothing says any more that they should go. Berth reports them, and a person decides. */
-  #excuse(isLost: (sourceUid: string) => boolean): void {
-    for (const { states } of this.cells)
-      for (const { objects } of states)
+  #excuse(isLost: (sourceUid: string, cell: Plane) => boolean): void {
+    for (const cell of this.cells)
+      for (const { objects } of cell.states)
         for (const it of objects.values()) {
           const uid = it.metadata?.annotations?.[keys.sourceUid] ?? "";
-          if (isLost(uid)) this.#excused.add(uid);
+          if (isLost(uid, cell)) this.#excused.add(uid);
         }
   }
 
@@ -318,8 +325,9 @@ export class FleetModel {
    */
   restart(lag?: number): void {
     this.#leaderSinceMs = this.nowMs;
-    for (const map of [this.#unanswered, this.#goneSince, this.#moving, this.#mustSee]) map.clear();
-    for (const set of [this.#proven, this.#provenGone, this.#absent]) set.clear();
+    for (const map of [this.#unanswered, this.#goneSince, this.#moving, this.#mustSee, this.#confirmed])
+      map.clear();
+    for (const set of [this.#proven, this.#provenGone, this.#absent, this.#doubts]) set.clear();
     for (const plane of this.planes) {
       if (lag === undefined) {
         plane.isSynced = false;
@@ -447,10 +455,8 @@ export class FleetModel {
         this.#send(hub, name, { do: "delete", resource: workloadDeployments, seen: hubDeployment });
       return;
     }
-    const { uid = "", generation } = deployment.metadata ?? {};
-    const isPresent = (now: WorkloadDeployment | undefined): boolean =>
-      now?.metadata?.uid === uid && now.metadata.generation === generation;
-    const decision = decideFederation({
+    const { uid = "", generation = 0 } = deployment.metadata ?? {};
+    const view = {
       project: this.#projectSeen,
       deployment,
       namespace: project.seen(NAMESPACES)[0],
@@ -460,12 +466,25 @@ export class FleetModel {
       choose: () => this.#choose(name, uid, hasRun(deployment), undefined, recordOf(deployment, signer)),
       isProvenGone: this.#provenGone.has(uid),
       isOtherAbsent,
-      isConfirmed: project.isReachable && isPresent(project.get(workloadDeployments, NAMESPACE, name)),
+      isDoubted: this.#doubts.has(uid),
+      isConfirmed: false,
       cells: this.#cellsSeen(),
       withdrawals: this.#withdrawalsOf(name),
       nowMs: this.nowMs,
       signer,
-    });
+    };
+    let decision = decideFederation(view);
+    const present = project.get(workloadDeployments, NAMESPACE, name)?.metadata;
+    if (
+      decision.confirm &&
+      project.isReachable &&
+      present?.uid === uid &&
+      present.generation === generation
+    ) {
+      this.#doubts.delete(uid);
+      this.#confirmed.set(uid, generation);
+      decision = decideFederation({ ...view, isConfirmed: true });
+    }
     const { mark, createNamespace, create, patch, withdraw, status } = decision;
     const resource = workloadDeployments;
     if (mark !== undefined)
@@ -511,6 +530,7 @@ export class FleetModel {
       copies: hub.seen(instances).filter((it) => isOwnedBy(it, deployment)),
       source,
       wantedGeneration: source === "live" ? upstream?.metadata?.generation : undefined,
+      confirmedGeneration: this.#confirmed.get(sourceUid),
       recorded: upstream && recordText(upstream, signer),
       ranBefore: ran,
       cells: this.#cellsSeen(),
@@ -534,6 +554,7 @@ export class FleetModel {
     });
     const resource = workloadDeployments;
     const { place, create, patch, prove, withdraw, deleteCopies, release } = decision;
+    if (decision.confirmSource) this.#doubts.add(sourceUid);
     if (place !== undefined) {
       if (place.reason === "Moved") this.#checkMove(name, deployment, place.placement);
       const body = {
@@ -1017,10 +1038,12 @@ export class FleetModel {
   #isBeyond(plane: Plane, instance: KubeObject): boolean {
     const [owner] = instance.metadata?.ownerReferences ?? [];
     const deployment = plane.now(workloadDeployments).find((it) => it.metadata?.uid === owner?.uid);
+    const sourceUid = deployment?.metadata?.annotations?.[keys.sourceUid] ?? "";
     return (
       this.#forgotten.has(plane.name) ||
       this.#zombies.has(owner?.uid ?? "") ||
-      this.#unremembered.has(deployment?.metadata?.annotations?.[keys.sourceUid] ?? "")
+      this.#unremembered.has(sourceUid) ||
+      this.#excused.has(sourceUid)
     );
   }
 

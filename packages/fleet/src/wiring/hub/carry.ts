@@ -52,6 +52,7 @@ export function carryDecision(
     copies: know.copiesOf(deployment),
     source,
     wantedGeneration: source === "live" ? upstream?.metadata?.generation : undefined,
+    confirmedGeneration: memory.confirmedGeneration(sourceUid),
     recorded: upstream && recordText(upstream, know.signer),
     ranBefore: ran,
     cells,

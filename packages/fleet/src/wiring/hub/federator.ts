@@ -14,7 +14,7 @@ import { creationOf, deletionOf, statusTo } from "../intents.ts";
 import { karmadaView } from "./karmada.ts";
 import type { Place } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
-import { isProvenAbsent } from "./prove-absent.ts";
+import { isProvenAbsent, readUncached } from "./prove-absent.ts";
 import { presentClient, Sender, type Sending, sendEach } from "./sender.ts";
 
 export function federator(parts: HubParts): Reconcile<ObjectKey> {
@@ -38,7 +38,7 @@ export function federator(parts: HubParts): Reconcile<ObjectKey> {
     const view = viewOf(parts, key, deployment, project);
     let decision = decideFederation(view);
     if (decision.confirm === true)
-      decision = (await isPresent(parts, key, deployment, context))
+      decision = (await isConfirmed(parts, key, deployment, context))
         ? decideFederation({ ...view, isConfirmed: true })
         : { ...decision, recheckAfterMs: LOOK_AGAIN_MS };
     const recheckAfterMs = await carryOut(parts, sender, { key, object: deployment, context }, decision);
@@ -49,25 +49,35 @@ export function federator(parts: HubParts): Reconcile<ObjectKey> {
   };
 }
 
-/** Reads it uncached: does it still have this generation? */
-async function isPresent(
-  { planes }: HubParts,
-  { cluster, namespace, name }: ObjectKey,
+/** Reads it uncached: does it still have this generation? Cells may have waited for that. */
+async function isConfirmed(
+  parts: HubParts,
+  { cluster, ...place }: ObjectKey,
   { metadata: seen }: WorkloadDeployment,
-  { signal }: ReconcileContext,
+  context: ReconcileContext,
 ): Promise<boolean> {
-  const client = presentClient(planes.projects, cluster);
-  const { metadata } = await client.get(workloadDeployments, { namespace, name }, { signal });
-  return metadata?.uid === seen?.uid && metadata?.generation === seen?.generation;
+  const client = presentClient(parts.planes.projects, cluster);
+  const present = await readUncached(client, workloadDeployments, place, context);
+  const { uid = "", generation = 0 } = present?.metadata ?? {};
+  if (uid !== seen?.uid || generation !== seen.generation) return false;
+  parts.memory.confirm(uid, generation);
+  askCells(parts, { namespace: seen.annotations?.[keys.federationNamespace] ?? "", name: place.name });
+  return true;
+}
+
+function askCells({ planes, asked }: HubParts, place: Place): void {
+  for (const { name: cell } of planes.cells.list())
+    asked.carry.ask([{ cluster: cell, ...place }], "high", true);
 }
 
 /** `false`: the hub has another source under its name, which the project has as well: the view is behind. */
 async function proveOther(
-  { planes, know, memory, asked }: HubParts,
+  parts: HubParts,
   { cluster, namespace: upstream, name }: ObjectKey,
   deployment: WorkloadDeployment | undefined,
   context: ReconcileContext,
 ): Promise<boolean> {
+  const { planes, know, memory, asked } = parts;
   if (know.hubUnread() !== undefined) return true;
   const namespace = planes.views.project.namespaces.get({ cluster, namespace: "", name: upstream });
   const place: Place = { namespace: hubNamespaceOf(namespace?.metadata?.uid ?? ""), name };
@@ -80,8 +90,7 @@ async function proveOther(
   if (!(await isProvenAbsent(memory, client, workloadDeployments, inProject, sourceUid, context)))
     return false;
   asked.placements.ask([know.hubKey(place)], "high", true);
-  for (const { name: cell } of planes.cells.list())
-    asked.carry.ask([{ cluster: cell, ...place }], "high", true);
+  askCells(parts, place);
   return true;
 }
 
@@ -125,6 +134,7 @@ function viewOf(
     },
     isProvenGone: memory.isProvenGone(uid),
     isOtherAbsent: memory.isAbsent((onHub && sourceUidOf(onHub)) ?? ""),
+    isDoubted: memory.isDoubted(uid),
     isConfirmed: false,
     cells,
     withdrawals: unread === undefined ? know.withdrawals(place) : [],

@@ -87,7 +87,7 @@ export function wireManagement(host: Host, settings: FleetSettings, home: string
     lags: new Lags(clock),
     cellPace: new Pace(clock, CELL_PACE),
     metrics: createFleetMetrics(host.metrics, clock, () => false),
-    counts: createHubMetrics(host.metrics, clock, know, members),
+    counts: createHubMetrics(host.metrics, clock, know, members, planes),
     asked,
     hubClient: presentClient(hub.set, hub.name),
     ownClient: presentClient(own.set, own.name),

@@ -90,3 +90,13 @@ it("does not grow: the oldest proofs are forgotten, and proven again", () => {
     [true, true, true],
   ]);
 });
+
+it("knows the generation that was confirmed last, and what is in doubt since", () => {
+  const memory = leading();
+  const known = () => [memory.isDoubted("uid"), memory.confirmedGeneration("uid")];
+  expect(known()).toEqual([false, undefined]);
+  memory.doubt("uid");
+  expect(known()).toEqual([true, undefined]);
+  memory.confirm("uid", 3);
+  expect(known()).toEqual([false, 3]);
+});

@@ -32,6 +32,8 @@ export class HubMemory {
   readonly #unanswered = new Map<string, number>();
   readonly #provenGone = new Latest<true>();
   readonly #absent = new Latest<true>();
+  readonly #doubts = new Latest<true>();
+  readonly #generations = new Latest<number>();
   readonly #refusals = new Latest<string>();
   #leaderSinceMs = Number.POSITIVE_INFINITY;
 
@@ -110,6 +112,25 @@ export class HubMemory {
 
   isAbsent(uid: string): boolean {
     return this.#absent.has(uid);
+  }
+
+  /** A cell has a later generation of this source than its project seems to want. */
+  doubt(sourceUid: string): void {
+    this.#doubts.set(sourceUid, true);
+  }
+
+  isDoubted(sourceUid: string): boolean {
+    return this.#doubts.has(sourceUid);
+  }
+
+  /** An uncached read has shown this generation of the source. */
+  confirm(sourceUid: string, generation: number): void {
+    this.#doubts.delete(sourceUid);
+    this.#generations.set(sourceUid, generation);
+  }
+
+  confirmedGeneration(sourceUid: string): number | undefined {
+    return this.#generations.get(sourceUid);
   }
 
   /** Why the cell of a deployment of the hub did not take it last. */

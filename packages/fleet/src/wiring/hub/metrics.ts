@@ -1,9 +1,11 @@
 /** What a hub counts. Labels have few values: never the name of an object, but for Cells. */
 import { pathOf } from "@berth/kube";
 import type { Clock, Histogram, MetricsRegistry } from "@berth/runtime";
+import { INTERPRETER, interpreterPatch } from "../../drivers/karmada/interpreter.ts";
 import { nameOf } from "../../hub/cells/seen.ts";
 import type { CellMembers } from "./cell-members.ts";
 import type { Knowledge, Place } from "./knowledge.ts";
+import type { Planes } from "./planes.ts";
 
 export interface HubMetrics {
   /** A cell shows a new status of a deployment. */
@@ -22,6 +24,7 @@ export function createHubMetrics(
   clock: Pick<Clock, "monotonic">,
   know: Pick<Knowledge, "cells">,
   members: Pick<CellMembers, "expiresMsOf">,
+  { hub, views }: Pick<Planes, "hub" | "views">,
 ): HubMetrics {
   let told: ReadonlySet<string> = new Set();
   registry.gauge<"cell">({
@@ -49,6 +52,14 @@ export function createHubMetrics(
       for (const cell of ending.difference(named)) gauge.remove({ cell });
       ending = named;
       for (const [cell, expiresMs] of ends) gauge.set(expiresMs / 1000, { cell });
+    },
+  });
+  registry.gauge({
+    name: "compute_federation_interpreter_missing",
+    help: "1 while Karmada is not told how to read the status of deployments, 0 when it is, or does not carry them.",
+    collect(gauge) {
+      const known = views.karmada?.interpreters.get({ cluster: hub.name, namespace: "", name: INTERPRETER });
+      gauge.set(views.karmada !== undefined && interpreterPatch(known ?? {}) !== undefined ? 1 : 0);
     },
   });
   const lag: Histogram = registry.histogram({

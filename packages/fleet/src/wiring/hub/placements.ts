@@ -74,11 +74,9 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
       return sender.forget(key);
     }
     const sending = { key, object: deployment, context };
-    if (know.isUnproven(key, sourceUid)) {
-      const upstream = know.upstream(key);
-      // In the queue of its project: one that does not answer holds up no other.
-      if (upstream !== undefined) asked.federator.ask([upstream], "high", true);
-    }
+    // In the queue of its project: one that does not answer holds up no other.
+    const askProject = (): void => asked.federator.ask([know.upstream(key) ?? []].flat(), "high", true);
+    if (know.isUnproven(key, sourceUid)) askProject();
     if (!isDeleting(deployment) && know.source(key, sourceUid) === "gone") {
       const message = "the project has no such deployment any more";
       await sender.send(sending, [deletionOf(workloadDeployments, deployment, message, "it")]);
@@ -88,6 +86,10 @@ export function placements(parts: HubParts): Reconcile<ObjectKey> {
     if (deployment.metadata?.annotations?.[keys.placement] === undefined) return sender.settle(key);
     const { decision, found } = carryDecision(parts, deployment);
     if (decision.place?.reason === "TakenOver") moves.suspect();
+    if (decision.confirmSource === true) {
+      memory.doubt(sourceUid);
+      askProject();
+    }
     beginNext(parts, key, decision);
     if (decision.place?.reason === "MoveTimedOut")
       moves.rests(deployment, know.cellWith(cellUidOf(deployment)));

@@ -27,20 +27,30 @@ export async function isProvenAbsent<T extends KubeObject>(
   return true;
 }
 
-/** Reads it uncached. Needs the right to list alone. */
 export async function isThere<T extends KubeObject>(
   client: Pick<PresentClient, "list">,
   resource: Resource<T>,
-  { namespace, name }: Place,
+  place: Place,
   uid: string | undefined,
-  { signal }: Pick<ReconcileContext, "signal">,
+  context: Pick<ReconcileContext, "signal">,
 ): Promise<boolean> {
+  const present = await readUncached(client, resource, place, context);
+  return present !== undefined && present.metadata?.uid === uid;
+}
+
+/** What has this name now. It needs the right to list alone: a hub may not get objects of its projects. */
+export async function readUncached<T extends KubeObject>(
+  client: Pick<PresentClient, "list">,
+  resource: Resource<T>,
+  { namespace, name }: Place,
+  { signal }: Pick<ReconcileContext, "signal">,
+): Promise<T | undefined> {
   const { items } = await client.list(resource, {
     namespace,
     fieldSelector: `metadata.name=${name}`,
     signal,
   });
-  return items.some(({ metadata }) => metadata?.uid === uid);
+  return items[0];
 }
 
 /**
