@@ -8,11 +8,13 @@ const COPIES =
 /** Replaces each loop over the elements that its condition names by a line `name=@feature.element` for each of them. */
 export function unroll(template: string, rule: NfdRule): string {
   return template.replaceAll(COPIES, (loop, feature: string, before: string, after: string) => {
-    const term = onlyTermOf(feature, rule);
-    const compared = Object.entries(term?.matchExpressions ?? {});
+    const { matchExpressions = {}, matchName } = onlyTermOf(feature, rule) ?? {};
+    const compared = Object.entries(matchExpressions);
     // NFD makes a label without a value of an element that need not exist.
-    if (term === undefined || compared.some(([, { op }]) => op === "DoesNotExist" || op === "")) return loop;
-    const names = new Set([...compared.map(([name]) => name), ...(term.matchName?.value ?? [])]);
+    if (compared.some(([, { op }]) => op === "DoesNotExist" || op === "")) return loop;
+    const listed = matchName?.op === "In" ? (matchName.value ?? []) : [];
+    const names = new Set([...compared.map(([name]) => name), ...listed]);
+    if (names.size === 0) return loop;
     return [...names].map((name) => `${before}${name}${after}=@${feature}.${name}\n`).join("");
   });
 }

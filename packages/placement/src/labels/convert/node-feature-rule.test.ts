@@ -86,6 +86,13 @@ it.each<readonly [string, Omit<NfdRule, "name">]>([
     `the operator ${JSON.stringify(op)}`,
     { labelsTemplate: LOOP, matchFeatures: [{ ...os, matchExpressions: { VERSION_ID: { op } } }] },
   ]),
+  [
+    "no element that its condition names",
+    {
+      labelsTemplate: LOOP,
+      matchFeatures: [{ feature: os.feature, matchName: { op: "NotIn", value: ["ID"] } }],
+    },
+  ],
   ["labels in one line", { labelsTemplate: LOOP.replace("\n", ""), matchFeatures: [os] }],
   ["another action", { labelsTemplate: LOOP.replace(".Value", ".Value | trim"), matchFeatures: [os] }],
 ])("a loop of a template is left out with %s", (_, rule) => {
