@@ -294,4 +294,21 @@ ${profile}`;
       ]
     `);
   });
+
+  it.each([
+    ["a value that no policy can have, for each", "10m", "soon", "minAge: must be a duration", 2],
+    [
+      "a value that the evictor cannot have, once",
+      "minReplicas: 2",
+      "minReplicas: -1",
+      "DefaultEvictor: ",
+      1,
+    ],
+  ])("is a comment instead of policies with %s", async (_, good, bad, message, times) => {
+    await using folder = await testFolder({ "in.yaml": policy(both.replace(good, bad)) });
+    const { stdout, stderr } = await folder.berth("convert --skip in.yaml");
+    expect(stdout).not.toContain("kind:");
+    expect(stdout.split(message)).toHaveLength(times + 1);
+    expect(stderr).toContain("DeschedulerPolicy, not converted: ");
+  });
 });
