@@ -59,8 +59,18 @@ ${spec}`;
   conditions: [{ type: A, requiredStatus: "True" }, { type: B, requiredStatus: "True" }]`,
       { signals: { anyOf: [{ conditions: [{ type: "A" }] }, { conditions: [{ type: "B" }] }] } },
     ],
+    [
+      "with one alternative",
+      `  conditionPolicy: anyOf
+  dryRun: false
+  conditions: [{ type: A, requiredStatus: "False" }]`,
+      { signals: { conditions: [{ type: "A", status: "False" }] } },
+    ],
   ])("%s becomes a StartupGate", async (_, spec, expected) => {
-    const { items } = await convert(rule(spec));
+    const { items, stderr } = await convert(rule(spec));
+    expect(stderr).toMatch(
+      /NodeReadinessRule Network: a gate holds new nodes.*; the gate releases a node 5 s after/,
+    );
     expect(items).toMatchObject([{ kind: "StartupGate", metadata: { name: "network" } }]);
     expect(items[0]?.spec).toEqual({ ...shared, ...expected });
   });
@@ -91,6 +101,12 @@ ${more}
 profiles:
   - name: Default
 ${profile}`;
+  const pods = "labelSelector: { matchLabels: { app: a } }";
+  const taintsOnly = (evictor: string, plugin: string): string =>
+    policy(`    plugins: { deschedule: { enabled: [RemovePodsViolatingNodeTaints] } }
+    pluginConfig:
+      - { name: DefaultEvictor, args: { ${evictor} } }
+      - { name: RemovePodsViolatingNodeTaints, args: { ${plugin} } }`);
   const both = `    plugins:
       deschedule: { enabled: [RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints] }
     pluginConfig:
@@ -105,6 +121,47 @@ ${profile}`;
       - name: RemovePodsViolatingNodeTaints
         args: { includedTaints: [example.com/gone], namespaces: { exclude: [kube-system] } }
 `;
+
+  it.each<[string, string, string, object]>([
+    ["all taints", "nodeFit: true", "", { requireFit: "True" }],
+    [
+      "what the evictor lets go",
+      "evictDaemonSetPods: true, evictSystemCriticalPods: true, priorityThreshold: { value: 5 }",
+      "",
+      { include: ["DaemonSet", "SystemCritical"] },
+    ],
+    [
+      "thresholds",
+      "priorityThreshold: { name: high }, minReplicas: 1",
+      "",
+      { priorityThreshold: { name: "high" } },
+    ],
+    [
+      "the evictor's pods",
+      pods,
+      "namespaces: { include: [shop] }",
+      {
+        podSelector: { matchLabels: { app: "a" } },
+        namespaceSelector: {
+          matchExpressions: [{ key: "kubernetes.io/metadata.name", operator: "In", values: ["shop"] }],
+        },
+      },
+    ],
+    ["its own pods", "", pods, { podSelector: { matchLabels: { app: "a" } } }],
+  ])("keeps %s", async (_, evictor, plugin, expected) => {
+    const { items } = await convert(taintsOnly(evictor, plugin));
+    expect(items.map(({ spec }) => spec)).toEqual([
+      { keys: [], taints: ["*"], requireFit: "False", ...expected },
+    ]);
+  });
+
+  it("is about the pods that the affinity plugin selects, and not about everything", async () => {
+    const text = taintsOnly("", pods).replaceAll("NodeTaints", "NodeAffinity");
+    const { items, stderr } = await convert(text);
+    const podSelector = { matchLabels: { app: "a" } };
+    expect(items[0]?.spec).toEqual({ keys: ["*"], requireFit: "True", podSelector });
+    expect(stderr).toMatch(/\(spec\.for\), not at the next run; .*spec\.nodeSelector of pods as well/);
+  });
 
   it("becomes a DeschedulePolicy for each plugin that moves pods from wrong nodes", async () => {
     const { code, items, stderr } = await convert(policy(both));
@@ -155,6 +212,38 @@ ${profile}`;
     ["an argument of the evictor", policy(both.replace("minReplicas", "ignorePvcPods")), "ignorePvcPods"],
     ["no plugin", policy("    plugins: {}"), "profile Default: it enables no plugin"],
     [
+      "a plugin at another point",
+      policy("    plugins: { sort: { enabled: [RemovePodsViolatingNodeTaints] } }"),
+      "profile Default: it enables no plugin",
+    ],
+    ["pods that are selected twice", taintsOnly(pods, pods), "labelSelector: the plugin has one as well"],
+    [
+      "taints by value",
+      taintsOnly("", "includedTaints: [a, b=c]"),
+      "includedTaints b=c: Berth compares keys of taints only",
+    ],
+    ["soft taints", taintsOnly("", "includePreferNoSchedule: true"), "includePreferNoSchedule: Berth reads"],
+    [
+      "preferred affinity",
+      policy(both.replace("required", "preferred")),
+      "nodeAffinityType preferredDuringSchedulingIgnoredDuringExecution: Berth reads required affinity only",
+    ],
+    [
+      "an argument of affinity that Berth cannot read",
+      policy(both.replace("nodeAffinityType", "other")),
+      "profile Default, RemovePodsViolatingNodeAffinity: ",
+    ],
+    [
+      "an argument about taints that Berth cannot read",
+      taintsOnly("", "other: 1"),
+      "profile Default, RemovePodsViolatingNodeTaints: ",
+    ],
+    [
+      "an evictor that Berth cannot read",
+      taintsOnly("minReplicas: -1", ""),
+      "profile Default, DefaultEvictor: ",
+    ],
+    [
       "another version",
       policy(both).replace("v1alpha2", "v1alpha1"),
       "a DeschedulerPolicy of descheduler/v1alpha2",
@@ -183,5 +272,43 @@ ${profile}`;
     const { code, items, stderr } = await convert(policy(both, "maxNoOfPodsToEvictPerNode: 5"), "--skip");
     expect([code, items.length]).toEqual([exitCodes.done, 2]);
     expect(stderr).toContain("warning: DeschedulerPolicy, not converted: maxNoOfPodsToEvictPerNode");
+  });
+
+  it("is text with comments that say what became of each part", async () => {
+    const text = policy(both.replace("minReplicas: 2", "minReplicas: 2\n          ignorePvcPods: true"));
+    await using folder = await testFolder({ "in.yaml": `${text}  - name: Empty\n` });
+    const { stdout } = await folder.berth("convert --skip in.yaml");
+    expect(stdout.split("\n").filter((line) => line.startsWith("#"))).toMatchInlineSnapshot(`
+      [
+        "# From in.yaml:2: DeschedulerPolicy",
+        "# Note: profile Default, RemovePodsViolatingNodeAffinity: a pod goes after it has been on a wrong node for 5 minutes (spec.for), not at the next run",
+        "# Note: profile Default, RemovePodsViolatingNodeAffinity: Berth compares spec.nodeSelector of pods as well",
+        "# Left out:",
+        "#   profile Default, DefaultEvictor: ignorePvcPods: a DeschedulePolicy has no such field",
+        "# From in.yaml:2: DeschedulerPolicy",
+        "# Note: profile Default, RemovePodsViolatingNodeTaints: a pod goes after it has been on a wrong node for 5 minutes (spec.for), not at the next run",
+        "# Left out:",
+        "#   profile Default, DefaultEvictor: ignorePvcPods: a DeschedulePolicy has no such field",
+        "# Left out, in.yaml:2: DeschedulerPolicy:",
+        "#   profile Empty: it enables no plugin",
+      ]
+    `);
+  });
+
+  it.each([
+    ["a value that no policy can have, for each", "10m", "soon", "minAge: must be a duration", 2],
+    [
+      "a value that the evictor cannot have, once",
+      "minReplicas: 2",
+      "minReplicas: -1",
+      "DefaultEvictor: ",
+      1,
+    ],
+  ])("is a comment instead of policies with %s", async (_, good, bad, message, times) => {
+    await using folder = await testFolder({ "in.yaml": policy(both.replace(good, bad)) });
+    const { stdout, stderr } = await folder.berth("convert --skip in.yaml");
+    expect(stdout).not.toContain("kind:");
+    expect(stdout.split(message)).toHaveLength(times + 1);
+    expect(stderr).toContain("DeschedulerPolicy, not converted: ");
   });
 });

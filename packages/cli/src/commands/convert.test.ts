@@ -334,7 +334,10 @@ describe("berth convert", () => {
     });
     const failed = await folder.berth("convert labels");
     expect([failed.code, failed.stdout]).toEqual([exitCodes.faults, ""]);
-    expect(failed.stderr).toContain("labels/accelerators/none: error");
+    expect(failed.stderr).toContain("labels/accelerators/none: error: the file names no label key");
+    expect(failed.stderr.split("\n")).toHaveLength(3);
+    const { stdout } = await folder.berth("convert --skip labels");
+    expect(stdout).toContain("# Left out, labels/accelerators/none:\n#   the file names no label key");
     const converted = await folder.berth("convert --skip labels -o json");
     expect(converted.code).toBe(exitCodes.done);
     const items = itemsOf(converted);

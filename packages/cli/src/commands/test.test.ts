@@ -150,6 +150,94 @@ it("prints data, and JUnit that stays XML whatever a name holds", async () => {
   expect(data.cases).toMatchObject([{ file: "t/test.yaml", test: "rules", passed: false }]);
 });
 
+it("writes only what failed: of one name, in the file and the Test that it is about", async () => {
+  const passing = `${head("passes")}    - {name: a, expect: ""}\n`.replace(/^ {4}- .*Node.*\n/m, "    []\n");
+  const given = `${passing.replace('""', "'none'")}---\n${head("other")}    - name: a\n`;
+  await using folder = await testFolder({
+    "rules.yaml": "",
+    "t/one.yaml": given.replaceAll("rules.yaml", "../rules.yaml"),
+    "t/two.yaml": "# Nothing.\n",
+  });
+  const { code, stdout } = await folder.berth("test t --update");
+  expect(code).toBe(exitCodes.done);
+  const written = await readFile(path.join(folder.path, "t/one.yaml"), "utf8");
+  expect([stdout, written]).toMatchInlineSnapshot(`
+    [
+      "--- t/one.yaml: a: expected
+    +++ written
+    -none
+    +No changes of nodes: 0 looked at.
+
+    --- t/one.yaml: a: expected
+    +++ written
+    +No changes of nodes: 1 looked at.
+
+    0 passed, 2 updated
+    ",
+      "apiVersion: berth.dev/v1alpha1
+    kind: Test
+    metadata: {name: passes}
+    spec:
+      documents: [../rules.yaml]
+      objects:
+        # All cases have it.
+        []
+      cases:
+        - {name: a, expect: "No changes of nodes: 0 looked at.\\n"}
+    ---
+    apiVersion: berth.dev/v1alpha1
+    kind: Test
+    metadata: {name: other}
+    spec:
+      documents: [../rules.yaml]
+      objects:
+        # All cases have it.
+        - {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {example.com/device: x}}, status: {nodeInfo: {architecture: amd64}}}
+      cases:
+        - name: a
+          expect: |
+            No changes of nodes: 1 looked at.
+    ",
+    ]
+  `);
+  expect(await readFile(path.join(folder.path, "t/two.yaml"), "utf8")).toBe("# Nothing.\n");
+  expect((await folder.berth("test t")).stdout).toBe("2 passed, 0 failed\n");
+});
+
+it("takes an object of a case instead of one of the file, and namespaces by their names", async () => {
+  const rules = `apiVersion: berth.dev/v1alpha1
+kind: NodeFootprint
+metadata: {name: agent}
+spec:
+  workloads: [{namespaceSelector: {matchLabels: {NAMESPACE}}}]
+  node: {label: {key: example.com/agent}}
+`;
+  const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {nodeName: n1}}";
+  const shop = "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: a}}}";
+  const cases = `    - {name: a, objects: [${pod}]}
+    - {name: b, objects: [${pod}, ${shop}]}
+    - {name: c, objects: [${pod}, {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {example.com/agent: "true"}}}]}
+`;
+  await using folder = await testFolder({ "test.yaml": head() + cases });
+  const agents = async (labels: string): Promise<readonly string[]> => {
+    await folder.write("rules.yaml", rules.replace("NAMESPACE", labels));
+    const { stdout } = await folder.berth("test test.yaml -o json");
+    const { cases: results } = JSON.parse(stdout) as {
+      readonly cases: readonly { readonly actual: string }[];
+    };
+    return results.map(({ actual }) => /^ +\+ label.*?true/m.exec(actual)?.[0].trim() ?? "none");
+  };
+  const added = "+ label/example.com/agent=true";
+  expect(await agents("kubernetes.io/metadata.name: shop")).toEqual([added, added, "none"]);
+  expect(await agents("team: a")).toEqual(["none", added, "none"]);
+});
+
+it("says that there is no test", async () => {
+  await using folder = await testFolder({ "t/none.yaml": "" });
+  const { code, stderr } = await folder.berth("test t");
+  expect([code, stderr]).toEqual([exitCodes.usage, "berth: there is no test in these files\n"]);
+});
+
 const bomb = Array.from(
   { length: 9 },
   (_, at) =>

@@ -150,21 +150,32 @@ const NAMESPACED: ReadonlySet<string> = new Set([
 
 /** With what the API server sets, and the namespaces of all. Later ones replace those of the same kind and name. */
 function sampleObjects(given: readonly SampleObject[], now: number): readonly KubeObject[] {
+  const names = new Set(given.flatMap((it) => namespaceOf(it) ?? []));
+  const namespaces = [...names].map(
+    (name): SampleObject => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } }),
+  );
   const found = new Map<string, KubeObject>();
-  for (const object of given) {
-    const { name, namespace = NAMESPACED.has(object.kind) ? "default" : undefined } = object.metadata;
-    const uid = [object.kind, namespace, name].filter((it) => it !== undefined).join("-");
-    const common = { uid, resourceVersion: "1", creationTimestamp: new Date(now - AGE_MS).toISOString() };
-    const metadata = { ...common, ...object.metadata, ...(namespace !== undefined && { namespace }) };
+  for (const object of [...namespaces, ...given]) {
+    const { name } = object.metadata;
+    const namespace = namespaceOf(object);
+    const uid = [object.kind, ...(namespace === undefined ? [] : [namespace]), name].join("-");
+    const metadata = {
+      uid,
+      resourceVersion: "1",
+      creationTimestamp: new Date(now - AGE_MS).toISOString(),
+      ...object.metadata,
+      ...(namespace !== undefined && { namespace }),
+      ...(object.kind === "Namespace" && {
+        labels: { ...Object(object.metadata["labels"]), "kubernetes.io/metadata.name": name },
+      }),
+    };
     found.set(uid, { ...object, metadata });
   }
-  const names = new Set([...found.values()].flatMap(({ metadata }) => metadata?.namespace ?? []));
-  for (const name of names) {
-    const metadata = { name, uid: `Namespace-${name}`, labels: { "kubernetes.io/metadata.name": name } };
-    const made = { apiVersion: "v1", kind: "Namespace", metadata };
-    if (!found.has(metadata.uid)) found.set(metadata.uid, made);
-  }
   return [...found.values()];
+}
+
+function namespaceOf({ kind, metadata }: SampleObject): string | undefined {
+  return metadata.namespace ?? (NAMESPACED.has(kind) ? "default" : undefined);
 }
 
 /** Writes what is into the files, and leaves all else there as it is. */

@@ -37,9 +37,20 @@ it.each([
   ["gates", { metadata: { name: 1 } }, []],
   ["gates", { metadata: { name: "a", annotations: 1 }, status: 1 }, ["GateNeverOpens: a"]],
 ])("allows all, and warns: %s %j", async (plural, object, warnings) => {
+  expect(await answerTo(plural, object)).toEqual({ allowed: true, warnings });
+});
+
+it.each([
+  [16_000, ["GateNeverOpens: a"]],
+  [17_000, []],
+])("S-6 reads no document of more than 16 KiB: %i", async (length, warnings) => {
+  const object = { metadata: { name: "a" }, spec: { text: "x".repeat(length) } };
+  expect(await answerTo("gates", object)).toEqual({ allowed: true, warnings });
+});
+
+function answerTo(plural: string, object: unknown) {
   const resource = { ...resourceOf(plural), resource: plural };
   const kind = { group: "berth.dev", version: "v1", kind: "K" };
   const request = { uid: "u", kind, resource, operation: "CREATE", object } as const;
-  const answer = await rulesOf(true).reviews[0]?.answer(request, {} as ReviewIo);
-  expect(answer).toEqual({ allowed: true, warnings });
-});
+  return rulesOf(true).reviews[0]?.answer(request, {} as ReviewIo);
+}

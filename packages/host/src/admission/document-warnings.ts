@@ -77,11 +77,14 @@ function warningsOf(
   return document === undefined ? [] : (kind?.remarksOn(document) ?? []);
 }
 
+/** S-6: a longer one, as JSON, is stored without warnings. To compile it could take long. */
+const MAX_LENGTH = 16 * 1024;
+
 /** What documents are compiled from. Any client that reaches the port may send one, so nothing is taken for granted. */
 function readDocument(object: unknown): DocumentObject | undefined {
   const { metadata, spec } = Object(object) as Readonly<Record<string, unknown>>;
   const { name, annotations } = Object(metadata) as Readonly<Record<string, unknown>>;
-  if (typeof name !== "string") return undefined;
+  if (typeof name !== "string" || JSON.stringify([annotations, spec]).length > MAX_LENGTH) return undefined;
   const texts = Object.entries(Object(annotations)).filter(
     (entry): entry is [string, string] => typeof entry[1] === "string",
   );

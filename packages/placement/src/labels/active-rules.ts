@@ -48,16 +48,21 @@ interface AssembleInput {
   readonly admitted?: ReadonlyMap<string, string>;
   /** Rules that wait, as the caller already knows. With this set, `assembleRules` counts nothing. */
   readonly known?: ReadonlySet<string>;
+  /** Counts nothing where the length of the conditions to count, as text, times the nodes is more. Default: no limit. */
+  readonly mostCompared?: number;
 }
 
 /** Compiles all rules. Counts nodes only for rules that are new or edited and set `confirmAbovePercent`. */
 export function assembleRules(input: AssembleInput): AssembledRules {
-  const { sources, nodes, admitted = new Map<string, string>(), known } = input;
+  const { sources, admitted = new Map<string, string>(), known, mostCompared = Infinity } = input;
   const asking = new Map(askingRules(sources, admitted));
+  const length = [...asking.values()].reduce((sum, { match }) => sum + JSON.stringify(match).length, 0);
+  const isMore = mostCompared < Infinity && length * sizeOf(input.nodes ?? []) > mostCompared;
+  const nodes = isMore ? undefined : input.nodes;
   const waiting = new Map<string, WaitingRule>();
   const candidate = known === undefined && asking.size > 0 ? parse(sources, new Map()) : undefined;
   const counts = candidate && nodes && countTouched(nodes, candidate.rules, asking);
-  for (const [name, percent] of asking) {
+  for (const [name, { confirmAbovePercent: percent = 0 }] of asking) {
     const touched = counts && (counts.touched.get(name) ?? 0);
     const of = counts?.of ?? 0;
     const waits = known?.has(name) ?? (touched === undefined || touched * 100 > percent * of);
@@ -81,17 +86,22 @@ function* namedDocuments({ documents }: RuleSources): Generator<readonly [string
     for (const one of all) yield [ruleName(source, one.name), one];
 }
 
-/** Rules that must not act before Berth has counted their changes, each with its limit in per cent. */
+/** Rules that must not act before Berth has counted their changes. */
 function* askingRules(
   sources: RuleSources,
   admitted: ReadonlyMap<string, string>,
-): Generator<[string, number]> {
+): Generator<[string, LabelRuleDocument["spec"]]> {
   for (const [name, document] of namedDocuments(sources)) {
-    const { confirmAbovePercent, dryRun } = document.spec;
-    if (confirmAbovePercent === undefined || dryRun) continue;
-    if (admitted.get(name) !== digestOf(document.spec) && confirmedAt(document) === undefined)
-      yield [name, confirmAbovePercent];
+    const { spec } = document;
+    if (spec.confirmAbovePercent === undefined || spec.dryRun) continue;
+    if (admitted.get(name) !== digestOf(spec) && confirmedAt(document) === undefined) yield [name, spec];
   }
+}
+
+function sizeOf(all: Iterable<unknown>): number {
+  let size = 0;
+  for (const _ of all) size += 1;
+  return size;
 }
 
 function parse(

@@ -117,4 +117,12 @@ describe("before a LabelRule is stored, its author", () => {
       expect.stringMatching(/^ConfirmationRequired: it would change 1 of 1 nodes .*berth confirm gpu/),
     ]);
   });
+
+  it("S-6 does not learn it where the count could take long", () => {
+    const view = { node: aNode("n").labelled({ "gpu.present": "x" }).build(), owned: new Map() };
+    const nodes = Array.from({ length: 40_000 }, () => view);
+    const source = sourceOf({ rule: ruleOf(meta, "other.present"), nodes });
+    expect(source.remarksOn(named("gpu", { confirmAbovePercent: 50 }))).toEqual([]);
+    expect(source.remarksOn(named("other"))).toHaveLength(1);
+  });
 });

@@ -51,3 +51,60 @@ it.each<readonly [string, Omit<NfdRule, "name">]>([
   expect(errors.join()).toContain("a LabelRule has no Go templates: {{ len .");
   expect(labels?.map(({ key }) => key) ?? []).not.toContain("a.example/count");
 });
+
+const LOOP = "{{ range .system.osrelease }}a.example/os-{{ .Name }}.x={{ .Value }}\n{{ end }}";
+const os = {
+  feature: "system.osrelease",
+  matchExpressions: { ID: { op: "InRegexp", value: ["^open"] }, "VERSION_ID.major": { op: "Exists" } },
+  matchName: { op: "In", value: ["VERSION_ID", "ID"] },
+} as const;
+const copied = (name: string) => ({
+  key: `a.example/os-${name}.x`,
+  valueFrom: { key: `feature.node.kubernetes.io/system-os_release.${name}` },
+});
+
+it("a loop of a template copies the elements that its condition names, each once", () => {
+  expect(convert({ labelsTemplate: `a.example/y=1\n${LOOP}a.example/z`, matchFeatures: [os, gpu] })).toEqual({
+    labels: [
+      { key: "a.example/y", value: "1" },
+      ...["ID", "VERSION_ID.major", "VERSION_ID"].map(copied),
+      { key: "a.example/z" },
+    ],
+    errors: [],
+  });
+});
+
+it.each<readonly [string, Omit<NfdRule, "name">]>([
+  ["an alternative", { labelsTemplate: LOOP, matchFeatures: [os], matchAny: [{ matchFeatures: [os] }] }],
+  ["two conditions on its feature", { labelsTemplate: LOOP, matchFeatures: [os, os] }],
+  ["no condition on its feature", { labelsTemplate: LOOP, matchFeatures: [gpu] }],
+  [
+    "its feature in another case, which NFD does not find",
+    { labelsTemplate: LOOP, matchFeatures: [{ ...os, feature: "system.osRelease" }] },
+  ],
+  ...(["DoesNotExist", ""] as const).map((op): [string, Omit<NfdRule, "name">] => [
+    `the operator ${JSON.stringify(op)}`,
+    { labelsTemplate: LOOP, matchFeatures: [{ ...os, matchExpressions: { VERSION_ID: { op } } }] },
+  ]),
+  [
+    "no element that its condition names",
+    {
+      labelsTemplate: LOOP,
+      matchFeatures: [{ feature: os.feature, matchName: { op: "NotIn", value: ["ID"] } }],
+    },
+  ],
+  ["labels in one line", { labelsTemplate: LOOP.replace("\n", ""), matchFeatures: [os] }],
+  ["another action", { labelsTemplate: LOOP.replace(".Value", ".Value | trim"), matchFeatures: [os] }],
+])("a loop of a template is left out with %s", (_, rule) => {
+  const { labels, errors } = convert({ ...rule, labels: { "a.example/x": "true" } });
+  expect(errors.join()).toContain("a LabelRule has no Go templates: {{ range .");
+  expect(labels?.map(({ key }) => key) ?? []).not.toContain("a.example/os-ID.x");
+});
+
+it("a loop makes no label of a flag, which has no value", () => {
+  const labelsTemplate = "{{ range .cpu.cpuid }}a.example/{{ .Name }}={{ .Value }}\n{{ end }}";
+  const matchFeatures = [{ feature: "cpu.cpuid", matchExpressions: { AVX2: { op: "Exists" } } }] as const;
+  const { labels, errors } = convert({ labelsTemplate, matchFeatures });
+  expect(labels).toBeUndefined();
+  expect(errors.join()).toContain("not available as a label: the value of cpu.cpuid AVX2");
+});

@@ -20,6 +20,7 @@ import {
   type NfdTerm,
   type NodeFeatureRule,
 } from "./nfd-schema.ts";
+import { onlyTermOf, unroll } from "./nfd-templates.ts";
 
 type Path = readonly PropertyKey[];
 
@@ -204,8 +205,7 @@ const ALLOWED_DOMAIN = /(?:^|\.)(?:feature|profile)\.node\.kubernetes\.io\//;
 
 function convertLabels({ labels = {} }: NfdRule, work: Work): readonly LabelOutput[] {
   return Object.entries(labels).flatMap(([name, value]) => {
-    const output = value.startsWith("@") ? dynamicLabel(name, value, work) : staticLabel(name, value);
-    return orRefuse(output, ["labels", name], work);
+    return orRefuse(toLabel(name, value, work), ["labels", name], work);
   });
 }
 
@@ -223,6 +223,10 @@ function orRefuse(output: Output, path: Path, { refuse }: Work): readonly LabelO
 }
 
 type Output = LabelOutput | { readonly problem: Problem };
+
+function toLabel(name: string, value: string, work: Work): Output {
+  return value.startsWith("@") ? dynamicLabel(name, value, work) : staticLabel(name, value);
+}
 
 function staticLabel(name: string, value: string): Output {
   const key = toLabelKey(name);
@@ -248,9 +252,11 @@ function dynamicLabel(name: string, value: string, work: Work): Output {
 
 const COUNT = /^([^={}]+)=\{\{ *len \.([a-z]+\.device) *\}\}$/;
 
-/** Converts a template whose lines are labels without actions, or with the number of devices of one kind. */
+/** Converts a template whose lines are labels: without actions, copied in a loop, or with the number of some devices. */
 function convertTemplate(rule: NfdRule, work: Work): readonly LabelOutput[] {
-  const lines = (rule.labelsTemplate ?? "").split("\n").map((line) => line.trim());
+  const lines = unroll(rule.labelsTemplate ?? "", rule)
+    .split("\n")
+    .map((line) => line.trim());
   const counts = lines.map((line) => countOf(line, rule, work));
   const [action] = /{{.*?}}/.exec(lines.filter((_, at) => counts[at] === undefined).join("\n")) ?? [];
   if (action !== undefined) {
@@ -261,7 +267,7 @@ function convertTemplate(rule: NfdRule, work: Work): readonly LabelOutput[] {
   return lines.flatMap((line, at) => {
     if (line === "") return [];
     const [name = "", ...rest] = line.split("=");
-    const output = counts[at] ?? staticLabel(name, rest.length === 0 ? "true" : rest.join("="));
+    const output = counts[at] ?? toLabel(name, rest.length === 0 ? "true" : rest.join("="), work);
     return orRefuse(output, ["labelsTemplate"], work);
   });
 }
@@ -269,9 +275,9 @@ function convertTemplate(rule: NfdRule, work: Work): readonly LabelOutput[] {
 /** `name={{ len .pci.device }}`: how many devices the condition on this feature finds. */
 function countOf(line: string, rule: NfdRule, work: Work): Output | undefined {
   const [, name, feature] = COUNT.exec(line) ?? [];
-  const [term, ...others] = (rule.matchFeatures ?? []).filter((it) => it.feature === feature);
-  if (name === undefined || term?.matchExpressions === undefined) return undefined;
-  if (others.length > 0 || rule.matchAny !== undefined || term.matchName !== undefined) return undefined;
+  const term = onlyTermOf(feature, rule);
+  if (name === undefined || term?.matchExpressions === undefined || term.matchName !== undefined)
+    return undefined;
   const key = countLabel(term.feature, term.matchExpressions, work);
   const output = staticLabel(name, "");
   return key === undefined || !("key" in output) ? undefined : { key: output.key, valueFrom: { key } };
