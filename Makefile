@@ -36,7 +36,9 @@ demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end w
 demo-fleet: build ## Run Berth on a hub and three cells, let a cell freeze, and drain another (ARGS=--exit: end when all was seen)
 	@bin/berth demo --fleet $(ARGS)
 
-real-node: image $(HELM) ## Run Berth on nodes that run processes, and let them fail; needs root
+# Not `image`, which would take ARGS for itself.
+real-node: build $(HELM) ## Run Berth on nodes that run processes, and let them fail; needs root (ARGS=--fleet: a hub and three cells)
+	@$(NODE) scripts/image.ts
 	@$(NODE) --conditions=berth-source tools/real-node/main.ts $(ARGS)
 
 test: build $(HELM) ## Run every test (ARGS: passed to vitest)

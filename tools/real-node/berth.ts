@@ -59,12 +59,29 @@ interface Write {
   readonly at: number;
 }
 
-/** What replicas of Berth wrote, in the order in which the API server finished it. Questions about rights are no writes. */
-export async function writesOfBerth({ auditLog }: Pick<Stage, "auditLog">): Promise<readonly Write[]> {
+async function linesOfBerth(
+  { auditLog }: Pick<Stage, "auditLog">,
+  account: string,
+): Promise<readonly AuditLine[]> {
   const lines = (await readFile(auditLog, "utf8")).split("\n").filter((line) => line.endsWith("}"));
   return lines
-    .filter((line) => line.includes(`"system:serviceaccount:${NAMESPACE}:berth"`))
-    .map((line) => JSON.parse(line) as AuditLine)
+    .filter((line) => line.includes(`"system:serviceaccount:${NAMESPACE}:${account}`))
+    .map((line) => JSON.parse(line) as AuditLine);
+}
+
+/** What its accounts asked for and may not do: `403 create pods/web`. */
+export async function refusedToBerth(stage: Pick<Stage, "auditLog">): Promise<readonly string[]> {
+  return (await linesOfBerth(stage, "berth"))
+    .filter(({ responseStatus }) => [401, 403].includes(responseStatus.code))
+    .map(({ verb, objectRef, responseStatus }) => {
+      const { resource, name = "" } = objectRef ?? {};
+      return `${responseStatus.code} ${verb} ${resource}/${name}`;
+    });
+}
+
+/** What replicas of Berth wrote, in the order in which the API server finished it. Questions about rights are no writes. */
+export async function writesOfBerth(stage: Pick<Stage, "auditLog">): Promise<readonly Write[]> {
+  return (await linesOfBerth(stage, 'berth"'))
     .filter(
       ({ verb, responseStatus }) => /^(create|update|patch|delete)/.test(verb) && responseStatus.code < 300,
     )

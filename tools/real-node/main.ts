@@ -21,7 +21,7 @@ const HIERARCHIES = "$(findmnt --types cgroup,cgroup2 --noheadings --output TARG
 const ENTER = `
 for hierarchy in ${HIERARCHIES}; do
   own="$hierarchy/$NAME"
-  for cgroup in "$own" "$own/programs" "$own/node-1" "$own/node-2" "$own/node-3"; do
+  for cgroup in "$own" "$own/programs" "$own/node-1" "$own/node-2" "$own/node-3" "$own/node-4"; do
     mkdir "$cgroup"
     # A cpuset of v1 begins without processors.
     for file in cpuset.cpus cpuset.mems; do
@@ -56,8 +56,8 @@ const folder = await mkdtemp(join(tmpdir(), "berth-real-node-"));
 const name = basename(folder);
 const unshare = ["unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"];
 const inside = [process.execPath, "--conditions=berth-source", join(import.meta.dirname, "inside.ts")];
-const isByHand = process.argv.includes("--nodes");
-const command = [...unshare, ...inside, JSON.stringify({ folder, programs, isByHand })];
+const what = ["nodes", "fleet"].find((it) => process.argv.includes(`--${it}`)) ?? "cluster";
+const command = [...unshare, ...inside, JSON.stringify({ folder, programs, what })];
 const child = spawn("/bin/sh", ["-euc", ENTER, "sh", ...command], {
   env: { ...process.env, NAME: name },
   // The end of its standard input tells it to stop. So Ctrl-C reaches this process alone, and its death is noticed too.
@@ -65,8 +65,8 @@ const child = spawn("/bin/sh", ["-euc", ENTER, "sh", ...command], {
   detached: true,
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => child.stdin.end());
-if (isByHand) {
-  const enter = `nsenter --target ${child.pid} --mount --net env KUBECONFIG=${join(folder, "kubeconfig")} bash`;
+if (what === "nodes") {
+  const enter = `nsenter --target ${child.pid} --mount --net env KUBECONFIG=${join(folder, "cluster.kubeconfig")} bash`;
   console.log(`For a shell beside the nodes: ${enter}`);
 }
 const [code] = (await once(child, "exit")) as [number | null];

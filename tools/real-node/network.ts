@@ -1,8 +1,10 @@
 /** One bridge, and on it a network namespace for each node. The control plane listens on the bridge itself. */
 import { shell } from "../../scripts/run.ts";
 
-/** The address of the API server and of the registry. */
+/** The address of the registry, and of the API server if there is one. */
 export const HUB = "10.99.0.1";
+/** Further ones, for the API servers of a fleet. */
+export const PLANES: readonly string[] = [2, 3, 4, 5].map((it) => `10.99.0.${it}`);
 export const POD_NETWORK = "10.244.0.0/16";
 
 export interface Address {
@@ -23,7 +25,7 @@ export async function createBridge(): Promise<void> {
   await shell(`
     ip link set lo up
     ip link add hub type bridge
-    ip address add ${HUB}/24 dev hub
+    for ip in ${[HUB, ...PLANES].join(" ")}; do ip address add $ip/24 dev hub; done
     ip link set hub up
     echo 1 > /proc/sys/net/ipv4/ip_forward`);
 }

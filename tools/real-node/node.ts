@@ -130,6 +130,15 @@ export class RealNode {
     return cable(this.#options, "up");
   }
 
+  /** What its pods send to this address is lost, and nothing says so. */
+  async lose(ip: string): Promise<void> {
+    await run("nsenter", [...this.#inside(), "ip", "route", "add", "blackhole", ip]);
+  }
+
+  async findAgain(ip: string): Promise<void> {
+    await run("nsenter", [...this.#inside(), "ip", "route", "delete", "blackhole", ip]);
+  }
+
   /** The power fails: nothing says goodbye. The kernel ends all processes of the node, and with them its mounts. */
   async kill(): Promise<void> {
     await this.cut();

@@ -21,10 +21,10 @@ export interface Stage {
   readonly signal: AbortSignal;
 }
 
-export interface Scene {
+export interface Scene<On = Stage> {
   readonly title: string;
   /** Acts, waits for the effect, and says what was seen. @throws Error when the effect does not come. */
-  readonly play: (stage: Stage) => Promise<string>;
+  readonly play: (on: On) => Promise<string>;
 }
 
 /** Repeats `check` until it does not throw. */
