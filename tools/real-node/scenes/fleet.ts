@@ -126,7 +126,7 @@ const run: Scene<Planes> = {
 const drain: Scene<Planes> = {
   title: "berth cell drain, for the cell that runs it in Dallas",
   play: async (planes) => {
-    const [from = ""] = (await holders(planes)).filter((name) => CITIES[name] === "DFW");
+    const from = await inDallas(planes);
     let least = Number.POSITIVE_INFINITY;
     const over = new AbortController();
     const counting = (async () => {
@@ -146,7 +146,7 @@ const drain: Scene<Planes> = {
       expect((await podsIn(planes.get(from))).length === 0, `${from} still has a pod`),
     );
     await shows(planes, { readyReplicas: 2 });
-    const [to = ""] = (await holders(planes)).filter((name) => CITIES[name] === "DFW");
+    const to = await inDallas(planes);
     await answers(planes.get(to));
     return `it moved from ${from} to ${to} in ${took}, and one was Ready at each look, twice a second`;
   },
@@ -237,6 +237,11 @@ async function holders(planes: Planes): Promise<readonly string[]> {
     CELLS.map(async (name) => ((await podsIn(planes.get(name))).some(isReady) ? [name] : [])),
   );
   return found.flat();
+}
+
+/** The cell of Dallas that runs it. */
+async function inDallas(planes: Planes): Promise<string> {
+  return (await holders(planes)).find((name) => CITIES[name] === "DFW") ?? "";
 }
 
 /** Its process there serves its page. */
