@@ -9,16 +9,6 @@ import { isHeld } from "./capabilities.ts";
 
 /** Of what `helm uninstall` with its hook takes. The chart allows 120 s for the Job. */
 const UNINSTALL_SECONDS = 60;
-const CRDS = [
-  "labelrules",
-  "startupgates",
-  "architecturepolicies",
-  "nodefootprints",
-  "deschedulepolicies",
-].map((it) => `${it}.berth.dev`);
-const FLEET_CRDS = ["workloads", "workloaddeployments", "instances"].map(
-  (it) => `${it}.compute.datumapis.com`,
-);
 
 /** The scenes that install and uninstall, around all others. */
 export function installation(): { readonly install: Scene; readonly uninstall: readonly Scene[] } {
@@ -100,14 +90,20 @@ async function allInForce(stage: Stage): Promise<void> {
 
 /** Deletes what the scenes have applied, CRDs included, and waits until the cluster is as before. */
 async function asBefore(stage: Stage, before: AllObjects): Promise<void> {
-  const { kubectl, client } = stage;
+  const { kubectl, client, berth } = stage;
   const remove = (...what: readonly string[]) =>
     kubectl(["delete", "--ignore-not-found", "--timeout=60s", ...what]);
   await remove("workload/hello", "pod/shop", "pod/batch");
   await remove("daemonset/apm-agent", "-n", "kube-system");
   const { items } = await client.list(customResourceDefinitions);
   const names = items.map(({ metadata }) => metadata?.name ?? "").toSorted();
-  expect(names.join() === [...CRDS, ...FLEET_CRDS].toSorted().join(), `the CRDs are ${names.join()}`);
+  const printed = await berth(["manifests", "crds", "--fleet"]);
+  const listed = await kubectl(
+    ["create", "--dry-run=client", "--output", "name", "--filename", "-"],
+    printed,
+  );
+  const expected = listed.replaceAll(/^.*\//gm, "").split("\n").toSorted();
+  expect(names.join() === expected.join(), `the CRDs are ${names.join()}`);
   await remove("crd", ...names);
   const made = (await client.list(namespaces)).items.map(({ metadata }) => metadata?.name ?? "");
   await remove("namespace", ...made.filter((it) => [NAMESPACE, "placed", "warm-up"].includes(it)));
