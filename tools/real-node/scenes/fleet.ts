@@ -84,10 +84,8 @@ async function deploy(plane: Plane, ...how: readonly string[]): Promise<void> {
 
 /** @returns a kubeconfig of the account that the hub has there. */
 async function accountFor(to: "cell" | "project", plane: Plane): Promise<string> {
-  const installation = to === "cell" ? [] : ["--installation", "project"];
-  const access = await plane.berth(["manifests", "access", "--to", to, ...installation]);
-  await plane.kubectl(["apply", "-f", "-"], access);
-  const name = to === "cell" ? "berth-hub" : "berth-project-hub";
+  await plane.kubectl(["apply", "-f", "-"], await plane.berth(["manifests", "access", "--to", to]));
+  const name = "berth-hub";
   const token = await until(plane, async () => {
     const { data } = await plane.client.get(secrets, { namespace: NAMESPACE, name });
     expect(data?.["token"], `Secret ${name} has no token yet`);
