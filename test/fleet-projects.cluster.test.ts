@@ -146,6 +146,8 @@ it("a project is the cluster that it was: with another one nothing is written", 
   const wrong = fleet("{ kubeconfigs: [{ path: acme/web, kubeconfig: shop }] }");
   await create(shop, "not-of-web");
   await assertRuns(shop, "not-of-web");
+  // It may be about to write what is not waited for above.
+  await fixture.stopHub();
   const mark = await fixture.plane("shop").audit.mark();
   await fixture.startHub(wrong);
   await patiently(async () => ok(await fixture.says(/1 of 1 clusters are not reached: web/)));

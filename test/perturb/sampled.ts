@@ -47,8 +47,8 @@ export function describeSampled(promise: string, stories: readonly PerturbationS
         expect(result.violations.map((one) => describeViolation(result.story, one)).join("\n")).toBe("");
         // Fewer mean that the story does nothing, or that its points are no longer found.
         expect(possible).toBeGreaterThan(20);
-        // A request that only a timer brings about does not come in every replay.
-        expect(result.notReached.length).toBeLessThanOrEqual(parameters.numRuns / 2);
+        // A request that only a timer brings about does not come in every replay: of two, both may be such.
+        expect(result.notReached.length).toBeLessThanOrEqual(Math.max(2, parameters.numRuns / 2));
       },
       LIMIT_MS,
     );
