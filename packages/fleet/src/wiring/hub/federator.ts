@@ -11,6 +11,7 @@ import { decideFederation, type FederatorDecision } from "../../hub/federator/de
 import { hasRun } from "../../hub/mirror/status.ts";
 import { type ProjectSeen, sourceUidOf } from "../../hub/source.ts";
 import { creationOf, deletionOf, statusTo } from "../intents.ts";
+import { HubAsk } from "./ask.ts";
 import { karmadaView } from "./karmada.ts";
 import type { Place } from "./knowledge.ts";
 import { type HubParts, LOOK_AGAIN_MS } from "./parts.ts";
@@ -65,9 +66,9 @@ async function isConfirmed(
   return true;
 }
 
-function askCells({ planes, asked }: HubParts, place: Place): void {
-  for (const { name: cell } of planes.cells.list())
-    asked.carry.ask([{ cluster: cell, ...place }], "high", true);
+function askCells(parts: HubParts, place: Place): void {
+  const deployment = parts.know.onHub(place);
+  if (deployment !== undefined) new HubAsk(parts).cellsOf(deployment);
 }
 
 /** `false`: the hub has another source under its name, which the project has as well: the view is behind. */
