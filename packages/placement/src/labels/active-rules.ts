@@ -56,8 +56,8 @@ interface AssembleInput {
 export function assembleRules(input: AssembleInput): AssembledRules {
   const { sources, admitted = new Map<string, string>(), known, mostCompared = Infinity } = input;
   const asking = new Map(askingRules(sources, admitted));
-  const length = [...asking.values()].reduce((sum, { match }) => sum + JSON.stringify(match).length, 0);
-  const isMore = mostCompared < Infinity && length * sizeOf(input.nodes ?? []) > mostCompared;
+  const isMore =
+    mostCompared < Infinity && lengthOf(asking.values()) * sizeOf(input.nodes ?? []) > mostCompared;
   const nodes = isMore ? undefined : input.nodes;
   const waiting = new Map<string, WaitingRule>();
   const candidate = known === undefined && asking.size > 0 ? parse(sources, new Map()) : undefined;
@@ -96,6 +96,10 @@ function* askingRules(
     if (spec.confirmAbovePercent === undefined || spec.dryRun) continue;
     if (admitted.get(name) !== digestOf(spec) && confirmedAt(document) === undefined) yield [name, spec];
   }
+}
+
+function lengthOf(specs: IteratorObject<LabelRuleDocument["spec"]>): number {
+  return specs.reduce((sum, { match }) => sum + JSON.stringify(match).length, 0);
 }
 
 function sizeOf(all: Iterable<unknown>): number {

@@ -39,7 +39,7 @@ export function createLabelRules(context: LabelRuleContext): DocumentRules<Label
   const { options, folder, nodes, waitsByStatus = false } = context;
   const compile = (
     { sources, cluster, unsettled, before }: KnownDocuments<LabelRuleSpec, AssembledRules>,
-    mostCompared?: number,
+    mostCompared = Number.POSITIVE_INFINITY,
   ): AssembledRules => {
     const set = folder()?.set;
     const young = cluster !== undefined && typeof unsettled === "object" ? { unsettled } : {};
@@ -53,7 +53,7 @@ export function createLabelRules(context: LabelRuleContext): DocumentRules<Label
       nodes: nodes(),
       admitted: new Map([...admittedBefore(cluster), ...(before?.admitted ?? [])]),
       ...(waitsByStatus && { known: waitingBefore(cluster) }),
-      ...(mostCompared !== undefined && { mostCompared }),
+      mostCompared,
     });
   };
   return {
