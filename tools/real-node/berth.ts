@@ -59,19 +59,17 @@ interface Write {
   readonly at: number;
 }
 
-async function linesOfBerth(
-  { auditLog }: Pick<Stage, "auditLog">,
-  account: string,
-): Promise<readonly AuditLine[]> {
+const ACCOUNT = `system:serviceaccount:${NAMESPACE}:berth`;
+
+/** Of all accounts of Berth: those that a hub has elsewhere begin with the name of its own. */
+async function linesOfBerth({ auditLog }: Pick<Stage, "auditLog">): Promise<readonly AuditLine[]> {
   const lines = (await readFile(auditLog, "utf8")).split("\n").filter((line) => line.endsWith("}"));
-  return lines
-    .filter((line) => line.includes(`"system:serviceaccount:${NAMESPACE}:${account}`))
-    .map((line) => JSON.parse(line) as AuditLine);
+  return lines.filter((line) => line.includes(`"${ACCOUNT}`)).map((line) => JSON.parse(line) as AuditLine);
 }
 
 /** What its accounts asked for and may not do: `403 create pods/web`. */
 export async function refusedToBerth(stage: Pick<Stage, "auditLog">): Promise<readonly string[]> {
-  return (await linesOfBerth(stage, "berth"))
+  return (await linesOfBerth(stage))
     .filter(({ responseStatus }) => [401, 403].includes(responseStatus.code))
     .map(({ verb, objectRef, responseStatus }) => {
       const { resource, name = "" } = objectRef ?? {};
@@ -81,7 +79,8 @@ export async function refusedToBerth(stage: Pick<Stage, "auditLog">): Promise<re
 
 /** What replicas of Berth wrote, in the order in which the API server finished it. Questions about rights are no writes. */
 export async function writesOfBerth(stage: Pick<Stage, "auditLog">): Promise<readonly Write[]> {
-  return (await linesOfBerth(stage, 'berth"'))
+  return (await linesOfBerth(stage))
+    .filter(({ user }) => user.username === ACCOUNT)
     .filter(
       ({ verb, responseStatus }) => /^(create|update|patch|delete)/.test(verb) && responseStatus.code < 300,
     )
