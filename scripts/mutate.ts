@@ -56,7 +56,7 @@ function runStryker(mutated: readonly string[]): number {
     ignoreStatic: true,
     // Beyond 1.5 times what its tests took. A busy machine must not look like an endless loop.
     timeoutMS: 10_000,
-    ignorePatterns: ["bench", "docs"],
+    ignorePatterns: ["bench", "build", "docs"],
     tempDirName: join(cache, "tmp"),
     reporters: ["json", "progress-append-only"],
     jsonReporter: { fileName: report },
