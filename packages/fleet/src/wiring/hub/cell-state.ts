@@ -4,7 +4,7 @@ import { leaseOfCell } from "../../fleet/settings.ts";
 import type { CellState } from "../../hub/cells/seen.ts";
 import type { Planes } from "./planes.ts";
 
-/** Berth in a cell that has not renewed its Lease for this long is not heard, ms. While this process stands still, it does not count. */
+/** Berth in a cell that has not renewed its Lease for this long is not heard, ms. Time in which this process stands still is not counted. */
 export const UNHEARD_MS = 15_000;
 
 /** May the hub conclude from what it does not see in a cell? */
