@@ -71,7 +71,7 @@ async function carriedTo(namespace: string): Promise<readonly string[]> {
   return all.flat();
 }
 
-/** What Berth has written into these namespaces, without Events: `patch instances web-us-dfw-0`. */
+/** What Berth has written into these namespaces, without Events: `patch pods/status web/web-us-dfw-0`. */
 async function writtenIn(places: readonly string[], since: AuditMark): Promise<readonly string[]> {
   const entries = await fixture.plane("hub").audit.entriesSince(since, { userAgent: "berth/" });
   return entries
@@ -79,7 +79,7 @@ async function writtenIn(places: readonly string[], since: AuditMark): Promise<r
       const isWrite = ["create", "patch", "update", "delete"].includes(verb);
       return isWrite && places.includes(namespace) && !/^(events|leases|tokenreviews)\b/.test(resource);
     })
-    .map(({ verb, resource, name }) => `${verb} ${resource} ${name}`);
+    .map((it) => `${it.verb} ${it.resource}/${it.subresource} ${it.namespace}/${it.name}`);
 }
 
 async function runs(name: string, replicas: number): Promise<void> {
@@ -136,6 +136,8 @@ it("H16 a copy that a user deletes on the hub comes again, and is shown", async 
     const shown = await hub.get(instances, { namespace: "first", name: of.name });
     deepStrictEqual(shown.metadata?.labels?.["compute.datumapis.com/hub-uid"], metadata?.uid);
     notEqual(metadata?.uid, before.metadata?.uid);
+    // The default of the schema, until the status of the cell is written.
+    notEqual(conditionOf(shown, "Ready")?.reason, "Pending");
   });
   expect(await carriedTo(of.namespace)).toHaveLength(1);
 });

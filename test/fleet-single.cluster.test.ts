@@ -181,6 +181,10 @@ describe("Instances of a Workload", () => {
     await changeWorkload(client, namespace, restarted);
     await patiently(() => expect(history.steps.slice(restartedAt)).toEqual(rolled));
     expect(history.mostDown).toBe(1);
+    await patiently(async () => {
+      const { readyReplicas, updatedReplicas } = (await seen.deployment()).status ?? {};
+      deepStrictEqual([readyReplicas, updatedReplicas], [3, 3]);
+    });
     const mark = await cluster.audit.mark();
     await changeWorkload(client, namespace, restarted);
     await createWorkload(client, { namespace, name: "later" });
