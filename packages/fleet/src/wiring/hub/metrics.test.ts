@@ -9,20 +9,33 @@ import { Objects } from "./testing/objects.ts";
 
 const ours = { ...interpreter, metadata: { namespace: "", ...interpreter.metadata } };
 
-it.each<[string, InterpreterCustomization | undefined, number]>([
-  ["has none of Berth", undefined, 1],
-  ["has another one of its name", { ...ours, spec: { ...ours.spec, customizations: {} } }, 1],
-  ["has that of Berth", ours, 0],
-])("F2 the metric says so while Karmada %s", async (_, present, expected) => {
+async function missing(
+  arrange: (interpreters: Objects<InterpreterCustomization>) => void,
+): Promise<string | undefined> {
   const { parts, clock } = hubWorld();
   const interpreters = new Objects<InterpreterCustomization>(hub);
-  if (present !== undefined) interpreters.set(present);
+  arrange(interpreters);
   const registry = createMetricsRegistry({ prefix: "berth_" });
   const { planes, know } = parts;
   const views = { ...planes.views, karmada: { interpreters: interpreters.view } as KarmadaViews };
   createHubMetrics(registry, clock, know, { expiresMsOf: () => undefined }, { ...planes, views });
   const { body } = await registry.expose();
-  expect(body).toMatch(new RegExp(`^compute_federation_interpreter_missing ${expected}$`, "m"));
+  return /^compute_federation_interpreter_missing (\d)$/m.exec(body)?.[1];
+}
+
+it.each<[string, InterpreterCustomization | undefined, string]>([
+  ["has none of Berth", undefined, "1"],
+  ["has another one of its name", { ...ours, spec: { ...ours.spec, customizations: {} } }, "1"],
+  ["has that of Berth", ours, "0"],
+])("F2 the metric says so while Karmada %s", async (_, present, expected) => {
+  const said = await missing((interpreters) => {
+    if (present !== undefined) interpreters.set(present);
+  });
+  expect(said).toBe(expected);
+});
+
+it("F2 the metric does not complain before it is read", async () => {
+  expect(await missing((it) => (it.isRead = false))).toBe("0");
 });
 
 it("F2 no metric complains where Berth carries deployments itself", async () => {

@@ -56,10 +56,11 @@ export function createHubMetrics(
   });
   registry.gauge({
     name: "compute_federation_interpreter_missing",
-    help: "1 while Karmada is not told how to read the status of deployments, 0 when it is, or does not carry them.",
+    help: "1 while Karmada is not told how to read the status of deployments; 0 when it is, does not carry them, or is not read yet.",
     collect(gauge) {
-      const known = views.karmada?.interpreters.get({ cluster: hub.name, namespace: "", name: INTERPRETER });
-      gauge.set(views.karmada !== undefined && interpreterPatch(known ?? {}) !== undefined ? 1 : 0);
+      const read = views.karmada?.interpreters;
+      const known = read?.get({ cluster: hub.name, namespace: "", name: INTERPRETER });
+      gauge.set(read?.state(hub.name) === "synced" && interpreterPatch(known ?? {}) !== undefined ? 1 : 0);
     },
   });
   const lag: Histogram = registry.histogram({
