@@ -8,6 +8,7 @@ import {
   inGroups,
   type LabelFolderSource,
   labelRuleSpec,
+  MAX_TERMS_OF_RULE,
   type MatchTerm,
   readLabelFolder,
   toObjectName,
@@ -27,19 +28,22 @@ export async function convertRuleFolder(source: LabelFolderSource): Promise<Conv
     const { key } = output;
     const file = path.join(source.shown, key);
     const spec = toSpec(key, [...plain.keys()]);
-    const problem = labelRuleSpec.safeParse(spec).error?.issues[0]?.message;
-    if (plain.size > 0 && problem === undefined) {
+    const message = problemOf(spec, plain.size);
+    if (message === undefined)
       rules.push({ name: toObjectName(key), from: file, spec, leftOut: [], notes: [] });
-      continue;
-    }
-    const message =
-      plain.size === 0
-        ? "the file names no label key: a LabelRule cannot match no node, deleting it does the same"
-        : `the LabelRule is not valid: ${problem}`;
-    errors.push({ file, severity: "error", reason: convertReasons.NotConvertible, message });
+    else errors.push({ file, severity: "error", reason: convertReasons.NotConvertible, message });
   }
   const dropped = errors.map(({ file, message }) => ({ from: file, why: [message] }));
   return { rules, dropped, faults: errors };
+}
+
+function problemOf(spec: ConvertedRule["spec"], keys: number): string | undefined {
+  if (keys === 0)
+    return "the file names no label key: a LabelRule cannot match no node, deleting it does the same";
+  if (keys > MAX_TERMS_OF_RULE)
+    return `the file names ${keys} label keys, and a LabelRule holds ${MAX_TERMS_OF_RULE}: split the file`;
+  const fault = labelRuleSpec.safeParse(spec).error?.issues[0];
+  return fault && `the LabelRule is not valid: ${fault.message}`;
 }
 
 function toSpec(key: string, inputs: readonly string[]): ConvertedRule["spec"] {

@@ -325,17 +325,19 @@ describe("berth convert", () => {
   });
 
   it("converts a folder of label rules, one rule for each file", async () => {
-    const many = Array.from({ length: 40 }, (_, at) => `example.com/d${at}`).join("\n");
+    const keys = (length: number) => Array.from({ length }, (_, at) => `example.com/d${at}`).join("\n");
     await using folder = await testFolder({
       "labels/accelerators/edgetpu": "example.com/usb\nexample.com/pci\n",
-      "labels/accelerators/many": many,
+      "labels/accelerators/many": keys(40),
+      "labels/accelerators/too-many": keys(32_769),
       "labels/Upper_Case/x": "y\n",
       "labels/accelerators/none": "",
     });
     const failed = await folder.berth("convert labels");
     expect([failed.code, failed.stdout]).toEqual([exitCodes.faults, ""]);
     expect(failed.stderr).toContain("labels/accelerators/none: error: the file names no label key");
-    expect(failed.stderr.split("\n")).toHaveLength(3);
+    expect(failed.stderr).toContain("names 32769 label keys, and a LabelRule holds 32768: split the file");
+    expect(failed.stderr.split("\n")).toHaveLength(4);
     const { stdout } = await folder.berth("convert --skip labels");
     expect(stdout).toContain("# Left out, labels/accelerators/none:\n#   the file names no label key");
     const converted = await folder.berth("convert --skip labels -o json");

@@ -48,6 +48,8 @@ export function joinConversions<S extends object>(all: readonly Conversion<S>[])
 
 /** The schema of LabelRule allows at most this many terms in one group. */
 const MAX_TERMS = 32;
+/** It takes groups in groups, and no further ones in those. */
+export const MAX_TERMS_OF_RULE: number = MAX_TERMS ** 3;
 
 /** Splits the terms of an `any` into nested `any` groups when one group cannot hold them all. */
 export function inGroups(terms: readonly MatchTerm[]): readonly MatchTerm[] {
