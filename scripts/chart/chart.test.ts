@@ -116,6 +116,10 @@ const cases: Readonly<Record<string, Case>> = {
     line: "--label-dir labels",
     files: { "labels/accelerators/edge_tpu": "a\nb\n", "labels/plain": "c" },
   },
+  "label selectors in files, and rules for reserved keys": {
+    values: { labelFormat: "extended", allowReserved: ["feature.node.kubernetes.io", "k8s.io/a"] },
+    line: "--allow-reserved feature.node.kubernetes.io --allow-reserved k8s.io/a --label-format extended",
+  },
   "API servers": {
     values: { apiServerCidrs: ["10.0.0.0/28", "fd00::1/128"] },
     line: "--api-server-cidr 10.0.0.0/28 --api-server-cidr fd00::1/128",

@@ -65,6 +65,8 @@ export function chartObjects(on: Setting): readonly KubeObject[] | undefined {
     }),
     ...(on.has("serverConfig") && { operator: new Map([["config.yaml", token("serverConfig")]]) }),
     flags: [
+      `--allow-reserved=${token("reserved")}`,
+      ...(on.has("extended") ? ["--label-format=extended"] : []),
       ...(on.has("cell") ? ["--enable-cell-controllers"] : []),
       ...(on.has("featureGates") ? [`--feature-gates=${token("featureGates")}`] : []),
       ...(on.has("project") ? [`--project=${token("project")}`] : []),

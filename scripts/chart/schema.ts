@@ -54,6 +54,8 @@ const values = z
     // A ConfigMap has no key for other characters.
     labelFiles: filesLike("^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)?$"),
     defaultLabelFiles: z.boolean(),
+    labelFormat: z.enum(["plain", "extended"]),
+    allowReserved: z.array(z.string().regex(/^([a-z0-9.-]+\.)?k(ubernete|8)s\.io(\/[A-Za-z0-9._-]{1,63})?$/)),
     documents: z.array(
       z.looseObject({
         apiVersion: z.literal("berth.dev/v1alpha1"),

@@ -256,6 +256,14 @@ describe("berth manifests", () => {
     expect(await readBack(`${INSTALL} --label-dir labels`, { "labels/a/b": "yes\n" })).toHaveLength(18);
   });
 
+  it("refuses to let rules write a key that is not reserved", async () => {
+    const { code, stderr } = await berthWith({}, `${INSTALL} --allow-reserved example.com`);
+    expect([code, stderr]).toEqual([
+      exitCodes.usage,
+      "berth: --allow-reserved example.com: must be a label key or a domain under kubernetes.io or k8s.io\n",
+    ]);
+  });
+
   it("puts documents and certificates of a folder into a ConfigMap, and no credentials", async () => {
     const registries = { "conf/registries.yaml": REGISTRIES, "conf/ca.pem": "pem" };
     const files = { ...registries, "conf/config.json": "{}", "conf/tls.key": "key" };

@@ -13,7 +13,7 @@ import { architectureRuntimeClasses, footprintRules, isRuleFile, labelKeyProblem
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import { capabilityNames } from "../capability-names.ts";
 import type { CommandDeps } from "../command-deps.ts";
-import { refuseFaults } from "../config/settings.ts";
+import { labelOptionsOfFlags, type RuleOptions, refuseFaults } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { crds, documentKinds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
@@ -24,7 +24,9 @@ import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import { planeAccess } from "../plane-access.ts";
 import { type PodPatch, readPodPatch } from "../pod-patch.ts";
 
-export interface ManifestsOptions extends FleetOfPodsOptions {
+export interface ManifestsOptions
+  extends FleetOfPodsOptions,
+    Pick<RuleOptions, "allowReserved" | "labelFormat"> {
   readonly what: "install" | "crds" | "runtime-class" | "access";
   /** Of `access`: what the cluster is for the hub. */
   readonly to: Plane;
@@ -134,11 +136,21 @@ async function installObjects(
     confinement,
     rights,
     ...fleet.pod,
+    flags: [...ruleFlagsOf(options), ...(fleet.pod.flags ?? [])],
     ...(documents && { documents: textsOf(documents.snapshot) }),
     ...(patch && { patch }),
   };
   const { apiServerCidr: apiServerCidrs = [] } = options;
   return installManifests({ ...common, apiServerCidrs, replicas: Number(replicas), rules });
+}
+
+/** As `berth run` takes them. @throws CommandError when one is wrong. */
+function ruleFlagsOf(options: RuleOptions): readonly string[] {
+  const { allowReserved, format } = labelOptionsOfFlags(options);
+  return [
+    ...allowReserved.map((it) => `--allow-reserved=${it}`),
+    ...(format === "Extended" ? ["--label-format=extended"] : []),
+  ];
 }
 
 /** @throws CommandError for an unknown name. */

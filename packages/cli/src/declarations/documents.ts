@@ -53,7 +53,9 @@ export function declareConvert(root: Command, program: ProgramOptions): void {
 }
 
 export function declareManifests(root: Command, program: ProgramOptions): void {
-  const manifests = prints(takesFleet(takesOriginal(takesInstallation(root.command("manifests")))))
+  const manifests = prints(
+    takesRuleOptions(takesFleet(takesOriginal(takesInstallation(root.command("manifests"))))),
+  )
     .description(
       "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or what lets a hub use a cell",
     )
