@@ -16,6 +16,7 @@ it("a write that was answered refers to no bytes of its headers", async () => {
     certificate: undefined,
     silenceMs: 30_000,
     maxWriteConnections: 1,
+    http2: true,
     onOpen: () => undefined,
     onClose: () => undefined,
   });

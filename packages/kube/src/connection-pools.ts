@@ -15,6 +15,8 @@ export interface ConnectionPools {
   readonly reads: Dispatcher;
   /** HTTP/1.1: one write to a connection at a time. */
   readonly writes: Dispatcher;
+  /** A write over one of them takes less than over HTTP/2, which takes less than a new connection. False with a proxy. */
+  readonly hasOpenWrites: boolean;
   /** `close`: after the requests in flight. `destroy`: they fail. */
   end(how: "close" | "destroy"): Promise<void>;
 }
@@ -30,6 +32,8 @@ export interface ConnectionPoolsOptions {
   readonly silenceMs: number;
   readonly maxWriteConnections: number;
   readonly readsOneByOne?: boolean | undefined;
+  /** For reads. */
+  readonly http2: boolean;
   readonly onOpen: () => void;
   readonly onClose: () => void;
 }
@@ -63,8 +67,8 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
   // A Pool and not a Client: the 101st watch gets a second connection instead of waiting for one to end. It fills
   // the first connection first (measured: 20 watches and 50 reads share one, 150 watches need two, 250 three).
   const createReads = (): Dispatcher =>
-    dispatcherOf(connections(true), options.proxy, origin, (connector) => ({
-      allowH2: true,
+    dispatcherOf(connections(options.http2), options.proxy, origin, (connector) => ({
+      allowH2: options.http2,
       connections: MAX_READ_CONNECTIONS,
       h2Options: {
         maxConcurrentStreams: STREAMS_PER_CONNECTION,
@@ -79,7 +83,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
       connect,
       connections: options.maxWriteConnections,
       keepAliveTimeout: WRITE_IDLE_MS,
-    })).compose(forgetHeaderBytes);
+    }));
   const createSingleReads = (): Dispatcher =>
     dispatcherOf(connections(false), options.proxy, origin, (connect) => ({
       allowH2: false,
@@ -89,6 +93,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
     }));
   let reads: Dispatcher | undefined;
   let writes: Dispatcher | undefined;
+  let composed: Dispatcher | undefined;
   return {
     certificate,
     ca: options.ca,
@@ -97,7 +102,10 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
       return (reads ??= options.readsOneByOne ? createSingleReads() : createReads());
     },
     get writes() {
-      return (writes ??= createWrites());
+      return (composed ??= (writes ??= createWrites()).compose(forgetHeaderBytes));
+    },
+    get hasOpenWrites() {
+      return (writes instanceof Pool || writes instanceof Client) && Number(writes.stats.connected) > 0;
     },
     async end(how) {
       await Promise.allSettled([reads, writes].flatMap((it) => it?.[how]() ?? []));

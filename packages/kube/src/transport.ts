@@ -1,7 +1,7 @@
 /**
- * One cluster, one credential: HTTP/2 for reads and watches, and a bounded HTTP/1.1 pool for writes. Measured on a real
- * API server, small patches are faster over several HTTP/1.1 connections than as streams of one HTTP/2 connection. Up
- * to a hundred watches and reads share one. This file handles sockets, deadlines, credentials and Retry-After;
+ * One cluster, one credential: HTTP/2 for reads, watches and a write that comes alone, and a bounded HTTP/1.1 pool for
+ * writes that come together. Measured on a real API server, small patches are faster over several HTTP/1.1 connections
+ * than as streams of one HTTP/2 connection. Up to a hundred watches and reads share one. This file handles sockets, deadlines, credentials and Retry-After;
  * `rest-client.ts` gives requests their meaning.
  */
 import { performance } from "node:perf_hooks";
@@ -94,6 +94,10 @@ export class Transport {
   readonly #impersonation: Readonly<Record<string, string | string[]>>;
   readonly #closing = new AbortController();
   #connections: ConnectionPools | undefined;
+  /** In flight. */
+  #writing = 0;
+  /** False after a request without an answer: a link may be dead, and only another connection shows whether it is. */
+  #readsAnswer = true;
   #openSockets = 0;
 
   /** @throws TypeError when `server` is no URL, or not https and not on this machine. */
@@ -191,10 +195,14 @@ export class Transport {
     const startedAt = performance.now();
     const tell = (outcome: RequestOutcome): void =>
       this.#options.onAnswer?.(request.info, outcome, performance.now() - startedAt);
+    const isWrite = request.method !== "GET";
+    let isAmongReads = !isWrite;
+    if (isWrite) this.#writing++;
     try {
       const connections = this.#connect(material);
       deadline.signal.throwIfAborted();
-      const answer = await attempt(request.method === "GET" ? connections.reads : connections.writes, {
+      isAmongReads ||= this.#isAlone && !connections.hasOpenWrites;
+      const answer = await attempt(isAmongReads ? connections.reads : connections.writes, {
         origin: this.origin,
         method: request.method,
         path: this.prefix + request.path,
@@ -203,13 +211,22 @@ export class Transport {
         headersTimeout: 0,
         bodyTimeout: 0,
       });
+      if (isAmongReads) this.#readsAnswer = true;
       tell(answer instanceof ApiError ? answer.failure.kind : "ok");
       return answer;
     } catch (cause) {
       const error = toConnectionError(cause, request, deadline);
+      if (isAmongReads && error.failure.kind !== "aborted") this.#readsAnswer = false;
       tell(error.failure.kind);
       throw error;
+    } finally {
+      if (isWrite) this.#writing--;
     }
+  }
+
+  /** Whether the write that begins is the only one, and may share the connection of reads. */
+  get #isAlone(): boolean {
+    return this.#writing === 1 && this.#readsAnswer && this.#options.readsOneByOne !== true;
   }
 
   async close(): Promise<void> {
@@ -267,6 +284,8 @@ export class Transport {
       silenceMs,
       maxWriteConnections,
       readsOneByOne,
+      // With HTTP/2, undici joins the values of a header (`buildRequestHeaders`), and two groups would be one.
+      http2: Object.values(this.#impersonation).every((it) => typeof it === "string" || it.length < 2),
       onOpen: () => {
         this.#openSockets++;
       },
