@@ -166,7 +166,19 @@ export const faults: readonly HubFault[] = [
     begin: ({ cell }) => tooMuch(cell.client),
     reachable: "CellTooLarge",
   },
-  { name: "the credential has expired", begin: onRequests({}, answer(401)), reachable: "Unauthorized" },
+  {
+    name: "it comes back after its credential has expired",
+    async begin(stage) {
+      const { link } = stage;
+      link.refuse();
+      link.resetAll();
+      await patiently(async () => deepStrictEqual(await stage.reachable(), "False/Refused"));
+      const end = await onRequests({}, answer(401))(stage);
+      link.pass();
+      return end;
+    },
+    reachable: "Unauthorized",
+  },
   {
     name: "the credential is wrong",
     isUsual: true,
