@@ -16,8 +16,9 @@ import {
 import { type KubeClient, namespaces, secrets } from "@berth/kube";
 import { startTcpProxy, startTestCluster, type TcpProxy } from "@berth/testcluster";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { aCondition } from "../packages/fleet/src/deployment/testing/fixtures.ts";
 import { Actor } from "../packages/fleet/src/testing/actor.ts";
-import { HOME, type PlayedCells, playCells } from "../packages/fleet/src/testing/cell-actor.ts";
+import { HOME, type PlayedCells, playCells, statusOf } from "../packages/fleet/src/testing/cell-actor.ts";
 import { hurriedClock } from "../packages/runtime/src/testing/hurried-clock.ts";
 import { changeWorkload, conditionOf, createWorkload, imageChange } from "./fleet-fixture.ts";
 import { patiently } from "./patience.ts";
@@ -202,6 +203,27 @@ describe("a drain", () => {
     await isIn(from);
     expect((await inCell(from))?.metadata?.uid).toBe(before?.metadata?.uid);
     at(otherThan(from)).actor.resume();
+  });
+
+  it("waits while the quota service of the next cell does not answer", async () => {
+    const from = await current();
+    const to = otherThan(from);
+    at(to).actor.pause();
+    await drain(from, true);
+    await isBegun(to);
+    const there = await inCell(to);
+    ok(there);
+    const conditions = [aCondition("ReplicasReady", "False", "QuotaBackendUnavailable")];
+    const body = { status: { ...statusOf(there, 0), conditions } };
+    const { name = "", namespace = "" } = there.metadata ?? {};
+    const { client } = at(to);
+    const of = { name, namespace };
+    await client.patch(workloadDeployments, of, { type: "merge", body }, { subresource: "status" });
+    await waitsFor("QuotaBackendUnavailable");
+    expect([at(from).live.size, at(to).live.size]).toEqual([WANTED, 0]);
+    await drain(from, false);
+    await isIn(from);
+    at(to).actor.resume();
   });
 
   it("during a roll rolls nothing where it is left, and starts the new template elsewhere", async () => {
