@@ -64,7 +64,7 @@ const values = z
         spec: item.optional(),
       }),
     ),
-    files: filesLike("^[A-Za-z0-9][A-Za-z0-9_.-]*[.](pem|crt)$"),
+    files: filesLike("^[A-Za-z0-9][A-Za-z0-9_.-]*[.](pem|crt|ya?ml)$"),
     fleet: z.union([z.strictObject({}), z.looseObject({ mode: z.enum(["single", "cell", "management"]) })]),
     quotaSecret: objectName.min(1),
     federationSecret: objectName.min(1),

@@ -265,12 +265,21 @@ describe("berth manifests", () => {
   });
 
   it("puts documents and certificates of a folder into a ConfigMap, and no credentials", async () => {
-    const registries = { "conf/registries.yaml": REGISTRIES, "conf/ca.pem": "pem" };
+    const providers = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n";
+    const registries = {
+      "conf/registries.yaml": REGISTRIES,
+      "conf/ca.pem": "pem",
+      "conf/providers.yaml": providers,
+    };
     const files = { ...registries, "conf/config.json": "{}", "conf/tls.key": "key" };
     const result = await berthWith(files, `${INSTALL} --config conf -o json`);
     expect(result.stderr).toBe("");
     const found = find(itemsOf(result), configMaps, "berth-config");
-    expect(found.data).toEqual({ "registries.yaml": REGISTRIES, "ca.pem": "pem" });
+    expect(found.data).toEqual({
+      "registries.yaml": REGISTRIES,
+      "ca.pem": "pem",
+      "providers.yaml": providers,
+    });
   });
 
   it("prints the CRDs, apart from what is installed after them", async () => {

@@ -49,6 +49,8 @@ export interface DocumentKind<S = unknown> {
     readonly reason: string;
     readonly message: string;
   };
+  /** Groups of the API whose documents it names in files: they may stand beside it, and are left alone. Default none. */
+  readonly besides?: readonly string[];
   /** Returns the spec with its relative paths resolved. Default: the spec as it is. */
   placed?(spec: S, place: FilePlace): S;
 }

@@ -50,7 +50,9 @@ export function readDocuments(file: string, text: string, list: KindList): ReadD
     reason: configReasons.NotYaml,
     message,
   }));
+  const others = new Set(list.kinds.flatMap(({ besides = [] }) => besides));
   for (const yaml of parsed.flatMap((it) => itemsOf(it, list))) {
+    if (isMap(yaml.value) && others.has(groupOf(yaml.value["apiVersion"]))) continue;
     const read = readDocument(yaml, list);
     if ("faults" in read) for (const fault of read.faults) faults.push({ ...fault, file });
     else {
@@ -73,6 +75,11 @@ export function itemsOf(yaml: YamlDocument, list: KindList): readonly YamlDocume
     positionOf: (path) => yaml.positionOf(["items", at, ...path]),
     positionOfKey: (path, key) => yaml.positionOfKey(["items", at, ...path], key),
   }));
+}
+
+/** `kubelet.config.k8s.io`, of `kubelet.config.k8s.io/v1`. */
+function groupOf(apiVersion: unknown): string {
+  return typeof apiVersion === "string" ? (apiVersion.split("/")[0] ?? "") : "";
 }
 
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> {

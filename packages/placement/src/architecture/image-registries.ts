@@ -120,6 +120,7 @@ export type ImageRegistriesSpec = z.infer<typeof spec>;
 export const imageRegistriesKind: DocumentKind<ImageRegistriesSpec> = {
   kind: "ImageRegistries",
   spec,
+  besides: ["kubelet.config.k8s.io"],
   placed({ registries, dockerConfig, credentialPlugins: plugins, ...given }, { folder }) {
     const at = (file: string): string => path.resolve(folder, file);
     return {
