@@ -62,10 +62,10 @@ ${printing({ auth, cacheKeyType: "Registry", cacheDuration: "1h" })}`,
     });
     await using fixture = await createArchitectureFixture(cluster, "private-registry");
     const ca = await fixture.file("ca.pem", registry.ca ?? "");
-    const provider = (name: string): object => ({
+    const provider = (name: string, place: string): object => ({
       name,
       apiVersion: "credentialprovider.kubelet.k8s.io/v1",
-      matchImages: ["*.corp.example"],
+      matchImages: [place],
       defaultCacheDuration: "0s",
     });
     const config = await fixture.file(
@@ -73,12 +73,20 @@ ${printing({ auth, cacheKeyType: "Registry", cacheDuration: "1h" })}`,
       JSON.stringify({
         apiVersion: "kubelet.config.k8s.io/v1",
         kind: "CredentialProviderConfig",
-        providers: [provider("corp-credentials"), provider("broken-credentials")],
+        providers: [
+          provider("corp-credentials", "*.corp.example"),
+          // What it fails for is not refused for good.
+          provider("broken-credentials", `${HOST}/team`),
+        ],
       }),
     );
     const spec = {
       registries: [{ registry: HOST, certificateAuthority: ca.path }],
-      credentialPlugins: { folder: programs.path, config: config.path, environment: ["TOKEN", "PATH"] },
+      credentialPlugins: {
+        folder: programs.path,
+        config: config.path,
+        environment: ["TOKEN", "PATH", "REGION"],
+      },
     };
     const documents = [{ kind: "ImageRegistries", spec }];
     const environment = {
@@ -97,7 +105,16 @@ ${printing({ auth, cacheKeyType: "Registry", cacheDuration: "1h" })}`,
     await eventually(async () => expect(await fixture.podEvents()).toContain("RegistryUnauthorized"));
 
     expect(new Set(proxy.requests)).toEqual(new Set([`CONNECT ${HOST}:443`]));
-    const problem = berth.log.filter((entry) => JSON.stringify(entry).includes("broken-credentials"));
+    expect(berth.log).toContainEqual(
+      expect.objectContaining({
+        msg: "credential plugins are used",
+        providers: ["corp-credentials", "broken-credentials"],
+        variablesNotSet: ["REGION"],
+      }),
+    );
+    const problem = berth.log.filter(
+      (entry) => entry.level === "warn" && JSON.stringify(entry).includes("broken-credentials"),
+    );
     expect(problem).toEqual([
       expect.objectContaining({
         level: "warn",

@@ -140,7 +140,7 @@ describe("tokens", () => {
     await using world = await worldWith(withTokens());
     const error = await world.failure();
     expect(error.kind).toBe("unauthorized");
-    expect(error.message).toMatch(/does not exist, or it is private.*imagePullSecret for 127\.0\.0\.1/);
+    expect(error.message).toMatch(/does not exist, or it is private.*credentials for 127\.0\.0\.1/);
     expect(world.asked).toEqual(["manifest 401", "token 200", "manifest 401"]);
   });
 

@@ -40,13 +40,13 @@ function adviceFor(
   const refused = kind === "unauthorized" || kind === "forbidden";
   if (refused && credentials === 0)
     return (
-      "The image does not exist, or it is private: check its name, or add an imagePullSecret " +
-      `for ${registry} to the pod or its service account`
+      `The image does not exist, or it is private: check its name, or give credentials for ${registry}: an ` +
+      "imagePullSecret of the pod or its service account, or a credential plugin of Berth"
     );
   if (refused)
     return (
-      `None of the credentials given (${credentials}) may read it: check the imagePullSecrets ` +
-      `for ${registry}, and that the image exists`
+      `None of the credentials given (${credentials}) may read it: check the imagePullSecrets and the ` +
+      `credential plugins for ${registry}, and that the image exists`
     );
   if (kind === "notFound") return "Check its name, tag and digest";
   if (kind === "unreachable")

@@ -83,7 +83,7 @@ interface Wanted {
 async function findCredentials(
   { options, reference, access, registries }: Wanted,
   deps: CommandDeps,
-): Promise<FoundCredentials> {
+): Promise<Omit<FoundCredentials, "failedPrograms">> {
   const { clock } = deps;
   const found: FoundCredentials[] = [];
   if (access.length > 0) {

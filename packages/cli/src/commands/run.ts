@@ -11,7 +11,13 @@ import {
   MAX_QUESTIONS,
 } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
-import { berthAs, imageRegistriesKind, product } from "@berth/placement";
+import {
+  berthAs,
+  type ImageRegistriesSpec,
+  imageRegistriesKind,
+  product,
+  type RegistrySettings,
+} from "@berth/placement";
 import {
   createJsonLogger,
   createMetricsRegistry,
@@ -127,6 +133,9 @@ async function live(
   });
   sayWhatIsMissing(options, namespace, log);
   for (const note of asked?.notes ?? []) log.warn(`${options.serverConfig}: ${note}`);
+  const images = settings.specOf(imageRegistriesKind);
+  const registries = await readRegistrySettings(images, deps.environment);
+  sayPlugins(images, registries, log);
   const admission = settings.specOf(admissionServerKind) ?? { ...defaultAdmissionServer, ...asked?.webhook };
   const { clientCertificateAuthority: authority } = admission;
   const clientAuthority = authority && (await readAuthorities("API servers", authority));
@@ -150,7 +159,7 @@ async function live(
       inCluster: cluster.inCluster,
       ...(podName && { podName }),
     },
-    registries: await readRegistrySettings(settings.specOf(imageRegistriesKind), deps.environment),
+    registries,
     ...(namespace.exists && { namespace: namespace.name }),
     identity,
     ...(namespace.exists && { self: selfOf(deps, namespace) }),
@@ -220,6 +229,22 @@ async function meetCluster(
 }
 
 /** @throws CommandError when the user asks for leader election, and its namespace does not exist. */
+/** A variable may be missing on purpose, as some are for one way of several. */
+function sayPlugins(
+  spec: ImageRegistriesSpec | undefined,
+  { credentialPlugins: plugins }: RegistrySettings,
+  log: Logger,
+): void {
+  if (plugins === undefined) return;
+  const missing = spec?.credentialPlugins?.environment.filter((name) => !(name in plugins.environment)) ?? [];
+  const { folder, providers } = plugins;
+  log.info("credential plugins are used", {
+    folder,
+    providers: providers.map(({ name }) => name),
+    ...(missing.length > 0 && { variablesNotSet: missing }),
+  });
+}
+
 function sayWhatIsMissing(options: RunOptions, { name, exists }: StateNamespace, log: Logger): void {
   if (!options.labelDir && (options.config ?? []).length === 0) {
     log.info(

@@ -7,6 +7,7 @@ import {
   type ImageKnowledge,
   type ImageLibrary,
   type ImageQuestion,
+  type RegistrySettings,
 } from "@berth/placement";
 import {
   type Clock,
@@ -21,6 +22,7 @@ import {
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type FaultRegistry, startFaultRegistry } from "../../../registry/src/testing/fault-registry.ts";
+import { programFolder } from "../../../registry/src/testing/programs.ts";
 import { listing } from "../testing/registries.ts";
 
 const PASSWORD = "correct-horse-battery";
@@ -56,6 +58,7 @@ interface ReplicaOptions {
   /** That its configuration lists. */
   readonly registries?: readonly FaultRegistry[];
   readonly allowedRegistries?: readonly string[];
+  readonly credentialPlugins?: RegistrySettings["credentialPlugins"];
 }
 
 /** A process of Berth, as far as images go. */
@@ -66,6 +69,7 @@ async function startReplica({
   clock = systemClock,
   registries = [],
   allowedRegistries,
+  credentialPlugins,
 }: ReplicaOptions): Promise<Replica> {
   const lines: string[] = [];
   const log = createJsonLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
@@ -76,7 +80,11 @@ async function startReplica({
     installation: "berth",
     userAgent: "berth/test",
     ...(namespace !== undefined && { namespace }),
-    registries: { ...(await listing(...registries)), ...(allowedRegistries && { allowedRegistries }) },
+    registries: {
+      ...(await listing(...registries)),
+      ...(allowedRegistries && { allowedRegistries }),
+      ...(credentialPlugins && { credentialPlugins }),
+    },
     clock,
     log,
     metrics,
@@ -304,6 +312,36 @@ describe("the library of images", () => {
     expect(body).toMatch(/berth_registry_requests_total\{kind="manifest",code="200"\} \d/);
     expect(body).not.toContain(registry.host);
     expect(body).not.toContain("team/private");
+  });
+
+  it("takes no refusal for the last word while a credential plugin fails, and says which one", async () => {
+    await using registry = await startFaultRegistry({ auth: { scheme: "token", users: { team: PASSWORD } } });
+    registry.image("team/private", "1", "linux/arm64");
+    await using programs = await programFolder({ ecr: "exit 7" });
+    const credentialPlugins = {
+      folder: programs.path,
+      environment: {},
+      providers: [
+        {
+          name: "ecr",
+          apiVersion: "credentialprovider.kubelet.k8s.io/v1",
+          matchImages: [`${registry.host}/team`],
+          defaultCacheMs: 0,
+          args: [],
+          env: {},
+        },
+      ],
+    };
+    await using replica = await startReplica({ registries: [registry], credentialPlugins });
+    expect(await replica.known(ask(`${registry.host}/team/private:1`))).toMatchObject({
+      state: "failed",
+      reason: "CredentialProviderFailed",
+      message: expect.stringContaining("the credential provider ecr failed (exit code 7)"),
+    });
+    registry.image("other/private", "1", "linux/arm64");
+    expect(await replica.known(ask(`${registry.host}/other/private:1`))).toMatchObject({
+      message: expect.not.stringContaining("ecr"),
+    });
   });
 
   it("S-5 looks up nothing of a registry that is not allowed, not even its secrets, and says so", async () => {

@@ -97,7 +97,7 @@ describe("credentials of a pod", () => {
     await put(namespace, "two", "kubernetes.io/dockercfg", data);
     const found = await world.credentialsWith().find(world.access(["one", "two", "one"]), IMAGE);
     const credentials = ["team", "all"].map((username) => ({ username, password: PASSWORD }));
-    expect(found).toEqual({ credentials, problems: [], commonProblems: [] });
+    expect(found).toEqual({ credentials, problems: [], commonProblems: [], failedPrograms: [] });
   });
 
   it("A-B4 are those of its service account when it names none", async () => {
@@ -151,6 +151,7 @@ describe("credentials of a pod", () => {
       credentials: [{ username: "helped", password: PASSWORD }],
       problems: [],
       commonProblems: [],
+      failedPrograms: [],
     });
     await expect(access(`${programs.path}/ran`)).rejects.toThrow("ENOENT");
     using without = world.credentialsWith({ dockerConfig });

@@ -145,6 +145,8 @@ const MEANINGS = {
   RegistryUnreachable: "The registry does not answer.",
   RegistryFailed: "The registry reports a failure of its own.",
   RegistrySuspended: "The registry failed so often lately that Berth does not ask it for a while.",
+  CredentialProviderFailed:
+    "A program that gives Berth credentials for images failed. Berth runs it again; its log says when it failed first.",
   PullSecretUnreadable:
     "A pull secret of the pod is missing, is not a pull secret, or Berth may not read it.",
   // About an architecture policy itself.

@@ -354,7 +354,11 @@ describe("A-B8 a pod with an image that is not known", () => {
       "waiting",
       ["RegistryUnreachable", "RegistryRateLimited", "RegistryFailed"],
     ],
-    ["pass, so they are waited for", "waiting", ["RegistrySuspended", "PullSecretUnreadable"]],
+    [
+      "pass, so they are waited for",
+      "waiting",
+      ["RegistrySuspended", "PullSecretUnreadable", "CredentialProviderFailed"],
+    ],
     ["last, so the policy counts at once", "any", ["ImageNameInvalid", "ImageNotFound", "ImageMalformed"]],
     ["last, so the policy counts at once", "any", ["RegistryNotAllowed", "RegistryUnauthorized"]],
     ["last, so the policy counts at once", "any", ["RegistryForbidden"]],

@@ -274,6 +274,7 @@ const PASSING: ReadonlySet<Reason> = new Set<Reason>([
   reasons.RegistryRateLimited,
   reasons.RegistryFailed,
   reasons.RegistrySuspended,
+  reasons.CredentialProviderFailed,
   reasons.PullSecretUnreadable,
 ]);
 

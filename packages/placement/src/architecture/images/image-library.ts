@@ -112,6 +112,8 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
   readonly #names: BoundedMap<ImageReference | RegistryError>;
   /** By scope: the problems with its pull secrets. */
   readonly #problems: BoundedMap<readonly string[]>;
+  /** By full name: the programs that had no credentials for it. */
+  readonly #failedPrograms: BoundedMap<readonly string[]>;
   /** Problems of credentials for all pods that were logged. */
   readonly #logged: BoundedMap<true>;
   /** Resolves once Berth has read the stored facts. It asks registries from then on. */
@@ -150,6 +152,7 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     this.#credentials = new PullCredentials({ client, clock, ...registries });
     this.#names = new BoundedMap(NAMES);
     this.#problems = new BoundedMap({ ...PROBLEMS, expiry: { clock, ttlMs: PROBLEMS_TTL_MS } });
+    this.#failedPrograms = new BoundedMap({ ...PROBLEMS, expiry: { clock, ttlMs: PROBLEMS_TTL_MS } });
     this.#logged = new BoundedMap({ ...PROBLEMS, expiry: { clock, ttlMs: PROBLEMS_TTL_MS } });
     this.#kept =
       namespace === undefined
@@ -164,8 +167,10 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     const reference = this.#parse(image);
     if (reference instanceof RegistryError) return ofRefusedName(image, reference);
     const scope = scopeOf(access);
+    const name = factName(reference);
     const answer = this.#store.look({ reference, pull, scope });
-    return toKnowledge(factName(reference), answer, this.#problems.get(scope));
+    const [secrets, programs] = [this.#problems.get(scope), this.#failedPrograms.get(name)];
+    return toKnowledge(name, answer, { secrets, programs });
   }
 
   want({ image, pull, access }: ImageQuestion): void {
@@ -176,6 +181,7 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     const credentials = async (): Promise<readonly RegistryCredential[]> => {
       const found = await this.#credentials.find(access, reference);
       this.#problems.set(scope, found.problems, scope.length + found.problems.join("").length);
+      this.#noteFailed(factName(reference), found.failedPrograms);
       for (const problem of found.commonProblems) this.#reportCommon(problem);
       return found.credentials;
     };
@@ -197,6 +203,11 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
    */
   subscribe(listener: (name: string) => void): Disposable {
     return this.#store.subscribe(listener);
+  }
+
+  #noteFailed(name: string, programs: readonly string[]): void {
+    if (programs.length === 0) this.#failedPrograms.delete(name);
+    else this.#failedPrograms.set(name, programs, name.length + programs.join("").length);
   }
 
   /** Each once an hour, because images take turns with their problems. */

@@ -1,11 +1,11 @@
 import { RegistryError, type RegistryFailureKind } from "@berth/registry";
 import { describe, expect, it } from "vitest";
-import { scopeOf, toKnowledge } from "./knowledge.ts";
+import { type CredentialProblems, scopeOf, toKnowledge } from "./knowledge.ts";
 
 const NAME = "ghcr.io/team/app:1";
 const failed = (
   kind: RegistryFailureKind,
-  problems: readonly string[] = [],
+  problems: CredentialProblems = {},
 ): ReturnType<typeof toKnowledge> => {
   const error = new RegistryError(kind, "it failed", { registry: "ghcr.io" });
   return toKnowledge(NAME, { state: "failed", error, at: 1, retryAt: 2 }, problems);
@@ -31,7 +31,7 @@ describe("what the rules are told", () => {
   });
 
   it("names pull secrets that could not be read where these may be why, the first of them", () => {
-    const problems = ["a", "b", "c", "d", "e"];
+    const problems = { secrets: ["a", "b", "c", "d", "e"], programs: [] };
     for (const kind of ["unauthorized", "forbidden", "notFound"] as const) {
       const message = "it failed; a; b; c; and 2 more";
       expect(failed(kind, problems)).toMatchObject({ reason: "PullSecretUnreadable", message });
@@ -40,6 +40,15 @@ describe("what the rules are told", () => {
       reason: "RegistryUnreachable",
       message: "it failed",
     });
+  });
+
+  it("names programs that gave no credentials before them", () => {
+    const problems = { secrets: ["a"], programs: ["the credential provider ecr failed (exit code 1)"] };
+    expect(failed("unauthorized", problems)).toMatchObject({
+      reason: "CredentialProviderFailed",
+      message: "it failed; the credential provider ecr failed (exit code 1); a",
+    });
+    expect(failed("rateLimited", problems)).toMatchObject({ reason: "RegistryRateLimited" });
   });
 });
 

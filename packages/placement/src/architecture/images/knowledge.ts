@@ -22,11 +22,18 @@ const ABOUT_CREDENTIALS = new Set<RegistryFailureKind>(["unauthorized", "forbidd
 /** Problems in one message. A pod may name a great many Secrets that do not exist. */
 const MAX_PROBLEMS = 3;
 
-/** @param problems those with the pod's pull secrets. */
+/** What may be why the registry was asked without the right credentials. */
+export interface CredentialProblems {
+  /** Those with the pod's pull secrets. */
+  readonly secrets?: readonly string[] | undefined;
+  /** Those with the programs that give credentials for all pods. */
+  readonly programs?: readonly string[] | undefined;
+}
+
 export function toKnowledge(
   name: string,
   answer: FactAnswer,
-  problems: readonly string[] = [],
+  { secrets = [], programs = [] }: CredentialProblems = {},
 ): ImageKnowledge {
   if (answer.state === "unknown") return { state: "unknown", name };
   if (answer.state === "known") {
@@ -38,11 +45,12 @@ export function toKnowledge(
   if (kind === "noPlatform") return { state: "known", name, platforms: [] };
   if (kind === "aborted") return { state: "unknown", name };
   const later = answer.retryAt !== undefined && { retryAt: answer.retryAt };
+  const problems = [...programs, ...secrets];
   if (problems.length === 0 || !ABOUT_CREDENTIALS.has(kind))
     return { state: "failed", name, reason: REASONS[kind], message, ...later };
   const more = problems.length - MAX_PROBLEMS;
   const told = [...problems.slice(0, MAX_PROBLEMS), ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
-  const reason = reasons.PullSecretUnreadable;
+  const reason = programs.length > 0 ? reasons.CredentialProviderFailed : reasons.PullSecretUnreadable;
   return { state: "failed", name, reason, message: `${message}; ${told}`, ...later };
 }
 

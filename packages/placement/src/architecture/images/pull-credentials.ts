@@ -38,6 +38,8 @@ export interface FoundCredentials {
   readonly problems: readonly string[];
   /** Problems with the docker config and the programs for all pods. */
   readonly commonProblems: readonly string[];
+  /** Those of the programs alone: the credentials may come when it is asked again. */
+  readonly failedPrograms: readonly string[];
 }
 
 /** Berth sees a changed Secret after this at the latest. Milliseconds. */
@@ -96,16 +98,20 @@ export class PullCredentials implements Disposable {
       this.#forAll(reference),
       ...used.map((name) => this.#ofSecret(access.namespace, name)),
     ]);
+    const { file, programs } = common;
+    const ofAll = [...(file ? [file] : []), ...programs];
+    const failedPrograms = programs.flatMap(({ problems }) => problems);
     const configs = read.map(({ config }) => config).filter((config) => config !== undefined);
     const surplus = names.length - used.length;
     return {
-      credentials: [configs, common].flatMap((some) => credentialsFor(some, reference)),
+      credentials: [configs, ofAll].flatMap((some) => credentialsFor(some, reference)),
       problems: [
         ...(account?.problems ?? []),
         ...read.flatMap(({ problems }) => problems),
         ...(surplus > 0 ? [`of its pull secrets only the first ${MAX_SECRETS} are used`] : []),
       ],
-      commonProblems: common.flatMap((config) => config.problems),
+      commonProblems: [...(file?.problems ?? []), ...failedPrograms],
+      failedPrograms,
     };
   }
 
@@ -123,13 +129,15 @@ export class PullCredentials implements Disposable {
   }
 
   /** One keyring, as the kubelet's own. */
-  async #forAll(reference: ImageReference): Promise<readonly DockerConfig[]> {
+  async #forAll(
+    reference: ImageReference,
+  ): Promise<{ readonly file: DockerConfig | undefined; readonly programs: readonly DockerConfig[] }> {
     const file = await this.#readFile();
-    const ofPlugins = await Promise.all([
+    const programs = await Promise.all([
       this.#plugins?.ofHelpers(file?.helpers ?? [], reference),
       this.#plugins?.ofProviders(reference),
     ]);
-    return [file, ...ofPlugins].filter((config) => config !== undefined);
+    return { file, programs: programs.filter((config) => config !== undefined) };
   }
 
   #ofAccount({ namespace, serviceAccount }: ImageAccess): Promise<Reading> {
