@@ -17,8 +17,12 @@ const labels = texts.meta({
   properties: { "app.kubernetes.io/name": { not: {} }, "app.kubernetes.io/instance": { not: {} } },
 });
 /** By path. helm names the place of a pattern of properties, and not that of a pattern of their names. */
-const filesLike = (pattern: string) =>
-  texts.meta({ patternProperties: { [pattern]: { type: "string" } }, additionalProperties: false });
+const filesLike = (pattern: string, ...others: readonly string[]) =>
+  texts.meta({
+    patternProperties: { [pattern]: { type: "string" } },
+    properties: Object.fromEntries(others.map((it) => [it, { not: {} }])),
+    additionalProperties: false,
+  });
 
 /** What the chart of k8s-auto-labeller has, and this one does not. */
 const meaningless = {
@@ -64,7 +68,8 @@ const values = z
         spec: item.optional(),
       }),
     ),
-    files: filesLike("^[A-Za-z0-9][A-Za-z0-9_.-]*[.](pem|crt|ya?ml)$"),
+    // The documents have that name, and the rights of others are not known.
+    files: filesLike("^[A-Za-z0-9][A-Za-z0-9_.-]*[.](pem|crt|ya?ml)$", "documents.yaml"),
     fleet: z.union([z.strictObject({}), z.looseObject({ mode: z.enum(["single", "cell", "management"]) })]),
     quotaSecret: objectName.min(1),
     federationSecret: objectName.min(1),

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { type buildConnector, Client, type Dispatcher, Pool, ProxyAgent } from "undici";
 import type { CredentialMaterial } from "./credential.ts";
 import {
@@ -15,8 +16,11 @@ export interface ConnectionPools {
   readonly reads: Dispatcher;
   /** HTTP/1.1: one write to a connection at a time. */
   readonly writes: Dispatcher;
-  /** A write over one of them takes less than over HTTP/2, which takes less than a new connection. False with a proxy. */
-  readonly hasOpenWrites: boolean;
+  /**
+   * Whether `reads` is the better way for a single write: over HTTP/2 it takes more than over an open connection of
+   * `writes`, and less than over a new one.
+   */
+  readonly takesWrite: boolean;
   /** `close`: after the requests in flight. `destroy`: they fail. */
   end(how: "close" | "destroy"): Promise<void>;
 }
@@ -75,7 +79,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
         pingInterval: Math.max(1, Math.floor(silenceMs / 3)),
       },
       keepAliveTimeout: READ_IDLE_MS,
-      factory: (url, inherited) => createReader(url, inherited, connector),
+      factory: (url, inherited) => createReader(url, inherited, { connect: connector, onHttp2 }),
     }));
   const createWrites = (): Dispatcher =>
     dispatcherOf(connections(false), options.proxy, origin, (connect) => ({
@@ -94,6 +98,11 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
   let reads: Dispatcher | undefined;
   let writes: Dispatcher | undefined;
   let composed: Dispatcher | undefined;
+  let http2Sockets = 0;
+  const onHttp2 = (socket: Socket): void => {
+    http2Sockets++;
+    socket.once("close", () => http2Sockets--);
+  };
   return {
     certificate,
     ca: options.ca,
@@ -104,8 +113,10 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
     get writes() {
       return (composed ??= (writes ??= createWrites()).compose(forgetHeaderBytes));
     },
-    get hasOpenWrites() {
-      return (writes instanceof Pool || writes instanceof Client) && Number(writes.stats.connected) > 0;
+    get takesWrite() {
+      const hasOpen =
+        (writes instanceof Pool || writes instanceof Client) && Number(writes.stats.connected) > 0;
+      return http2Sockets > 0 && !hasOpen;
     },
     async end(how) {
       await Promise.allSettled([reads, writes].flatMap((it) => it?.[how]() ?? []));
@@ -159,7 +170,11 @@ const forgetHeaderBytes: Dispatcher.DispatcherComposeInterceptor = (dispatch) =>
  * one such watch would prevent a new connection for ever. Over HTTP/1.1, more than 1 would queue reads behind a watch
  * on the same connection, for as long as the watch lasts.
  */
-function createReader(url: string | URL, inherited: object, connect: Connector): Client {
+function createReader(
+  url: string | URL,
+  inherited: object,
+  { connect, onHttp2 }: { readonly connect: Connector; readonly onHttp2: (socket: Socket) => void },
+): Client {
   const client: Client = new Client(url, {
     ...inherited,
     pipelining: STREAMS_PER_CONNECTION,
@@ -167,6 +182,7 @@ function createReader(url: string | URL, inherited: object, connect: Connector):
       connect(target, (...[error, socket]) => {
         if (error !== null) return callback(error, null);
         client.pipelining = isHttp2(socket) ? STREAMS_PER_CONNECTION : 1;
+        if (isHttp2(socket)) onHttp2(socket);
         callback(null, socket);
       });
     },

@@ -1,7 +1,8 @@
 /**
  * One cluster, one credential: HTTP/2 for reads, watches and a write that comes alone, and a bounded HTTP/1.1 pool for
  * writes that come together. Measured on a real API server, small patches are faster over several HTTP/1.1 connections
- * than as streams of one HTTP/2 connection. Up to a hundred watches and reads share one. This file handles sockets, deadlines, credentials and Retry-After;
+ * than as streams of one HTTP/2 connection. Up to a hundred watches and reads share one. This file handles sockets,
+ * deadlines, credentials and Retry-After;
  * `rest-client.ts` gives requests their meaning.
  */
 import { performance } from "node:perf_hooks";
@@ -96,8 +97,8 @@ export class Transport {
   #connections: ConnectionPools | undefined;
   /** In flight. */
   #writing = 0;
-  /** False after a request without an answer: a link may be dead, and only another connection shows whether it is. */
-  #readsAnswer = true;
+  /** False after a request without an answer, until a write over a connection of its own has one. */
+  #mayShare = true;
   #openSockets = 0;
 
   /** @throws TypeError when `server` is no URL, or not https and not on this machine. */
@@ -201,7 +202,7 @@ export class Transport {
     try {
       const connections = this.#connect(material);
       deadline.signal.throwIfAborted();
-      isAmongReads ||= this.#isAlone && !connections.hasOpenWrites;
+      isAmongReads ||= this.#writing === 1 && this.#mayShare && connections.takesWrite;
       const answer = await attempt(isAmongReads ? connections.reads : connections.writes, {
         origin: this.origin,
         method: request.method,
@@ -211,22 +212,18 @@ export class Transport {
         headersTimeout: 0,
         bodyTimeout: 0,
       });
-      if (isAmongReads) this.#readsAnswer = true;
+      // An answered read says nothing: behind one address, a server may answer reads and no writes.
+      if (!isAmongReads) this.#mayShare = true;
       tell(answer instanceof ApiError ? answer.failure.kind : "ok");
       return answer;
     } catch (cause) {
       const error = toConnectionError(cause, request, deadline);
-      if (isAmongReads && error.failure.kind !== "aborted") this.#readsAnswer = false;
+      if (isAmongReads && error.failure.kind !== "aborted") this.#mayShare = false;
       tell(error.failure.kind);
       throw error;
     } finally {
       if (isWrite) this.#writing--;
     }
-  }
-
-  /** Whether the write that begins is the only one, and may share the connection of reads. */
-  get #isAlone(): boolean {
-    return this.#writing === 1 && this.#readsAnswer && this.#options.readsOneByOne !== true;
   }
 
   async close(): Promise<void> {

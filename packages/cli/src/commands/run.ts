@@ -228,7 +228,6 @@ async function meetCluster(
   }
 }
 
-/** @throws CommandError when the user asks for leader election, and its namespace does not exist. */
 /** A variable may be missing on purpose, as some are for one way of several. */
 function sayPlugins(
   spec: ImageRegistriesSpec | undefined,
@@ -245,6 +244,7 @@ function sayPlugins(
   });
 }
 
+/** @throws CommandError when the user asks for leader election, and its namespace does not exist. */
 function sayWhatIsMissing(options: RunOptions, { name, exists }: StateNamespace, log: Logger): void {
   if (!options.labelDir && (options.config ?? []).length === 0) {
     log.info(

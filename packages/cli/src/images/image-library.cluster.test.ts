@@ -340,6 +340,7 @@ describe("the library of images", () => {
     });
     registry.image("other/private", "1", "linux/arm64");
     expect(await replica.known(ask(`${registry.host}/other/private:1`))).toMatchObject({
+      reason: "PullSecretUnreadable",
       message: expect.not.stringContaining("exit code"),
     });
   });

@@ -51,8 +51,10 @@ export function readDocuments(file: string, text: string, list: KindList): ReadD
     message,
   }));
   const others = new Set(list.kinds.flatMap(({ besides = [] }) => besides));
+  const isOurs = (kind: unknown): boolean => list.kinds.some((it) => it.kind === kind);
   for (const yaml of parsed.flatMap((it) => itemsOf(it, list))) {
-    if (isMap(yaml.value) && others.has(groupOf(yaml.value["apiVersion"]))) continue;
+    if (isMap(yaml.value) && others.has(groupOf(yaml.value["apiVersion"])) && !isOurs(yaml.value["kind"]))
+      continue;
     const read = readDocument(yaml, list);
     if ("faults" in read) for (const fault of read.faults) faults.push({ ...fault, file });
     else {

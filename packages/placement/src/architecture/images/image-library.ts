@@ -112,7 +112,7 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
   readonly #names: BoundedMap<ImageReference | RegistryError>;
   /** By scope: the problems with its pull secrets. */
   readonly #problems: BoundedMap<readonly string[]>;
-  /** By full name: the programs that had no credentials for it. */
+  /** By scope and full name: the programs that had no credentials for it. */
   readonly #failedPrograms: BoundedMap<readonly string[]>;
   /** Problems of credentials for all pods that were logged. */
   readonly #logged: BoundedMap<true>;
@@ -168,8 +168,9 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     if (reference instanceof RegistryError) return ofRefusedName(image, reference);
     const scope = scopeOf(access);
     const name = factName(reference);
+    const own = `${scope}\n${name}`;
     const answer = this.#store.look({ reference, pull, scope });
-    const [secrets, programs] = [this.#problems.get(scope), this.#failedPrograms.get(name)];
+    const [secrets, programs] = [this.#problems.get(scope), this.#failedPrograms.get(own)];
     return toKnowledge(name, answer, { secrets, programs });
   }
 
@@ -178,15 +179,21 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     if (reference instanceof RegistryError) return;
     this.wake();
     const scope = scopeOf(access);
+    const own = `${scope}\n${factName(reference)}`;
+    let isFree = false;
     const credentials = async (): Promise<readonly RegistryCredential[]> => {
       const found = await this.#credentials.find(access, reference);
       this.#problems.set(scope, found.problems, scope.length + found.problems.join("").length);
-      this.#noteFailed(factName(reference), found.failedPrograms);
+      const { failedPrograms } = found;
+      isFree = failedPrograms.length === 0;
+      if (!isFree) this.#failedPrograms.set(own, failedPrograms, own.length + failedPrograms.join("").length);
       for (const problem of found.commonProblems) this.#reportCommon(problem);
       return found.credentials;
     };
     // Never rejects. Disposal of the store waits for it.
-    void this.#store.want({ reference, pull, scope, namespace: access.namespace, credentials });
+    const asked = this.#store.want({ reference, pull, scope, namespace: access.namespace, credentials });
+    // Until there is another answer, the last one stands, and what it was asked without.
+    void asked.then(() => isFree && this.#failedPrograms.delete(own));
   }
 
   /**
@@ -203,11 +210,6 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
    */
   subscribe(listener: (name: string) => void): Disposable {
     return this.#store.subscribe(listener);
-  }
-
-  #noteFailed(name: string, programs: readonly string[]): void {
-    if (programs.length === 0) this.#failedPrograms.delete(name);
-    else this.#failedPrograms.set(name, programs, name.length + programs.join("").length);
   }
 
   /** Each once an hour, because images take turns with their problems. */
