@@ -17,7 +17,7 @@ const certificate = {
   certificate: await readFile(certificateFile, "utf8"),
   key: await readFile(keyFile, "utf8"),
 };
-const metrics = createMetricsRegistry();
+const metrics = createMetricsRegistry({ prefix: "berth_" });
 const log = createSilentLogger();
 await using _server = await startAdmissionServer({
   bindAddress,
