@@ -85,3 +85,8 @@ it("each value has a default and a comment", () => {
   expect(Object.keys(Object(given?.value)).toSorted()).toEqual(own.toSorted());
   for (const paragraph of text.trim().split("\n\n")) expect(paragraph).toMatch(/^(# .*\n)+\w+:/);
 });
+
+it("files cannot take the place of the documents", () => {
+  expect(() => rendered({ files: { "documents.yaml": "a" } })).toThrow("files/documents.yaml");
+  expect(rendered({ files: { "providers.yaml": "a" } })).not.toEqual([]);
+});

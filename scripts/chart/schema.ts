@@ -20,7 +20,7 @@ const labels = texts.meta({
 const filesLike = (pattern: string, ...others: readonly string[]) =>
   texts.meta({
     patternProperties: { [pattern]: { type: "string" } },
-    properties: Object.fromEntries(others.map((it) => [it, { not: {} }])),
+    ...(others.length > 0 && { properties: Object.fromEntries(others.map((it) => [it, { not: {} }])) }),
     additionalProperties: false,
   });
 

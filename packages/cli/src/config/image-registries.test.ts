@@ -84,6 +84,16 @@ describe("ImageRegistries", () => {
     `);
   });
 
+  it("may stand beside the kubelet's file that it names, and is none of it", async () => {
+    const kubelet = "apiVersion: kubelet.config.k8s.io/v1\nkind: ";
+    const { faults } = await read({
+      "a.yaml": `${HEAD}spec: {timeout: 1s}\n`,
+      "b.yaml": `${kubelet}CredentialProviderConfig\n`,
+      "c.yaml": `${kubelet}ImageRegistries\n`,
+    });
+    expect(faults.map(({ file, reason }) => [file, reason])).toEqual([["c.yaml", "UnknownKind"]]);
+  });
+
   it("is there once", async () => {
     const { faults, settings } = await read({
       "a.yaml": `${HEAD}spec: {timeout: 1s}\n`,

@@ -168,9 +168,9 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     if (reference instanceof RegistryError) return ofRefusedName(image, reference);
     const scope = scopeOf(access);
     const name = factName(reference);
-    const own = `${scope}\n${name}`;
     const answer = this.#store.look({ reference, pull, scope });
-    const [secrets, programs] = [this.#problems.get(scope), this.#failedPrograms.get(own)];
+    if (answer.state !== "failed") return toKnowledge(name, answer);
+    const [secrets, programs] = [this.#problems.get(scope), this.#failedPrograms.get(keyOf(scope, name))];
     return toKnowledge(name, answer, { secrets, programs });
   }
 
@@ -179,7 +179,7 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     if (reference instanceof RegistryError) return;
     this.wake();
     const scope = scopeOf(access);
-    const own = `${scope}\n${factName(reference)}`;
+    const own = keyOf(scope, factName(reference));
     let isFree = false;
     const credentials = async (): Promise<readonly RegistryCredential[]> => {
       const found = await this.#credentials.find(access, reference);
@@ -258,3 +258,6 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
     return counts;
   }
 }
+
+/** Of what concerns one image for pods with the same credentials. */
+const keyOf = (scope: string, name: string): string => `${scope}\n${name}`;
