@@ -14,7 +14,11 @@ export default class SummaryReporter implements Reporter {
     for (const module of broken) process.stdout.write(`failed: ${module.relativeModuleId} does not load\n`);
     for (const test of tests) {
       const result = test.result();
-      if (result.state === "pending") continue;
+      // Its process has died, which is one of the errors.
+      if (result.state === "pending") {
+        process.stdout.write(`without a result: ${test.module.relativeModuleId}: ${test.fullName}\n`);
+        continue;
+      }
       counts[result.state] += 1;
       if (result.state === "skipped")
         process.stdout.write(`skipped: ${test.fullName}: ${result.note ?? "no reason given"}\n`);

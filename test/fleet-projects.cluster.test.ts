@@ -81,10 +81,15 @@ async function inCell(name: string): Promise<readonly string[]> {
     .sort();
 }
 
-/** Projects that the Berth of the hub is connected to. */
-async function connected(name: string): Promise<boolean> {
-  return (await fixture.berth.metric("berth_cluster_reached", { cluster: name })) === 1;
-}
+/** Resolves when every replica of the hub is connected to the project, or none. */
+const untilConnected = (name: string, isIt: boolean): Promise<void> =>
+  patiently(async () => {
+    const all = await fixture.metrics("berth_cluster_reached", { cluster: name });
+    deepStrictEqual(
+      all,
+      all.map(() => (isIt ? 1 : 0)),
+    );
+  });
 
 it("A22 two projects with equal names share a hub elsewhere and a cell, and nothing of them mixes", async () => {
   await create(web, "equal", "registry.test/web:1");
@@ -111,20 +116,21 @@ it("a project that hangs delays no other, and goes on where it was", async () =>
   const pid = fixture.plane("shop").pidOf("kube-apiserver") ?? 0;
   process.kill(pid, "SIGSTOP");
   try {
-    await patiently(async () => deepStrictEqual(await connected("shop"), false));
+    await untilConnected("shop", false);
     await create(web, "meanwhile");
     await assertRuns(web, "meanwhile");
     expect(await inCell("waiting")).toHaveLength(1);
   } finally {
     process.kill(pid, "SIGCONT");
   }
+  await untilConnected("shop", true);
   await create(shop, "again");
   await assertRuns(shop, "again");
 });
 
 it("a project that leaves the list is left as it is, and is taken up again when it is back and its kubeconfig is right", async () => {
   await fixture.configure(fleet(`{ kubeconfigs: [${WEB}] }`));
-  await patiently(async () => deepStrictEqual(await connected("shop"), false));
+  await untilConnected("shop", false);
   await shop.delete(workloads, { namespace: "waiting", name: "waiting" });
   await create(web, "after");
   await assertRuns(web, "after");
@@ -195,10 +201,10 @@ it("projects that Milo has join and leave while Berth runs, and one control plan
   await setProject("twin", "False");
   await setProject("twin", "True");
   await patiently(async () => ok(await fixture.says(/projects with the cluster of another one: twin/)));
-  expect(await connected("web")).toBe(true);
+  await untilConnected("web", true);
   await web.delete(projects, { name: "web" });
   await web.delete(projects, { name: "twin" });
-  await patiently(async () => deepStrictEqual(await connected("web"), false));
+  await untilConnected("web", false);
   expect(await inCell("by-milo")).toHaveLength(1);
   await setProject("web", "True");
   await create(web, "by-milo-again");

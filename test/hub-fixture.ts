@@ -113,11 +113,9 @@ export class HubFixture implements AsyncDisposable {
     });
   }
 
-  /** One of the replicas. */
-  get berth(): BerthProcess {
-    const [first] = this.#replicas;
-    ok(first, "the Berth of the hub was not started");
-    return first;
+  /** Of each replica: any of them may lead. */
+  async metrics(...asked: Parameters<BerthProcess["metric"]>): Promise<readonly number[]> {
+    return Promise.all(this.#replicas.map((it) => it.metric(...asked)));
   }
 
   async stopHub(): Promise<void> {

@@ -2,13 +2,12 @@
 import { bearerToken, type ConfigMap, configMaps, parseKubeconfig, selfSubjectReviews } from "@berth/kube";
 import { eventually, sharedTestCluster, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Clock, systemClock } from "../clock.ts";
+import { systemClock } from "../clock.ts";
 import { createSilentLogger } from "../json-log.ts";
 import { clusterName, type ObjectKey } from "../key.ts";
 import { createMetricsRegistry } from "../prometheus.ts";
 import { type ClusterSet, createClusterSet } from "./cluster-set.ts";
 import type { FleetView } from "./fleet-view.ts";
-import { UNHEARD_MS } from "./reachability.ts";
 
 const [dfw, ord] = [clusterName("dfw"), clusterName("ord")] as const;
 const scope = { namespace: "default", labelSelector: "fleet=yes" };
@@ -28,10 +27,10 @@ interface Started extends AsyncDisposable {
   readonly enqueue: (key: ObjectKey) => void;
 }
 
-async function start(clock: Clock = systemClock): Promise<Started> {
+async function start(): Promise<Started> {
   const set = createClusterSet({
     name: "cells",
-    clock,
+    clock: systemClock,
     log: createSilentLogger(),
     metrics: createMetricsRegistry({ processMetrics: false }),
     reportingController: "test",
@@ -76,12 +75,7 @@ const untilState = (view: FleetView<ConfigMap>, of: typeof dfw, state: string): 
   eventually(() => expect(view.state(of)).toBe(state), { timeoutMs: 30_000 });
 
 it("a cluster that is frozen, or refused, delays no other, and catches up at once when it returns", async () => {
-  // The first failure of a probe decides. How long it takes otherwise is decided and tested on a virtual clock.
-  let aheadMs = 0;
-  await using fleet = await start({
-    ...systemClock,
-    monotonic: () => systemClock.monotonic() + aheadMs,
-  });
+  await using fleet = await start();
   const { set, view, done, enqueue } = fleet;
   await Promise.all([untilState(view, dfw, "synced"), untilState(view, ord, "synced")]);
   await Promise.all([create(here, "a"), create(there, "a")]);
@@ -97,14 +91,14 @@ it("a cluster that is frozen, or refused, delays no other, and catches up at onc
   ] as const) {
     const lostAt = systemClock.monotonic();
     await lose();
-    aheadMs += UNHEARD_MS;
     for (let index = 0; index < 6; index++)
       enqueue({ cluster: ord, namespace: "default", name: index === 0 ? "a" : `none-${index}` });
     enqueue({ cluster: dfw, namespace: "default", name: "a" });
     await eventually(() => expect(done.get("dfw a") ?? 0).toBeGreaterThan(lostAt));
     expect(systemClock.monotonic() - lostAt).toBeLessThan(4_000);
+    // Time in which this process stands still does not count.
     await eventually(() => expect(set.get(ord)?.reach).toMatchObject({ is: "no", cause }), {
-      timeoutMs: 15_000,
+      timeoutMs: 60_000,
     });
     expect([view.state(ord), view.state(dfw)]).toEqual(["stale", "synced"]);
     expect(view.get({ cluster: ord, namespace: "default", name: "a" })).toBeDefined();
