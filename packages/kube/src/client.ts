@@ -114,8 +114,8 @@ export interface DeleteOptions extends RequestOptions {
 
 /**
  * One cluster, one credential. Every method rejects with `ApiError` and nothing else; every method ends when its
- * signal aborts or its deadline passes. Reads and watches share HTTP/2 connections, a hundred to each, with a write that
- * comes alone. Writes that come together use a bounded HTTP/1.1 pool (measured faster for small patches) that closes when idle.
+ * signal aborts or its deadline passes. Reads and watches share HTTP/2 connections, a hundred to each; writes use a
+ * bounded HTTP/1.1 pool (measured faster for small patches) that closes when idle.
  */
 export interface KubeClient extends AsyncDisposable {
   /** `https://host:port` and the path that all requests begin with, for messages. Tells clusters apart. */

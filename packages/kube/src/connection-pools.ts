@@ -1,4 +1,3 @@
-import type { Socket } from "node:net";
 import { type buildConnector, Client, type Dispatcher, Pool, ProxyAgent } from "undici";
 import type { CredentialMaterial } from "./credential.ts";
 import {
@@ -16,11 +15,6 @@ export interface ConnectionPools {
   readonly reads: Dispatcher;
   /** HTTP/1.1: one write to a connection at a time. */
   readonly writes: Dispatcher;
-  /**
-   * Whether `reads` is the better way for a single write: over HTTP/2 it takes more than over an open connection of
-   * `writes`, and less than over a new one.
-   */
-  readonly takesWrite: boolean;
   /** `close`: after the requests in flight. `destroy`: they fail. */
   end(how: "close" | "destroy"): Promise<void>;
 }
@@ -49,7 +43,8 @@ const STREAMS_PER_CONNECTION = 100;
 const MAX_READ_CONNECTIONS = 64;
 /** A read connection without streams closes after this long. client-go: 90 s. */
 const READ_IDLE_MS = 60_000;
-const WRITE_IDLE_MS = 4000;
+/** A write that comes alone seldom has to make a connection, which is three ways to the server and back. */
+const WRITE_IDLE_MS = 15_000;
 
 type Connector = buildConnector.connector;
 
@@ -79,7 +74,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
         pingInterval: Math.max(1, Math.floor(silenceMs / 3)),
       },
       keepAliveTimeout: READ_IDLE_MS,
-      factory: (url, inherited) => createReader(url, inherited, { connect: connector, onHttp2 }),
+      factory: (url, inherited) => createReader(url, inherited, connector),
     }));
   const createWrites = (): Dispatcher =>
     dispatcherOf(connections(false), options.proxy, origin, (connect) => ({
@@ -87,7 +82,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
       connect,
       connections: options.maxWriteConnections,
       keepAliveTimeout: WRITE_IDLE_MS,
-    }));
+    })).compose(forgetHeaderBytes);
   const createSingleReads = (): Dispatcher =>
     dispatcherOf(connections(false), options.proxy, origin, (connect) => ({
       allowH2: false,
@@ -97,12 +92,6 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
     }));
   let reads: Dispatcher | undefined;
   let writes: Dispatcher | undefined;
-  let composed: Dispatcher | undefined;
-  let http2Sockets = 0;
-  const onHttp2 = (socket: Socket): void => {
-    http2Sockets++;
-    socket.once("close", () => http2Sockets--);
-  };
   return {
     certificate,
     ca: options.ca,
@@ -111,12 +100,7 @@ export function createConnectionPools(options: ConnectionPoolsOptions): Connecti
       return (reads ??= options.readsOneByOne ? createSingleReads() : createReads());
     },
     get writes() {
-      return (composed ??= (writes ??= createWrites()).compose(forgetHeaderBytes));
-    },
-    get takesWrite() {
-      const hasOpen =
-        (writes instanceof Pool || writes instanceof Client) && Number(writes.stats.connected) > 0;
-      return http2Sockets > 0 && !hasOpen;
+      return (writes ??= createWrites());
     },
     async end(how) {
       await Promise.allSettled([reads, writes].flatMap((it) => it?.[how]() ?? []));
@@ -170,11 +154,7 @@ const forgetHeaderBytes: Dispatcher.DispatcherComposeInterceptor = (dispatch) =>
  * one such watch would prevent a new connection for ever. Over HTTP/1.1, more than 1 would queue reads behind a watch
  * on the same connection, for as long as the watch lasts.
  */
-function createReader(
-  url: string | URL,
-  inherited: object,
-  { connect, onHttp2 }: { readonly connect: Connector; readonly onHttp2: (socket: Socket) => void },
-): Client {
+function createReader(url: string | URL, inherited: object, connect: Connector): Client {
   const client: Client = new Client(url, {
     ...inherited,
     pipelining: STREAMS_PER_CONNECTION,
@@ -182,7 +162,6 @@ function createReader(
       connect(target, (...[error, socket]) => {
         if (error !== null) return callback(error, null);
         client.pipelining = isHttp2(socket) ? STREAMS_PER_CONNECTION : 1;
-        if (isHttp2(socket)) onHttp2(socket);
         callback(null, socket);
       });
     },

@@ -1,8 +1,7 @@
 /**
- * One cluster, one credential: HTTP/2 for reads, watches and a write that comes alone, and a bounded HTTP/1.1 pool for
- * writes that come together. Measured on a real API server, small patches are faster over several HTTP/1.1 connections
- * than as streams of one HTTP/2 connection. Up to a hundred watches and reads share one. This file handles sockets,
- * deadlines, credentials and Retry-After;
+ * One cluster, one credential: HTTP/2 for reads and watches, and a bounded HTTP/1.1 pool for writes. Measured on a real
+ * API server, small patches are faster over several HTTP/1.1 connections than as streams of one HTTP/2 connection. Up
+ * to a hundred watches and reads share one. This file handles sockets, deadlines, credentials and Retry-After;
  * `rest-client.ts` gives requests their meaning.
  */
 import { performance } from "node:perf_hooks";
@@ -95,10 +94,6 @@ export class Transport {
   readonly #impersonation: Readonly<Record<string, string | string[]>>;
   readonly #closing = new AbortController();
   #connections: ConnectionPools | undefined;
-  /** In flight. */
-  #writing = 0;
-  /** False after a request without an answer, until a write over a connection of its own has one. */
-  #mayShare = true;
   #openSockets = 0;
 
   /** @throws TypeError when `server` is no URL, or not https and not on this machine. */
@@ -196,14 +191,11 @@ export class Transport {
     const startedAt = performance.now();
     const tell = (outcome: RequestOutcome): void =>
       this.#options.onAnswer?.(request.info, outcome, performance.now() - startedAt);
-    const isWrite = request.method !== "GET";
-    let isAmongReads = !isWrite;
-    if (isWrite) this.#writing++;
     try {
       const connections = this.#connect(material);
       deadline.signal.throwIfAborted();
-      isAmongReads ||= this.#writing === 1 && this.#mayShare && connections.takesWrite;
-      const answer = await attempt(isAmongReads ? connections.reads : connections.writes, {
+      // Nothing with a body over HTTP/2: see docs/decisions/0003.
+      const answer = await attempt(request.method === "GET" ? connections.reads : connections.writes, {
         origin: this.origin,
         method: request.method,
         path: this.prefix + request.path,
@@ -212,17 +204,12 @@ export class Transport {
         headersTimeout: 0,
         bodyTimeout: 0,
       });
-      // An answered read says nothing: behind one address, a server may answer reads and no writes.
-      if (!isAmongReads) this.#mayShare = true;
       tell(answer instanceof ApiError ? answer.failure.kind : "ok");
       return answer;
     } catch (cause) {
       const error = toConnectionError(cause, request, deadline);
-      if (isAmongReads && error.failure.kind !== "aborted") this.#mayShare = false;
       tell(error.failure.kind);
       throw error;
-    } finally {
-      if (isWrite) this.#writing--;
     }
   }
 
