@@ -261,11 +261,11 @@ export class Connection implements ReadCluster, EngagedCluster {
   }
 
   async #probe(signal: AbortSignal): Promise<void> {
-    const { clock, random = Math.random } = this.#common;
-    const startedAt = clock.monotonic();
+    const { clock, attention, random = Math.random } = this.#common;
+    const [startedAt, attendedAt] = [clock.monotonic(), attention.nowMs];
     const result = await probe(this.#probes, this.#target, signal);
     if (signal.aborted) return;
-    this.#take(result);
+    this.#take(result, clock.monotonic() - startedAt - (attention.nowMs - attendedAt));
     // Clusters that joined together drift apart.
     const intervalMs = PROBE_INTERVAL_MS * (1 - random() / 5);
     const isFailed = result.observation.is === "failed";
@@ -274,7 +274,7 @@ export class Connection implements ReadCluster, EngagedCluster {
     this.#woken = new AbortController();
   }
 
-  #take({ observation, lease }: ProbeResult): void {
+  #take({ observation, lease }: ProbeResult, lostMs: number): void {
     const { resourceVersion } = lease?.metadata ?? {};
     const before = this.#lease;
     if (lease !== undefined && before?.object.metadata?.resourceVersion !== resourceVersion) {
@@ -283,7 +283,7 @@ export class Connection implements ReadCluster, EngagedCluster {
       this.#lease = { object: lease, changedAt: clock.monotonic() - ageMs };
       this.#leaseAttendedAt = attention.nowMs - ageMs;
     }
-    this.#observe(observation);
+    this.#observe(observation, lostMs);
   }
 
   /** How old one is that was not seen before, as it says itself, ms. It may be of a holder that is long gone. */
@@ -292,10 +292,10 @@ export class Connection implements ReadCluster, EngagedCluster {
     return Number.isNaN(ageMs) ? Number.POSITIVE_INFINITY : Math.max(0, ageMs);
   }
 
-  #observe(observation: Observation): void {
+  #observe(observation: Observation, lostMs = 0): void {
     const { clock, attention } = this.#common;
     const before = this.#state;
-    const now = { wallMs: clock.now(), monotonicMs: attention.nowMs };
+    const now = { wallMs: clock.now(), monotonicMs: attention.nowMs, lostMs };
     this.#state = observe(before, observation, now);
     if (!isEdge(before, this.#state)) return;
     this.#report(before);

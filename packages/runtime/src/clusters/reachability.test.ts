@@ -13,12 +13,16 @@ import {
 const WALL_MS = 1_000_000;
 
 /** @param at milliseconds since the beginning, on both clocks. */
-function after(steps: readonly (readonly [at: number, seen: Observation])[], known = {}): Reachability[] {
+function after(steps: readonly Step[], known = {}): Reachability[] {
   const states = [notProbed({ identity: undefined, version: undefined, ...known })];
-  for (const [at, seen] of steps)
-    states.push(observe(states.at(-1) as Reachability, seen, { wallMs: WALL_MS + at, monotonicMs: at }));
+  for (const [at, seen, lostMs = 0] of steps) {
+    const now = { wallMs: WALL_MS + at, monotonicMs: at, lostMs };
+    states.push(observe(states.at(-1) as Reachability, seen, now));
+  }
   return states.slice(1);
 }
+
+type Step = readonly [at: number, seen: Observation, lostMs?: number];
 
 const answered = (version: string, uid = "u"): Observation => ({ is: "answered", uid, version });
 const failed = (cause: ReachCause): Observation => ({ is: "failed", cause, message: `it is ${cause}` });
@@ -26,7 +30,7 @@ const text = ({ reach }: Reachability): string =>
   reach === undefined ? "unknown" : reach.is === "yes" ? "yes" : reach.cause;
 
 describe("a cluster is", () => {
-  it.each<[string, readonly (readonly [number, Observation])[], readonly string[]]>([
+  it.each<[string, readonly Step[], readonly string[]]>([
     ["reached once it answers", [[0, answered("1")]], ["yes"]],
     ["lost at once if it has never answered", [[0, failed("Silent")]], ["Silent"]],
     [
@@ -39,6 +43,18 @@ describe("a cluster is", () => {
         [9_000, answered("1")],
       ],
       ["yes", "yes", "yes", "Silent", "yes"],
+    ],
+    [
+      "not silent while this process stands still, but refuses nevertheless",
+      [
+        [0, failed("Silent"), 1_000],
+        [1, answered("1")],
+        [9_000, failed("Silent"), 1_000],
+        [9_001, failed("Silent"), 999],
+        [9_002, answered("1")],
+        [18_000, failed("Refused"), 5_000],
+      ],
+      ["unknown", "yes", "yes", "Silent", "yes", "Refused"],
     ],
     [
       "lost at once by a definite answer",

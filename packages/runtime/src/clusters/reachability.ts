@@ -57,12 +57,21 @@ export function notProbed(known: Pick<Reachability, "identity" | "version">): Re
   return { ...known, reach: undefined, heardAt: undefined, epoch: 0, restores: 0 };
 }
 
-/** @param now the clock, and the monotonic milliseconds in which this process did not stand still. */
-export function observe(
-  before: Reachability,
-  seen: Observation,
-  now: { readonly wallMs: number; readonly monotonicMs: number },
-): Reachability {
+/** When a probe has ended. Milliseconds. */
+export interface ProbeEnd {
+  readonly wallMs: number;
+  /** Without the time for which this process stood still. */
+  readonly monotonicMs: number;
+  /** For how long it stood still since the probe began. */
+  readonly lostMs: number;
+}
+
+/** A probe has four times as long for each of its requests. Milliseconds. */
+const LOST_MS = 1_000;
+
+export function observe(before: Reachability, seen: Observation, now: ProbeEnd): Reachability {
+  // The answer may have come meanwhile, and was not read.
+  if (seen.is === "failed" && seen.cause === "Silent" && now.lostMs >= LOST_MS) return before;
   const heard = { reach: { is: "yes", heardMs: now.wallMs }, heardAt: now.monotonicMs } as const;
   if (seen.is === "answered") {
     return isOther(before, seen.uid)
