@@ -37,6 +37,8 @@ export interface ConnectionPoolsOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
+/** Between two connections for reads that fail. */
+const CONNECT_AGAIN_MS = 250;
 /** Streams of one HTTP/2 connection, as kube-apiserver advertises (`server/secure_serving.go`). Fewer are obeyed. */
 const STREAMS_PER_CONNECTION = 100;
 /** An upper bound. Only thousands of watches, or dozens through a proxy without HTTP/2, reach it. */
@@ -155,12 +157,19 @@ const forgetHeaderBytes: Dispatcher.DispatcherComposeInterceptor = (dispatch) =>
  * on the same connection, for as long as the watch lasts.
  */
 function createReader(url: string | URL, inherited: object, connect: Connector): Client {
+  let failedAt = Number.NEGATIVE_INFINITY;
   const client: Client = new Client(url, {
     ...inherited,
     pipelining: STREAMS_PER_CONNECTION,
     connect: (target, callback) => {
       connect(target, (...[error, socket]) => {
-        if (error !== null) return callback(error, null);
+        if (error !== null) {
+          // While an old connection has a watch, no failure reaches the requests that wait, and undici connects again.
+          const waitMs = Math.max(0, failedAt + CONNECT_AGAIN_MS - performance.now());
+          failedAt = performance.now() + waitMs;
+          setTimeout(callback, waitMs, error, null).unref();
+          return;
+        }
         client.pipelining = isHttp2(socket) ? STREAMS_PER_CONNECTION : 1;
         callback(null, socket);
       });

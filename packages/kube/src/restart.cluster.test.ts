@@ -56,6 +56,23 @@ it("a client whose connections get GOAWAY loses no request and no watch", async 
   });
 });
 
+it("a client that was sent away, with a watch that goes on, connects to a server that is not there now and then", async () => {
+  await using link = await startTcpProxy({ target: new URL(cluster.url) });
+  await using reader = cluster.connect({ server: link.url });
+  await using _watch = await reader.watch(nodes);
+  link.refuse();
+  const read = (): Promise<unknown> => reader.get(nodes, { name: "b" }, { timeoutMs: 1_000 });
+  for (let isThere = true; isThere; )
+    isThere = await read().then(
+      () => true,
+      () => false,
+    );
+  expect(link.stats.refused).toBeGreaterThan(0);
+  expect(link.stats.refused).toBeLessThan(10);
+  link.pass();
+  await eventually(read);
+});
+
 describe("a client whose API server is restarted", () => {
   it.each(["SIGTERM", "SIGKILL"] as const)(
     "by %s sees its watch end, is told while there is no server, and goes on with the next one",
