@@ -1,5 +1,6 @@
 /** Random histories of clusters that join, hang, return, are restored, replaced and leave, on a virtual clock. */
 import { isDeepStrictEqual } from "node:util";
+import { pathOf } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { clusterName } from "../key.ts";
@@ -8,10 +9,11 @@ import { type Fleet, keyIn, startFleet } from "../testing/fleet-setup.ts";
 import { randomFrom, seededRun, steps } from "../testing/property.ts";
 
 const CLUSTERS = ["dfw", "ord", "sea"];
+const NAMES = ["a", "b", "c"];
 const cluster = fc.constantFrom(...CLUSTERS);
 const step = fc.oneof(
   steps(4, ["join", "join", "leave"], { cluster }),
-  steps(8, ["write", "write", "remove", "work"], { cluster, name: fc.constantFrom("a", "b", "c") }),
+  steps(8, ["write", "write", "remove", "work"], { cluster, name: fc.constantFrom(...NAMES) }),
   steps(5, ["become"], {
     cluster,
     mood: fc.constantFrom<Mood>("up", "up", "refused", "silent", "unauthorized", "forbidden", "busy"),
@@ -145,6 +147,11 @@ class History {
 
   #look(when: string): void {
     const { clock, set, shown, world, view } = this.#fleet;
+    for (const name of NAMES) {
+      const found = view.having(pathOf({ name })).toSorted();
+      if (found.join() !== CLUSTERS.filter((it) => shown(it).includes(name)).join())
+        this.violations.push(`${when}: ${name} is found in ${found.join()}`);
+    }
     for (const name of CLUSTERS) {
       const server = world(name);
       const bad = (text: string): void => void this.violations.push(`${when}: ${name} ${text}`);

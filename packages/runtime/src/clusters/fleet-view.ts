@@ -1,4 +1,4 @@
-import { type KubeObject, nameOfResource } from "@berth/kube";
+import { type KubeObject, nameOfResource, pathOf } from "@berth/kube";
 import type { Component } from "../component.ts";
 import type { Informer } from "../informer.ts";
 import { type ClusterName, keyOf, type ObjectKey } from "../key.ts";
@@ -7,6 +7,7 @@ import type { Logger } from "../log.ts";
 import type { MetricsRegistry } from "../metrics.ts";
 import type { InformerRequest, SharedInformer, SharedInformers } from "../shared/shared-informers.ts";
 import type { Source } from "../source.ts";
+import { Holders } from "./holders.ts";
 
 /**
  * What a view knows of one cluster:
@@ -40,7 +41,7 @@ export interface FleetView<T extends KubeObject> {
   get(key: ObjectKey): T | undefined;
   /** The objects of one cluster. */
   list(of: ClusterName): Iterable<T>;
-  /** The clusters that have an object of this `namespace/name`. Takes some 30 ns for each cluster. */
+  /** The clusters that have an object of this `namespace/name`. The first call takes a look at all objects. */
   having(path: string): readonly ClusterName[];
   /** In all clusters, or in one. @throws RangeError when no such index was declared. */
   byIndex(index: string, value: string, of?: ClusterName): readonly T[];
@@ -83,6 +84,8 @@ export class ClusterView<T extends KubeObject> implements FleetView<T>, ViewMemb
   readonly #isJoined: (of: ClusterName) => boolean;
   readonly #members = new Map<ClusterName, Member<T>>();
   readonly #handlers = new Map<ViewHandler<T>, Map<ClusterName, Disposable>>();
+  /** Kept once it was asked for: few views are. */
+  #holders: Holders | undefined;
 
   constructor(request: ViewRequest<T>, log: Logger, isJoined: (of: ClusterName) => boolean) {
     this.#request = request;
@@ -99,9 +102,8 @@ export class ClusterView<T extends KubeObject> implements FleetView<T>, ViewMemb
   }
 
   having(path: string): readonly ClusterName[] {
-    const found: ClusterName[] = [];
-    for (const of of this.#members.keys()) if (this.#informer(of)?.at(path) !== undefined) found.push(of);
-    return found;
+    this.#holders ??= this.#followHolders();
+    return this.#holders.get(path).filter((of) => this.#informer(of)?.at(path) !== undefined);
   }
 
   byIndex(index: string, value: string, of?: ClusterName): readonly T[] {
@@ -174,6 +176,20 @@ export class ClusterView<T extends KubeObject> implements FleetView<T>, ViewMemb
     if (state === member.told) return;
     member.told = state;
     this.#tell(of);
+  }
+
+  #followHolders(): Holders {
+    const holders = new Holders();
+    this.subscribe({
+      onChange: ({ type, object }, of) => {
+        if (type === "added") holders.add(pathOf(object.metadata), of);
+        if (type === "deleted") holders.delete(pathOf(object.metadata), of);
+      },
+      onState: (of) => {
+        if (!this.#members.has(of)) holders.leave(of);
+      },
+    });
+    return holders;
   }
 
   /** The informer of a cluster whose objects count. */
