@@ -16,8 +16,8 @@ export interface SharedParts {
  */
 export function createSharedParts(): SharedParts {
   const known = new Map<string, WeakRef<object>>();
-  const share = (part: object): object => {
-    const key = createHash("sha256").update(JSON.stringify(part)).digest("base64");
+  const share = (part: object, text: string): object => {
+    const key = createHash("sha256").update(text).digest("base64");
     const seen = known.get(key);
     const found = seen?.deref();
     known.delete(key);
@@ -28,20 +28,46 @@ export function createSharedParts(): SharedParts {
     }
     return found ?? part;
   };
-  const visit = (at: object, [step = "", ...below]: readonly string[]): void => {
-    const part: unknown = Object.hasOwn(at, step) ? Reflect.get(at, step) : undefined;
-    if (typeof part !== "object" || part === null) return;
-    if (below.length > 0) visit(part, below);
-    else Reflect.set(at, step, share(part));
-  };
   return {
     after: (project, paths) => {
-      const steps = paths.map((path) => path.split("."));
+      const all = paths.map((path) => new SharedPath(path.split("."), share));
       return (object) => {
         const projected = project(object);
-        for (const path of steps) visit(projected, path);
+        for (const path of all) path.visit(projected);
         return projected;
       };
     },
   };
+}
+
+/** One part of each object of a kind. */
+class SharedPath {
+  readonly #steps: readonly string[];
+  readonly #share: (part: object, text: string) => object;
+  /** Of the object before: in a list, most have the parts of their neighbour. */
+  #last: { readonly text: string; readonly part: WeakRef<object> } | undefined;
+
+  constructor(steps: readonly string[], share: (part: object, text: string) => object) {
+    this.#steps = steps;
+    this.#share = share;
+  }
+
+  visit(object: object): void {
+    let at = object;
+    for (const [index, step] of this.#steps.entries()) {
+      const part: unknown = Object.hasOwn(at, step) ? Reflect.get(at, step) : undefined;
+      if (typeof part !== "object" || part === null) return;
+      if (index === this.#steps.length - 1) Reflect.set(at, step, this.#shared(part));
+      at = part;
+    }
+  }
+
+  #shared(part: object): object {
+    const text = JSON.stringify(part);
+    const last = this.#last?.text === text ? this.#last.part.deref() : undefined;
+    if (last !== undefined) return last;
+    const shared = this.#share(part, text);
+    this.#last = { text, part: new WeakRef(shared) };
+    return shared;
+  }
 }
