@@ -139,7 +139,9 @@ export async function startSimulatedWire(
     await forward(plane.behind, req, `${rest}${search}`, res);
   }
 
-  const server = createSecureServer({ cert: certificate, key, allowHTTP1: true }, (req, res) => {
+  // As an API server keeps connections (`http.Server.IdleTimeout`): by default each probe would make a new one.
+  const how = { allowHTTP1: true, http1Options: { keepAliveTimeout: 90_000 } };
+  const server = createSecureServer({ cert: certificate, key, ...how }, (req, res) => {
     answer(req, res).catch((error: unknown) => refuse(res, 500, String(error)));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
