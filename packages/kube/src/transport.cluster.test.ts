@@ -12,7 +12,7 @@ import { startLinked, startProxied } from "./testing/proxied.ts";
 
 const NODE = "n1";
 const of = { name: NODE };
-const mark = (value: string): { type: "merge"; body: object } => ({
+const mark = (value: string): { type: "merge"; body: { readonly metadata: object } } => ({
   type: "merge",
   body: { metadata: { annotations: { value } } },
 });
@@ -92,7 +92,7 @@ describe("T-1 connections", () => {
       stop.abort();
       await sent;
     }
-    await client.patch(nodes, of, mark("next"));
+    expect(await client.patch(nodes, of, mark("next"))).toMatchObject(mark("next").body);
   });
 
   it("are gone after close, and every request with them", async () => {
