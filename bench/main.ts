@@ -97,7 +97,7 @@ const { values } = parseArgs({
     sizes: { type: "string" },
     kilobytes: { type: "string", default: String(USUAL_KILOBYTES) },
     nodes: { type: "string" },
-    cells: { type: "string", default: "10,100,1000" },
+    cells: { type: "string", default: "10,300" },
     pods: { type: "string", default: "30000" },
     gated: { type: "string", default: "1000" },
     created: { type: "string", default: "1000" },
