@@ -167,7 +167,8 @@ function createReader(url: string | URL, inherited: object, connect: Connector):
           // While an old connection has a watch, no failure reaches the requests that wait, and undici connects again.
           const waitMs = Math.max(0, failedAt + CONNECT_AGAIN_MS - performance.now());
           failedAt = performance.now() + waitMs;
-          setTimeout(callback, waitMs, error, null).unref();
+          if (waitMs === 0) callback(error, null);
+          else setTimeout(callback, waitMs, error, null).unref();
           return;
         }
         client.pipelining = isHttp2(socket) ? STREAMS_PER_CONNECTION : 1;

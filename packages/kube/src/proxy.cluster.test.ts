@@ -107,8 +107,8 @@ describe("through the proxy of a kubeconfig", () => {
       [away.url, "ECONNREFUSED"],
     ] as const) {
       await using behind = await connectThrough(url);
-      for (const request of [behind.client.list(configMaps), behind.client.create(selfSubjectReviews, {})]) {
-        const error = await errorOf(request);
+      const requests = [behind.client.list(configMaps), behind.client.create(selfSubjectReviews, {})];
+      for (const error of await Promise.all(requests.map((it) => errorOf(it)))) {
         expect(error.failure.kind).toBe("unreachable");
         expect(error.message).toContain(why);
         expect(error.message + String(error.cause)).not.toContain(PASSWORD);

@@ -68,8 +68,8 @@ it("a server that is not there is told from one that breaks off", async () => {
     [breaking.url, undefined],
   ] as const) {
     await using client = connectTo(server);
-    for (const asked of [client.get(nodes, { name: "n1" }), client.create(nodes, {}), client.watch(nodes)]) {
-      const error: unknown = await asked.catch((cause: unknown) => cause);
+    const asked = [client.get(nodes, { name: "n1" }), client.create(nodes, {}), client.watch(nodes)];
+    for (const error of await Promise.all(asked.map((it) => it.catch((cause: unknown) => cause)))) {
       expect(error).toMatchObject({ failure: { kind: "unreachable" } });
       expect((error as ApiError).failure).toEqual({
         kind: "unreachable",
