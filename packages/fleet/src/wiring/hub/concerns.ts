@@ -150,24 +150,16 @@ export function followPlanes(
     },
     onState: onCells,
   });
-  let unread = know.hubUnread();
   for (const view of [views.cells, views.withdrawals, ...Object.values(views.hub)])
     (view as FleetView<KubeObject>).subscribe({
       onState() {
         onCells();
-        const before = unread;
-        unread = know.hubUnread();
-        // Nothing follows from a kind alone.
-        if (unread !== before) ask.all();
+        ask.all();
       },
     });
-  const synced = new Map<ClusterName, boolean | undefined>();
   const ofProject = (of: ClusterName): void => {
     strays.noteAll();
-    const isSynced = know.project(of)?.isSynced;
-    if (isSynced === synced.get(of)) return;
-    synced.set(of, isSynced);
-    if (isSynced !== undefined) ask.project(of);
+    if (isProject(of)) ask.project(of);
   };
   const { deployments, instances, namespaces } = views.project;
   for (const view of [deployments, instances, namespaces, views.workloads])
