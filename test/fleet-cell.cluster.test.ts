@@ -223,11 +223,11 @@ it("H2 3.3 its CRDs keep what no webhook guards: replicas below 0, specs, hashes
   await seen.running("w-us-dfw-1000");
   await say({ "berth.dev/hold": "Superseded" });
   await seen.running();
-  const held = await seen.deployment();
-  expect([held.status?.observedSourceGeneration, conditionOf(held, "Available")?.reason]).toEqual([
-    7,
-    "Superseded",
-  ]);
+  await patiently(async () => {
+    const held = await seen.deployment();
+    const { reason } = conditionOf(held, "Available") ?? {};
+    deepStrictEqual([held.status?.observedSourceGeneration, reason], [7, "Superseded"]);
+  });
   await say({ "berth.dev/hold": null });
   await seen.running("w-us-dfw-1000");
   // Without replicas it is empty, and it ends when it is deleted.
