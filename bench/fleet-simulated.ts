@@ -108,7 +108,7 @@ async function measureRunning(
       throw new Error(`${synced} of ${count * KINDS} informers of cells are synced\n${berth.log}`);
   }
   onProgress(`cells are synced after ${Math.round((Date.now() - berth.startedAt) / 1000)} s`);
-  // The hub has as much to read as its cells together, and each object is looked at once.
+  // The hub itself has twice as much to read as its cells together, and then each object is looked at once.
   for (let before = 0, cpuMs = Number.POSITIVE_INFINITY; cpuMs - before > SYNC_POLL_MS * BUSY; ) {
     before = await berth.cpuMs();
     await delay(SYNC_POLL_MS);

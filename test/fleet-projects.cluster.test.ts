@@ -85,10 +85,7 @@ async function inCell(name: string): Promise<readonly string[]> {
 const untilConnected = (name: string, isIt: boolean): Promise<void> =>
   patiently(async () => {
     const all = await fixture.metrics("berth_cluster_reached", { cluster: name });
-    deepStrictEqual(
-      all,
-      all.map(() => (isIt ? 1 : 0)),
-    );
+    deepStrictEqual(new Set(all), new Set([isIt ? 1 : 0]));
   });
 
 it("A22 two projects with equal names share a hub elsewhere and a cell, and nothing of them mixes", async () => {

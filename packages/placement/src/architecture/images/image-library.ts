@@ -259,5 +259,5 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
   }
 }
 
-/** Of what concerns one image for pods with the same credentials. */
+/** The key of an image among pods that have the same credentials. */
 const keyOf = (scope: string, name: string): string => `${scope}\n${name}`;
