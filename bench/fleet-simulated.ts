@@ -118,7 +118,7 @@ async function measureRunning(
   }
   const syncedMs = Date.now() - berth.startedAt;
   const syncCpuMs = await berth.cpuMs();
-  onProgress(`at rest after ${Math.round(syncedMs / 1000)} s`);
+  onProgress(`at rest after ${Math.round(syncedMs / 1000)} s, with ${wire.writes.length} writes`);
   await delay(restSeconds * 1000);
   const { resident, peak } = await berth.memory();
   const seconds = (CHANGES * EVERY_MS) / 1000;

@@ -15,10 +15,14 @@ export interface KeySource extends Source<ObjectKey> {
   askAll(): void;
 }
 
-export function createKeySource(all: () => Iterable<ObjectKey>): KeySource {
+/** @param takes whether a key may be asked for now. Where not, all are asked for once it may. Default: all may, always. */
+export function createKeySource(
+  all: () => Iterable<ObjectKey>,
+  takes: (key: ObjectKey) => boolean = () => true,
+): KeySource {
   let enqueue: Parameters<Source<ObjectKey>["start"]>[0] | undefined;
   const ask: KeySource["ask"] = (keys, priority = "low", immediate = false) => {
-    if (enqueue !== undefined) for (const key of keys) enqueue(key, { priority, immediate });
+    if (enqueue !== undefined) for (const key of keys) if (takes(key)) enqueue(key, { priority, immediate });
   };
   const askAll = (): void => ask(all());
   return {

@@ -44,9 +44,23 @@ export interface CellPlacement extends Target {
   readonly lost?: readonly number[] | undefined;
 }
 
+/** Texts of which the placement is remembered: most deployments of a cell have the same one, and each look reads it. */
+const MOST = 10_000;
+const LONGEST = 1_000;
+const known = new Map<string, CellPlacement | undefined>();
+
 /** `undefined`: the text is no placement of this version. */
 export function parsePlacement(text: string | undefined): CellPlacement | undefined {
   if (text === undefined) return undefined;
+  if (text.length > LONGEST) return parse(text);
+  if (!known.has(text)) {
+    if (known.size >= MOST) known.clear();
+    known.set(text, parse(text));
+  }
+  return known.get(text);
+}
+
+function parse(text: string): CellPlacement | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);

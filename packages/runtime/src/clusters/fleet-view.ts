@@ -28,7 +28,7 @@ export type ViewRequest<T extends KubeObject> = Pick<
 export interface ViewHandler<T extends KubeObject> {
   /** As of an informer of that cluster. That a cluster leaves deletes none of its objects, so it tells of no deletion. */
   onChange?(change: Change<T>, of: ClusterName): void;
-  /** The state of a cluster has changed, or it was read anew. */
+  /** The state of a cluster has changed, or it was read anew: then all is there, and its changes are told afterwards. */
   onState?(of: ClusterName): void;
 }
 
@@ -149,8 +149,10 @@ export class ClusterView<T extends KubeObject> implements FleetView<T>, ViewMemb
       staleAfterMs: STALE_MS,
       onMissing: () => this.update(name),
       onState: (what) => {
-        if (what === "snapshot") member.epoch = cluster.epoch;
-        this.update(name);
+        if (what === "snapshot") {
+          member.epoch = cluster.epoch;
+          this.#tellState(member);
+        } else this.update(name);
       },
     });
     const member: Member<T> = { cluster, shared, epoch: undefined, told: "unsynced" };
@@ -172,10 +174,13 @@ export class ClusterView<T extends KubeObject> implements FleetView<T>, ViewMemb
   update(of: ClusterName): void {
     const member = this.#members.get(of);
     if (member === undefined) return;
-    const state = this.state(of);
-    if (state === member.told) return;
-    member.told = state;
-    this.#tell(of);
+    if (this.state(of) !== member.told) this.#tellState(member);
+  }
+
+  #tellState(member: Member<T>): void {
+    const { name } = member.cluster;
+    member.told = this.state(name);
+    this.#tell(name);
   }
 
   #followHolders(): Holders {

@@ -14,19 +14,27 @@ import { hubBy } from "./planes.ts";
 
 export type Asking = Pick<HubParts, "planes" | "know" | "asked">;
 
+type Urgency = readonly [priority: "low" | "high", immediate: boolean];
+
+export const URGENT: Urgency = ["high", true];
+/** What follows from many objects at once: a change of one of them overtakes it. */
+const BULK: Urgency = ["low", false];
+
 export class HubAsk {
   readonly #parts: Asking;
+  readonly #urgency: Urgency;
 
-  constructor(parts: Asking) {
+  constructor(parts: Asking, urgency = URGENT) {
     this.#parts = parts;
+    this.#urgency = urgency;
   }
 
   /** All that looks at one deployment, but for its Instances. */
   around(place: Place): void {
     const { know, asked } = this.#parts;
     const upstream = know.federated(place);
-    if (upstream !== undefined) asked.federator.ask([upstream], "high", true);
-    asked.placements.ask([know.hubKey(place)], "high", true);
+    if (upstream !== undefined) asked.federator.ask([upstream], ...this.#urgency);
+    asked.placements.ask([know.hubKey(place)], ...this.#urgency);
     const deployment = know.onHub(place);
     if (deployment !== undefined) this.cellsOf(deployment);
   }
@@ -46,7 +54,7 @@ export class HubAsk {
       if (isDeleting(cell) || cell.spec?.drain === true) this.end(name);
     }
     for (const cluster of clusters)
-      if (planes.cells.has(cluster)) asked.carry.ask([{ cluster, ...place }], "high", true);
+      if (planes.cells.has(cluster)) asked.carry.ask([{ cluster, ...place }], ...this.#urgency);
   }
 
   /** The copy of an Instance, and what its project sees of it. */
@@ -54,13 +62,13 @@ export class HubAsk {
     const { know, asked } = this.#parts;
     this.projection(place);
     const cluster = know.cellOfCopy(place);
-    if (cluster !== undefined) asked.collect.ask([{ cluster, ...place }], "high", true);
+    if (cluster !== undefined) asked.collect.ask([{ cluster, ...place }], ...this.#urgency);
   }
 
   projection(place: Place): void {
     const { know, asked } = this.#parts;
     const upstream = know.federated(place);
-    if (upstream !== undefined) asked.projector.ask([upstream], "high", true);
+    if (upstream !== undefined) asked.projector.ask([upstream], ...this.#urgency);
   }
 
   /** All that a project shows of the Instances of one of its deployments, though hub and cell have none of them. */
@@ -101,15 +109,15 @@ export class HubAsk {
   withdrawal(withdrawal: KubeObject & { readonly spec?: { readonly cell: string } }): void {
     const { planes, asked } = this.#parts;
     const key = keyOf(planes.own.name, withdrawal);
-    asked.withdrawals.ask([key], "high", true);
+    asked.withdrawals.ask([key], ...this.#urgency);
     const cluster = (withdrawal.spec?.cell ?? "") as ClusterName;
-    if (planes.cells.has(cluster)) asked.withdrawing.ask([{ ...key, cluster }], "high", true);
+    if (planes.cells.has(cluster)) asked.withdrawing.ask([{ ...key, cluster }], ...this.#urgency);
   }
 
   /** The status of a Cell, and its end. */
   end(of: ClusterName): void {
     const { planes, asked } = this.#parts;
-    asked.cells.ask([{ cluster: planes.own.name, namespace: "", name: of }], "high", true);
+    asked.cells.ask([{ cluster: planes.own.name, namespace: "", name: of }], ...this.#urgency);
   }
 
   /** The numbers of the deployments that are placed in a cell, whether there is a Cell for it or not. */
@@ -122,10 +130,11 @@ export class HubAsk {
   cell(of: ClusterName): void {
     const { planes, know, asked } = this.#parts;
     const { own, hub, views, cells } = planes;
+    const bulk = new HubAsk(this.#parts, BULK);
     this.end(of);
     const { uid = "", city = "" } = know.cellOf(of)?.cell.spec ?? {};
     // They may be in any cell of their city, and wait until all of these are read.
-    for (const it of views.hub.deployments.byIndex(hubBy.unread, city, hub.name)) this.around(placeOf(it));
+    for (const it of views.hub.deployments.byIndex(hubBy.unread, city, hub.name)) bulk.around(placeOf(it));
     // What leaves cells of its city may wait for this one.
     for (const { spec } of views.cells.byIndex(by.city, city, own.name))
       if (spec?.drain === true && spec.uid !== uid) this.placedIn(spec.uid);
@@ -133,14 +142,17 @@ export class HubAsk {
     for (const it of know.placedIn(uid).toSorted(byPlace)) {
       asked.placements.ask([keyOf(hub.name, it)]);
       if (cells.has(of)) asked.carry.ask([{ cluster: of, ...placeOf(it) }]);
-      for (const copy of know.copiesOf(it)) this.instance(placeOf(copy));
+      for (const copy of know.copiesOf(it)) bulk.instance(placeOf(copy));
       const upstream = know.federated(placeOf(it));
       if (upstream !== undefined) this.projectionsOf(upstream.cluster, sourceUidOf(it) ?? "");
     }
-    for (const it of views.withdrawals.byIndex(hubBy.cellUid, uid, own.name)) this.withdrawal(it);
+    for (const it of views.withdrawals.byIndex(hubBy.cellUid, uid, own.name)) bulk.withdrawal(it);
     if (cells.has(of)) {
       asked.names.ask([{ cluster: of, namespace: "", name: of }]);
-      asked.carry.ask(Array.from(views.cell.deployments.list(of), (it) => keyOf(of, it)));
+      const inCell = Array.from(views.cell.deployments.list(of));
+      asked.carry.ask(inCell.map((it) => keyOf(of, it)));
+      // It may be placed elsewhere, and show that this cell has it too.
+      asked.placements.ask(inCell.map((it) => know.hubKey(placeOf(it))));
       asked.collect.ask(Array.from(views.cell.instances.list(of), (it) => keyOf(of, it)));
     }
     this.unplaced(city);
@@ -163,13 +175,14 @@ export class HubAsk {
   project(of: ClusterName): void {
     const { planes, know, asked } = this.#parts;
     const { workloads, project, hub } = planes.views;
+    const bulk = new HubAsk(this.#parts, BULK);
     asked.workloads.ask(keysIn(workloads.list(of), of));
     asked.projector.ask(keysIn(project.instances.list(of), of));
     asked.federator.ask(keysIn(project.deployments.list(of), of));
     for (const it of hub.deployments.list(planes.hub.name)) {
       if (know.upstream(placeOf(it))?.cluster !== of) continue;
-      this.around(placeOf(it));
-      this.instancesOf(placeOf(it));
+      bulk.around(placeOf(it));
+      bulk.instancesOf(placeOf(it));
     }
   }
 

@@ -116,3 +116,18 @@ it("a deployment that leaves its cell is looked at when another one of its city 
   deployments.delete(onHub());
   expect(asked).toContain("cells hub//a");
 });
+
+it("what a project has is asked for when all of its kinds are read, and each once", () => {
+  const { sources, projections, asked } = hubWorld();
+  const ofSource = (): readonly string[] => asked.filter((it) => it === "federator hub/default/w-us-dfw");
+  projections.isRead = false;
+  sources.read();
+  asked.length = 0;
+  sources.read(aSource());
+  expect(ofSource()).toEqual([]);
+  projections.read();
+  expect(ofSource()).toHaveLength(1);
+  // Read anew, as after its watch has expired: what changed meanwhile is not told one by one.
+  sources.read(aSource());
+  expect(ofSource()).toHaveLength(2);
+});

@@ -15,7 +15,7 @@ import { deploymentOfInstance, annotations as keys } from "../../api/keys.ts";
 import { ownerOf } from "../../api/owner.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
 import { by } from "../reads.ts";
-import type { Asking, HubAsk } from "./ask.ts";
+import { type Asking, type HubAsk, URGENT } from "./ask.ts";
 import { type Place, placeOf } from "./knowledge.ts";
 import type { HubParts } from "./parts.ts";
 import { SIGNING_KEY } from "./signing-key.ts";
@@ -41,84 +41,64 @@ export function followPlanes(
   views.workloads.subscribe({
     onChange: (change, of) => asked.workloads.ask([keyOf(of, change.object)], ...urgency(change)),
   });
-  views.project.deployments.subscribe({
-    onChange(change, of) {
-      if (!isProject(of)) return;
-      const { object } = change;
-      asked.federator.ask([keyOf(of, object)], ...urgency(change));
-      const { namespace = "" } = object.metadata ?? {};
-      const owner = ownerOf(object);
-      if (owner !== undefined)
-        asked.workloads.ask([{ cluster: of, namespace, name: owner.name }], ...urgency(change));
-      const recorded = object.metadata?.annotations?.[keys.federationNamespace];
-      if (recorded === undefined || !isWish(change)) return;
-      ask.projectionsOf(of, object.metadata?.uid ?? "");
-      ask.around({ namespace: recorded, name: placeOf(object).name });
-      ask.instancesOf({ namespace: recorded, name: placeOf(object).name });
-    },
+  onNews(views.project.deployments, (change, of) => {
+    if (!isProject(of)) return;
+    const { object } = change;
+    asked.federator.ask([keyOf(of, object)], ...URGENT);
+    const { namespace = "" } = object.metadata ?? {};
+    const owner = ownerOf(object);
+    if (owner !== undefined) asked.workloads.ask([{ cluster: of, namespace, name: owner.name }], ...URGENT);
+    const recorded = object.metadata?.annotations?.[keys.federationNamespace];
+    if (recorded === undefined || !isWish(change)) return;
+    ask.projectionsOf(of, object.metadata?.uid ?? "");
+    ask.around({ namespace: recorded, name: placeOf(object).name });
+    ask.instancesOf({ namespace: recorded, name: placeOf(object).name });
   });
-  views.project.namespaces.subscribe({
-    onChange({ type, object: { metadata } }, of) {
-      if (!isProject(of) || type === "updated") return;
-      const inside = (it: KubeObject): ObjectKey => keyOf(of, it);
-      const { name = "" } = metadata ?? {};
-      asked.workloads.ask(views.workloads.byIndex(by.namespace, name, of).map(inside));
-      asked.federator.ask(views.project.deployments.byIndex(by.namespace, name, of).map(inside));
-    },
+  onNews(views.project.namespaces, ({ type, object: { metadata } }, of) => {
+    if (!isProject(of) || type === "updated") return;
+    const inside = (it: KubeObject): ObjectKey => keyOf(of, it);
+    const { name = "" } = metadata ?? {};
+    asked.workloads.ask(views.workloads.byIndex(by.namespace, name, of).map(inside));
+    asked.federator.ask(views.project.deployments.byIndex(by.namespace, name, of).map(inside));
   });
-  views.project.instances.subscribe({
-    onChange(change, of) {
-      if (isProject(of)) asked.projector.ask([keyOf(of, change.object)], ...urgency(change));
-    },
+  onNews(views.project.instances, ({ object }, of) => {
+    if (isProject(of)) asked.projector.ask([keyOf(of, object)], ...URGENT);
   });
-  views.hub.deployments.subscribe({
-    onChange(change) {
-      for (const place of fromStates<WorkloadDeployment, Place>((it) => [placeOf(it)])(change))
-        ask.around(place);
-      for (const state of statesOf(change)) ask.cellsOf(state);
-      if (isPlacing(change)) ask.instancesOf(placeOf(change.object));
-    },
+  onNews(views.hub.deployments, (change) => {
+    for (const place of fromStates<WorkloadDeployment, Place>((it) => [placeOf(it)])(change))
+      ask.around(place);
+    for (const state of statesOf(change)) ask.cellsOf(state);
+    if (isPlacing(change)) ask.instancesOf(placeOf(change.object));
   });
-  views.hub.namespaces.subscribe({
-    onChange({ object: { metadata } }, of) {
-      for (const it of views.hub.deployments.byIndex(by.namespace, metadata?.name ?? "", of))
-        ask.around(placeOf(it));
-      // A deployment that is not there yet waits for the namespace.
-      ask.federatedTo(metadata?.name ?? "");
-    },
+  onNews(views.hub.namespaces, ({ object: { metadata } }, of) => {
+    for (const it of views.hub.deployments.byIndex(by.namespace, metadata?.name ?? "", of))
+      ask.around(placeOf(it));
+    // A deployment that is not there yet waits for the namespace.
+    ask.federatedTo(metadata?.name ?? "");
   });
-  views.hub.instances.subscribe({
-    onChange(change) {
-      ask.instance(placeOf(change.object));
-      if (change.type === "deleted")
-        asked.placements.ask([know.hubKey(deploymentOf(change.object))], "high", true);
-    },
+  onNews(views.hub.instances, ({ type, object }) => {
+    ask.instance(placeOf(object));
+    if (type === "deleted") asked.placements.ask([know.hubKey(deploymentOf(object))], ...URGENT);
   });
-  views.cell.deployments.subscribe({
-    onChange(change, of) {
-      const place = placeOf(change.object);
-      if (hasNewStatus(change)) counts.changed(place);
-      asked.carry.ask([{ cluster: of, ...place }], ...urgency(change));
-      asked.placements.ask([know.hubKey(place)], ...urgency(change));
-      for (const it of know.withdrawals(place)) ask.withdrawal(it);
-      if (change.type === "deleted") ask.end(of);
-      if (change.type === "updated" || know.onHub(place) === undefined) return;
-      const inside = views.cell.instances.byIndex(by.deployment, change.object.metadata?.uid ?? "", of);
-      asked.collect.ask(inside.map((it) => keyOf(of, it)));
-    },
+  onNews(views.cell.deployments, (change, of) => {
+    const place = placeOf(change.object);
+    if (hasNewStatus(change)) counts.changed(place);
+    asked.carry.ask([{ cluster: of, ...place }], ...URGENT);
+    asked.placements.ask([know.hubKey(place)], ...URGENT);
+    for (const it of know.withdrawals(place)) ask.withdrawal(it);
+    if (change.type === "deleted") ask.end(of);
+    if (change.type === "updated" || know.onHub(place) === undefined) return;
+    const inside = views.cell.instances.byIndex(by.deployment, change.object.metadata?.uid ?? "", of);
+    asked.collect.ask(inside.map((it) => keyOf(of, it)));
   });
-  views.cell.instances.subscribe({
-    onChange(change, of) {
-      asked.collect.ask([keyOf(of, change.object)], ...urgency(change));
-      if (change.type === "deleted") ask.projection(placeOf(change.object));
-    },
+  onNews(views.cell.instances, ({ type, object }, of) => {
+    asked.collect.ask([keyOf(of, object)], ...URGENT);
+    if (type === "deleted") ask.projection(placeOf(object));
   });
-  views.cell.namespaces.subscribe({
-    onChange({ object: { metadata } }, of) {
-      // Its labels may be what they wait for.
-      const waiting = views.hub.deployments.byIndex(by.namespace, metadata?.name ?? "", hub.name);
-      asked.carry.ask(waiting.map((it) => keyOf(of, it)));
-    },
+  onNews(views.cell.namespaces, ({ object: { metadata } }, of) => {
+    // Its labels may be what they wait for.
+    const waiting = views.hub.deployments.byIndex(by.namespace, metadata?.name ?? "", hub.name);
+    asked.carry.ask(waiting.map((it) => keyOf(of, it)));
   });
   views.cells.subscribe({
     onChange(change, of) {
@@ -150,16 +130,24 @@ export function followPlanes(
     },
     onState: onCells,
   });
+  // From one kind more nothing follows until the others are read too. What is read anew is looked at, though it was read before.
+  let unread = know.hubUnread();
   for (const view of [views.cells, views.withdrawals, ...Object.values(views.hub)])
     (view as FleetView<KubeObject>).subscribe({
       onState() {
         onCells();
-        ask.all();
+        const before = unread;
+        unread = know.hubUnread();
+        if (unread === undefined || unread !== before) ask.all();
       },
     });
+  const read = new Set<ClusterName>();
   const ofProject = (of: ClusterName): void => {
     strays.noteAll();
-    if (isProject(of)) ask.project(of);
+    const wasRead = read.delete(of);
+    const isRead = know.project(of)?.isSynced === true;
+    if (isRead) read.add(of);
+    if (isRead || wasRead) ask.project(of);
   };
   const { deployments, instances, namespaces } = views.project;
   for (const view of [deployments, instances, namespaces, views.workloads])
@@ -174,6 +162,18 @@ export function followPlanes(
     ask.all();
   });
   cells.subscribe((of) => ask.cell(of));
+}
+
+/** What a snapshot brings is asked for as a whole, with the state of its view: not one by one as well. */
+function onNews<T extends KubeObject>(
+  view: FleetView<T>,
+  onChange: (change: Change<T>, of: ClusterName) => void,
+): void {
+  view.subscribe({
+    onChange(change, of) {
+      if (change.type !== "added" || !change.initial) onChange(change, of);
+    },
+  });
 }
 
 function urgency(change: Change<KubeObject>): ["low" | "high", boolean] {

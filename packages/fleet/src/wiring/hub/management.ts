@@ -16,7 +16,7 @@ import {
 import { isAsked } from "../../admit/review.ts";
 import { followFleet } from "../../fleet/follow.ts";
 import { type FleetSettings, leaseName } from "../../fleet/settings.ts";
-import { nameOf, uidOf } from "../../hub/cells/seen.ts";
+import { type CellSeen, nameOf, uidOf } from "../../hub/cells/seen.ts";
 import { addAdmission, type KnownToAdmission } from "../admission.ts";
 import { createFleetMetrics } from "../metrics.ts";
 import { HubAsk } from "./ask.ts";
@@ -160,21 +160,30 @@ function leading({ memory }: HubParts): Component {
 function hearing({ host: { clock }, know, strays, planes, moves }: HubParts, ask: HubAsk): Component {
   const told = new Map<string, string>();
   let restores = 0;
+  const look = (seen: CellSeen, isAnew: boolean): void => {
+    // Another Cell of the same name has to be told of again.
+    const { uid = "" } = seen.cell.metadata ?? {};
+    know.heardMs(seen);
+    const { state } = seen;
+    const isLost = know.lostSinceMs(seen) !== undefined;
+    const text = state.is === "synced" ? state.is : `${state.reason} ${state.message} ${isLost}`;
+    if (told.get(uid) === text && !isAnew) return;
+    told.set(uid, text);
+    ask.cell(nameOf(seen) as ClusterName);
+  };
+  // What came while one of its kinds was not read was not looked at.
+  for (const view of Object.values(planes.views.cell) as readonly FleetView<KubeObject>[])
+    view.subscribe({
+      onState(of) {
+        const seen = know.cellOf(of);
+        if (seen !== undefined) look(seen, seen.state.is === "synced");
+      },
+    });
   return createLoopComponent({
     name: "hub-hearing",
     async run(signal) {
       do {
-        for (const seen of know.cells) {
-          // Another Cell of the same name has to be told of again.
-          const { uid = "" } = seen.cell.metadata ?? {};
-          know.heardMs(seen);
-          const { state } = seen;
-          const isLost = know.lostSinceMs(seen) !== undefined;
-          const text = state.is === "synced" ? state.is : `${state.reason} ${state.message} ${isLost}`;
-          if (told.get(uid) === text) continue;
-          told.set(uid, text);
-          ask.cell(nameOf(seen) as ClusterName);
-        }
+        for (const seen of know.cells) look(seen, false);
         for (const of of strays.due) ask.end(of);
         const { own, hub } = planes;
         const seen = Math.max(own.set.get(own.name)?.restores ?? 0, hub.set.get(hub.name)?.restores ?? 0);
@@ -185,7 +194,10 @@ function hearing({ host: { clock }, know, strays, planes, moves }: HubParts, ask
   });
 }
 
-/** All keys that there are, for the start and after a plane was away. */
+/**
+ * All keys that there are, for the start and after a plane was away. Nothing follows from what is not read: its keys are asked
+ * for when it is, see `followPlanes` and `hearing`.
+ */
 function keySources(planes: Planes, know: Knowledge): HubKeys {
   const { own, hub, cells, views, projectNamed } = planes;
   const inProjects = (view: FleetView<KubeObject>): readonly ObjectKey[] =>
@@ -196,12 +208,16 @@ function keySources(planes: Planes, know: Knowledge): HubKeys {
     for (const { name } of cells.list())
       for (const it of know.placedIn(uidIn(know, name))) yield { cluster: name, ...placeOf(it) };
   };
+  const ofProject = ({ cluster }: ObjectKey): boolean => know.project(cluster)?.isSynced === true;
+  const ofHub = (): boolean => know.hubUnread() === undefined;
+  const ofCell = ({ cluster }: ObjectKey): boolean =>
+    ofHub() && Object.values(views.cell).every((it) => it.state(cluster) === "synced");
   const copies = (): readonly Place[] => keysOf(views.hub.instances, hub.name);
   return {
     workloads: createKeySource(() => inProjects(views.workloads)),
-    federator: createKeySource(() => inProjects(views.project.deployments)),
-    placements: createKeySource(() => keysOf(views.hub.deployments, hub.name)),
-    carry: createKeySource(() => [...placed(), ...inCells(views.cell.deployments)]),
+    federator: createKeySource(() => inProjects(views.project.deployments), ofProject),
+    placements: createKeySource(() => keysOf(views.hub.deployments, hub.name), ofHub),
+    carry: createKeySource(() => [...placed(), ...inCells(views.cell.deployments)], ofCell),
     withdrawals: createKeySource(() => keysOf(views.withdrawals, own.name)),
     withdrawing: createKeySource(() =>
       Array.from(views.withdrawals.list(own.name)).flatMap((it) => {
@@ -209,17 +225,23 @@ function keySources(planes: Planes, know: Knowledge): HubKeys {
         return cells.has(cluster) ? [{ ...keyOf(own.name, it), cluster }] : [];
       }),
     ),
-    collect: createKeySource(() => [
-      ...inCells(views.cell.instances),
-      ...copies().flatMap(({ namespace, name }) => {
-        const cluster = know.cellOfCopy({ namespace, name });
-        return cluster === undefined ? [] : [{ cluster, namespace, name }];
-      }),
-    ]),
-    projector: createKeySource(() => [
-      ...inProjects(views.project.instances),
-      ...copies().flatMap((place) => know.upstream(place) ?? []),
-    ]),
+    collect: createKeySource(
+      () => [
+        ...inCells(views.cell.instances),
+        ...copies().flatMap(({ namespace, name }) => {
+          const cluster = know.cellOfCopy({ namespace, name });
+          return cluster === undefined ? [] : [{ cluster, namespace, name }];
+        }),
+      ],
+      ofCell,
+    ),
+    projector: createKeySource(
+      () => [
+        ...inProjects(views.project.instances),
+        ...copies().flatMap((place) => know.upstream(place) ?? []),
+      ],
+      ofProject,
+    ),
     names: createKeySource(() => cells.list().map(({ name }) => ({ cluster: name, namespace: "", name }))),
     cells: createKeySource(() => keysOf(views.cells, own.name)),
     policies: createKeySource(() => policyKeys(planes)),

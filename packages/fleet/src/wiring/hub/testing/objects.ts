@@ -73,6 +73,14 @@ export class Objects<T extends KubeObject> {
     this.#tell({ type: "deleted", object });
   }
 
+  /** A list shows these: its view is read, and tells of it as a whole and of each. */
+  read(...objects: readonly T[]): void {
+    this.isRead = true;
+    for (const object of objects) this.#objects.set(nameOf(object), object);
+    for (const handler of this.#handlers) handler.onState?.(this.#of);
+    for (const object of objects) this.#tell({ type: "added", object, initial: true });
+  }
+
   #tell(change: Change<T>): void {
     for (const handler of this.#handlers) handler.onChange?.(change, this.#of);
   }
