@@ -140,7 +140,8 @@ export function leaseClientOf(
           else if ("error" in answer) reject(answer.error);
           else resolve(answer.value);
         };
-        truth.schedule(backMs, () => machine.clock.schedule(0, () => finish(deliver)));
+        // No request takes no time: work that fails at once would be begun again for ever, at one moment.
+        truth.schedule(Math.max(1, backMs), () => machine.clock.schedule(0, () => finish(deliver)));
       });
     });
   return {
