@@ -43,10 +43,14 @@ export function declareControllerMetrics(
     help: "How long reconciles took.",
     labels: ["controller"],
   });
+  const labels = { controller };
+  const labelsOf = new Map<ResultLabel, { controller: string; result: ResultLabel }>();
   return {
     reconciled: (result, tookMs) => {
-      total.inc({ controller, result });
-      duration.observe(tookMs / 1_000, { controller });
+      const counted = labelsOf.get(result) ?? { controller, result };
+      labelsOf.set(result, counted);
+      total.inc(counted);
+      duration.observe(tookMs / 1_000, labels);
     },
   };
 }

@@ -2,7 +2,7 @@ import type { Running } from "../component.ts";
 import { whenAborted } from "../component.ts";
 import { type Controller, type ControllerOptions, createController } from "../controller.ts";
 import type { ClusterName, ObjectKey } from "../key.ts";
-import type { Counter } from "../metrics.ts";
+import type { Counter, MetricsRegistry } from "../metrics.ts";
 import type { AddOptions } from "../work-queue.ts";
 import type { ClusterCommon, EngagedCluster } from "./engaged-cluster.ts";
 import { type MetricsScope, scopeMetrics } from "./metrics-scope.ts";
@@ -113,7 +113,7 @@ export class ClusterController implements Controller {
     if (known !== undefined) return known;
     const { random, clock, log } = this.#common;
     const name = `${this.name}-${of}`;
-    const metrics = scopeMetrics(this.#common.metrics, { controller: name });
+    const metrics = scopeMetrics(withDurationsOf(this.name, this.#common.metrics), { controller: name });
     const controller = createController({
       concurrency: WORKERS,
       ...this.#options,
@@ -141,4 +141,16 @@ export class ClusterController implements Controller {
     child.metrics[Symbol.dispose]();
     await (await child.running)?.ended;
   }
+}
+
+/** A histogram has 16 series, and each of hundreds of clusters would have its own: durations are those of all clusters. */
+function withDurationsOf(controller: string, metrics: MetricsRegistry): MetricsRegistry {
+  return {
+    ...metrics,
+    histogram(options) {
+      const histogram = metrics.histogram(options);
+      const labels = { controller } as Readonly<Record<string, string>>;
+      return { ...histogram, observe: (value) => histogram.observe(value, labels) };
+    },
+  };
 }

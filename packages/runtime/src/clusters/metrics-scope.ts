@@ -15,39 +15,46 @@ export function scopeMetrics(registry: MetricsRegistry, own: Labels): MetricsSco
   const isOwn = (labels: Labels): boolean =>
     Object.entries(own).some(([label, value]) => labels[label] === value);
   /** Remembers how to remove a value. Nothing is set after the end. */
-  const sets = <L extends string>(
+  const setting = <L extends string>(
     name: string,
-    labels: Readonly<Record<L, string>> | undefined,
     metric: { remove(labels: Readonly<Record<L, string>>): void },
-  ): boolean => {
-    if (labels !== undefined && isOwn(labels))
-      removals.set(`${name} ${JSON.stringify(Object.values(labels))}`, () => metric.remove(labels));
-    return !ending.signal.aborted;
+  ): ((labels: Readonly<Record<L, string>> | undefined) => boolean) => {
+    // Whoever counts often has one object for its labels.
+    const known = new WeakSet<object>();
+    return (labels) => {
+      if (labels !== undefined && !known.has(labels) && isOwn(labels)) {
+        known.add(labels);
+        removals.set(`${name} ${JSON.stringify(Object.values(labels))}`, () => metric.remove(labels));
+      }
+      return !ending.signal.aborted;
+    };
   };
   return {
     prefix: registry.prefix,
     counter(options) {
       const metric = registry.counter(options);
+      const sets = setting(options.name, metric);
       return {
         ...metric,
-        inc: (labels, by) => void (sets(options.name, labels, metric) && metric.inc(labels, by)),
+        inc: (labels, by) => void (sets(labels) && metric.inc(labels, by)),
       };
     },
     gauge({ collect, ...options }) {
       const metric = registry.gauge(options);
+      const sets = setting(options.name, metric);
       const gauge: typeof metric = {
         ...metric,
-        set: (value, labels) => void (sets(options.name, labels, metric) && metric.set(value, labels)),
+        set: (value, labels) => void (sets(labels) && metric.set(value, labels)),
       };
       if (collect) registry.gauge({ ...options, collect: () => collect(gauge), until: ending.signal });
       return gauge;
     },
     histogram(options) {
       const metric = registry.histogram(options);
+      const sets = setting(options.name, metric);
       return {
         ...metric,
-        observe: (value, labels) =>
-          void (sets(options.name, labels, metric) && metric.observe(value, labels)),
+        observe: (value, labels) => void (sets(labels) && metric.observe(value, labels)),
       };
     },
     expose: () => registry.expose(),
