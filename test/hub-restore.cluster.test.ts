@@ -173,6 +173,20 @@ describe("where the project is put back as well", () => {
   });
 });
 
+it("a project that is put back alone gets what its backup says: what it has made since ends", async () => {
+  await web.delete(workloads, { namespace: NAMESPACE, name: "removed" });
+  await patiently(async () => deepStrictEqual(await inCell("removed"), undefined));
+  const before = await uids("kept");
+  await restore.get("web")?.();
+  await runs("removed", OLD);
+  await patiently(async () =>
+    deepStrictEqual([await inCell("made"), await fixture.onHub("made-us-dfw")], [undefined, undefined]),
+  );
+  expect([await uids("kept"), await orphans()]).toEqual([before, []]);
+  await create("made");
+  await runs("made", OLD);
+});
+
 /** An Event on the Cell. */
 function told(reason: string): Promise<void> {
   return patiently(async () => {
