@@ -176,6 +176,7 @@ describe("where the project is put back as well", () => {
 it("a project that is put back alone gets what its backup says: what it has made since ends", async () => {
   await web.delete(workloads, { namespace: NAMESPACE, name: "removed" });
   await patiently(async () => deepStrictEqual(await inCell("removed"), undefined));
+  await endWithdrawals();
   const before = await uids("kept");
   await restore.get("web")?.();
   await runs("removed", OLD);
@@ -186,6 +187,12 @@ it("a project that is put back alone gets what its backup says: what it has made
   await create("made");
   await runs("made", OLD);
 });
+
+/** They stand for two minutes, as requests of an earlier leader may be late, and nothing of their name is placed meanwhile. */
+async function endWithdrawals(): Promise<void> {
+  for (const { metadata } of (await fixture.hub.list(withdrawals)).items)
+    await fixture.hub.delete(withdrawals, { name: metadata?.name ?? "" });
+}
 
 /** An Event on the Cell. */
 function told(reason: string): Promise<void> {
@@ -207,9 +214,8 @@ it("what a cell has from a backup, and was deleted since, runs on until a person
       false,
     );
   });
-  // It would delete what comes back. It stands for two minutes, as requests of an earlier leader may be late.
-  for (const { metadata } of (await fixture.hub.list(withdrawals)).items)
-    await fixture.hub.delete(withdrawals, { name: metadata?.name ?? "" });
+  // It would delete what comes back.
+  await endWithdrawals();
   await played[Symbol.asyncDispose]();
   await restore.get(CELL)?.();
   played = await playCells(cell, [CELL]);

@@ -190,8 +190,11 @@ export class ClusterView<T extends KubeObject> implements FleetView<T>, ViewMemb
         if (type === "added") holders.add(pathOf(object.metadata), of);
         if (type === "deleted") holders.delete(pathOf(object.metadata), of);
       },
+      // Of a snapshot that is told of as a whole, the changes come later.
       onState: (of) => {
-        if (!this.#members.has(of)) holders.leave(of);
+        if (this.#members.has(of))
+          for (const { metadata } of this.list(of)) holders.add(pathOf(metadata), of);
+        else holders.leave(of);
       },
     });
     return holders;

@@ -134,7 +134,7 @@ export class HubAsk {
     this.end(of);
     const { uid = "", city = "" } = know.cellOf(of)?.cell.spec ?? {};
     // They may be in any cell of their city, and wait until all of these are read.
-    for (const it of views.hub.deployments.byIndex(hubBy.unread, city, hub.name)) bulk.around(placeOf(it));
+    for (const it of views.hub.deployments.byIndex(hubBy.unread, city, hub.name)) this.around(placeOf(it));
     // What leaves cells of its city may wait for this one.
     for (const { spec } of views.cells.byIndex(by.city, city, own.name))
       if (spec?.drain === true && spec.uid !== uid) this.placedIn(spec.uid);
@@ -172,15 +172,21 @@ export class HubAsk {
     }
   }
 
+  /** They need no Instances: a project may not let Berth read those. */
+  workloads(of: ClusterName): void {
+    const { planes, asked } = this.#parts;
+    asked.workloads.ask(keysIn(planes.views.workloads.list(of), of));
+  }
+
   project(of: ClusterName): void {
     const { planes, know, asked } = this.#parts;
-    const { workloads, project, hub } = planes.views;
+    const { project, hub } = planes.views;
     const bulk = new HubAsk(this.#parts, BULK);
-    asked.workloads.ask(keysIn(workloads.list(of), of));
+    this.workloads(of);
     asked.projector.ask(keysIn(project.instances.list(of), of));
     asked.federator.ask(keysIn(project.deployments.list(of), of));
     for (const it of hub.deployments.list(planes.hub.name)) {
-      if (know.upstream(placeOf(it))?.cluster !== of) continue;
+      if (know.federated(placeOf(it))?.cluster !== of) continue;
       bulk.around(placeOf(it));
       bulk.instancesOf(placeOf(it));
     }

@@ -140,11 +140,13 @@ function statusOf(
   const accepting = acceptingOf(seen, reachable.status === "True" && isMissing);
   const generation = cell.metadata?.generation;
   const observed = generation === undefined ? {} : { observedGeneration: generation };
-  const drained = isDraining(seen) ? [drainedOf(parts, seen)] : [];
+  // Before the hub is read it seems to have placed nothing there: what was said stays.
+  const isRead = know.hubUnread() === undefined;
+  const drained = isRead && isDraining(seen) ? [drainedOf(parts, seen)] : [];
   const conditions = mergeConditions(
     withoutConditions(cell.status?.conditions, [
       ...(credential === undefined ? [CREDENTIAL] : []),
-      ...(drained.length === 0 ? ["Drained"] : []),
+      ...(isRead && drained.length === 0 ? ["Drained"] : []),
     ]),
     [reachable, accepting, ...drained, ...(credential ? [credential] : [])].map((it) =>
       Object.assign({}, it, observed),

@@ -131,3 +131,12 @@ it("what a project has is asked for when all of its kinds are read, and each onc
   sources.read(aSource());
   expect(ofSource()).toHaveLength(2);
 });
+
+it("Workloads of a project are looked at though its Instances are never read", () => {
+  const { workloads, sources, projections, asked } = hubWorld();
+  projections.isRead = false;
+  workloads.read({ metadata: { namespace: "default", name: "w" } });
+  asked.length = 0;
+  sources.read(aSource());
+  expect(asked).toContain("workloads hub/default/w");
+});

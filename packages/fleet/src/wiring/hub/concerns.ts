@@ -130,9 +130,16 @@ export function followPlanes(
     },
     onState: onCells,
   });
+  // Which cities there are concerns Workloads, whether the hub is read or not.
+  views.cells.subscribe({
+    onState() {
+      onCells();
+      ask.all();
+    },
+  });
   // From one kind more nothing follows until the others are read too. What is read anew is looked at, though it was read before.
   let unread = know.hubUnread();
-  for (const view of [views.cells, views.withdrawals, ...Object.values(views.hub)])
+  for (const view of [views.withdrawals, ...Object.values(views.hub)])
     (view as FleetView<KubeObject>).subscribe({
       onState() {
         onCells();
@@ -148,6 +155,7 @@ export function followPlanes(
     const isRead = know.project(of)?.isSynced === true;
     if (isRead) read.add(of);
     if (isRead || wasRead) ask.project(of);
+    else if (isProject(of)) ask.workloads(of);
   };
   const { deployments, instances, namespaces } = views.project;
   for (const view of [deployments, instances, namespaces, views.workloads])

@@ -238,7 +238,7 @@ function keySources(planes: Planes, know: Knowledge): HubKeys {
     projector: createKeySource(
       () => [
         ...inProjects(views.project.instances),
-        ...copies().flatMap((place) => know.upstream(place) ?? []),
+        ...copies().flatMap((place) => know.federated(place) ?? []),
       ],
       ofProject,
     ),

@@ -10,7 +10,7 @@ import {
   type VirtualClock,
 } from "@berth/runtime";
 import type { Cell, Withdrawal } from "../../../api/cell.ts";
-import type { Instance, WorkloadDeployment } from "../../../api/workload.ts";
+import type { Instance, Workload, WorkloadDeployment } from "../../../api/workload.ts";
 import { fleetKind } from "../../../fleet/document.ts";
 import { aHubNamespace, aSource, HUB, signer } from "../../../hub/testing/fixtures.ts";
 import { HubAsk } from "../ask.ts";
@@ -33,6 +33,7 @@ export interface HubWorld {
   readonly clock: VirtualClock;
   readonly cells: Objects<Cell>;
   readonly withdrawals: Objects<Withdrawal>;
+  readonly workloads: Objects<Workload>;
   readonly deployments: Objects<WorkloadDeployment>;
   /** Of the project. */
   readonly sources: Objects<WorkloadDeployment>;
@@ -90,6 +91,7 @@ export function hubWorld(): HubWorld {
     has: (of: ClusterName) => all.has(of),
     list: () => [all.get(a)],
   };
+  const workloads = new Objects<Workload>(hub);
   const sources = new Objects<WorkloadDeployment>(hub);
   const projections = new Objects<Instance>(hub);
   const namespaces = new Objects<Namespace>(hub);
@@ -107,7 +109,7 @@ export function hubWorld(): HubWorld {
       cells: cells.view,
       withdrawals: withdrawals.view,
       secrets: none,
-      workloads: none,
+      workloads: workloads.view,
       project: {
         deployments: sources.view,
         instances: projections.view,
@@ -146,6 +148,7 @@ export function hubWorld(): HubWorld {
     clock,
     cells,
     withdrawals,
+    workloads,
     deployments,
     sources,
     projections,
