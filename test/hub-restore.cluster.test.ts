@@ -174,9 +174,7 @@ describe("where the project is put back as well", () => {
 });
 
 it("a project that is put back alone gets what its backup says: what it has made since ends", async () => {
-  await web.delete(workloads, { namespace: NAMESPACE, name: "removed" });
-  await patiently(async () => deepStrictEqual(await inCell("removed"), undefined));
-  await endWithdrawals();
+  await remove("removed");
   const before = await uids("kept");
   await restore.get("web")?.();
   await runs("removed", OLD);
@@ -188,10 +186,20 @@ it("a project that is put back alone gets what its backup says: what it has made
   await runs("made", OLD);
 });
 
-/** They stand for two minutes, as requests of an earlier leader may be late, and nothing of their name is placed meanwhile. */
-async function endWithdrawals(): Promise<void> {
+/** Until nothing of it is left, and no Withdrawal that would delete what comes back, or keep its name from the cell. */
+async function remove(name: string): Promise<void> {
+  await web.delete(workloads, { namespace: NAMESPACE, name });
+  await patiently(async () => {
+    const { items } = await web.list(workloads);
+    deepStrictEqual(
+      [await inCell(name), items.some(({ metadata }) => metadata?.name === name)],
+      [undefined, false],
+    );
+  });
+  // It stands for two minutes, as requests of an earlier leader may be late.
   for (const { metadata } of (await fixture.hub.list(withdrawals)).items)
     await fixture.hub.delete(withdrawals, { name: metadata?.name ?? "" });
+  await patiently(async () => deepStrictEqual((await fixture.hub.list(withdrawals)).items, []));
 }
 
 /** An Event on the Cell. */
@@ -206,16 +214,7 @@ function told(reason: string): Promise<void> {
 }
 
 it("what a cell has from a backup, and was deleted since, runs on until a person forgets it", async () => {
-  await web.delete(workloads, { namespace: NAMESPACE, name: "kept" });
-  await patiently(async () => {
-    deepStrictEqual(await inCell("kept"), undefined);
-    deepStrictEqual(
-      (await web.list(workloads)).items.map(({ metadata }) => metadata?.name).includes("kept"),
-      false,
-    );
-  });
-  // It would delete what comes back.
-  await endWithdrawals();
+  await remove("kept");
   await played[Symbol.asyncDispose]();
   await restore.get(CELL)?.();
   played = await playCells(cell, [CELL]);
