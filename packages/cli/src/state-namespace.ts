@@ -36,7 +36,13 @@ export async function findStateNamespace(
     signal.throwIfAborted();
     if (!isApiError(error, "notFound")) return { name, exists: true };
     if (!isNeeded) return { name, exists: false };
-    const { metadata } = await client.create(namespaces, { metadata: { name } }, { signal });
+    const { metadata } = await client
+      .create(namespaces, { metadata: { name } }, { signal })
+      .catch((failure: unknown) => {
+        // Another process has made it meanwhile.
+        if (!isApiError(failure, "alreadyExists")) throw failure;
+        return client.get(namespaces, { name }, { signal, timeoutMs: 5000 });
+      });
     return { name, exists: true, ...(metadata?.uid ? { uid: metadata.uid } : {}) };
   }
 }
