@@ -62,7 +62,8 @@ export function urgencyOf<T extends KubeObject>(
   return { priority: isInitial(change) ? "low" : "high", immediate: immediate(change) };
 }
 
-function isInitial(change: Change<KubeObject>): boolean {
+/** It is part of a snapshot, and no news. */
+export function isInitial(change: Change<KubeObject>): boolean {
   return change.type === "added" && change.initial;
 }
 

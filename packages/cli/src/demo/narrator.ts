@@ -19,6 +19,7 @@ import {
   createInformer,
   createSilentLogger,
   type Informer,
+  isInitial,
   type Running,
 } from "@berth/runtime";
 
@@ -110,7 +111,7 @@ function countLines(change: Change<WorkloadDeployment>, style: Style): readonly 
 
 /** `+ edge-1  accelerators/edgetpu=true`, one for each label and taint that differs. */
 function markLines(change: Change<Node>, style: Style): readonly string[] {
-  if (change.type === "deleted" || (change.type === "added" && change.initial)) return [];
+  if (change.type === "deleted" || isInitial(change)) return [];
   const { object } = change;
   const name = object.metadata?.name ?? "";
   // For a new node only taints are printed.

@@ -1,6 +1,12 @@
 /** Node changes that affect more than the decision on that node: lost nodes for holds, and taints for agent checks. */
 import type { Node } from "@berth/kube";
-import { type Component, createLoopComponent, type Subscribable, whenAborted } from "@berth/runtime";
+import {
+  type Component,
+  createLoopComponent,
+  isInitial,
+  type Subscribable,
+  whenAborted,
+} from "@berth/runtime";
 import type { NodeLoss } from "./hold/decide.ts";
 
 /**
@@ -49,7 +55,7 @@ function follow(
       using _subscription = nodes.subscribe({
         onChange(change) {
           const { type, object } = change;
-          if (type === "added" && change.initial) return;
+          if (isInitial(change)) return;
           const before = type === "updated" ? change.old : type === "deleted" ? object : undefined;
           onChange(before, type === "deleted" ? undefined : object, object.metadata?.name ?? "");
         },

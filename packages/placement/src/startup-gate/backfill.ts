@@ -1,4 +1,5 @@
 import type { Node } from "@berth/kube";
+import { isInitial } from "@berth/runtime";
 import type { NodeHost } from "../node/wired.ts";
 
 /** For how long after the start Berth still looks up nodes for `STARTUP_BACKFILL`. Milliseconds. */
@@ -16,7 +17,7 @@ export function followFirstNodes({
   nodes.subscribe({
     onChange(change) {
       if (!isFirstList) return;
-      if (change.type === "added" && change.initial) thereAtStart.add(change.object.metadata?.uid ?? "");
+      if (isInitial(change)) thereAtStart.add(change.object.metadata?.uid ?? "");
       // The informer delivers the whole first list before the first change after it.
       else if (nodes.synced) isFirstList = false;
     },

@@ -113,7 +113,7 @@ export class ClusterController implements Controller {
     if (known !== undefined) return known;
     const { random, clock, log } = this.#common;
     const name = `${this.name}-${of}`;
-    const metrics = scopeMetrics(withDurationsOf(this.name, this.#common.metrics), { controller: name });
+    const metrics = scopeMetrics(this.#common.metrics, { controller: name });
     const controller = createController({
       concurrency: WORKERS,
       ...this.#options,
@@ -121,7 +121,7 @@ export class ClusterController implements Controller {
       ...(random && { random }),
       name,
       clock,
-      metrics,
+      metrics: { ...metrics, histogram: histogramsOf(this.name, this.#common.metrics) },
       log: log.with({ cluster: of }),
     });
     const child: Child = { controller, metrics, stop: new AbortController(), seen: "", running: undefined };
@@ -144,13 +144,10 @@ export class ClusterController implements Controller {
 }
 
 /** A histogram has 16 series, and each of hundreds of clusters would have its own: durations are those of all clusters. */
-function withDurationsOf(controller: string, metrics: MetricsRegistry): MetricsRegistry {
-  return {
-    ...metrics,
-    histogram(options) {
-      const histogram = metrics.histogram(options);
-      const labels = { controller } as Readonly<Record<string, string>>;
-      return { ...histogram, observe: (value) => histogram.observe(value, labels) };
-    },
+function histogramsOf(controller: string, metrics: MetricsRegistry): MetricsRegistry["histogram"] {
+  return (options) => {
+    const histogram = metrics.histogram(options);
+    const labels = { controller } as Readonly<Record<string, string>>;
+    return { ...histogram, observe: (value) => histogram.observe(value, labels) };
   };
 }

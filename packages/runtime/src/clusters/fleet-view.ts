@@ -6,7 +6,7 @@ import type { Change } from "../lister.ts";
 import type { Logger } from "../log.ts";
 import type { MetricsRegistry } from "../metrics.ts";
 import type { InformerRequest, SharedInformer, SharedInformers } from "../shared/shared-informers.ts";
-import type { Source } from "../source.ts";
+import { isInitial, type Source } from "../source.ts";
 import { Holders } from "./holders.ts";
 
 /**
@@ -239,8 +239,8 @@ export function watchView<T extends KubeObject>(options: WatchViewOptions<T>): S
       view.subscribe({
         onChange: (change, of) => {
           if (predicate !== undefined && !predicate(change, of)) return;
-          const isInitial = change.type === "added" && change.initial;
-          for (const key of map(change, of)) enqueue(key, { priority: isInitial ? "low" : "high" });
+          const priority = isInitial(change) ? "low" : "high";
+          for (const key of map(change, of)) enqueue(key, { priority });
         },
       }),
   };

@@ -14,11 +14,11 @@ import { hubBy } from "./planes.ts";
 
 export type Asking = Pick<HubParts, "planes" | "know" | "asked">;
 
-type Urgency = readonly [priority: "low" | "high", immediate: boolean];
+export type Urgency = readonly [priority: "low" | "high", immediate: boolean];
 
 export const URGENT: Urgency = ["high", true];
 /** What follows from many objects at once: a change of one of them overtakes it. */
-const BULK: Urgency = ["low", false];
+export const BULK: Urgency = ["low", false];
 
 export class HubAsk {
   readonly #parts: Asking;

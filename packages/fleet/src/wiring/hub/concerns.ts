@@ -7,6 +7,7 @@ import {
   changed,
   type FleetView,
   fromStates,
+  isInitial,
   keyOf,
   type ObjectKey,
   or,
@@ -15,7 +16,7 @@ import { deploymentOfInstance, annotations as keys } from "../../api/keys.ts";
 import { ownerOf } from "../../api/owner.ts";
 import type { WorkloadDeployment } from "../../api/workload.ts";
 import { by } from "../reads.ts";
-import { type Asking, type HubAsk, URGENT } from "./ask.ts";
+import { type Asking, BULK, type HubAsk, URGENT, type Urgency } from "./ask.ts";
 import { type Place, placeOf } from "./knowledge.ts";
 import type { HubParts } from "./parts.ts";
 import { SIGNING_KEY } from "./signing-key.ts";
@@ -112,6 +113,11 @@ export function followPlanes(
       ask.placedIn(spec?.uid ?? "");
       ask.unplaced(spec?.city ?? "");
     },
+    // Which cities there are concerns Workloads, whether the hub is read or not.
+    onState() {
+      onCells();
+      ask.all();
+    },
   });
   views.withdrawals.subscribe({
     onChange({ object }) {
@@ -129,13 +135,6 @@ export function followPlanes(
       if (object.metadata?.name === SIGNING_KEY) ask.all();
     },
     onState: onCells,
-  });
-  // Which cities there are concerns Workloads, whether the hub is read or not.
-  views.cells.subscribe({
-    onState() {
-      onCells();
-      ask.all();
-    },
   });
   // From one kind more nothing follows until the others are read too. What is read anew is looked at, though it was read before.
   let unread = know.hubUnread();
@@ -179,13 +178,13 @@ function onNews<T extends KubeObject>(
 ): void {
   view.subscribe({
     onChange(change, of) {
-      if (change.type !== "added" || !change.initial) onChange(change, of);
+      if (!isInitial(change)) onChange(change, of);
     },
   });
 }
 
-function urgency(change: Change<KubeObject>): ["low" | "high", boolean] {
-  return [change.type === "added" && change.initial ? "low" : "high", true];
+function urgency(change: Change<KubeObject>): Urgency {
+  return isInitial(change) ? BULK : URGENT;
 }
 
 function statesOf<T extends KubeObject>(change: Change<T>): readonly T[] {
