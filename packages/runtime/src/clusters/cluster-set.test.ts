@@ -38,6 +38,36 @@ describe("R2 R3 a key has a cluster", () => {
   });
 });
 
+it("a cluster that is read is told of as a whole, with all that it has, before each of its objects", async () => {
+  await using fleet = await startFleet();
+  for (const name of ["a", "b"]) fleet.world("dfw").write(name);
+  const told: string[] = [];
+  using _ = fleet.view.subscribe({
+    onChange: ({ object }) => told.push(`${object.metadata?.name}`),
+    onState: (of) => told.push(`${fleet.view.state(of)} with ${[...fleet.view.list(of)].length}`),
+  });
+  fleet.join("dfw");
+  await fleet.clock.advance(2_000);
+  expect(told.slice(told.indexOf("a") - 1)).toEqual(["synced with 2", "a", "b"]);
+});
+
+it("durations are those of all clusters, and queues have their own", async () => {
+  await using fleet = await startFleet();
+  fleet.join("dfw", "ord");
+  await fleet.clock.advance(2_000);
+  for (const cluster of ["dfw", "ord"]) fleet.controller.enqueue(keyIn(cluster, "a"));
+  await fleet.clock.advance(1_000);
+  const { body } = await fleet.metrics.expose();
+  const counts = body
+    .split("\n")
+    .filter((line) => /^(?:reconcile_duration_seconds_count|reconcile_total)/.test(line));
+  expect(counts.toSorted()).toEqual([
+    'reconcile_duration_seconds_count{controller="touch"} 2',
+    'reconcile_total{controller="touch-dfw",result="success"} 1',
+    'reconcile_total{controller="touch-ord",result="success"} 1',
+  ]);
+});
+
 describe("a cluster that hangs", () => {
   it("holds four workers and one probe at most, and delays no other", async () => {
     await using fleet = await startFleet();
