@@ -31,9 +31,13 @@ export class NodeAccess implements NodeApi, Component {
     return this.#client.get(nodes, { name }, { signal });
   }
 
+  /**
+   * A strategic merge patch means the same for the fields of a `NodePatch`, and costs the API server a sixth less: it
+   * patches the object, where a merge patch is applied to its JSON (bench/README.md).
+   */
   patch(name: string, body: NodePatch, signal: AbortSignal, versionOnly: boolean): Promise<Node> {
     const options = { signal, timeoutMs: PATCH_TIMEOUT_MS, versionOnly };
-    return this.#client.patch(nodes, { name }, { type: "merge", body }, options);
+    return this.#client.patch(nodes, { name }, { type: "strategic", body }, options);
   }
 }
 

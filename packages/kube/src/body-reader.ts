@@ -18,6 +18,22 @@ export function wholeBody(): BodyReader {
   };
 }
 
+/** Reads with `first` when `isFirst` says so of the bytes that come first, else with `second`. */
+export function eitherReader(
+  isFirst: (bytes: Buffer) => boolean,
+  first: BodyReader,
+  second: BodyReader,
+): BodyReader {
+  let reader: BodyReader | undefined;
+  return {
+    add(chunk) {
+      reader ??= isFirst(chunk) ? first : second;
+      reader.add(chunk);
+    },
+    end: () => (reader ?? second).end(),
+  };
+}
+
 /**
  * How an API server begins an object of a built-in kind. Only fields whose values hold no quote come before the version,
  * so an annotation cannot pass for it. It writes custom resources in another order.

@@ -30,11 +30,23 @@ export interface CollectionScope {
   readonly fieldSelector?: string;
 }
 
+/** Fields to keep, by name: with all that is below, or some of it. For a list: of each element. */
+export interface Fields {
+  readonly [field: string]: Fields | "all";
+}
+
 /**
  * Converts a freshly parsed object to the part that the caller keeps, so that unused fields never reach a cache. It
  * owns its argument and may delete from it. Default: identity.
  */
-export type Projection<T> = (object: T) => T;
+export interface Projection<T> {
+  (object: T): T;
+  /**
+   * It keeps these fields and does nothing else. Then a client may read them alone from the answer, and not call it:
+   * Nodes come as protobuf, of which the rest is skipped. Default: unknown.
+   */
+  readonly fields?: Fields;
+}
 
 /** The objects to list, the version to read, and the part of each object to keep. */
 export interface ListOptions<T extends KubeObject> extends CollectionScope, RequestOptions {

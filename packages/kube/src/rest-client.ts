@@ -1,4 +1,4 @@
-import { type BodyReader, versionOf } from "./body-reader.ts";
+import { type BodyReader, eitherReader, versionOf } from "./body-reader.ts";
 import type {
   ApplyOptions,
   CollectionScope,
@@ -16,10 +16,13 @@ import type {
 import { ApiError, type RequestInfo, type Verb } from "./failure.ts";
 import { ListReader } from "./list-reader.ts";
 import type { KubeObject, List, ObjectName } from "./object.ts";
+import { decoderOf, startsProtobuf } from "./protobuf/decoder.ts";
+import { ProtobufListReader } from "./protobuf/list-reader.ts";
 import { faultOfName, MAX_NAME, PATH, pathOf, type Query, toQuery } from "./request-path.ts";
 import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
 import { Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
-import { LineWatchStream } from "./watch-stream.ts";
+import { FrameSplitter, LineSplitter } from "./watch-splitters.ts";
+import { EventStream, parseEvent } from "./watch-stream.ts";
 
 /** How to connect to a cluster. */
 export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
@@ -43,6 +46,11 @@ const PATCH_CONTENT_TYPE: Readonly<Record<Patch["type"], string>> = {
   json: "application/json-patch+json",
   strategic: "application/strategic-merge-patch+json",
 };
+
+/** A server that does not have a resource in protobuf answers with JSON. */
+const PROTOBUF_TYPE = "application/vnd.kubernetes.protobuf";
+const PROTOBUF = `${PROTOBUF_TYPE},application/json`;
+const PROTOBUF_STREAM = `${PROTOBUF_TYPE};stream=watch,application/json`;
 
 /** Opens no connection before the first request. Dispose or `close` to end every request and connection. */
 export function connect(options: ConnectOptions): KubeClient {
@@ -117,21 +125,24 @@ class RestClient implements KubeClient {
       resourceVersion: options.continue === undefined ? options.resourceVersion : undefined,
       resourceVersionMatch: options.continue === undefined ? options.resourceVersionMatch : undefined,
     };
-    const { project = (item: T): T => item } = options;
-    const reader = new ListReader((bytes) => {
+    const { project = (item: T): T => item, metadataOnly } = options;
+    const json = new ListReader((bytes) => {
       const item = parse(bytes) as T | undefined;
       return item && project(item);
     });
+    const decoder = metadataOnly ? undefined : decoderOf(resource, options.project);
+    const protobuf = decoder && new ProtobufListReader(decoder);
     const list = await this.#send<List<T>>(
       {
         method: "GET",
-        accept: options.metadataOnly ? partialMetadata("PartialObjectMetadataList") : undefined,
+        accept: metadataOnly ? partialMetadata("PartialObjectMetadataList") : decoder && PROTOBUF,
         ...this.#collection("list", resource, options, query),
       },
       { ...options, timeoutMs: options.timeoutMs ?? this.#common.timeoutMs ?? LIST_TIMEOUT_MS },
-      reader,
+      protobuf === undefined ? json : eitherReader(startsProtobuf, protobuf, json),
     );
-    return { ...list, items: [...reader.items, ...(list.items ?? []).map((item) => project(item))] };
+    const items = protobuf?.items.length ? protobuf.items : json.items;
+    return { ...list, items: [...items, ...(list.items ?? []).map((item) => project(item))] };
   }
 
   async *pages<T extends KubeObject>(
@@ -158,15 +169,19 @@ class RestClient implements KubeClient {
       resourceVersionMatch: options.sendInitialEvents ? "NotOlderThan" : undefined,
       timeoutSeconds: options.timeoutSeconds ?? 300 + Math.floor(Math.random() * 300),
     });
+    const { metadataOnly, project } = options;
+    const decoder = metadataOnly ? undefined : decoderOf(resource, project);
     const stream = await this.#transport.open({
       method: "GET",
-      accept: options.metadataOnly ? partialMetadata("PartialObjectMetadata") : undefined,
+      accept: metadataOnly ? partialMetadata("PartialObjectMetadata") : decoder && PROTOBUF_STREAM,
       ...about,
       signal: options.signal,
       closing: this.#closing.signal,
       timeoutMs: this.#common.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     });
-    return new LineWatchStream<T>(stream, about.info, options.project);
+    if (decoder !== undefined && stream.contentType.startsWith(PROTOBUF_TYPE))
+      return new EventStream<T>(stream, about.info, new FrameSplitter(), (bytes) => decoder.event(bytes));
+    return new EventStream<T>(stream, about.info, new LineSplitter(), parseEvent, project);
   }
 
   async create<T extends KubeObject>(

@@ -6,6 +6,7 @@ import {
   type FailureCause,
   type RequestInfo,
 } from "./failure.ts";
+import { isProtobuf, statusIn } from "./protobuf/decoder.ts";
 
 /** An error answer is a `Status` of a few hundred bytes. Anything longer is a proxy's page and is cut. */
 export const MAX_ERROR_BYTES: number = 256 * 1024;
@@ -32,7 +33,7 @@ export function toApiError(
   body: Buffer,
   request: RequestInfo,
 ): ApiError {
-  const status = parseStatus(body.toString("utf8"));
+  const status: StatusBody = isProtobuf(body) ? statusIn(body) : parseStatus(body.toString("utf8"));
   return new ApiError(toFailure(statusCode, status), request, options(status, headers["retry-after"]));
 }
 

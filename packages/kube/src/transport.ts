@@ -81,6 +81,8 @@ type Attempt<R> = (dispatcher: Dispatcher, options: Dispatcher.RequestOptions) =
 /** A body that is still arriving. `deadline.abort()` ends it. */
 export interface OpenedStream {
   readonly body: Readable;
+  /** `""` when the server does not say. */
+  readonly contentType: string;
   readonly deadline: Deadline;
 }
 
@@ -140,16 +142,16 @@ export class Transport {
   async open(request: TransportRequest): Promise<OpenedStream> {
     const deadline = this.#deadlineOf(request);
     try {
-      const body = await this.#accepted(request, deadline, async (dispatcher, options) => {
+      const opened = await this.#accepted(request, deadline, async (dispatcher, options) => {
         const response = dispatcher.request({ ...options, signal: deadline.signal });
         // undici notices the signal only once the request has a connection. A request that waits for a free stream, or
         // for the connection, would outlive its deadline.
         const answer = await deadline.race(response, discard);
-        if (answer.statusCode < 300) return answer.body;
+        if (answer.statusCode < 300) return answer;
         return toApiError(answer, await readBounded(answer.body), request.info);
       });
       deadline.disarm();
-      return { body, deadline };
+      return { body: opened.body, contentType: String(opened.headers["content-type"] ?? ""), deadline };
     } catch (error) {
       deadline[Symbol.dispose]();
       throw error;

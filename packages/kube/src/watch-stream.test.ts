@@ -4,8 +4,13 @@ import { describe, expect, it } from "vitest";
 import type { WatchEvent } from "./client.ts";
 import { Deadline } from "./deadline.ts";
 import { isApiError } from "./failure.ts";
+import { nodes } from "./generated/resources.ts";
+import type { Node } from "./generated/wire.ts";
 import type { KubeObject } from "./object.ts";
-import { LineWatchStream } from "./watch-stream.ts";
+import { decoderOf } from "./protobuf/decoder.ts";
+import { encode, frame } from "./protobuf/testing/encode.ts";
+import { FrameSplitter, LineSplitter } from "./watch-splitters.ts";
+import { EventStream, parseEvent } from "./watch-stream.ts";
 
 const MIB = 1024 * 1024;
 const info = { verb: "watch", resource: "nodes" } as const;
@@ -16,7 +21,18 @@ function open(
 ) {
   const body = Readable.from(pieces, { objectMode: false });
   const deadline = new Deadline(60_000);
-  return { stream: new LineWatchStream({ body, deadline }, info, project), deadline, body };
+  const stream = new EventStream({ body, deadline }, info, new LineSplitter(), parseEvent, project);
+  return { stream, deadline, body };
+}
+
+/** The same in protobuf, with the names of objects. */
+function openProtobuf(pieces: Iterable<Buffer>) {
+  const project = Object.assign((node: Node) => node, { fields: { metadata: { name: "all" } } as const });
+  const decoder = decoderOf(nodes, project);
+  const body = Readable.from(pieces, { objectMode: false });
+  const deadline = new Deadline(60_000);
+  const parse = (bytes: Buffer) => decoder?.event(bytes) ?? null;
+  return { stream: new EventStream({ body, deadline }, info, new FrameSplitter(), parse), deadline, body };
 }
 
 const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
@@ -43,7 +59,7 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   return at.slice(1).map((end, index) => bytes.subarray(at[index], end));
 }
 
-describe("LineWatchStream", () => {
+describe("a watch in JSON", () => {
   it("gives the same events however the network cuts the bytes", async () => {
     const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
     await fc.assert(
@@ -121,5 +137,52 @@ describe("LineWatchStream", () => {
     await unread.stream[Symbol.asyncDispose]();
     expect(unread.deadline.signal.aborted).toBe(true);
     expect(unread.body.destroyed).toBe(true);
+  });
+});
+
+describe("a watch in protobuf", () => {
+  const named = (name: string): Buffer => encode([1, encode([1, name])]);
+
+  it("gives the same events however the network cuts the bytes", async () => {
+    const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
+    const name = fc.string({ unit: "grapheme", minLength: 1 });
+    await fc.assert(
+      fc.asyncProperty(fc.array(name), fc.array(place), async (names, places) => {
+        const bytes = Buffer.concat(names.map((name) => frame("ADDED", named(name))));
+        const { events, error } = await drain(openProtobuf(cut(bytes, places)));
+        expect(error).toBeUndefined();
+        expect(events.map((event) => event.type !== "BOOKMARK" && event.object.metadata?.name)).toEqual(
+          names,
+        );
+      }),
+    );
+  });
+
+  it("knows bookmarks, and the one that ends the initial events", async () => {
+    const end = encode([1, "k8s.io/initial-events-end"], [2, "true"]);
+    const bookmarks = [encode([6, "7"]), encode([6, "8"], [12, end])].map((it) => encode([1, it]));
+    const { events } = await drain(openProtobuf(bookmarks.map((it) => frame("BOOKMARK", it))));
+    expect(events).toEqual([
+      { type: "BOOKMARK", resourceVersion: "7", initialEventsEnd: false },
+      { type: "BOOKMARK", resourceVersion: "8", initialEventsEnd: true },
+    ]);
+  });
+
+  it("fails with the Status of an ERROR event", async () => {
+    const { error } = await drain(
+      openProtobuf([frame("ERROR", encode([3, "too old"], [4, "Expired"], [6, 410]))]),
+    );
+    expect(isApiError(error, "expired") && error.message).toContain("too old");
+  });
+
+  it.each([
+    ["stream ends inside an event", frame("ADDED", named("a")).subarray(0, -1)],
+    ["event is no protobuf", Buffer.from([0, 0, 0, 2, 0x0a, 9])],
+    ["event has no object", Buffer.from([0, 0, 0, 0])],
+    ["length is beyond all events", Buffer.concat([Buffer.from([255, 0, 0, 0]), Buffer.alloc(17 * MIB)])],
+  ])("fails when the %s", async (_, bytes) => {
+    const { events, error } = await drain(openProtobuf([bytes]));
+    expect(events).toEqual([]);
+    expect(isApiError(error, "undecodable")).toBe(true);
   });
 });

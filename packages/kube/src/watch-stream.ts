@@ -5,29 +5,41 @@ import { ApiError, type RequestInfo } from "./failure.ts";
 import type { KubeObject } from "./object.ts";
 import { fromStatusObject } from "./status.ts";
 import { type OpenedStream, reasonOf } from "./transport.ts";
+import { type EventSplitter, MAX_EVENT_BYTES } from "./watch-splitters.ts";
 
-/** etcd refuses objects over 1.5 MB by default; a line longer than this is no watch event. */
-const MAX_LINE_BYTES = 16 * 1024 * 1024;
-const NEWLINE = 0x0a;
 /** Marks the bookmark that ends the initial events of a WatchList (KEP-3157). */
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
+/** What the server sent: an object without any of both is no event. */
+type RawEvent = { readonly type?: string; readonly object?: unknown } | null;
+
 /**
- * The lines of a watch as events. Nothing is read ahead of the consumer except the socket's buffer.
+ * The answer to a watch as events. Nothing is read ahead of the consumer except the socket's buffer.
  *
  * A reset loses data that has arrived but was not read: an undici body destroyed with an error yields nothing more,
  * over HTTP/1.1 and HTTP/2. A consumer that must not miss events watches again from the version of the last event it
  * received.
  */
-export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
-  readonly #stream: OpenedStream;
+export class EventStream<T extends KubeObject> implements WatchStream<T> {
+  readonly #stream: Pick<OpenedStream, "body" | "deadline">;
   readonly #info: RequestInfo;
+  readonly #splitter: EventSplitter;
+  readonly #parse: (bytes: Buffer) => RawEvent;
   readonly #project: Projection<T> | undefined;
   #lastByteAt = performance.now();
 
-  constructor(stream: OpenedStream, info: RequestInfo, project: Projection<T> | undefined) {
+  /** @param parse throws for bytes that are no event. */
+  constructor(
+    stream: Pick<OpenedStream, "body" | "deadline">,
+    info: RequestInfo,
+    splitter: EventSplitter,
+    parse: (bytes: Buffer) => RawEvent,
+    project?: Projection<T>,
+  ) {
     this.#stream = stream;
     this.#info = info;
+    this.#splitter = splitter;
+    this.#parse = parse;
     this.#project = project;
   }
 
@@ -38,30 +50,13 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
   async *[Symbol.asyncIterator](): AsyncGenerator<WatchEvent<T>, void, void> {
     const deadline: Deadline = this.#stream.deadline;
     try {
-      let rest: Buffer[] = [];
-      let restBytes = 0;
-      for await (const piece of this.#stream.body) {
-        const chunk = piece as Buffer;
+      for await (const chunk of this.#stream.body) {
         this.#lastByteAt = performance.now();
-        let start = 0;
-        for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
-          const line =
-            rest.length === 0
-              ? chunk.subarray(start, end)
-              : Buffer.concat([...rest, chunk.subarray(start, end)]);
-          rest = [];
-          restBytes = 0;
-          start = end + 1;
-          if (line.length > 0) yield this.#decode(line);
-        }
-        if (start < chunk.length) {
-          rest.push(chunk.subarray(start));
-          restBytes += chunk.length - start;
-          if (restBytes > MAX_LINE_BYTES)
-            throw this.#undecodable(`an event is longer than ${MAX_LINE_BYTES} bytes`);
-        }
+        for (const bytes of this.#splitter.split(chunk as Buffer)) yield this.#decode(bytes);
+        if (this.#splitter.pending > MAX_EVENT_BYTES)
+          throw this.#undecodable(`an event is longer than ${MAX_EVENT_BYTES} bytes`);
       }
-      if (restBytes > 0) throw this.#undecodable("the stream ended inside an event");
+      if (this.#splitter.pending > 0) throw this.#undecodable("the stream ended inside an event");
     } catch (cause) {
       if (cause instanceof ApiError) throw cause;
       if (deadline.signal.aborted) throw new ApiError({ kind: "aborted" }, this.#info);
@@ -78,13 +73,13 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
     return Promise.resolve();
   }
 
-  #decode(line: Buffer): WatchEvent<T> {
-    let event: { type?: string; object?: T } | null;
+  #decode(bytes: Buffer): WatchEvent<T> {
+    let event: RawEvent;
     try {
-      event = JSON.parse(line.toString("utf8")) as typeof event;
+      event = this.#parse(bytes);
     } catch {
-      // Omit the parser's error: it quotes the line, which may be a Secret.
-      throw this.#undecodable("an event is not JSON");
+      // Omit the parser's error: it quotes the event, which may be a Secret.
+      throw this.#undecodable("an event cannot be decoded");
     }
     const { type, object } = event ?? {};
     if (typeof object !== "object" || object === null) throw this.#undecodable("an event carries no object");
@@ -93,14 +88,15 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
       case "ADDED":
       case "MODIFIED":
       case "DELETED":
-        return { type, object: this.#project === undefined ? object : this.#project(object) };
+        return { type, object: this.#project === undefined ? (object as T) : this.#project(object as T) };
       case "BOOKMARK": {
-        const resourceVersion = object.metadata?.resourceVersion;
+        const { metadata } = object as KubeObject;
+        const resourceVersion = metadata?.resourceVersion;
         if (resourceVersion === undefined) throw this.#undecodable("a bookmark carries no resourceVersion");
         return {
           type,
           resourceVersion,
-          initialEventsEnd: object.metadata?.annotations?.[INITIAL_EVENTS_END] === "true",
+          initialEventsEnd: metadata?.annotations?.[INITIAL_EVENTS_END] === "true",
         };
       }
       case "ERROR":
@@ -113,4 +109,9 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
   #undecodable(message: string): ApiError {
     return new ApiError({ kind: "undecodable" }, this.#info, { message });
   }
+}
+
+/** An event in JSON. @throws SyntaxError */
+export function parseEvent(line: Buffer): RawEvent {
+  return JSON.parse(line.toString("utf8")) as RawEvent;
 }

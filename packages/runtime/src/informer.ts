@@ -95,7 +95,8 @@ export interface Informer<T extends KubeObject> extends Lister<T>, Component, Su
 /** Creates an informer; nothing happens before `start`. */
 export function createInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {
   return createFedInformer(options, (sink) => {
-    const project = (object: T): T => sink.project(object);
+    const { fields } = options.project ?? {};
+    const project = Object.assign((object: T) => sink.project(object), fields && { fields });
     return new Reflector<T>({ ...options, project }, sink);
   });
 }

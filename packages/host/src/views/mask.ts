@@ -1,4 +1,4 @@
-import type { KubeObject, Projection } from "@berth/kube";
+import type { Fields, KubeObject, Projection } from "@berth/kube";
 
 /**
  * Paths of the fields to keep, such as `metadata.labels` and `status.conditions[].type`. A path keeps everything below
@@ -21,8 +21,8 @@ const SHARED_TEXTS = 2048;
 /** Longer texts seldom repeat and would only take memory. Characters. */
 const LONGEST_SHARED = 128;
 
-/** What to keep, by field. */
-type Fields = { [field: string]: Fields | "all" };
+/** `Fields` that are being collected. */
+type Wanted = { [field: string]: Wanted | "all" };
 
 /**
  * Builds the projection that an informer applies to each decoded object: a new object with the fields of any mask, and
@@ -31,13 +31,13 @@ type Fields = { [field: string]: Fields | "all" };
  * @throws TypeError when a path is empty or has an empty part.
  */
 export function keepFields<T extends KubeObject>(...masks: readonly FieldMask[]): Projection<T> {
-  const wanted: Fields = {};
+  const wanted: Wanted = {};
   for (const path of [IDENTITY, ...masks].flat()) add(wanted, path);
   const texts = new SharedTexts();
-  return (object) => select(object, wanted, texts) as T;
+  return Object.assign((object: T) => select(object, wanted, texts) as T, { fields: wanted });
 }
 
-function add(wanted: Fields, path: string): void {
+function add(wanted: Wanted, path: string): void {
   const parts = path.split(".").map((part) => part.replace(/\[\]$/, ""));
   const last = parts.pop() ?? "";
   if (parts.includes("") || last === "") throw new TypeError(`"${path}" is no path of a field`);

@@ -221,7 +221,9 @@ class ApiProxy implements HttpProxy {
     client.gone.addEventListener("abort", () => note("gone"));
     try {
       const hooks = [...this.#interceptors].flatMap(({ request }) => request ?? []);
-      const reply = await runRequestHooks(hooks, request, () => this.#upstream.forward(client, over.signal));
+      const isWatch = request.verb === "watch";
+      const forward = (): Promise<Reply> => this.#upstream.forward(client, over.signal, isWatch);
+      const reply = await runRequestHooks(hooks, request, forward);
       await this.#deliver(client, request, reply, note);
     } catch (error) {
       this.#mistaken(error);

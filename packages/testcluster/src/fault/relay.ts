@@ -45,7 +45,7 @@ export async function relay(
   return "done";
 }
 
-/** Is it a watch whose events can be read? Those of Go clients are often protobuf, which passes unread. */
+/** Is it a watch whose events can be read? Where a client takes protobuf alone, its events pass unread. */
 export function isJsonWatch(verb: string, { status, headers }: Forwarded): boolean {
   const type = headers["content-type"];
   return (

@@ -27,8 +27,10 @@ export class Upstream {
   /**
    * Sends the client's request on, its body streamed. Resolves when the head of the answer has come, and with a cut
    * when there is none. Aborting breaks the request off, unless its answer has been read to the end.
+   *
+   * @param inJson without protobuf, where the client takes JSON as well: the proxy reads the answer.
    */
-  forward(client: ClientSide, signal: AbortSignal): Promise<Reply> {
+  forward(client: ClientSide, signal: AbortSignal, inJson: boolean): Promise<Reply> {
     return new Promise((resolve) => {
       const cut = (cause?: Error): void =>
         resolve({ kind: "cut", scope: "stream", ...(cause === undefined ? {} : { cause }) });
@@ -40,7 +42,7 @@ export class Upstream {
         port: this.#target.port || 443,
         method: client.method,
         path: this.pathOf(client),
-        headers: this.#headersFor(client),
+        headers: this.#headersFor(client, inJson),
       });
       upstream.on("error", cut);
       upstream.once("response", (message) => {
@@ -66,8 +68,12 @@ export class Upstream {
     this.#agent.destroy();
   }
 
-  #headersFor(client: ClientSide): Record<string, string | string[]> {
+  #headersFor(client: ClientSide, inJson: boolean): Record<string, string | string[]> {
     const headers = forwardableHeaders(client.headers);
+    const { accept } = headers;
+    const others =
+      typeof accept === "string" ? accept.split(",").filter((it) => !it.includes("protobuf")) : [];
+    if (inJson && others.length > 0) headers["accept"] = others.join();
     headers["host"] = this.#target.host;
     if (client.hasBody && headers["content-length"] === undefined) headers["transfer-encoding"] = "chunked";
     return headers;

@@ -1,0 +1,111 @@
+/** Answers of an API server in protobuf (kubernetes.io, "API concepts", "Protobuf encoding"). */
+import type { Projection } from "../client.ts";
+import type { KubeObject } from "../object.ts";
+import { apiVersionOf, type Resource } from "../resource.ts";
+import { anyObject, listMeta, messageOf, status } from "./messages.ts";
+import { type Plan, planOf, wholePlan } from "./plan.ts";
+import { ProtobufReader } from "./reader.ts";
+import { SharedTexts } from "./shared-texts.ts";
+
+/** How each answer begins, and each object in an event of a watch. */
+export const MAGIC: Buffer = Buffer.from("k8s\0");
+/** In `runtime.Unknown`, which is around each answer: 1 is the kind. */
+const CONTENT = 2;
+/** In `WatchEvent`, whose object is a `RawExtension` with one field. */
+const EVENT_TYPE = 1;
+const EVENT_OBJECT = 2;
+const RAW = 1;
+
+/** Decodes the wanted fields of objects of one resource, and skips all others. @throws RangeError for other bytes. */
+export class ObjectDecoder<T extends KubeObject> {
+  readonly #plan: Plan;
+  readonly #kind: Pick<KubeObject, "apiVersion" | "kind">;
+  readonly #texts = new SharedTexts();
+
+  constructor(resource: Resource<T>, plan: Plan) {
+    this.#plan = plan;
+    this.#kind = { apiVersion: apiVersionOf(resource), kind: resource.kind };
+  }
+
+  /** An item of a list, with its kind. */
+  item(bytes: Buffer): T {
+    const object = { ...this.#kind };
+    new ProtobufReader(bytes, this.#texts).message(this.#plan, bytes.length, object);
+    return object as unknown as T;
+  }
+
+  /** An event of a watch: of a bookmark the metadata, of an error the `Status`. */
+  event(bytes: Buffer): { readonly type: string; readonly object: unknown } {
+    const type = this.#within(bytes, EVENT_TYPE)?.toString("latin1") ?? "";
+    const raw = this.#within(this.#within(bytes, EVENT_OBJECT), RAW);
+    const content = raw && contentOf(raw);
+    if (content === undefined) return { type, object: undefined };
+    if (type === "ERROR") return { type, object: decodeStatus(content) };
+    if (type !== "BOOKMARK") return { type, object: this.item(content) };
+    return { type, object: new ProtobufReader(content, this.#texts).message(BOOKMARK) };
+  }
+
+  #within(bytes: Buffer | undefined, number: number): Buffer | undefined {
+    const found = bytes && new ProtobufReader(bytes, this.#texts).find(number);
+    return found && bytes?.subarray(found.start, found.end);
+  }
+}
+
+/** Of what is read once. */
+const TEXTS = new SharedTexts();
+const BOOKMARK = wholePlan(anyObject);
+const LIST_META = wholePlan(listMeta);
+const STATUS = wholePlan(status);
+
+/** Those in use, by the fields that they decode: their shared texts outlive one request. */
+const decoders = new WeakMap<object, ObjectDecoder<KubeObject>>();
+
+/** `undefined` where the objects have to be read as JSON: a projection names no fields, or one that is not known. */
+export function decoderOf<T extends KubeObject>(
+  resource: Resource<T>,
+  project: Projection<T> | undefined,
+): ObjectDecoder<T> | undefined {
+  const message = messageOf(resource);
+  if (message === undefined || project?.fields === undefined) return undefined;
+  const known = decoders.get(project.fields);
+  if (known !== undefined) return known as ObjectDecoder<T>;
+  const { apiVersion: _, kind: __, ...wanted } = project.fields;
+  const plan = planOf(message, wanted);
+  if (plan === undefined) return undefined;
+  const decoder = new ObjectDecoder(resource, plan);
+  decoders.set(project.fields, decoder as unknown as ObjectDecoder<KubeObject>);
+  return decoder;
+}
+
+/** Of an answer that is protobuf or JSON: its first bytes, one at least. */
+export function startsProtobuf(bytes: Buffer): boolean {
+  return bytes[0] === MAGIC[0];
+}
+
+export function isProtobuf(bytes: Buffer): boolean {
+  return bytes.length >= MAGIC.length && bytes.compare(MAGIC, 0, MAGIC.length, 0, MAGIC.length) === 0;
+}
+
+/** The metadata of a list. */
+export function decodeListMeta(bytes: Buffer): Record<string, unknown> {
+  return new ProtobufReader(bytes, TEXTS).message(LIST_META);
+}
+
+/** The `Status` of an answer as JSON has it; `{}` for bytes that are none. */
+export function statusIn(answer: Buffer): object {
+  try {
+    return decodeStatus(contentOf(answer) ?? Buffer.alloc(0));
+  } catch {
+    return {};
+  }
+}
+
+function decodeStatus(content: Buffer): object {
+  return { kind: "Status", ...new ProtobufReader(content, TEXTS).message(STATUS) };
+}
+
+function contentOf(answer: Buffer): Buffer | undefined {
+  if (!isProtobuf(answer)) return undefined;
+  const found = new ProtobufReader(answer, TEXTS, MAGIC.length).find(CONTENT);
+  return found && answer.subarray(found.start, found.end);
+}
