@@ -38,7 +38,11 @@ const rows: readonly (readonly [title: string, ...panels: readonly Panel[]])[] =
     ["Events", "ops", rate("berth_events_total", "result")],
     ["Memory", "bytes", now("process_resident_memory_bytes", "pod")],
     ["Processors", "short", rate("process_cpu_seconds_total", "pod")],
-    ["Event loop lag, 99 %", "s", now("nodejs_eventloop_lag_p99_seconds", "pod")],
+    [
+      "Event loop lag, 99 %, with 100 ms between samples",
+      "s",
+      now("nodejs_eventloop_lag_p99_seconds", "pod"),
+    ],
     ["Values missing here", "ops", rate("berth_metrics_collect_failures_total", "metric")],
   ],
   [

@@ -55,6 +55,14 @@ describe("an object", () => {
       metadata([11, entry("a", "1")], [11, entry("b", "")]),
       { metadata: { labels: { a: "1", b: "" } } },
     ],
+    [
+      "with a map in two parts, and before what looks like its next entry",
+      Buffer.concat([
+        status([1, entry("a", encode([1, "1"]))], [99, 1], [1, entry("b", encode([1, "2"]))]),
+        metadata([1, "n1"]),
+      ]),
+      { status: { capacity: { a: "1", b: "2" } }, metadata: { name: "n1" } },
+    ],
     ["with lists of texts", metadata([14, "x"], [14, ""]), { metadata: { finalizers: ["x", ""] } }],
     [
       "with an owner",

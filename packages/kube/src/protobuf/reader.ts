@@ -29,6 +29,7 @@ export class ProtobufReader {
       const tag = this.varint();
       const field = plan[tag >>> 3];
       if (field === undefined) this.#skip(tag & 7);
+      else if (field.is === "map") this.#map(object, field, tag, end);
       else this.#field(object, field);
     }
     if (this.#at > end) throw new RangeError("a message is longer than it says");
@@ -75,15 +76,28 @@ export class ProtobufReader {
       const value = this.#value(kind);
       if (always || (value !== "" && value !== 0 && value !== false && value !== undefined))
         object[name] = value;
-    } else if (is === "list") {
+    } else {
       const known = object[name] as unknown[] | undefined;
       if (known === undefined) object[name] = [this.#value(kind)];
       else known.push(this.#value(kind));
-    } else this.#entry((object[name] ??= {}) as Record<string, unknown>, kind);
+    }
   }
 
-  /** An entry of a map is a message of a key and a value. */
-  #entry(map: Record<string, unknown>, kind: PlannedField["kind"]): void {
+  /**
+   * The entries come one after the other. V8 keeps an object that is made of all of them in a third of the memory of one to
+   * which they are added.
+   */
+  #map(object: Record<string, unknown>, { name, kind }: PlannedField, tag: number, end: number): void {
+    const entries = [...Object.entries(object[name] ?? {}), this.#entry(kind)];
+    while (this.#at < end && this.#bytes[this.#at] === tag) {
+      this.#at++;
+      entries.push(this.#entry(kind));
+    }
+    object[name] = Object.fromEntries(entries);
+  }
+
+  /** A message of a key and a value. */
+  #entry(kind: PlannedField["kind"]): [key: string, value: unknown] {
     const end = this.#end();
     let key = "";
     let value: unknown = "";
@@ -93,7 +107,7 @@ export class ProtobufReader {
       else if (tag >>> 3 === 2) value = this.#value(kind);
       else this.#skip(tag & 7);
     }
-    map[key] = value;
+    return [key, value];
   }
 
   #value(kind: PlannedField["kind"]): unknown {
