@@ -1,9 +1,16 @@
-/** What the measurements of architecture placement share: clusters, a registry with images, Berth, a webhook that allows. */
+/** What the measurements of architecture placement share: clusters, a registry with images, Berth, a webhook that sends its patch. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bindAdmission, mergeReviews, toConfiguration } from "@berth/host";
-import { configMaps, mutatingWebhookConfigurations, namespaces, type Pod, pods } from "@berth/kube";
+import {
+  configMaps,
+  type JsonPatchOperation,
+  mutatingWebhookConfigurations,
+  namespaces,
+  type Pod,
+  pods,
+} from "@berth/kube";
 import {
   architectureAdmission,
   architecturePolicySpec,
@@ -53,8 +60,8 @@ export interface ArchitectureStage extends AsyncDisposable {
   push(set: string, count: number): Promise<ImageSet>;
   /** Berth with one policy for all pods. Resolves once the API server asks it about pods. */
   startBerth(mode: Mode): Promise<ReadyProcess>;
-  /** A server that allows everything, asked as Berth would be. Resolves once the API server asks it about pods. */
-  startNoop(mode: Mode): Promise<ReadyProcess>;
+  /** A server that answers all with this patch, asked as Berth would be. Resolves once the API server asks it about pods. */
+  startNoop(mode: Mode, patch: readonly JsonPatchOperation[]): Promise<ReadyProcess>;
   /** Nobody is asked about pods any more. To be called once what was asked has ended. */
   askNobody(): Promise<void>;
   /** Berth knows no image when it is started next. */
@@ -91,9 +98,9 @@ export async function startArchitectureStage(options: StageOptions): Promise<Arc
     raw,
     push: (set, count) => push(registry, set, count),
     startBerth: async (mode) => startAsked(raw, await berth(folder, mode, registry)),
-    async startNoop(mode) {
+    async startNoop(mode, patch) {
       const address = `127.0.0.1:${await findFreePort()}`;
-      const program = await noop(folder, cluster, address);
+      const program = await noop(folder, cluster, address, patch);
       await client.create(mutatingWebhookConfigurations, configurationOf(mode, address, cluster.ca));
       return startAsked(raw, program);
     },
@@ -164,16 +171,23 @@ async function berth(folder: string, mode: Mode, registry: TestRegistry): Promis
   return berthProgram(["--kubeconfig", join(folder, "kubeconfig"), "--config", file, ...bind]);
 }
 
-async function noop(folder: string, cluster: TestCluster, address: string): Promise<Program> {
+async function noop(
+  folder: string,
+  cluster: TestCluster,
+  address: string,
+  patch: readonly JsonPatchOperation[],
+): Promise<Program> {
   const { certificate, key } = await cluster.authority.issueServing(["127.0.0.1"]);
   const [certificateFile, keyFile] = [join(folder, "tls.crt"), join(folder, "tls.key")];
   await writeFile(certificateFile, certificate);
   await writeFile(keyFile, key, { mode: 0o600 });
+  const patchFile = join(folder, "patch.json");
+  await writeFile(patchFile, JSON.stringify(patch));
   const program = join(import.meta.dirname, "children/noop-webhook.ts");
   return {
-    name: "the webhook that allows",
+    name: "the webhook that sends a patch",
     command: process.execPath,
-    args: [...process.execArgv, program, address, certificateFile, keyFile, "/mutate-pod"],
+    args: [...process.execArgv, program, address, certificateFile, keyFile, "/mutate-pod", patchFile],
     userAgent: "none",
   };
 }

@@ -18,8 +18,8 @@ export interface SteadyOptions {
 }
 
 const MB = 1024 * 1024;
-/** The pool for writes closes what is idle for 4 s; then it is at rest. */
-const QUIET_MS = 8000;
+/** The pool for writes closes what is idle for 15 s; then it is at rest. */
+const QUIET_MS = 17_000;
 /** Single changes whose way is timed, and the time between two: nothing else is going on meanwhile. */
 const CHANGES_TIMED = 100;
 const CHANGE_EVERY_MS = 120;

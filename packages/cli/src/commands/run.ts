@@ -40,6 +40,7 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
 import { type FleetOptions, openFleet, readFleet } from "../fleet-settings.ts";
 import { readAuthorities, readRegistrySettings } from "../registry-settings.ts";
+import { collectStartGarbage } from "../start-garbage.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import { VERSION } from "../version.ts";
 
@@ -170,6 +171,7 @@ async function live(
     clock: deps.clock,
     log,
   }).catch(explainAddress);
+  void collectStartGarbage(berth.nodes, { clock: deps.clock, signal });
   const { metricsUrl, healthUrl } = berth;
   log.info("serving", { metrics: metricsUrl, health: healthUrl, metricsBindAddress, healthProbeBindAddress });
   const end = await berth.ended;
