@@ -129,7 +129,7 @@ function rateFigures(rounds: readonly Round[], { count, budgeted }: Size): reado
     `${median(blocks(asked).map(({ cpuMs }) => cpuMs)).toFixed(0)} ms`;
   return [
     {
-      id: `architecture-create-${count}-vs-noop`,
+      id: `architecture-create-${count}-vs-patch`,
       what: `${what}, Berth / a webhook that sends the same patch`,
       value: median(versus("noop")),
       unit: "x",
@@ -189,7 +189,7 @@ function burstFigure(rounds: readonly Round[]): Figure {
   const took = (asked: keyof Round): string =>
     `${median(rounds.map((round) => tookOf(round[asked]))).toFixed(0)} ms`;
   return {
-    id: "architecture-burst-200-vs-noop",
+    id: "architecture-burst-200-vs-patch",
     what: `${BURST.pods} pods of ${BURST.images} known images created at once: all placed / created with a webhook that sends the same patch`,
     value: median(ratios),
     unit: "x",

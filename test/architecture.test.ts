@@ -155,6 +155,8 @@ describe("capabilities", () => {
       /^packages\/cli\/src\/(?:capabilities|confinement|instance-confinement|manifests|daemonset-tolerations)\.ts$/,
       /^packages\/cli\/src\/(?:demo\/|declarations\/|commands\/(?:confirm|convert|convert-[a-z-]+|demo|gate|image|manifests|node-template)\.ts$)/,
       /^packages\/placement\/src\/api\/(?:agent-substrate|group|reasons)\.ts$/,
+      // What Kubernetes calls the fields of a Node.
+      /^packages\/kube\/src\/protobuf\/messages\.ts$/,
     ];
     const shared = /^packages\/(?:kube|host|cli|placement\/src\/(?:api|node))\//;
     const names =

@@ -33,7 +33,7 @@ export class NodeAccess implements NodeApi, Component {
 
   /**
    * A strategic merge patch means the same for the fields of a `NodePatch`, and costs the API server a sixth less: it
-   * patches the object, where a merge patch is applied to its JSON (bench/README.md).
+   * patches the object, where a merge patch is applied to its JSON (docs/decisions/0021).
    */
   patch(name: string, body: NodePatch, signal: AbortSignal, versionOnly: boolean): Promise<Node> {
     const options = { signal, timeoutMs: PATCH_TIMEOUT_MS, versionOnly };

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import type { Projection, WatchEvent, WatchStream } from "./client.ts";
 import { nodes } from "./generated/resources.ts";
 import type { Node } from "./generated/wire.ts";
+import { allOf } from "./protobuf/testing/encode.ts";
 import { errorOf } from "./testing/api-error.ts";
 
 const cluster = await sharedTestCluster();
@@ -27,22 +28,20 @@ const asJson: Projection<Node> = ({
   };
   return { apiVersion, kind, metadata: kept, spec, status: read };
 };
-const all = "all" as const;
 const asProtobuf: Projection<Node> = Object.assign(
   () => {
     throw new Error("it is read as JSON");
   },
   {
     fields: {
-      metadata: {
-        ...{ name: all, namespace: all, uid: all, resourceVersion: all, generation: all, labels: all },
-        ...{ annotations: all, creationTimestamp: all, deletionTimestamp: all, finalizers: all },
-        ...{ deletionGracePeriodSeconds: all, ownerReferences: all, generateName: all },
-      },
-      spec: { taints: all, unschedulable: all, podCIDR: all, podCIDRs: all, providerID: all },
-      status: { conditions: all, capacity: all, allocatable: all, nodeInfo: all, addresses: all },
+      metadata: allOf(
+        "name namespace uid resourceVersion generation labels annotations creationTimestamp deletionTimestamp " +
+          "finalizers deletionGracePeriodSeconds ownerReferences generateName",
+      ),
+      spec: allOf("taints unschedulable podCIDR podCIDRs providerID"),
+      status: allOf("conditions capacity allocatable nodeInfo addresses"),
     },
-  } as const,
+  },
 );
 
 const owner = { apiVersion: "v1", kind: "Namespace", name: "x", uid: "u", blockOwnerDeletion: false };

@@ -233,25 +233,29 @@ it("dry run answers as the write would, and stores nothing", async () => {
 });
 
 describe("what the server refuses", () => {
-  it("a patch for an object that was made again under the same name: uidMismatch", async () => {
-    const { metadata } = await createNode("again");
-    await client.delete(nodes, { name: "again" });
-    await createNode("again");
-    const body = { metadata: { uid: metadata?.uid, labels: { a: "b" } } };
-    expect(await failureOf(client.patch(nodes, { name: "again" }, { type: "merge", body }))).toEqual({
-      kind: "uidMismatch",
-    });
-    expect((await client.get(nodes, { name: "again" })).metadata?.labels).not.toHaveProperty("a");
-  });
+  it.each(["merge", "strategic"] as const)(
+    "a %s patch for an object that was made again under the same name: uidMismatch",
+    async (type) => {
+      const name = `again-${type}`;
+      const { metadata } = await createNode(name);
+      await client.delete(nodes, { name });
+      await createNode(name);
+      const body = { metadata: { uid: metadata?.uid, labels: { a: "b" } } };
+      const patched = client.patch(nodes, { name }, { type, body });
+      expect(await failureOf(patched)).toEqual({ kind: "uidMismatch" });
+      expect((await client.get(nodes, { name })).metadata?.labels).not.toHaveProperty("a");
+    },
+  );
 
   it("a patch or replace of an old version: conflict", async () => {
     const old = await createNode("old");
     await client.patch(nodes, { name: "old" }, { type: "merge", body: { metadata: { labels: { a: "b" } } } });
     const { uid, resourceVersion } = old.metadata ?? {};
     const body = { metadata: { uid, resourceVersion, labels: { a: "c" } } };
-    expect(await failureOf(client.patch(nodes, { name: "old" }, { type: "merge", body }))).toMatchObject({
-      kind: "conflict",
-    });
+    for (const type of ["merge", "strategic"] as const)
+      expect(await failureOf(client.patch(nodes, { name: "old" }, { type, body }))).toMatchObject({
+        kind: "conflict",
+      });
     expect(await failureOf(client.replace(nodes, old))).toMatchObject({ kind: "conflict" });
   });
 

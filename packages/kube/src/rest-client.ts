@@ -16,7 +16,7 @@ import type {
 import { ApiError, type RequestInfo, type Verb } from "./failure.ts";
 import { ListReader } from "./list-reader.ts";
 import type { KubeObject, List, ObjectName } from "./object.ts";
-import { decoderOf, startsProtobuf } from "./protobuf/decoder.ts";
+import { ACCEPT, ACCEPT_STREAM, decoderOf, PROTOBUF, startsProtobuf } from "./protobuf/decoder.ts";
 import { ProtobufListReader } from "./protobuf/list-reader.ts";
 import { faultOfName, MAX_NAME, PATH, pathOf, type Query, toQuery } from "./request-path.ts";
 import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
@@ -46,11 +46,6 @@ const PATCH_CONTENT_TYPE: Readonly<Record<Patch["type"], string>> = {
   json: "application/json-patch+json",
   strategic: "application/strategic-merge-patch+json",
 };
-
-/** A server that does not have a resource in protobuf answers with JSON. */
-const PROTOBUF_TYPE = "application/vnd.kubernetes.protobuf";
-const PROTOBUF = `${PROTOBUF_TYPE},application/json`;
-const PROTOBUF_STREAM = `${PROTOBUF_TYPE};stream=watch,application/json`;
 
 /** Opens no connection before the first request. Dispose or `close` to end every request and connection. */
 export function connect(options: ConnectOptions): KubeClient {
@@ -135,7 +130,7 @@ class RestClient implements KubeClient {
     const list = await this.#send<List<T>>(
       {
         method: "GET",
-        accept: metadataOnly ? partialMetadata("PartialObjectMetadataList") : decoder && PROTOBUF,
+        accept: metadataOnly ? partialMetadata("PartialObjectMetadataList") : decoder && ACCEPT,
         ...this.#collection("list", resource, options, query),
       },
       { ...options, timeoutMs: options.timeoutMs ?? this.#common.timeoutMs ?? LIST_TIMEOUT_MS },
@@ -173,13 +168,13 @@ class RestClient implements KubeClient {
     const decoder = metadataOnly ? undefined : decoderOf(resource, project);
     const stream = await this.#transport.open({
       method: "GET",
-      accept: metadataOnly ? partialMetadata("PartialObjectMetadata") : decoder && PROTOBUF_STREAM,
+      accept: metadataOnly ? partialMetadata("PartialObjectMetadata") : decoder && ACCEPT_STREAM,
       ...about,
       signal: options.signal,
       closing: this.#closing.signal,
       timeoutMs: this.#common.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     });
-    if (decoder !== undefined && stream.contentType.startsWith(PROTOBUF_TYPE))
+    if (decoder !== undefined && stream.contentType.startsWith(PROTOBUF))
       return new EventStream<T>(stream, about.info, new FrameSplitter(), (bytes) => decoder.event(bytes));
     return new EventStream<T>(stream, about.info, new LineSplitter(), parseEvent, project);
   }
@@ -308,7 +303,7 @@ class RestClient implements KubeClient {
     };
     const answer = await this.#transport.send(about, parse, reader);
     if (answer !== undefined) return answer as R;
-    throw new ApiError({ kind: "undecodable" }, request.info, { message: "the answer is not JSON" });
+    throw new ApiError({ kind: "undecodable" }, request.info, { message: "the answer cannot be decoded" });
   }
 
   #writeQuery(options: WriteOptions): Query {

@@ -6,7 +6,7 @@ export const MAX_EVENT_BYTES: number = 16 * 1024 * 1024;
 export interface EventSplitter {
   /** The events that are complete with this chunk, in order. */
   split(chunk: Buffer): Iterable<Buffer>;
-  /** Bytes of an event that is not complete. */
+  /** Bytes of an event that is not complete; all of its bytes when it is longer than `MAX_EVENT_BYTES`. */
   readonly pending: number;
 }
 
@@ -49,6 +49,10 @@ export class FrameSplitter implements EventSplitter {
     while (this.pending >= (this.#wanted || LENGTH_BYTES)) {
       const bytes = this.#rest.length === 1 ? (this.#rest[0] ?? chunk) : Buffer.concat(this.#rest);
       this.#wanted = LENGTH_BYTES + bytes.readUInt32BE();
+      if (this.#wanted > MAX_EVENT_BYTES) {
+        this.pending = this.#wanted;
+        return;
+      }
       const isWhole = bytes.length >= this.#wanted;
       const rest = isWhole ? bytes.subarray(this.#wanted) : bytes;
       const frame = isWhole ? bytes.subarray(LENGTH_BYTES, this.#wanted) : undefined;

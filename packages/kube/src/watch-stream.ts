@@ -10,7 +10,7 @@ import { type EventSplitter, MAX_EVENT_BYTES } from "./watch-splitters.ts";
 /** Marks the bookmark that ends the initial events of a WatchList (KEP-3157). */
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
-/** What the server sent: an object without any of both is no event. */
+/** What the server sent: without either it is no event. */
 type RawEvent = { readonly type?: string; readonly object?: unknown } | null;
 
 /**

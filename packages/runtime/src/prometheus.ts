@@ -12,8 +12,7 @@ export interface MetricsRegistryOptions {
   /** See `MetricsRegistry.prefix`. Default none. */
   readonly prefix?: string;
   /**
-   * Also expose the process: CPU, memory, garbage collection, open files and event loop lag (`nodejs_eventloop_lag_*`,
-   * with the 100 ms between two samples), under prom-client's names. Default true. They are measured until the process ends.
+   * Also expose the process: CPU, memory, garbage collection, open files and event loop lag, under prom-client's names. Default true. They are measured until the process ends.
    */
   readonly processMetrics?: boolean;
 }
@@ -23,7 +22,10 @@ const DEFAULT_BUCKETS: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 ];
 
-/** Between two samples of the event loop. prom-client's 10 ms are half of what a process at rest would do. */
+/**
+ * Between two samples of the event loop, ms; the quantiles, the mean, the least and the longest lag have them in it. With
+ * prom-client's 10 ms, this would be most of what a process at rest does.
+ */
 const SAMPLED_MS = 100;
 
 /**

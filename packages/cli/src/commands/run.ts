@@ -171,7 +171,12 @@ async function live(
     clock: deps.clock,
     log,
   }).catch(explainAddress);
-  void collectStartGarbage(berth.nodes, { clock: deps.clock, signal });
+  const over = new AbortController();
+  void berth.ended.finally(() => over.abort());
+  void collectStartGarbage(berth.nodes, {
+    clock: deps.clock,
+    signal: AbortSignal.any([signal, over.signal]),
+  });
   const { metricsUrl, healthUrl } = berth;
   log.info("serving", { metrics: metricsUrl, health: healthUrl, metricsBindAddress, healthProbeBindAddress });
   const end = await berth.ended;

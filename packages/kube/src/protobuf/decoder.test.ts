@@ -5,7 +5,7 @@ import { configMaps, nodes } from "../generated/resources.ts";
 import type { Node } from "../generated/wire.ts";
 import { decoderOf, isProtobuf, statusIn } from "./decoder.ts";
 import { ProtobufListReader } from "./list-reader.ts";
-import { answer, encode, type Value } from "./testing/encode.ts";
+import { allOf, answer, encode, type Value } from "./testing/encode.ts";
 
 const keeping = (fields: Fields) => Object.assign((node: Node) => node, { fields });
 
@@ -16,13 +16,12 @@ function decoder(fields: Fields) {
 }
 
 const ALL: Fields = {
-  metadata: {
-    ...{ name: "all", namespace: "all", uid: "all", resourceVersion: "all", generation: "all" },
-    ...{ labels: "all", annotations: "all", ownerReferences: "all", finalizers: "all" },
-    ...{ creationTimestamp: "all", deletionTimestamp: "all", deletionGracePeriodSeconds: "all" },
-  },
-  spec: { taints: "all", unschedulable: "all", podCIDRs: "all", providerID: "all" },
-  status: { capacity: "all", conditions: "all", nodeInfo: "all", addresses: "all" },
+  metadata: allOf(
+    "name namespace uid resourceVersion generation labels annotations ownerReferences finalizers " +
+      "creationTimestamp deletionTimestamp deletionGracePeriodSeconds",
+  ),
+  spec: allOf("taints unschedulable podCIDRs providerID"),
+  status: allOf("capacity conditions nodeInfo addresses"),
 };
 
 /** A node of one field of metadata, spec or status. */
@@ -83,6 +82,23 @@ describe("an object", () => {
       metadata([9, encode([1, -1])]),
       { metadata: { deletionTimestamp: "1969-12-31T23:59:59Z" } },
     ],
+    [
+      "with times of years that JavaScript writes in another way, or not at all",
+      status(
+        [4, encode([1, "a"], [3, time(253_402_300_800)])],
+        [4, encode([1, "b"], [3, time(9_000_000_000_000)])],
+        [4, encode([1, "c"], [3, time(9_000_000_000_000)])],
+      ),
+      {
+        status: {
+          conditions: [
+            { type: "a", lastHeartbeatTime: "10000-01-01T00:00:00Z" },
+            { type: "b" },
+            { type: "c" },
+          ],
+        },
+      },
+    ],
     ["with quantities", status([1, entry("cpu", encode([1, "4"]))]), { status: { capacity: { cpu: "4" } } }],
     [
       "with large and negative numbers",
@@ -141,26 +157,45 @@ describe("an object", () => {
   });
 
   it("is no object when it is cut, or holds other bytes: nothing hangs", () => {
-    const whole = Buffer.concat([metadata([1, "n1"], [7, 300], [11, entry("a", "1")]), spec([4, true])]);
-    const one = decoder(ALL);
-    for (let length = 0; length < whole.length; length++) {
-      const bytes = whole.subarray(0, length);
-      if (length !== metadata([1, "n1"], [7, 300], [11, entry("a", "1")]).length && length > 0)
-        expect(() => one.item(bytes)).toThrow(RangeError);
-    }
+    const first = metadata([1, "n1"], [7, 300], [11, entry("a", "1")]);
+    const whole = Buffer.concat([first, spec([4, true])]);
+    const failureOf = (bytes: Buffer): unknown => {
+      try {
+        decoder(ALL).item(bytes);
+        return undefined;
+      } catch (error) {
+        return error;
+      }
+    };
+    const objects = Array.from(whole, (_, length) => failureOf(whole.subarray(0, length))).flatMap(
+      (failure, length) => (failure === undefined ? length : []),
+    );
+    expect(objects).toEqual([0, first.length]);
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
-        try {
-          one.item(Buffer.from(bytes));
-        } catch (error) {
-          expect(error).toBeInstanceOf(RangeError);
-        }
+        expect(failureOf(Buffer.from(bytes)) ?? new RangeError()).toBeInstanceOf(RangeError);
       }),
     );
   });
 });
 
+it.each([
+  ["a field of another type", encode([1, 7])],
+  ["a map whose entry is longer than it says", metadata([11, Buffer.from([0x0a, 3])], [12, "abc"])],
+])("%s is no object", (_, bytes) => {
+  expect(() => decoder(ALL).item(bytes)).toThrow(RangeError);
+});
+
 describe("is read as JSON", () => {
+  it("from then on, when a field of a later release comes where all fields are wanted", () => {
+    const project = keeping({ status: { nodeInfo: "all" } });
+    const later = status([7, encode([1, "machine"], [12, true])]);
+    expect(() => decoderOf(nodes, project)?.item(later)).toThrow("field 12 is from a later release");
+    expect(decoderOf(nodes, project)).toBeUndefined();
+    // Elsewhere it is skipped, as whatever is not wanted.
+    expect(decoder({ metadata: { name: "all" } }).item(later)).toEqual({ apiVersion: "v1", kind: "Node" });
+  });
+
   it.each<[string, Fields | undefined]>([
     ["without a projection that names fields", undefined],
     ["when a field is wanted that is not known", { metadata: { managedFields: "all" } }],
@@ -206,6 +241,13 @@ describe("a list", () => {
         expect(read(listed, sizes)).toEqual({ names: ["a", "b", "c"], rest });
       }),
     );
+  });
+
+  it("that is cut is none, between two items too", () => {
+    const behind = encode([3, ""], [4, ""]).length;
+    for (let length = 0; length < listed.length - behind; length++)
+      expect(read(listed.subarray(0, length), [4096]).rest).toBe("");
+    expect(read(listed, [4096]).rest).not.toBe("");
   });
 
   it.each([

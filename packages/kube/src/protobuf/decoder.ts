@@ -3,9 +3,14 @@ import type { Projection } from "../client.ts";
 import type { KubeObject } from "../object.ts";
 import { apiVersionOf, type Resource } from "../resource.ts";
 import { anyObject, listMeta, messageOf, status } from "./messages.ts";
-import { type Plan, planOf, wholePlan } from "./plan.ts";
-import { ProtobufReader } from "./reader.ts";
+import { type Plan, planOf, planOfKnown } from "./plan.ts";
+import { ProtobufReader, UnknownField } from "./reader.ts";
 import { SharedTexts } from "./shared-texts.ts";
+
+/** A server that does not have a resource in protobuf answers with JSON. */
+export const PROTOBUF = "application/vnd.kubernetes.protobuf";
+export const ACCEPT: string = `${PROTOBUF},application/json`;
+export const ACCEPT_STREAM: string = `${PROTOBUF};stream=watch,application/json`;
 
 /** How each answer begins, and each object in an event of a watch. */
 export const MAGIC: Buffer = Buffer.from("k8s\0");
@@ -21,16 +26,27 @@ export class ObjectDecoder<T extends KubeObject> {
   readonly #plan: Plan;
   readonly #kind: Pick<KubeObject, "apiVersion" | "kind">;
   readonly #texts = new SharedTexts();
+  #isOutdated = false;
 
   constructor(resource: Resource<T>, plan: Plan) {
     this.#plan = plan;
     this.#kind = { apiVersion: apiVersionOf(resource), kind: resource.kind };
   }
 
+  /** The server is of a later release and writes fields that are not known here: they have to be read as JSON. */
+  get isOutdated(): boolean {
+    return this.#isOutdated;
+  }
+
   /** An item of a list, with its kind. */
   item(bytes: Buffer): T {
     const object = { ...this.#kind };
-    new ProtobufReader(bytes, this.#texts).message(this.#plan, bytes.length, object);
+    try {
+      new ProtobufReader(bytes, this.#texts).message(this.#plan, bytes.length, object);
+    } catch (error) {
+      this.#isOutdated ||= error instanceof UnknownField;
+      throw error;
+    }
     return object as unknown as T;
   }
 
@@ -53,14 +69,17 @@ export class ObjectDecoder<T extends KubeObject> {
 
 /** Of what is read once. */
 const TEXTS = new SharedTexts();
-const BOOKMARK = wholePlan(anyObject);
-const LIST_META = wholePlan(listMeta);
-const STATUS = wholePlan(status);
+const BOOKMARK = planOfKnown(anyObject);
+const LIST_META = planOfKnown(listMeta);
+const STATUS = planOfKnown(status);
 
 /** Those in use, by the fields that they decode: their shared texts outlive one request. */
 const decoders = new WeakMap<object, ObjectDecoder<KubeObject>>();
 
-/** `undefined` where the objects have to be read as JSON: a projection names no fields, or one that is not known. */
+/**
+ * `undefined` where the objects have to be read as JSON: a projection names no fields, or one that is not known, or an
+ * object had a field of a later release.
+ */
 export function decoderOf<T extends KubeObject>(
   resource: Resource<T>,
   project: Projection<T> | undefined,
@@ -68,12 +87,12 @@ export function decoderOf<T extends KubeObject>(
   const message = messageOf(resource);
   if (message === undefined || project?.fields === undefined) return undefined;
   const known = decoders.get(project.fields);
-  if (known !== undefined) return known as ObjectDecoder<T>;
+  if (known !== undefined) return known.isOutdated ? undefined : (known as ObjectDecoder<T>);
   const { apiVersion: _, kind: __, ...wanted } = project.fields;
   const plan = planOf(message, wanted);
   if (plan === undefined) return undefined;
   const decoder = new ObjectDecoder(resource, plan);
-  decoders.set(project.fields, decoder as unknown as ObjectDecoder<KubeObject>);
+  decoders.set(project.fields, decoder);
   return decoder;
 }
 

@@ -14,11 +14,13 @@ const BYTES = 2;
 export class ProtobufListReader<T extends KubeObject> implements BodyReader {
   readonly items: T[] = [];
   readonly #decoder: Pick<ObjectDecoder<T>, "item">;
-  #metadata: Record<string, unknown> | undefined;
+  #metadata: Record<string, unknown> = {};
   /** Not read yet. */
   #rest: Buffer = Buffer.alloc(0);
-  /** Before the magic bytes, in what is around the list, or in the list. */
-  #place: "start" | "around" | "list" = "start";
+  /** Before the magic bytes, in what is before the list, in the list, or behind it. */
+  #place: "start" | "before" | "list" | "behind" = "start";
+  /** Bytes of the list that are not read yet. */
+  #left = 0;
   #isFaulty = false;
 
   constructor(decoder: Pick<ObjectDecoder<T>, "item">) {
@@ -37,7 +39,7 @@ export class ProtobufListReader<T extends KubeObject> implements BodyReader {
 
   /** The list without its items, as JSON; nothing where the answer was no list. */
   end(): Buffer {
-    const isRead = !this.#isFaulty && this.#rest.length === 0 && this.#metadata !== undefined;
+    const isRead = !this.#isFaulty && this.#place === "behind" && this.#rest.length === 0;
     return Buffer.from(isRead ? JSON.stringify({ metadata: this.#metadata }) : "");
   }
 
@@ -53,7 +55,7 @@ export class ProtobufListReader<T extends KubeObject> implements BodyReader {
     if (this.#place === "start") {
       if (bytes.length < MAGIC.length) return undefined;
       if (!isProtobuf(bytes)) throw new RangeError("this is no answer of an API server");
-      this.#place = "around";
+      this.#place = "before";
       return MAGIC.length;
     }
     const tag = bytes[at];
@@ -67,13 +69,18 @@ export class ProtobufListReader<T extends KubeObject> implements BodyReader {
       length += (byte & 127) * scale;
       if (byte < 128) break;
     }
-    if (this.#place === "around" && tag >>> 3 === CONTENT) {
-      this.#place = "list";
+    if (this.#place === "before" && tag >>> 3 === CONTENT) {
+      this.#left = length;
+      this.#place = length > 0 ? "list" : "behind";
       return start;
     }
     const end = start + length;
     if (end > bytes.length) return undefined;
-    if (this.#place === "list") this.#take(tag >>> 3, bytes.subarray(start, end));
+    if (this.#place !== "list") return end;
+    this.#take(tag >>> 3, bytes.subarray(start, end));
+    this.#left -= end - at;
+    if (this.#left < 0) throw new RangeError("a list is longer than it says");
+    if (this.#left === 0) this.#place = "behind";
     return end;
   }
 

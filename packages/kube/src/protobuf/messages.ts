@@ -1,6 +1,7 @@
 /**
  * The fields of Nodes, and of the answers that carry them, by their numbers in protobuf (`generated.proto` of k8s.io/api
- * and k8s.io/apimachinery, Kubernetes 1.36). The numbers never change; what is missing here is read as JSON.
+ * and k8s.io/apimachinery, Kubernetes 1.36). The numbers never change. A wanted field that is missing here is
+ * read as JSON.
  */
 import type { Resource } from "../resource.ts";
 

@@ -2,7 +2,11 @@ import type { Fields } from "../client.ts";
 import type { Field, Kind, Message } from "./messages.ts";
 
 /** The wanted fields of a message, by number. What is not wanted is skipped without being decoded. */
-export type Plan = readonly (PlannedField | undefined)[];
+export interface Plan {
+  readonly fields: readonly (PlannedField | undefined)[];
+  /** Each field is wanted, so one that is not here is from a later release. */
+  readonly isWhole: boolean;
+}
 
 export interface PlannedField extends Omit<Field, "kind"> {
   readonly kind: Exclude<Kind, Message> | Plan;
@@ -12,26 +16,26 @@ export interface PlannedField extends Omit<Field, "kind"> {
 export function planOf(message: Message, wanted: Fields | "all"): Plan | undefined {
   if (wanted === "all" && !message.isWhole) return undefined;
   const missing = new Set(wanted === "all" ? [] : Object.keys(wanted));
-  const plan: PlannedField[] = [];
+  const fields: PlannedField[] = [];
   for (const [number, field] of Object.entries(message.fields)) {
     const below = wanted === "all" ? wanted : wanted[field.name];
     if (below === undefined) continue;
     missing.delete(field.name);
     const kind = kindOf(field, below);
     if (kind === undefined) return undefined;
-    plan[Number(number)] = { ...field, kind };
+    fields[Number(number)] = { ...field, kind };
   }
-  return missing.size === 0 ? plan : undefined;
+  return missing.size === 0 ? { fields, isWhole: wanted === "all" } : undefined;
 }
 
 /** All that is known of a message. */
-export function wholePlan({ fields }: Message): Plan {
-  const plan: PlannedField[] = [];
-  for (const [number, field] of Object.entries(fields)) {
+export function planOfKnown(message: Message): Plan {
+  const fields: PlannedField[] = [];
+  for (const [number, field] of Object.entries(message.fields)) {
     const { kind } = field;
-    plan[Number(number)] = { ...field, kind: typeof kind === "string" ? kind : wholePlan(kind) };
+    fields[Number(number)] = { ...field, kind: typeof kind === "string" ? kind : planOfKnown(kind) };
   }
-  return plan;
+  return { fields, isWhole: false };
 }
 
 function kindOf({ kind }: Field, wanted: Fields | "all"): PlannedField["kind"] | undefined {

@@ -7,6 +7,13 @@ const FIXED64 = 1;
 const BYTES = 2;
 const FIXED32 = 5;
 
+/** An object has a field of a later release where all fields are wanted. */
+export class UnknownField extends RangeError {
+  constructor(number: number) {
+    super(`field ${number} is from a later release`);
+  }
+}
+
 /** Reads one piece of protobuf. @throws RangeError when it ends too early, or is no protobuf. */
 export class ProtobufReader {
   readonly #bytes: Buffer;
@@ -25,14 +32,24 @@ export class ProtobufReader {
     end: number = this.#bytes.length,
     object: Record<string, unknown> = {},
   ): Record<string, unknown> {
+    const maps = new Map<string, [key: string, value: unknown][]>();
     while (this.#at < end) {
       const tag = this.varint();
-      const field = plan[tag >>> 3];
-      if (field === undefined) this.#skip(tag & 7);
-      else if (field.is === "map") this.#map(object, field, tag, end);
-      else this.#field(object, field);
+      const field = plan.fields[tag >>> 3];
+      if (field === undefined) {
+        if (plan.isWhole) throw new UnknownField(tag >>> 3);
+        this.#skip(tag & 7);
+      } else if ((tag & 7) !== wireTypeOf(field.kind)) throw new RangeError(`${field.name} has another type`);
+      else if (field.is !== "map") this.#field(object, field);
+      else {
+        const entries = maps.get(field.name) ?? [];
+        entries.push(this.#entry(field.kind));
+        maps.set(field.name, entries);
+      }
     }
     if (this.#at > end) throw new RangeError("a message is longer than it says");
+    // V8 keeps an object that is made of all of its entries in a third of the memory of one to which they are added.
+    for (const [name, entries] of maps) object[name] = Object.fromEntries(entries);
     return object;
   }
 
@@ -83,19 +100,6 @@ export class ProtobufReader {
     }
   }
 
-  /**
-   * The entries come one after the other. V8 keeps an object that is made of all of them in a third of the memory of one to
-   * which they are added.
-   */
-  #map(object: Record<string, unknown>, { name, kind }: PlannedField, tag: number, end: number): void {
-    const entries = [...Object.entries(object[name] ?? {}), this.#entry(kind)];
-    while (this.#at < end && this.#bytes[this.#at] === tag) {
-      this.#at++;
-      entries.push(this.#entry(kind));
-    }
-    object[name] = Object.fromEntries(entries);
-  }
-
   /** A message of a key and a value. */
   #entry(kind: PlannedField["kind"]): [key: string, value: unknown] {
     const end = this.#end();
@@ -107,6 +111,7 @@ export class ProtobufReader {
       else if (tag >>> 3 === 2) value = this.#value(kind);
       else this.#skip(tag & 7);
     }
+    if (this.#at > end) throw new RangeError("an entry is longer than it says");
     return [key, value];
   }
 
@@ -166,5 +171,15 @@ export class ProtobufReader {
   }
 }
 
-const QUANTITY: Plan = [undefined, { name: "string", kind: "text", is: "one", always: false }];
-const TIME: Plan = [undefined, { name: "seconds", kind: "number", is: "one", always: true }];
+function wireTypeOf(kind: PlannedField["kind"]): number {
+  return kind === "number" || kind === "flag" ? VARINT : BYTES;
+}
+
+const QUANTITY: Plan = {
+  fields: [undefined, { name: "string", kind: "text", is: "one", always: false }],
+  isWhole: false,
+};
+const TIME: Plan = {
+  fields: [undefined, { name: "seconds", kind: "number", is: "one", always: true }],
+  isWhole: false,
+};

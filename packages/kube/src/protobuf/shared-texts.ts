@@ -8,9 +8,8 @@ const ASCII = 128;
  * a slot holds the last text of its hash.
  */
 export class SharedTexts {
-  readonly #slots: (string | undefined)[] = new Array<string | undefined>(SLOTS).fill(undefined);
-  #seconds: number | undefined;
-  #time = "";
+  readonly #slots: (string | undefined)[] = Array.from({ length: SLOTS });
+  #last: { readonly seconds: number; readonly text: string | undefined } | undefined;
 
   /** The UTF-8 text from `start` to `end`. */
   at(bytes: Buffer, start: number, end: number): string {
@@ -25,13 +24,21 @@ export class SharedTexts {
     return text;
   }
 
-  /** RFC 3339. Times that follow each other are often equal: those of the conditions of one node. */
-  time(seconds: number): string {
-    if (seconds === this.#seconds) return this.#time;
-    this.#seconds = seconds;
-    this.#time = new Date(seconds * 1000).toISOString().replace(".000Z", "Z");
-    return this.#time;
+  /**
+   * RFC 3339, as Go writes it; `undefined` for a time that JavaScript does not know, such as the year 300000. Times that follow
+   * each other are often equal: those of the conditions of one node.
+   */
+  time(seconds: number): string | undefined {
+    if (this.#last?.seconds !== seconds) this.#last = { seconds, text: textOf(seconds) };
+    return this.#last.text;
   }
+}
+
+function textOf(seconds: number): string | undefined {
+  const date = new Date(seconds * 1000);
+  if (Number.isNaN(date.getTime())) return undefined;
+  // JavaScript writes years beyond 9999 with a sign and six digits.
+  return date.toISOString().replace(".000Z", "Z").replace(/^\+0*/, "");
 }
 
 function isText(text: string, bytes: Buffer, start: number, end: number): boolean {

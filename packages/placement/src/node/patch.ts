@@ -6,8 +6,8 @@ import { MAX_RECORD_BYTES, type MarkRecord, stringifyRecord } from "./record.ts"
 import { MAX_ANNOTATIONS_BYTES } from "./validate.ts";
 
 /**
- * A merge patch of a Node, JSON or strategic: `null` removes a field. With the uid, the patch fails on a new node of the same name.
- * With the resourceVersion, it fails (`conflict`) when the node has changed since the read.
+ * A merge patch of a Node, JSON or strategic: `null` removes a field. With the uid, the patch fails on a new node of the
+ * same name. With the resourceVersion, it fails (`conflict`) when the node has changed since the read.
  */
 export interface NodePatch {
   readonly metadata: {

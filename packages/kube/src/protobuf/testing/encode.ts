@@ -1,4 +1,10 @@
 /** Protobuf as an API server writes it, for tests: fields as number and value, in order. */
+import type { Fields } from "../../client.ts";
+
+/** A projection's `fields` of these names, with all that is below each. */
+export function allOf(names: string): Fields {
+  return Object.fromEntries(names.split(" ").map((name) => [name, "all"]));
+}
 
 export type Value = string | number | bigint | boolean | Buffer;
 
