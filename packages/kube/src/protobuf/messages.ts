@@ -1,6 +1,6 @@
 /**
  * The fields of Nodes, and of the answers that carry them, by their numbers in protobuf (`generated.proto` of k8s.io/api
- * and k8s.io/apimachinery, Kubernetes 1.36). The numbers never change. A wanted field that is missing here is
+ * and k8s.io/apimachinery, Kubernetes 1.37). The numbers never change. A wanted field that is missing here is
  * read as JSON.
  */
 import type { Resource } from "../resource.ts";
@@ -19,7 +19,7 @@ export interface Field {
 
 export interface Message {
   readonly fields: Readonly<Record<number, Field>>;
-  /** It has each field that Kubernetes 1.36 knows. */
+  /** It has each field that Kubernetes 1.37 knows. */
   readonly isWhole: boolean;
 }
 
@@ -79,6 +79,7 @@ const nodeInfo = whole({
   9: always("operatingSystem"),
   10: always("architecture"),
   11: one("swap", whole({ 1: always("capacity", "number") })),
+  12: always("runningInUserNamespace", "flag"),
 });
 
 /** Without what only kubelet and the volume controllers read. */
