@@ -1154,7 +1154,16 @@ export class FleetModel {
       )
         fault(`${name} says ${JSON.stringify(status)} and not ${min} of generation ${metadata?.generation}`);
     }
-    for (const { spec } of this.own.now(withdrawals)) fault(`a Withdrawal of ${spec?.name} is left`);
+    for (const { spec } of this.own.now(withdrawals)) {
+      // A later placement of the same source is at its name, and a person has to say what becomes of that first.
+      const isHeldUp = NAMES.flatMap((name) => this.#found(name)).some(
+        ({ cell, origin }) =>
+          uidOf(cell) === spec?.cellUid &&
+          origin.sourceUid === spec.sourceUid &&
+          origin.epoch > (spec.epoch ?? Number.POSITIVE_INFINITY),
+      );
+      if (!isHeldUp) fault(`a Withdrawal of ${spec?.name} is left`);
+    }
   }
 }
 

@@ -18,8 +18,6 @@ export type Request =
   | { readonly do: "status"; readonly resource: Resource; readonly seen: KubeObject; readonly body: object }
   | { readonly do: "delete"; readonly resource: Resource; readonly seen: KubeObject };
 
-let uids = 0;
-
 export class Plane {
   readonly name: string;
   readonly uid: string;
@@ -32,6 +30,8 @@ export class Plane {
   /** There is no older backup. */
   oldest = 0;
   #seen = 0;
+  /** Of its own, so that a seed repeats a history: uids decide which cell comes first. A restore does not take it back. */
+  #uids = 0;
   /** States before it belong to a past that was undone. */
   #restoredAt = 0;
   onWrite: (resource: Resource, before: KubeObject | undefined, after: KubeObject | undefined) => void = () =>
@@ -100,8 +100,9 @@ export class Plane {
       const isMissing = resource.namespaced && namespace === undefined;
       if (before !== undefined || isMissing || namespace?.metadata?.deletionTimestamp !== undefined)
         return false;
-      uids += 1;
-      const metadata = { ...of, uid: `u${uids}`, generation: 1, creationTimestamp: "2026-01-01T00:00:00Z" };
+      this.#uids += 1;
+      const uid = `${this.name}-${this.#uids}`;
+      const metadata = { ...of, uid, generation: 1, creationTimestamp: "2026-01-01T00:00:00Z" };
       const { status: _status, ...body } = request.body as KubeObject & { status?: unknown };
       this.#put(resource, key, before, { ...body, metadata });
       return true;
