@@ -136,8 +136,8 @@ class RestClient implements KubeClient {
       { ...options, timeoutMs: options.timeoutMs ?? this.#common.timeoutMs ?? LIST_TIMEOUT_MS },
       protobuf === undefined ? json : eitherReader(startsProtobuf, protobuf, json),
     );
-    const items = protobuf?.items.length ? protobuf.items : json.items;
-    return { ...list, items: [...items, ...(list.items ?? []).map((item) => project(item))] };
+    const read = [...(protobuf?.items ?? []), ...json.items];
+    return { ...list, items: [...read, ...(list.items ?? []).map((item) => project(item))] };
   }
 
   async *pages<T extends KubeObject>(

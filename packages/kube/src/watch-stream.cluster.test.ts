@@ -151,7 +151,7 @@ describe("T-7 a watch that breaks", () => {
     await using proxied = await startWatched();
     const { proxy, namespace, events } = proxied;
     using _ = proxy.onWatchEvent({ type: "MODIFIED" }, cutStream("after"));
-    // It has to be asked for before it comes: a reset takes with it what nobody has read (see EventStream).
+    // The read has to wait when the event comes: a reset drops what has arrived and was not read (see EventStream).
     const [first] = await Promise.all([events.next(), touch(namespace, "a", "1")]);
     expect(first.value).toMatchObject({ type: "MODIFIED" });
     expect(await failureOf(events.next())).toEqual({ kind: "unreachable" });

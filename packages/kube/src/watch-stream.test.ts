@@ -26,7 +26,7 @@ function open(
 }
 
 /** The same in protobuf, with the names of objects. */
-function openProtobuf(pieces: Iterable<Buffer>) {
+function openProtobuf(pieces: Iterable<Buffer> | AsyncIterable<Buffer>) {
   const project = Object.assign((node: Node) => node, { fields: { metadata: { name: "all" } } as const });
   const decoder = decoderOf(nodes, project);
   const body = Readable.from(pieces, { objectMode: false });
@@ -173,6 +173,16 @@ describe("a watch in protobuf", () => {
       openProtobuf([frame("ERROR", encode([3, "too old"], [4, "Expired"], [6, 410]))]),
     );
     expect(isApiError(error, "expired") && error.message).toContain("too old");
+  });
+
+  it("stops reading an event that is longer than any, as soon as it says so", async () => {
+    let sent = 0;
+    const endless = async function* (): AsyncGenerator<Buffer> {
+      for (; sent < 64; sent++) yield Buffer.alloc(MIB, "x");
+    };
+    const { error } = await drain(openProtobuf(endless()));
+    expect(isApiError(error, "undecodable") && error.message).toContain("longer than");
+    expect(sent).toBeLessThan(5);
   });
 
   it.each([

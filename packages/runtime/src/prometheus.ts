@@ -12,7 +12,8 @@ export interface MetricsRegistryOptions {
   /** See `MetricsRegistry.prefix`. Default none. */
   readonly prefix?: string;
   /**
-   * Also expose the process: CPU, memory, garbage collection, open files and event loop lag, under prom-client's names. Default true. They are measured until the process ends.
+   * Also expose the process: CPU, memory, garbage collection, open files and event loop lag, under prom-client's names.
+   * Default true. They are measured until the process ends.
    */
   readonly processMetrics?: boolean;
 }
@@ -23,8 +24,8 @@ const DEFAULT_BUCKETS: readonly number[] = [
 ];
 
 /**
- * Between two samples of the event loop, ms; the quantiles, the mean, the least and the longest lag have them in it. With
- * prom-client's 10 ms, this would be most of what a process at rest does.
+ * Between two samples of the event loop, ms: the quantiles, the mean, the least and the longest lag contain them.
+ * prom-client samples every 10 ms, which is most of the CPU of a process at rest.
  */
 const SAMPLED_MS = 100;
 

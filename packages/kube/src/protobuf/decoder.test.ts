@@ -116,7 +116,7 @@ describe("an object", () => {
       { metadata: { annotations: { a: "x".repeat(5000) } } },
     ],
     [
-      "with fields that nobody knows",
+      "with fields that are in no table",
       encode([1, encode([1, "n1"], [99, "x"], [100, 7])], [2000, "y"]),
       { metadata: { name: "n1" } },
     ],
@@ -156,6 +156,12 @@ describe("an object", () => {
     expect(one.item(invalid).metadata?.finalizers).toEqual(["\u{fffd}", "é"]);
   });
 
+  it("has each text as it is, also where thousands have the same length", () => {
+    const finalizers = Array.from({ length: 20_000 }, (_, index) => `text-${index.toString(36)}`);
+    const bytes = metadata(...finalizers.map((text) => [14, text] as const));
+    expect(decoder(ALL).item(bytes).metadata?.finalizers).toEqual(finalizers);
+  });
+
   it("is no object when it is cut, or holds other bytes: nothing hangs", () => {
     const first = metadata([1, "n1"], [7, 300], [11, entry("a", "1")]);
     const whole = Buffer.concat([first, spec([4, true])]);
@@ -181,6 +187,9 @@ describe("an object", () => {
 
 it.each([
   ["a field of another type", encode([1, 7])],
+  ["a flag that is written as text", spec([4, ""])],
+  ["a message that is longer than it says", Buffer.from("\x0a\x03\x0a\x05abcde")],
+  ["an entry of a map that is longer than it says", encode([1, Buffer.from("\x5a\x03\x0a\x05abcde")])],
   ["a map whose entry is longer than it says", metadata([11, Buffer.from([0x0a, 3])], [12, "abc"])],
 ])("%s is no object", (_, bytes) => {
   expect(() => decoder(ALL).item(bytes)).toThrow(RangeError);
@@ -205,11 +214,13 @@ describe("is read as JSON", () => {
     expect(decoderOf(nodes, fields && keeping(fields))).toBeUndefined();
   });
 
-  it("what is no Node", () => {
+  it("what is no Node of the core API, as that of metrics.k8s.io", () => {
     const project = Object.assign((object: object) => object, {
       fields: { metadata: { name: "all" } } as const,
     });
     expect(decoderOf(configMaps, project)).toBeUndefined();
+    for (const other of [{ group: "metrics.k8s.io" }, { version: "v2" }])
+      expect(decoderOf({ ...nodes, ...other }, project)).toBeUndefined();
   });
 });
 

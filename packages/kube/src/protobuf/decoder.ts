@@ -2,10 +2,10 @@
 import type { Projection } from "../client.ts";
 import type { KubeObject } from "../object.ts";
 import { apiVersionOf, type Resource } from "../resource.ts";
+import { DecodedTexts } from "./decoded-texts.ts";
 import { anyObject, listMeta, messageOf, status } from "./messages.ts";
-import { type Plan, planOf, planOfKnown } from "./plan.ts";
+import { type Plan, planOf } from "./plan.ts";
 import { ProtobufReader, UnknownField } from "./reader.ts";
-import { SharedTexts } from "./shared-texts.ts";
 
 /** A server that does not have a resource in protobuf answers with JSON. */
 export const PROTOBUF = "application/vnd.kubernetes.protobuf";
@@ -15,7 +15,7 @@ export const ACCEPT_STREAM: string = `${PROTOBUF};stream=watch,application/json`
 /** How each answer begins, and each object in an event of a watch. */
 export const MAGIC: Buffer = Buffer.from("k8s\0");
 /** In `runtime.Unknown`, which is around each answer: 1 is the kind. */
-const CONTENT = 2;
+export const CONTENT = 2;
 /** In `WatchEvent`, whose object is a `RawExtension` with one field. */
 const EVENT_TYPE = 1;
 const EVENT_OBJECT = 2;
@@ -25,7 +25,7 @@ const RAW = 1;
 export class ObjectDecoder<T extends KubeObject> {
   readonly #plan: Plan;
   readonly #kind: Pick<KubeObject, "apiVersion" | "kind">;
-  readonly #texts = new SharedTexts();
+  readonly #texts = new DecodedTexts();
   #isOutdated = false;
 
   constructor(resource: Resource<T>, plan: Plan) {
@@ -52,28 +52,24 @@ export class ObjectDecoder<T extends KubeObject> {
 
   /** An event of a watch: of a bookmark the metadata, of an error the `Status`. */
   event(bytes: Buffer): { readonly type: string; readonly object: unknown } {
-    const type = this.#within(bytes, EVENT_TYPE)?.toString("latin1") ?? "";
-    const raw = this.#within(this.#within(bytes, EVENT_OBJECT), RAW);
+    const type = fieldOf(bytes, EVENT_TYPE)?.toString("latin1") ?? "";
+    const extension = fieldOf(bytes, EVENT_OBJECT);
+    const raw = extension && fieldOf(extension, RAW);
     const content = raw && contentOf(raw);
     if (content === undefined) return { type, object: undefined };
     if (type === "ERROR") return { type, object: decodeStatus(content) };
     if (type !== "BOOKMARK") return { type, object: this.item(content) };
     return { type, object: new ProtobufReader(content, this.#texts).message(BOOKMARK) };
   }
-
-  #within(bytes: Buffer | undefined, number: number): Buffer | undefined {
-    const found = bytes && new ProtobufReader(bytes, this.#texts).find(number);
-    return found && bytes?.subarray(found.start, found.end);
-  }
 }
 
-/** Of what is read once. */
-const TEXTS = new SharedTexts();
-const BOOKMARK = planOfKnown(anyObject);
-const LIST_META = planOfKnown(listMeta);
-const STATUS = planOfKnown(status);
+/** For what comes seldom: metadata of lists, and refusals. */
+const TEXTS = new DecodedTexts();
+const BOOKMARK = planOf(anyObject, "known");
+const LIST_META = planOf(listMeta, "known");
+const STATUS = planOf(status, "known");
 
-/** Those in use, by the fields that they decode: their shared texts outlive one request. */
+/** Those in use, by the fields that they decode: their texts outlive one request. */
 const decoders = new WeakMap<object, ObjectDecoder<KubeObject>>();
 
 /**
@@ -102,7 +98,7 @@ export function startsProtobuf(bytes: Buffer): boolean {
 }
 
 export function isProtobuf(bytes: Buffer): boolean {
-  return bytes.length >= MAGIC.length && bytes.compare(MAGIC, 0, MAGIC.length, 0, MAGIC.length) === 0;
+  return bytes.subarray(0, MAGIC.length).equals(MAGIC);
 }
 
 /** The metadata of a list. */
@@ -124,7 +120,9 @@ function decodeStatus(content: Buffer): object {
 }
 
 function contentOf(answer: Buffer): Buffer | undefined {
-  if (!isProtobuf(answer)) return undefined;
-  const found = new ProtobufReader(answer, TEXTS, MAGIC.length).find(CONTENT);
-  return found && answer.subarray(found.start, found.end);
+  return isProtobuf(answer) ? fieldOf(answer.subarray(MAGIC.length), CONTENT) : undefined;
+}
+
+function fieldOf(message: Buffer, number: number): Buffer | undefined {
+  return new ProtobufReader(message, TEXTS).find(number);
 }

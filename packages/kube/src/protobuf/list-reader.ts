@@ -1,14 +1,11 @@
 import type { BodyReader } from "../body-reader.ts";
 import type { KubeObject } from "../object.ts";
-import { decodeListMeta, isProtobuf, MAGIC, type ObjectDecoder } from "./decoder.ts";
+import { CONTENT, decodeListMeta, isProtobuf, MAGIC, type ObjectDecoder } from "./decoder.ts";
+import { BYTES } from "./reader.ts";
 
-/** In `runtime.Unknown`: the list. */
-const CONTENT = 2;
 /** In a list. */
 const METADATA = 1;
 const ITEMS = 2;
-/** All fields of a list, and of what is around it, have their length before them. */
-const BYTES = 2;
 
 /** Reads a list in protobuf, and decodes each item when its last byte has arrived. */
 export class ProtobufListReader<T extends KubeObject> implements BodyReader {

@@ -12,13 +12,15 @@ export interface PlannedField extends Omit<Field, "kind"> {
   readonly kind: Exclude<Kind, Message> | Plan;
 }
 
-/** `undefined` when a wanted field is not in `message`. */
-export function planOf(message: Message, wanted: Fields | "all"): Plan | undefined {
+/** `undefined` when a wanted field is not in `message`. With `known`: all fields that are. */
+export function planOf(message: Message, wanted: "known"): Plan;
+export function planOf(message: Message, wanted: Wanted): Plan | undefined;
+export function planOf(message: Message, wanted: Wanted): Plan | undefined {
   if (wanted === "all" && !message.isWhole) return undefined;
-  const missing = new Set(wanted === "all" ? [] : Object.keys(wanted));
+  const missing = new Set(typeof wanted === "string" ? [] : Object.keys(wanted));
   const fields: PlannedField[] = [];
   for (const [number, field] of Object.entries(message.fields)) {
-    const below = wanted === "all" ? wanted : wanted[field.name];
+    const below = typeof wanted === "string" ? wanted : wanted[field.name];
     if (below === undefined) continue;
     missing.delete(field.name);
     const kind = kindOf(field, below);
@@ -28,17 +30,9 @@ export function planOf(message: Message, wanted: Fields | "all"): Plan | undefin
   return missing.size === 0 ? { fields, isWhole: wanted === "all" } : undefined;
 }
 
-/** All that is known of a message. */
-export function planOfKnown(message: Message): Plan {
-  const fields: PlannedField[] = [];
-  for (const [number, field] of Object.entries(message.fields)) {
-    const { kind } = field;
-    fields[Number(number)] = { ...field, kind: typeof kind === "string" ? kind : planOfKnown(kind) };
-  }
-  return { fields, isWhole: false };
-}
+type Wanted = Fields | "all" | "known";
 
-function kindOf({ kind }: Field, wanted: Fields | "all"): PlannedField["kind"] | undefined {
+function kindOf({ kind }: Field, wanted: Wanted): PlannedField["kind"] | undefined {
   if (typeof kind !== "string") return planOf(kind, wanted);
-  return wanted === "all" ? kind : undefined;
+  return typeof wanted === "string" ? kind : undefined;
 }

@@ -1,10 +1,10 @@
+import type { DecodedTexts } from "./decoded-texts.ts";
 import type { Plan, PlannedField } from "./plan.ts";
-import type { SharedTexts } from "./shared-texts.ts";
 
 /** Wire types (protobuf.dev, "Encoding"). Groups, 3 and 4, are not in use. */
 const VARINT = 0;
 const FIXED64 = 1;
-const BYTES = 2;
+export const BYTES = 2;
 const FIXED32 = 5;
 
 /** An object has a field of a later release where all fields are wanted. */
@@ -17,13 +17,12 @@ export class UnknownField extends RangeError {
 /** Reads one piece of protobuf. @throws RangeError when it ends too early, or is no protobuf. */
 export class ProtobufReader {
   readonly #bytes: Buffer;
-  readonly #texts: SharedTexts;
-  #at: number;
+  readonly #texts: DecodedTexts;
+  #at = 0;
 
-  constructor(bytes: Buffer, texts: SharedTexts, at = 0) {
+  constructor(bytes: Buffer, texts: DecodedTexts) {
     this.#bytes = bytes;
     this.#texts = texts;
-    this.#at = at;
   }
 
   /** The message up to `end`, as JSON has it. @param object to be filled. */
@@ -32,7 +31,7 @@ export class ProtobufReader {
     end: number = this.#bytes.length,
     object: Record<string, unknown> = {},
   ): Record<string, unknown> {
-    const maps = new Map<string, [key: string, value: unknown][]>();
+    let maps: Map<string, [key: string, value: unknown][]> | undefined;
     while (this.#at < end) {
       const tag = this.varint();
       const field = plan.fields[tag >>> 3];
@@ -42,6 +41,7 @@ export class ProtobufReader {
       } else if ((tag & 7) !== wireTypeOf(field.kind)) throw new RangeError(`${field.name} has another type`);
       else if (field.is !== "map") this.#field(object, field);
       else {
+        maps ??= new Map();
         const entries = maps.get(field.name) ?? [];
         entries.push(this.#entry(field.kind));
         maps.set(field.name, entries);
@@ -49,21 +49,18 @@ export class ProtobufReader {
     }
     if (this.#at > end) throw new RangeError("a message is longer than it says");
     // V8 keeps an object that is made of all of its entries in a third of the memory of one to which they are added.
-    for (const [name, entries] of maps) object[name] = Object.fromEntries(entries);
+    for (const [name, entries] of maps ?? []) object[name] = Object.fromEntries(entries);
     return object;
   }
 
-  /** Where the bytes of the first field of this number begin and end; `undefined` without one. */
-  find(
-    number: number,
-    end: number = this.#bytes.length,
-  ): { readonly start: number; readonly end: number } | undefined {
-    while (this.#at < end) {
+  /** The bytes of the first field of this number; `undefined` without one. */
+  find(number: number): Buffer | undefined {
+    while (this.#at < this.#bytes.length) {
       const tag = this.varint();
       if (tag >>> 3 !== number) this.#skip(tag & 7);
       else {
-        const length = this.varint();
-        return { start: this.#at, end: this.#checked(this.#at + length) };
+        const end = this.#end();
+        return this.#bytes.subarray(this.#at, end);
       }
     }
     return undefined;
@@ -146,7 +143,7 @@ export class ProtobufReader {
     else throw new RangeError(`there is no wire type ${wireType}`);
   }
 
-  /** The end of what comes with its length before it. */
+  /** Reads a length. @returns where the bytes behind it end. */
   #end(): number {
     const length = this.varint();
     return this.#checked(this.#at + length);

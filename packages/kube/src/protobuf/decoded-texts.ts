@@ -7,7 +7,7 @@ const ASCII = 128;
  * Texts that many objects have in common, such as names of labels: each is decoded once and takes memory once. Bounded:
  * a slot holds the last text of its hash.
  */
-export class SharedTexts {
+export class DecodedTexts {
   readonly #slots: (string | undefined)[] = Array.from({ length: SLOTS });
   #last: { readonly seconds: number; readonly text: string | undefined } | undefined;
 
@@ -25,8 +25,8 @@ export class SharedTexts {
   }
 
   /**
-   * RFC 3339, as Go writes it; `undefined` for a time that JavaScript does not know, such as the year 300000. Times that follow
-   * each other are often equal: those of the conditions of one node.
+   * RFC 3339, as Go writes it; `undefined` for a time that JavaScript does not know, such as the year 300000. Times that
+   * follow each other are often equal: those of the conditions of one node.
    */
   time(seconds: number): string | undefined {
     if (this.#last?.seconds !== seconds) this.#last = { seconds, text: textOf(seconds) };
