@@ -16,7 +16,7 @@ import {
 import { median, quantile } from "./report.ts";
 
 /** Whom the API server asks about each pod. */
-export type Asked = "nobody" | "noop" | "berth";
+export type Asked = "nobody" | "fixed" | "berth";
 
 export interface CreationOptions {
   readonly mode: Mode;
@@ -52,8 +52,8 @@ const WARM_UP = 200;
 const SETTLE_MS = 1000;
 /** In turn, so that neither profits from coming later. */
 const ORDERS: readonly (readonly Asked[])[] = [
-  ["nobody", "noop", "berth"],
-  ["berth", "noop", "nobody"],
+  ["nobody", "fixed", "berth"],
+  ["berth", "fixed", "nobody"],
 ];
 
 export async function measureCreation(
@@ -63,14 +63,14 @@ export async function measureCreation(
   const patch = await patchOfBerth(stage, options);
   const rounds: Round[] = [];
   for (let index = 0; index < options.rounds; index++) {
-    const round: Record<Asked, readonly Creation[]> = { nobody: [], noop: [], berth: [] };
+    const round: Record<Asked, readonly Creation[]> = { nobody: [], fixed: [], berth: [] };
     for (const asked of ORDERS[index % ORDERS.length] ?? [])
       round[asked] = await createWith(stage, asked, { ...options, patch });
     rounds.push(round);
     const took = (asked: Asked): string => `${tookOf(round[asked]).toFixed(0)} ms`;
     options.onProgress(
       `creating ${options.pods} pods (${options.mode}), ${index + 1} of ${options.rounds}: ` +
-        `${took("nobody")} with nobody asked, ${took("noop")} with a webhook that sends the same patch, ${took("berth")} with Berth`,
+        `${took("nobody")} with nobody asked, ${took("fixed")} with a webhook that sends the same patch, ${took("berth")} with Berth`,
     );
   }
   return rounds;
@@ -127,7 +127,7 @@ async function start(
   { mode, images, patch }: WithPatch,
 ): Promise<ReadyProcess | undefined> {
   if (asked === "nobody") return undefined;
-  if (asked === "noop") return stage.startNoop(mode, patch);
+  if (asked === "fixed") return stage.startPatching(mode, patch);
   return startKnowing(stage, { mode, images });
 }
 

@@ -61,7 +61,7 @@ export interface ArchitectureStage extends AsyncDisposable {
   /** Berth with one policy for all pods. Resolves once the API server asks it about pods. */
   startBerth(mode: Mode): Promise<ReadyProcess>;
   /** A server that answers all with this patch, asked as Berth would be. Resolves once the API server asks it about pods. */
-  startNoop(mode: Mode, patch: readonly JsonPatchOperation[]): Promise<ReadyProcess>;
+  startPatching(mode: Mode, patch: readonly JsonPatchOperation[]): Promise<ReadyProcess>;
   /** Nobody is asked about pods any more. To be called once what was asked has ended. */
   askNobody(): Promise<void>;
   /** Berth knows no image when it is started next. */
@@ -98,9 +98,9 @@ export async function startArchitectureStage(options: StageOptions): Promise<Arc
     raw,
     push: (set, count) => push(registry, set, count),
     startBerth: async (mode) => startAsked(raw, await berth(folder, mode, registry)),
-    async startNoop(mode, patch) {
+    async startPatching(mode, patch) {
       const address = `127.0.0.1:${await findFreePort()}`;
-      const program = await noop(folder, cluster, address, patch);
+      const program = await patching(folder, cluster, address, patch);
       await client.create(mutatingWebhookConfigurations, configurationOf(mode, address, cluster.ca));
       return startAsked(raw, program);
     },
@@ -171,7 +171,7 @@ async function berth(folder: string, mode: Mode, registry: TestRegistry): Promis
   return berthProgram(["--kubeconfig", join(folder, "kubeconfig"), "--config", file, ...bind]);
 }
 
-async function noop(
+async function patching(
   folder: string,
   cluster: TestCluster,
   address: string,
@@ -183,7 +183,7 @@ async function noop(
   await writeFile(keyFile, key, { mode: 0o600 });
   const patchFile = join(folder, "patch.json");
   await writeFile(patchFile, JSON.stringify(patch));
-  const program = join(import.meta.dirname, "children/noop-webhook.ts");
+  const program = join(import.meta.dirname, "children/patch-webhook.ts");
   return {
     name: "the webhook that sends a patch",
     command: process.execPath,

@@ -131,13 +131,13 @@ function rateFigures(rounds: readonly Round[], { count, budgeted }: Size): reado
     {
       id: `architecture-create-${count}-vs-patch`,
       what: `${what}, Berth / a webhook that sends the same patch`,
-      value: median(versus("noop")),
+      value: median(versus("fixed")),
       unit: "x",
       ...(budgeted && { budget: CREATION_BUDGET }),
       detail:
-        `${rate("berth")} and ${rate("noop")}; each creation ${latencyText(blocks("berth"))} and ` +
-        `${latencyText(blocks("noop"))}; CPU of the process ${cpu("berth")} and ${cpu("noop")}; medians of ${rounds.length}`,
-      samples: versus("noop"),
+        `${rate("berth")} and ${rate("fixed")}; each creation ${latencyText(blocks("berth"))} and ` +
+        `${latencyText(blocks("fixed"))}; CPU of the process ${cpu("berth")} and ${cpu("fixed")}; medians of ${rounds.length}`,
+      samples: versus("fixed"),
     },
     {
       id: `architecture-create-${count}-vs-nobody`,
@@ -153,7 +153,7 @@ function rateFigures(rounds: readonly Round[], { count, budgeted }: Size): reado
 function hitFigures(rounds: readonly Round[], { count, budgeted }: Size): readonly Figure[] {
   const what = `${count} pods of ${IMAGES} known images`;
   const berth = sumHandling(rounds.flatMap((round) => round.berth.map(({ handling }) => handling)));
-  const noop = sumHandling(rounds.flatMap((round) => round.noop.map(({ handling }) => handling)));
+  const fixed = sumHandling(rounds.flatMap((round) => round.fixed.map(({ handling }) => handling)));
   const quantiles = (of: typeof berth): string =>
     `p50 ${handlingQuantile(of, 0.5).toFixed(2)} ms, p99 ${handlingQuantile(of, 0.99).toFixed(2)} ms`;
   const writes = rounds.flatMap((round) => round.berth.map((block) => block.writes));
@@ -170,7 +170,7 @@ function hitFigures(rounds: readonly Round[], { count, budgeted }: Size): readon
       unit: "ms",
       ...(budgeted && { budget: HANDLING_BUDGET }),
       detail:
-        `${quantiles(berth)} of ${berth.requests}; the webhook that sends a patch: ${quantiles(noop)}; from the headers of a request ` +
+        `${quantiles(berth)} of ${berth.requests}; the webhook that sends a patch: ${quantiles(fixed)}; from the headers of a request ` +
         `to its answer, by the histogram of each process`,
     },
     {
@@ -185,7 +185,7 @@ function hitFigures(rounds: readonly Round[], { count, budgeted }: Size): readon
 }
 
 function burstFigure(rounds: readonly Round[]): Figure {
-  const ratios = rounds.map((round) => tookOf(round.berth) / tookOf(round.noop));
+  const ratios = rounds.map((round) => tookOf(round.berth) / tookOf(round.fixed));
   const took = (asked: keyof Round): string =>
     `${median(rounds.map((round) => tookOf(round[asked]))).toFixed(0)} ms`;
   return {
@@ -195,7 +195,7 @@ function burstFigure(rounds: readonly Round[]): Figure {
     unit: "x",
     budget: BURST_BUDGET,
     detail:
-      `${took("berth")} and ${took("noop")}, ${took("nobody")} with nobody asked; mode Both: affinity and tolerations; ` +
+      `${took("berth")} and ${took("fixed")}, ${took("nobody")} with nobody asked; mode Both: affinity and tolerations; ` +
       `medians of ${BURST.blocks} blocks in each of ${rounds.length} rounds`,
     samples: ratios,
   };

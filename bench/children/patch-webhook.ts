@@ -1,6 +1,6 @@
 /**
  * A process of its own: the admission server that Berth has, with a handler that answers all with one patch. What a webhook
- * costs whoever decides. Runs from source. `noop-webhook.ts ADDRESS CERTIFICATE KEY PATH PATCH`; says that it is `serving` as
+ * costs whoever decides. Runs from source. `patch-webhook.ts ADDRESS CERTIFICATE KEY PATH PATCH`; says that it is `serving` as
  * Berth does, and ends on SIGTERM.
  */
 import { once } from "node:events";
