@@ -974,12 +974,14 @@ export class FleetModel {
       .some((it) => it.metadata?.uid === sourceUid && !isDeleting(it));
   }
 
-  #checkDeletion({ origin, cell }: Found, by: string): void {
+  #checkDeletion({ origin, cell, deployment }: Found, by: string): void {
     if (this.#isProjectRestored || !this.#isLive(origin.sourceUid)) return;
     // The hub itself says that it is elsewhere.
     const stored = this.hub.now(workloadDeployments).find((it) => sourceUidOf(it) === origin.sourceUid);
-    const { leaving } = parsePlacement(stored?.metadata?.annotations?.[keys.placement]) ?? {};
+    const { leaving, epoch = 0 } = parsePlacement(stored?.metadata?.annotations?.[keys.placement]) ?? {};
     if (leaving?.uid === uidOf(cell) && leaving.epoch >= origin.epoch) return;
+    // It had left this cell, whose backup brought it back. A process whose watch of the hub is behind takes that for the move.
+    if (epoch > origin.epoch && deployment.metadata?.annotations?.[keys.hold] !== undefined) return;
     this.violations.push(`${by} deletes epoch ${origin.epoch} of live ${origin.sourceUid} in ${uidOf(cell)}`);
   }
 
