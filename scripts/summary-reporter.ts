@@ -12,6 +12,8 @@ export default class SummaryReporter implements Reporter {
     const broken = modules.filter((module) => module.state() === "failed" && module.errors().length > 0);
     const counts = { passed: 0, failed: broken.length + errors.length, skipped: 0 };
     for (const module of broken) process.stdout.write(`failed: ${module.relativeModuleId} does not load\n`);
+    // Nothing else says them where only the end of a log is kept.
+    for (const error of errors) process.stdout.write(`failed outside of any test: ${whereOf(error)}\n`);
     for (const test of tests) {
       const result = test.result();
       // Its process has died, which is one of the errors.
@@ -28,6 +30,15 @@ export default class SummaryReporter implements Reporter {
     const tail = counts.skipped === 0 ? "" : `, ${counts.skipped} skipped`;
     process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${tail}\n`);
   }
+}
+
+/** Its message, and the first lines of its stack. */
+function whereOf(error: unknown): string {
+  const { message, stack = "" } = error as { readonly message?: string; readonly stack?: string };
+  const frames = stripVTControlCharacters(stack)
+    .split("\n")
+    .filter((line) => /^ +at /.test(line));
+  return [said({ message: message ?? String(error) }), ...frames.slice(0, DIFFERENT_LINES)].join("\n");
 }
 
 function said(error: { message: string; diff?: string } | undefined): string {

@@ -35,6 +35,7 @@ import {
   type TestCluster,
   type TestFleet,
 } from "@berth/testcluster";
+import { exitCodes } from "../packages/cli/src/exit-codes.ts";
 import { helmFolder } from "../scripts/chart/helm.ts";
 import { runCommand } from "./command.ts";
 import { applyPrinted, conditionOf, issueToken, rightsUnused } from "./fleet-fixture.ts";
@@ -60,7 +61,7 @@ export class HubFixture implements AsyncDisposable {
   readonly #rules = new Map<string, readonly PolicyRule[]>();
   /** Files with an AdmissionServer, one for each replica: there is no Service. None: the API server does not ask. */
   readonly #admission: string[] = [];
-  #replicas: readonly BerthProcess[] = [];
+  #replicas: BerthProcess[] = [];
   readonly #cells = new Map<string, BerthProcess>();
   #config = example;
 
@@ -107,10 +108,10 @@ export class HubFixture implements AsyncDisposable {
     this.#config = config === undefined ? example : await this.#write("fleet.yaml", config);
     const file = this.#config;
     await this.#install("hub", file);
-    this.#replicas = REPLICAS.map((at) => {
+    for (const at of REPLICAS) {
       const configs = [file, ...this.#admission.slice(at, at + 1)];
-      return this.#spawn("hub", ...configs.flatMap((it) => ["--config", it]), "--leader-elect");
-    });
+      this.#keepReplica(at, [...configs.flatMap((it) => ["--config", it]), "--leader-elect"]);
+    }
   }
 
   /** Of each replica: any of them may lead. */
@@ -119,8 +120,20 @@ export class HubFixture implements AsyncDisposable {
   }
 
   async stopHub(): Promise<void> {
-    await Promise.all(this.#replicas.map((it) => it[Symbol.asyncDispose]()));
+    const stopped = this.#replicas;
     this.#replicas = [];
+    for (const { exit, output } of stopped)
+      ok(exit === undefined || exit === exitCodes.leaseLost, `a replica ended with ${exit}:\n${output}`);
+    await Promise.all(stopped.map((it) => it[Symbol.asyncDispose]()));
+  }
+
+  /** As a kubelet does it: a replica that has lost its Lease is started again, and stands by. */
+  #keepReplica(at: number, args: readonly string[]): void {
+    const process = this.#spawn("hub", ...args);
+    this.#replicas[at] = process;
+    void process.ended.then((how) => {
+      if (how === exitCodes.leaseLost && this.#replicas[at] === process) this.#keepReplica(at, args);
+    });
   }
 
   /** @param config the text of its Fleet. Default: that of the mode. */
@@ -184,10 +197,17 @@ export class HubFixture implements AsyncDisposable {
   }
 
   /** What `kubectl apply` says on the hub, with the warnings of its API server. */
-  async apply(workload: Workload): Promise<string> {
+  async apply(workload: Workload, ...how: readonly string[]): Promise<string> {
     const file = await this.#write("applied.json", JSON.stringify(workload));
-    const how = ["apply", "--filename", file, "--kubeconfig", await this.hubAdmin()];
-    const { stdout, stderr } = await promisify(execFile)(path.join(helmFolder(), "kubectl"), how);
+    const as = ["--kubeconfig", await this.hubAdmin()];
+    const kubectl = path.join(helmFolder(), "kubectl");
+    const { stdout, stderr } = await promisify(execFile)(kubectl, [
+      "apply",
+      "--filename",
+      file,
+      ...as,
+      ...how,
+    ]);
     return `${stderr}${stdout}`;
   }
 
