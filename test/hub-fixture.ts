@@ -110,7 +110,7 @@ export class HubFixture implements AsyncDisposable {
     await this.#install("hub", file);
     for (const at of REPLICAS) {
       const configs = [file, ...this.#admission.slice(at, at + 1)];
-      this.#keepReplica(at, [...configs.flatMap((it) => ["--config", it]), "--leader-elect"]);
+      void this.#keepReplica(at, [...configs.flatMap((it) => ["--config", it]), "--leader-elect"]);
     }
   }
 
@@ -128,12 +128,13 @@ export class HubFixture implements AsyncDisposable {
   }
 
   /** As a kubelet does it: a replica that has lost its Lease is started again, and stands by. */
-  #keepReplica(at: number, args: readonly string[]): void {
-    const process = this.#spawn("hub", ...args);
-    this.#replicas[at] = process;
-    void process.ended.then((how) => {
-      if (how === exitCodes.leaseLost && this.#replicas[at] === process) this.#keepReplica(at, args);
-    });
+  async #keepReplica(at: number, args: readonly string[]): Promise<void> {
+    for (;;) {
+      const process = this.#spawn("hub", ...args);
+      this.#replicas[at] = process;
+      const how = await process.ended;
+      if (how !== exitCodes.leaseLost || this.#replicas[at] !== process) return;
+    }
   }
 
   /** @param config the text of its Fleet. Default: that of the mode. */
