@@ -99,69 +99,64 @@ describe("a cell of which", () => {
 const EVERY_MS = 5_000;
 const DEATHS = 12;
 
-// Takes more than a minute: `make perturb` has it.
-it.runIf(hasAll)(
-  "F3 of two replicas, the one that leads is killed every 5 s for a minute",
-  async () => {
-    await stage.stopBerth();
-    await using folder = await mkdtempDisposable(path.join(tmpdir(), "hub-replicas-"));
-    const file = async (name: string, text: string): Promise<string> => {
-      await writeFile(path.join(folder.path, name), text, { mode: 0o600 });
-      return path.join(folder.path, name);
-    };
-    const spec = { mode: "management", hub: "self", projects: "self" };
-    const config = await file("fleet.yaml", documentsText([{ kind: "Fleet", name: "fleet", spec }]));
-    const kubeconfig = await file("kubeconfig", stage.hubKubeconfig);
-    const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
-    const args = ["run", "--config", config, "--kubeconfig", kubeconfig, "--namespace", HOME, ...addresses];
-    const replicas = new Map<string, BerthProcess>();
-    let born = 0;
-    const start = (): void => {
-      born += 1;
-      const name = `replica-${born}`;
-      const environment = { POD_NAME: name };
-      replicas.set(name, startBerthProcess({ args: [...args, "--leader-elect"], environment }));
-    };
+it("F3 of two replicas, the one that leads is killed every 5 s for a minute", async ({ skip }) => {
+  skip(!hasAll, "it takes more than a minute: `make perturb` has it");
+  await stage.stopBerth();
+  await using folder = await mkdtempDisposable(path.join(tmpdir(), "hub-replicas-"));
+  const file = async (name: string, text: string): Promise<string> => {
+    await writeFile(path.join(folder.path, name), text, { mode: 0o600 });
+    return path.join(folder.path, name);
+  };
+  const spec = { mode: "management", hub: "self", projects: "self" };
+  const config = await file("fleet.yaml", documentsText([{ kind: "Fleet", name: "fleet", spec }]));
+  const kubeconfig = await file("kubeconfig", stage.hubKubeconfig);
+  const addresses = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
+  const args = ["run", "--config", config, "--kubeconfig", kubeconfig, "--namespace", HOME, ...addresses];
+  const replicas = new Map<string, BerthProcess>();
+  let born = 0;
+  const start = (): void => {
+    born += 1;
+    const name = `replica-${born}`;
+    const environment = { POD_NAME: name };
+    replicas.set(name, startBerthProcess({ args: [...args, "--leader-elect"], environment }));
+  };
+  start();
+  start();
+  const leader = async (): Promise<string> =>
+    (await stage.hub.get(leases, { namespace: HOME, name: "compute-management" })).spec?.holderIdentity ?? "";
+  await stage.create("lasting");
+  await patiently(() => isTrue("lasting", OLD));
+  const said = stage.said.get("lasting")?.length ?? 0;
+  let killed = 0;
+  for (let death = 1; death <= DEATHS; death += 1) {
+    await stage.create(`short-${death}`);
+    await changeWorkload(
+      stage.hub,
+      stage.namespace,
+      imageChange(`registry.test/web:${death + 1}`),
+      "lasting",
+    );
+    if (death > 1)
+      await stage.hub.delete(workloads, { namespace: stage.namespace, name: `short-${death - 1}` });
+    await delay(EVERY_MS);
+    const holder = await leader();
+    const [name, found] = [...replicas].find(([it]) => holder.startsWith(`${it}_`)) ?? [];
+    // That of one that was killed, until its Lease runs out.
+    if (name === undefined || found === undefined) continue;
+    replicas.delete(name);
+    await found.kill();
+    killed += 1;
     start();
-    start();
-    const leader = async (): Promise<string> =>
-      (await stage.hub.get(leases, { namespace: HOME, name: "compute-management" })).spec?.holderIdentity ??
-      "";
-    await stage.create("lasting");
-    await patiently(() => isTrue("lasting", OLD));
-    const said = stage.said.get("lasting")?.length ?? 0;
-    let killed = 0;
-    for (let death = 1; death <= DEATHS; death += 1) {
-      await stage.create(`short-${death}`);
-      await changeWorkload(
-        stage.hub,
-        stage.namespace,
-        imageChange(`registry.test/web:${death + 1}`),
-        "lasting",
-      );
-      if (death > 1)
-        await stage.hub.delete(workloads, { namespace: stage.namespace, name: `short-${death - 1}` });
-      await delay(EVERY_MS);
-      const holder = await leader();
-      const [name, found] = [...replicas].find(([it]) => holder.startsWith(`${it}_`)) ?? [];
-      // That of one that was killed, until its Lease runs out.
-      if (name === undefined || found === undefined) continue;
-      replicas.delete(name);
-      await found.kill();
-      killed += 1;
-      start();
-    }
-    // A Lease runs out 15 s after its holder was killed.
-    expect(killed).toBeGreaterThan(2);
-    await patiently(async () => {
-      await isTrue("lasting", `registry.test/web:${DEATHS + 1}`);
-      await isTrue(`short-${DEATHS}`, OLD);
-      for (let death = 1; death < DEATHS; death += 1)
-        deepStrictEqual(await inAllPlanes(`short-${death}`), [undefined, undefined, undefined]);
-    });
-    expect(Math.min(...(stage.said.get("lasting")?.slice(said) ?? []))).toBe(2);
-    expect(stage.made.get("lasting-us-dfw")?.size).toBe(1);
-    for (const replica of replicas.values()) await replica[Symbol.asyncDispose]();
-  },
-  300_000,
-);
+  }
+  // A Lease runs out 15 s after its holder was killed.
+  expect(killed).toBeGreaterThan(2);
+  await patiently(async () => {
+    await isTrue("lasting", `registry.test/web:${DEATHS + 1}`);
+    await isTrue(`short-${DEATHS}`, OLD);
+    for (let death = 1; death < DEATHS; death += 1)
+      deepStrictEqual(await inAllPlanes(`short-${death}`), [undefined, undefined, undefined]);
+  });
+  expect(Math.min(...(stage.said.get("lasting")?.slice(said) ?? []))).toBe(2);
+  expect(stage.made.get("lasting-us-dfw")?.size).toBe(1);
+  for (const replica of replicas.values()) await replica[Symbol.asyncDispose]();
+}, 300_000);
