@@ -62,6 +62,11 @@ describe("an object", () => {
       ]),
       { status: { capacity: { a: "1", b: "2" } }, metadata: { name: "n1" } },
     ],
+    [
+      "with a map whose entries have a field more, or a quantity of nothing",
+      status([1, encode([1, "a"], [3, "x"], [2, encode([1, "1"])])], [1, entry("b", "")]),
+      { status: { capacity: { a: "1", b: "0" } } },
+    ],
     ["with lists of texts", metadata([14, "x"], [14, ""]), { metadata: { finalizers: ["x", ""] } }],
     [
       "with an owner",
@@ -190,6 +195,7 @@ it.each([
   ["a flag that is written as text", spec([4, ""])],
   ["a message that is longer than it says", Buffer.from("\x0a\x03\x0a\x05abcde")],
   ["an entry of a map that is longer than it says", encode([1, Buffer.from("\x5a\x03\x0a\x05abcde")])],
+  ["a number of eleven bytes", encode([1, Buffer.from([0x38, ...Array.from({ length: 10 }, () => 255), 1])])],
   ["a map whose entry is longer than it says", metadata([11, Buffer.from([0x0a, 3])], [12, "abc"])],
 ])("%s is no object", (_, bytes) => {
   expect(() => decoder(ALL).item(bytes)).toThrow(RangeError);
