@@ -110,7 +110,7 @@ export class HubFixture implements AsyncDisposable {
     await this.#install("hub", file);
     for (const at of REPLICAS) {
       const configs = [file, ...this.#admission.slice(at, at + 1)];
-      void this.#keepReplica(at, [...configs.flatMap((it) => ["--config", it]), "--leader-elect"]);
+      this.#startReplica(at, [...configs.flatMap((it) => ["--config", it]), "--leader-elect"]);
     }
   }
 
@@ -122,19 +122,25 @@ export class HubFixture implements AsyncDisposable {
   async stopHub(): Promise<void> {
     const stopped = this.#replicas;
     this.#replicas = [];
-    for (const { exit, output } of stopped)
-      ok(exit === undefined || exit === exitCodes.leaseLost, `a replica ended with ${exit}:\n${output}`);
+    const ends = stopped.map(({ exit }) => exit);
     await Promise.all(stopped.map((it) => it[Symbol.asyncDispose]()));
+    for (const [at, end] of ends.entries())
+      ok(
+        end === undefined || end === exitCodes.leaseLost,
+        `a replica ended with ${end}:\n${stopped[at]?.output}`,
+      );
   }
 
-  /** As a kubelet does it: a replica that has lost its Lease is started again, and stands by. */
-  async #keepReplica(at: number, args: readonly string[]): Promise<void> {
-    for (;;) {
-      const process = this.#spawn("hub", ...args);
-      this.#replicas[at] = process;
-      const how = await process.ended;
-      if (how !== exitCodes.leaseLost || this.#replicas[at] !== process) return;
-    }
+  #startReplica(at: number, args: readonly string[]): void {
+    const process = this.#spawn("hub", ...args);
+    this.#replicas[at] = process;
+    void this.#startAgain(process, at, args);
+  }
+
+  /** As a kubelet does it with one that has lost its Lease: it stands by then. */
+  async #startAgain(process: BerthProcess, at: number, args: readonly string[]): Promise<void> {
+    const end = await process.ended;
+    if (end === exitCodes.leaseLost && this.#replicas[at] === process) this.#startReplica(at, args);
   }
 
   /** @param config the text of its Fleet. Default: that of the mode. */
@@ -200,15 +206,8 @@ export class HubFixture implements AsyncDisposable {
   /** What `kubectl apply` says on the hub, with the warnings of its API server. */
   async apply(workload: Workload, ...how: readonly string[]): Promise<string> {
     const file = await this.#write("applied.json", JSON.stringify(workload));
-    const as = ["--kubeconfig", await this.hubAdmin()];
-    const kubectl = path.join(helmFolder(), "kubectl");
-    const { stdout, stderr } = await promisify(execFile)(kubectl, [
-      "apply",
-      "--filename",
-      file,
-      ...as,
-      ...how,
-    ]);
+    const args = ["apply", "--filename", file, "--kubeconfig", await this.hubAdmin(), ...how];
+    const { stdout, stderr } = await promisify(execFile)(path.join(helmFolder(), "kubectl"), args);
     return `${stderr}${stdout}`;
   }
 
@@ -330,8 +329,8 @@ export class HubFixture implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await using _planes = this.#owned;
     await this.stopHub();
-    await this.#owned.disposeAsync();
   }
 }
 
