@@ -1,12 +1,12 @@
 import { stripVTControlCharacters } from "node:util";
-import type { Reporter, TestCase, TestModule } from "vitest/node";
+import type { Reporter, SerializedError, TestCase, TestModule } from "vitest/node";
 
 /** Lines of a difference that are said again at the end: enough to see what differs in a log of which only the end is kept. */
 const DIFFERENT_LINES = 8;
 
 /** Closes the output with each failed and skipped test and its reason, and a line that people and machines can count on. */
 export default class SummaryReporter implements Reporter {
-  onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
+  onTestRunEnd(modules: readonly TestModule[], errors: readonly SerializedError[]): void {
     const tests: TestCase[] = modules.flatMap((module) => [...module.children.allTests()]);
     // A file that does not load has no tests to count: it is a failure of its own.
     const broken = modules.filter((module) => module.state() === "failed" && module.errors().length > 0);
@@ -33,12 +33,9 @@ export default class SummaryReporter implements Reporter {
 }
 
 /** Its message, and the first lines of its stack. */
-function whereOf(error: unknown): string {
-  const { message, stack = "" } = error as { readonly message?: string; readonly stack?: string };
-  const frames = stripVTControlCharacters(stack)
-    .split("\n")
-    .filter((line) => /^ +at /.test(line));
-  return [said({ message: message ?? String(error) }), ...frames.slice(0, DIFFERENT_LINES)].join("\n");
+function whereOf(error: SerializedError): string {
+  const frames = (error.stack ?? "").split("\n").filter((line) => /^ +at /.test(line));
+  return [said(error), ...frames.slice(0, DIFFERENT_LINES)].join("\n");
 }
 
 function said(error: { message: string; diff?: string } | undefined): string {

@@ -136,8 +136,8 @@ class RestClient implements KubeClient {
       { ...options, timeoutMs: options.timeoutMs ?? this.#common.timeoutMs ?? LIST_TIMEOUT_MS },
       protobuf === undefined ? json : eitherReader(startsProtobuf, protobuf, json),
     );
-    const read = [...(protobuf?.items ?? []), ...json.items];
-    return { ...list, items: [...read, ...(list.items ?? []).map((item) => project(item))] };
+    const whole = (list.items ?? []).map((item) => project(item));
+    return { ...list, items: [...(protobuf?.items ?? []), ...json.items, ...whole] };
   }
 
   async *pages<T extends KubeObject>(
