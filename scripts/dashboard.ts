@@ -73,6 +73,7 @@ const rows: readonly (readonly [title: string, ...panels: readonly Panel[]])[] =
       now("berth_startup_gate_problems", "reason"),
       now("berth_architecture_policy_problems"),
       now("berth_footprint_problems"),
+      now("berth_deschedule_policy_problems"),
     ],
   ],
   [
@@ -126,6 +127,7 @@ const rows: readonly (readonly [title: string, ...panels: readonly Panel[]])[] =
     [
       "Pods and policies",
       "short",
+      now("berth_deschedule_policies"),
       now("berth_lost_pods"),
       now("berth_evictions_in_progress"),
       now("berth_frozen_deschedule_policies"),

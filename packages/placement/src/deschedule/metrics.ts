@@ -1,8 +1,17 @@
 import { collectGauges } from "@berth/host";
 import type { MetricsRegistry } from "@berth/runtime";
+import type { DocumentGauges } from "../node/document-gauges.ts";
 import type { EvictionLedger } from "./ledger.ts";
 import type { LostPods } from "./lost-pods.ts";
 import type { DeschedulePolicyInForce } from "./policy.ts";
+
+export const descheduleGauges: DocumentGauges = {
+  inForce: { name: "berth_deschedule_policies", help: "Deschedule policies in force." },
+  problems: {
+    name: "berth_deschedule_policy_problems",
+    help: "Faults in the deschedule policies as last read.",
+  },
+};
 
 export interface DescheduleMetrics {
   evicted(rule: string): void;

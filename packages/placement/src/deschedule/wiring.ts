@@ -1,6 +1,7 @@
 /** Connects the components for descheduling in a running Berth. */
 import { createViews, labelsIn } from "@berth/host";
 import { keyOf } from "@berth/runtime";
+import { createDocumentGauges } from "../node/document-gauges.ts";
 import { onceCapability } from "../node/once-capability.ts";
 import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { descheduleRules } from "./compile.ts";
@@ -8,7 +9,7 @@ import { DerivedKeys, isUnsettled } from "./derived-keys.ts";
 import { Evictions } from "./evictions.ts";
 import { thresholdOf } from "./judge.ts";
 import { LostPods } from "./lost-pods.ts";
-import { measureEvictions } from "./metrics.ts";
+import { descheduleGauges, measureEvictions } from "./metrics.ts";
 import { nodeNotifierKind } from "./notify/document.ts";
 import { wireNotifiers } from "./notify/notifiers.ts";
 import { notifierPermissions } from "./notify/permissions.ts";
@@ -63,10 +64,12 @@ function wire(host: NodeHost): Wired {
   const askStatuses = (): void =>
     documents.askChanged(new Map(policies().map((it) => [it.rule, JSON.stringify(countsOf(it)) ?? ""])));
   measureEvictions(metrics, { lost, ledger: evictions.ledger }, policies);
+  const taken = createDocumentGauges(metrics, descheduleGauges);
   const documents = host.documents({
     rules: descheduleRules,
     capability: DESCHEDULE,
     onChange(inForce) {
+      taken(inForce.policies.length, inForce.faults);
       views.want(inForce);
       evictions.take(inForce);
     },
