@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ARCHITECTURES } from "./image/architectures.ts";
-import { debianPackages, fetchPackages, PINS, readPins, renewPins } from "./image/debian.ts";
+import { debianPackages, fetchPackages, MIRROR, PINS, readPins, renewPins } from "./image/debian.ts";
 import { configOf } from "./image/dockerfile.ts";
 import { type Platform, writeIndex, writeLayer } from "./image/layout.ts";
 import { fetchNode } from "./image/node.ts";
@@ -23,6 +23,7 @@ try {
     options: {
       output: { type: "string", default: join(build, "image") },
       push: { type: "string" },
+      mirror: { type: "string", default: MIRROR },
       "renew-packages": { type: "boolean", default: false },
     },
   });
@@ -30,7 +31,7 @@ try {
   if (values["renew-packages"])
     for (const file of [PINS, join(root, "tools/real-node/debian.json")]) await renewPins(file, cache);
   const layout = resolve(values.output);
-  await makeImage(layout);
+  await makeImage(layout, values.mirror);
   if (values.push !== undefined) console.log(await push(layout, values.push));
   console.log(layout);
 } catch (error) {
@@ -39,7 +40,7 @@ try {
 }
 
 /** A layout that is there is replaced as a whole, at the end. */
-async function makeImage(output: string): Promise<void> {
+async function makeImage(output: string, mirror: string): Promise<void> {
   await checkReplaceable(output);
   await mkdir(build, { recursive: true });
   await mkdir(dirname(output), { recursive: true });
@@ -47,7 +48,7 @@ async function makeImage(output: string): Promise<void> {
   const roots = await mkdtemp(join(build, "root-"));
   try {
     const pins = await readPins();
-    await fetchPackages(debianPackages(pins, [...ARCHITECTURES, "all"]), cache);
+    await fetchPackages(debianPackages(pins, [...ARCHITECTURES, "all"]), cache, mirror);
     await writeBerthRoot(join(roots, "berth"));
     const platforms = await Promise.all(
       ARCHITECTURES.map(async (architecture): Promise<Platform> => {

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { root } from "./run-tool.ts";
 
 interface RunOptions {
-  readonly input?: string;
+  readonly input?: string | Uint8Array;
   /** Default: the repository. */
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;

@@ -1,24 +1,25 @@
-/** Packages of Debian, pinned by version and hash, as apt fetches them. Those of the image are in `debian-packages.json`. */
+/** Packages of Debian, pinned by path and hash. Those of the image are in `debian-packages.json`. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, posix } from "node:path";
 import { run } from "../run.ts";
 import { ARCHITECTURES, type Architecture } from "./architectures.ts";
-import { hasHash } from "./hash.ts";
+import { digestOf, hasHash } from "./hash.ts";
 
 /** `all`: the same file for each architecture. */
 type Build = Architecture | "all";
 
-/** By name: the licence (SPDX) of what is published, and for each architecture the version with its SHA-256. */
+/** By name: the licence (SPDX) of what is published, and for each architecture what is pinned. */
 export type DebianPins = Readonly<
   Record<string, { readonly license?: string } & { readonly [build in Build]?: DebianPin }>
 >;
 
 interface DebianPin {
   readonly version: string;
+  /** On a mirror of Debian, such as `debian/pool/main/g/glibc/libc6_2.36-9_amd64.deb`. */
+  readonly path: string;
   readonly sha256: string;
 }
 
-/** One file that apt fetches. */
 export interface DebianPackage extends DebianPin {
   readonly name: string;
   readonly license: string | undefined;
@@ -26,7 +27,9 @@ export interface DebianPackage extends DebianPin {
 }
 
 export const PINS: string = join(import.meta.dirname, "debian-packages.json");
-const RENEW = 'To pin what apt has now: make image ARGS="--renew-packages"';
+/** Has the archives `debian` and `debian-security`. */
+export const MIRROR = "https://deb.debian.org";
+const RENEW = 'To pin what Debian has now, on a machine with Debian 12: make image ARGS="--renew-packages"';
 
 export async function readPins(file: string = PINS): Promise<DebianPins> {
   return JSON.parse(await readFile(file, "utf8")) as DebianPins;
@@ -42,34 +45,41 @@ export function debianPackages(pins: DebianPins, builds: readonly Build[]): read
   );
 }
 
-/** Where apt puts it, in the folder of the downloads. */
-export function fileOf({ name, version, build }: Pick<DebianPackage, "name" | "version" | "build">): string {
-  return `${name}_${version.replaceAll(":", "%3a")}_${build}.deb`;
+/** The name of the file in the folder of downloads. */
+export function fileOf({ path }: Pick<DebianPackage, "path">): string {
+  return posix.basename(path);
 }
 
 /**
- * Has each file in the folder. apt is asked only for those that are not there.
- * @throws Error that names what apt does not have, or has with another hash.
+ * Has each file in the folder. The mirror is asked only for those that are not there.
+ * @throws Error that names the address of a package that is gone, or has another hash.
  */
-export async function fetchPackages(packages: readonly DebianPackage[], folder: string): Promise<void> {
-  const absent = async (): Promise<readonly DebianPackage[]> => {
-    const there = await Promise.all(
-      packages.map((one) => hasHash(join(folder, fileOf(one)), "sha256", one.sha256)),
-    );
-    return packages.filter((_, index) => there[index] !== true);
-  };
-  const missing = await absent();
-  if (missing.length === 0) return;
-  const apt = await updatedApt(folder);
-  try {
-    await apt("download", ...missing.map((one) => `${specOf(one)}=${one.version}`));
-  } catch (error) {
-    const named = missing.map((one) => `${specOf(one)}=${one.version}`).join(", ");
-    throw new Error(`apt has not all of ${named}: ${String(error)}\n${RENEW}`, { cause: error });
-  }
-  const others = await absent();
-  if (others.length > 0)
-    throw new Error(`not as they are pinned: ${others.map(fileOf).join(", ")}\n${RENEW}`);
+export async function fetchPackages(
+  packages: readonly DebianPackage[],
+  folder: string,
+  mirror: string = MIRROR,
+): Promise<void> {
+  await Promise.all(packages.map((one) => fetchPackage(one, join(folder, fileOf(one)), mirror)));
+}
+
+async function fetchPackage({ path, sha256 }: DebianPackage, file: string, mirror: string): Promise<void> {
+  if (await hasHash(file, "sha256", sha256)) return;
+  const url = `${mirror}/${path}`;
+  const bytes = await fetchBytes(url).catch((error: Error) => {
+    const { message } = error.cause instanceof Error ? error.cause : error;
+    throw new Error(`${url}: ${message}`, { cause: error });
+  });
+  if (bytes === undefined) throw new Error(`${url} is gone, because Debian removes old versions.\n${RENEW}`);
+  if (digestOf(bytes) !== `sha256:${sha256}`) throw new Error(`${url} is not as it is pinned`);
+  await writeFile(file, bytes);
+}
+
+/** `undefined`: it is not there. */
+async function fetchBytes(url: string): Promise<Buffer | undefined> {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(120_000) });
+  if (answer.status === 404) return undefined;
+  if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+  return Buffer.from(await answer.arrayBuffer());
 }
 
 /** Pins the versions that apt would install, for the packages and architectures that are pinned already. */
@@ -79,10 +89,10 @@ export async function renewPins(file: string, folder: string): Promise<void> {
   const apt = await updatedApt(folder);
   const uris = await apt("download", "--print-uris", ...packages.map(specOf));
   const found = new Map(
-    [...uris.matchAll(/^'\S+' ([^_]+)_([^_]+)_(\w+)\.deb \d+ SHA256:(\w+)$/gm)].map(
-      ([, name, version = "", build, sha256 = ""]): [string, DebianPin] => [
+    [...uris.matchAll(/^'\w+:\/\/[^/]+\/(\S+)' ([^_]+)_([^_]+)_(\w+)\.deb \d+ SHA256:(\w+)$/gm)].map(
+      ([, path = "", name, version = "", build, sha256 = ""]): [string, DebianPin] => [
         `${name}:${build}`,
-        { version: version.replaceAll("%3a", ":"), sha256 },
+        { version: version.replaceAll("%3a", ":"), path: decodeURIComponent(path), sha256 },
       ],
     ),
   );
@@ -115,7 +125,7 @@ async function updatedApt(folder: string): Promise<(...args: readonly string[]) 
     "Acquire::Languages=none",
   ].flatMap((option) => ["-o", option]);
   const apt = (...args: readonly string[]): Promise<string> =>
-    run("apt-get", ["-q", ...options, ...args], { cwd: folder, env: { ...process.env, LC_ALL: "C" } });
+    run("apt-get", ["-q", ...options, ...args], { cwd: state, env: { ...process.env, LC_ALL: "C" } });
   // A source that does not answer may be one that is not needed: the download says what is missing.
   await apt("update").catch((error: Error) => console.error(`image: apt-get update: ${error.message}`));
   return apt;

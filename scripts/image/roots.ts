@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import { run } from "../run.ts";
 import { root } from "../run-tool.ts";
 import { type Architecture, checkProgram } from "./architectures.ts";
+import { unpackDeb } from "./deb.ts";
 import { type DebianPackage, fileOf } from "./debian.ts";
 
 /** As the Dockerfile names them. */
@@ -36,9 +37,8 @@ export async function writeDebianRoot(
   try {
     for (const one of packages) {
       const file = join(downloads, fileOf(one));
-      await run("dpkg-deb", ["--extract", file, unpacked]);
+      const control = `${await unpackDeb(file, unpacked)}\n`;
       // Scanners of images look here for what is installed.
-      const control = `${await run("dpkg-deb", ["--field", file])}\n`;
       await write(join(folder, "var/lib/dpkg/status.d", one.name), control);
       if (!control.includes(`\nArchitecture: ${one.build}\n`))
         throw new Error(`${file} is not built for ${one.build}:\n${control}`);

@@ -6,10 +6,10 @@ import { billOfMaterials, partsOf, provenance } from "./statements.ts";
 const pins: DebianPins = {
   libc6: {
     license: "LGPL-2.1-or-later",
-    amd64: { version: "2.36-9+deb12u14", sha256: "aa" },
-    arm64: { version: "2.36-9+deb12u14+b1", sha256: "bb" },
+    amd64: { version: "2.36-9+deb12u14", path: "debian/a.deb", sha256: "aa" },
+    arm64: { version: "2.36-9+deb12u14+b1", path: "debian/b.deb", sha256: "bb" },
   },
-  "ca-certificates": { license: "MPL-2.0", all: { version: "2025~1", sha256: "cc" } },
+  "ca-certificates": { license: "MPL-2.0", all: { version: "2025~1", path: "debian/c.deb", sha256: "cc" } },
 };
 const integrity = `sha512-${Buffer.from("zod").toString("base64")}`;
 const lock = {

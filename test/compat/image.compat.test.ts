@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { eventually, startRegistry, startTestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ARCHITECTURES, type Architecture } from "../../scripts/image/architectures.ts";
-import { type DebianPackage, debianPackages, fetchPackages, readPins } from "../../scripts/image/debian.ts";
+import { readPins } from "../../scripts/image/debian.ts";
 import type { Descriptor } from "../../scripts/image/layout.ts";
 import { push } from "../../scripts/image/push.ts";
 import { startBerthProcess } from "../product.ts";
@@ -198,27 +198,5 @@ describe.each(ARCHITECTURES)("from its layers, on %s", (architecture) => {
     const tookMs = Math.min(...times);
     console.log(`${architecture}: ready after ${tookMs.toFixed(0)} ms`);
     expect(tookMs).toBeLessThanOrEqual(native ? READY_MS : EMULATED_MS);
-  });
-});
-
-describe("a package of Debian", () => {
-  const pinned = async (): Promise<DebianPackage> => {
-    const [first] = debianPackages(await readPins(), ["all"]);
-    if (first === undefined) throw new Error("no package is pinned");
-    return first;
-  };
-
-  it("that is gone is named, with the command that renews its pin", async () => {
-    const gone = { ...(await pinned()), version: "0.1-gone" };
-    const fetched = fetchPackages([gone], await mkdtemp(join(scratch, "gone-")));
-    await expect(fetched).rejects.toThrow(
-      /ca-certificates=0\.1-gone[\s\S]*make image ARGS="--renew-packages"/,
-    );
-  });
-
-  it("with another hash than its pin is refused", async () => {
-    const forged = { ...(await pinned()), sha256: "0".repeat(64) };
-    const fetched = fetchPackages([forged], await mkdtemp(join(scratch, "forged-")));
-    await expect(fetched).rejects.toThrow(/not as they are pinned: ca-certificates_/);
   });
 });

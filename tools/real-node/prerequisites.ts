@@ -1,7 +1,7 @@
 import { access, readFile } from "node:fs/promises";
 import { run } from "../../scripts/run.ts";
 
-const COMMANDS = ["apt-get", "dpkg-deb", "findmnt", "go", "ip", "ldd", "nsenter", "tar", "unshare"];
+const COMMANDS = ["findmnt", "go", "ip", "ldd", "nsenter", "tar", "unshare", "xz"];
 
 /** One sentence for each thing that this machine lacks. */
 export async function missingPrerequisites(): Promise<readonly string[]> {

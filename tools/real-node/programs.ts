@@ -5,6 +5,7 @@ import { mkdir, readdir, rename } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { ARCHITECTURES, CPUS } from "../../scripts/image/architectures.ts";
+import { unpackDeb } from "../../scripts/image/deb.ts";
 import { debianPackages, fetchPackages, fileOf, readPins } from "../../scripts/image/debian.ts";
 import { run } from "../../scripts/run.ts";
 
@@ -69,7 +70,7 @@ async function unpackDebian(cache: string): Promise<string> {
   await fetchPackages(packages, cache);
   const draft = `${folder}.${process.pid}`;
   await mkdir(draft, { recursive: true });
-  for (const one of packages) await run("dpkg-deb", ["--extract", join(cache, fileOf(one)), draft]);
+  for (const one of packages) await unpackDeb(join(cache, fileOf(one)), draft);
   await rename(draft, folder);
   return folder;
 }
