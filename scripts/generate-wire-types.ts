@@ -92,10 +92,11 @@ const FIXED: Readonly<Record<string, string>> = {
 };
 
 const root = join(import.meta.dirname, "..");
-const module = execFileSync("go", ["list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"], {
+const download = execFileSync("go", ["mod", "download", "-json", "k8s.io/kubernetes"], {
   cwd: join(root, "packages/testcluster/controlplane"),
   encoding: "utf8",
-}).trim();
+});
+const { Dir: module } = JSON.parse(download) as { readonly Dir: string };
 const api = JSON.parse(readFileSync(join(module, "api/openapi-spec/swagger.json"), "utf8")) as OpenApi;
 
 const wanted = Object.entries(KINDS).flatMap(([prefix, kinds]) =>
