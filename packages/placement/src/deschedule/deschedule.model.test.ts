@@ -1,8 +1,8 @@
-/** Random histories of a small cluster under one policy: what no eviction may ever do, and what is true in the end. */
+/** Random histories of a small cluster under a policy that is edited, beside one in dry run: what no eviction may ever do, and what is true in the end. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../../../runtime/src/testing/property.ts";
-import { Life, NODES, OWNERS, open } from "./testing/life.ts";
+import { guarded, Life, NODES, narrowed, OWNERS, open } from "./testing/life.ts";
 
 const node = fc.constantFrom(...NODES);
 const owner = fc.constantFrom(...Object.keys(OWNERS));
@@ -12,7 +12,7 @@ const step = fc.oneof(
   steps(3, ["lose", "lose", "gain"], { node }),
   steps(4, ["ready", "ready", "unready", "end", "end"], { pod }),
   steps(1, ["refuse", "silent", "evict", "evict"], { owner }),
-  steps(2, ["settle", "settle", "settle", "restart"], {}),
+  steps(2, ["settle", "settle", "settle", "restart", "narrow", "widen"], {}),
 );
 const history = fc.array(step, { maxLength: 60 });
 /** In the end; two nodes have room for all pods. */
@@ -21,6 +21,11 @@ type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
 function take(life: Life, step: Step): void {
   if (step.do === "pass") return life.pass(step.ms);
+  if (step.do === "narrow" || step.do === "widen") {
+    life.setPolicy(step.do === "narrow" ? narrowed : guarded);
+    // The pass may come before the pods are judged again.
+    return life.pass(0, false);
+  }
   if ("node" in step) life.label(step.node, step.do === "gain");
   else if ("owner" in step) life.answers.set(step.owner, step.do);
   else if (step.do === "settle") settle(life);
@@ -44,7 +49,7 @@ function settle(life: Life): void {
 describe("any history of nodes, pods and budgets", () => {
   const run = seededRun(300, process.env);
   it(
-    `D-D30 breaks no rule of a policy, and no pod with another node stays lost (${run.name})`,
+    `D-D30 D-D31 breaks no rule of a policy, and no pod with another node stays lost (${run.name})`,
     run.options,
     () => {
       fc.assert(

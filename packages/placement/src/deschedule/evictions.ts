@@ -60,6 +60,8 @@ export class Evictions {
   readonly #lookups: FitLookups;
   readonly #scope: ScopeCount;
   readonly #counted: DescheduleMetrics;
+  /** Of the policies in force, to see which of them change. */
+  #specs: ReadonlyMap<string, string> = new Map();
   #standings: ReadonlyMap<string, readonly Standing[]> = new Map();
   #sweptMs: number;
   #pausedUntilMs = 0;
@@ -88,7 +90,10 @@ export class Evictions {
 
   /** Policies have come into force, or ceased to be. */
   take({ policies }: DeschedulePolicies): void {
-    this.ledger.forgetPolicies(new Set(policies.map(({ rule }) => rule)));
+    const before = this.#specs;
+    this.#specs = new Map(policies.map(({ rule, spec }) => [rule, JSON.stringify(spec)]));
+    const unchanged = [...this.#specs].filter(([rule, spec]) => before.get(rule) === spec);
+    this.ledger.forgetPolicies(new Set(unchanged.map(([rule]) => rule)));
     if (policies.length === 0) this.#options.lost.clear();
     this.judgeAll();
     this.#decide();
@@ -205,11 +210,11 @@ export class Evictions {
     if (wasLost || lost.has(pod) || eviction !== undefined) this.#decide();
     const uid = pod.metadata?.uid ?? "";
     const isChosen = eviction?.pod.metadata?.uid === uid && !eviction.isAccepted;
-    if (isChosen && lost.has(pod)) {
+    if (isChosen && lost.has(pod, eviction.rule)) {
       const about = { reason: reasons.PodDescheduled, message: eviction.message, what: "the pod" };
       return { intents: [{ do: "evict", announce: "Normal", ...about }] };
     }
-    // Its node is right again since the pass.
+    // Its node is right again since the pass, or the policy is not about it any more.
     if (isChosen) this.ledger.withdraw(uid);
     const findings = (this.#standings.get(uid) ?? []).filter(({ reason }) => TOLD.has(reason));
     return { findings, ...(!isKnown && { recheckAfterMs: UNKNOWN_MS }) };

@@ -124,8 +124,18 @@ describe("pods that come back to wrong nodes", () => {
     expect(story.ledger.isGivenUp("default/web")).toBe(false);
   });
 
+  it("D-D13 stay counted when another policy changes", () => {
+    const story = new Story();
+    for (const name of ["b", "c", "d"]) {
+      story.begin({ isAccepted: true });
+      story.look([ready(name)], 1, always);
+      story.ledger.forgetPolicies(new Set(["config/default"]));
+    }
+    expect(story.ledger.isGivenUp("default/web")).toBe(true);
+  });
+
   it.each<[string, (ledger: EvictionLedger) => void]>([
-    ["D-D13 begin anew when a policy changes", (ledger) => ledger.forgetPolicies(new Set())],
+    ["D-D13 begin anew when their policy changes", (ledger) => ledger.forgetPolicies(new Set())],
     [
       "D-D14 begin anew when the owner has no pod any more",
       (ledger) => void ledger.observe(() => [], never, 9),
@@ -193,6 +203,12 @@ describe("what the server refuses", () => {
     story.begin({ isAccepted: true }).ledger.forgetPolicies(new Set());
     expect(story.isOpen).toBe(true);
   });
+
+  it("D-D19 another policy that changes withdraws nothing", () => {
+    const story = new Story().begin();
+    story.ledger.forgetPolicies(new Set(["config/default"]));
+    expect(story.isOpen).toBe(true);
+  });
 });
 
 it("a pod is Ready by its condition Ready alone", () => {
@@ -209,14 +225,15 @@ it("a pod is Ready by its condition Ready alone", () => {
 });
 
 describe("what the breaker reads", () => {
-  it("begins anew for a policy that has changed, and stays for the others", () => {
+  it("D-D13 begins anew for a policy that has changed, and stays for the others; what has gone counts on", () => {
     const story = new Story();
-    for (const rule of ["x", "y"])
+    for (const rule of ["x", "y"]) {
       story.begin({ pod: gpuPod(rule).build(), owner: rule, rule, isAccepted: true });
-    story.ledger.freeze([{ rule: "x", namespace: "a" }], 0);
+      story.ledger.freeze([{ rule, namespace: "a" }], 0);
+    }
     story.ledger.forgetPolicies(new Set(["x"]));
-    expect(story.ledger.begunSince(-1).map(({ uid }) => uid)).toEqual(["x"]);
-    expect(story.ledger.frozen("x")).toEqual([]);
+    expect(["x", "y"].map((rule) => story.ledger.frozen(rule))).toEqual([["a"], []]);
+    expect(story.ledger.begunSince(-1).map(({ uid }) => uid)).toEqual(["x", "y"]);
   });
 
   it("D-E12 evictions of a policy that began within the window, oldest first", () => {

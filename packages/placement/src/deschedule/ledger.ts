@@ -47,6 +47,8 @@ interface Begun {
 }
 
 interface OwnerRecord {
+  /** The policy of the last eviction. */
+  rule: string;
   /** By UID, the pods that came after an eviction. `true`: neither Ready nor on a wrong node so far. */
   readonly replacements: Map<string, boolean>;
   returns: number;
@@ -148,7 +150,9 @@ export class EvictionLedger implements LedgerView {
     const { owner, rule, namespace, atMs, pod } = eviction;
     const uid = pod.metadata?.uid ?? "";
     this.#inProgress.set(owner, eviction);
-    this.#record(owner).evictions += 1;
+    const record = this.#record(eviction);
+    record.rule = rule;
+    record.evictions += 1;
     const recent = this.#begun.filter((one) => one.atMs > atMs - BREAKER_WINDOW_MS);
     this.#begun = [...recent, { rule, namespace, atMs, uid }];
   }
@@ -191,13 +195,16 @@ export class EvictionLedger implements LedgerView {
     }
   }
 
-  /** A policy that the user has changed begins anew, and may not want what was not sent yet. */
-  forgetPolicies(inForce: ReadonlySet<string>): void {
-    this.#begun = this.#begun.filter(({ rule }) => inForce.has(rule));
-    for (const { pod } of this.#inProgress.values()) this.withdraw(pod.metadata?.uid ?? "");
-    this.#frozen.clear();
-    this.#owners.clear();
-    for (const { owner } of this.#inProgress.values()) this.#record(owner).evictions = 1;
+  /**
+   * A policy that the user has changed begins anew, and may not want what was not sent yet. What has gone counts on.
+   * @param unchanged the policies in force that are as before.
+   */
+  forgetPolicies(unchanged: ReadonlySet<string>): void {
+    const changed = [...this.#inProgress.values()].filter(({ rule }) => !unchanged.has(rule));
+    for (const { pod } of changed) this.withdraw(pod.metadata?.uid ?? "");
+    for (const rule of this.#frozen.keys()) if (!unchanged.has(rule)) this.#frozen.delete(rule);
+    for (const [owner, { rule }] of this.#owners) if (!unchanged.has(rule)) this.#owners.delete(owner);
+    for (const one of changed) if (one.isAccepted) this.#record(one).evictions = 1;
   }
 
   /**
@@ -216,14 +223,14 @@ export class EvictionLedger implements LedgerView {
       const gone = !pods.some(({ metadata }) => metadata?.uid === eviction.pod.metadata?.uid);
       const come = pods.filter(({ metadata }) => !eviction.known.has(metadata?.uid ?? ""));
       if (gone) eviction.isAccepted = true;
-      const { replacements } = this.#record(owner);
+      const { replacements } = this.#record(eviction);
       for (const { metadata: { uid = "" } = {} } of come)
         if (!replacements.has(uid)) replacements.set(uid, true);
       const isWhole = gone && (controllerOf(eviction.pod.metadata ?? {}) === undefined || come.some(isReady));
       if (!isWhole && nowMs < endOf(eviction)) continue;
       this.#inProgress.delete(owner);
       if (isWhole || !eviction.isAccepted || come.length > 0) continue;
-      this.#record(owner).returns += 1;
+      this.#record(eviction).returns += 1;
       missing.push(eviction);
     }
     for (const [owner, record] of this.#owners) {
@@ -254,8 +261,8 @@ export class EvictionLedger implements LedgerView {
     return this.#inProgress.values().find(({ pod }) => pod.metadata?.uid === uid);
   }
 
-  #record(owner: string): OwnerRecord {
-    const record = this.#owners.get(owner) ?? { replacements: new Map(), returns: 0, evictions: 0 };
+  #record({ owner, rule }: Pick<Eviction, "owner" | "rule">): OwnerRecord {
+    const record = this.#owners.get(owner) ?? { rule, replacements: new Map(), returns: 0, evictions: 0 };
     this.#owners.set(owner, record);
     return record;
   }

@@ -54,8 +54,10 @@ export class LostPods {
     this.#byPod.clear();
   }
 
-  has(pod: Pod): boolean {
-    return this.#byPod.get(pathOf(pod.metadata))?.some((one) => isSame(one.pod, pod)) ?? false;
+  /** As last judged. @param rule the policy; default any. */
+  has(pod: Pod, rule?: string): boolean {
+    const isOf = (one: LostPod): boolean => rule === undefined || one.policy.rule === rule;
+    return this.#byPod.get(pathOf(pod.metadata))?.some((one) => isOf(one) && isSame(one.pod, pod)) ?? false;
   }
 
   get size(): number {

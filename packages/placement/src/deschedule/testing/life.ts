@@ -34,6 +34,16 @@ export const open: DeschedulePolicyInForce = aPolicy({
   breaker: { percent: 100 },
 });
 
+/** About no pod any more. */
+export const narrowed: DeschedulePolicyInForce = aPolicy({
+  for: "1m",
+  limits: LIMITS,
+  podSelector: { matchLabels: { app: "none" } },
+  breaker: { percent: 100 },
+});
+/** About the same pods all the time, and evicts none. */
+const shadow: DeschedulePolicyInForce = aPolicy({ dryRun: true, for: "1m" }, "shadow");
+
 interface Gone {
   readonly uid: string;
   readonly owner: string;
@@ -102,15 +112,16 @@ export class Life {
 
   setPolicy(policy: DeschedulePolicyInForce): void {
     this.policy = policy;
-    this.#ledger.forgetPolicies(new Set());
+    this.#ledger.forgetPolicies(new Set([shadow.rule]));
     this.#frozenUntilMs = new Map();
     this.#gone = this.#gone.filter((it) => this.#isSent(it));
   }
 
-  pass(ms: number): void {
+  /** @param looks whether Berth judges all pods before. */
+  pass(ms: number, looks = true): void {
     this.#nowMs += ms;
     this.#runControllers();
-    for (const pod of this.pods.values()) this.#lost.look(pod);
+    if (looks) for (const pod of this.pods.values()) this.#lost.look(pod);
     this.#see();
     this.#ledger.observe(
       (owner) => this.#podsOf(owner),
@@ -133,7 +144,7 @@ export class Life {
   #newLost(): LostPods {
     return new LostPods({
       ...observations,
-      policies: () => [this.policy],
+      policies: () => [this.policy, shadow],
       nodeOf: ({ spec }) => this.#nodes.get(spec?.nodeName ?? ""),
       monotonic: () => this.#nowMs,
     });
@@ -285,10 +296,12 @@ export class Life {
     if (pod === undefined || eviction?.isAccepted !== false) return;
     const answer = this.answers.get(controllerOf(pod.metadata ?? {})?.uid ?? "") ?? "evict";
     const forget = (): void => void (this.#gone = this.#gone.filter((it) => it.uid !== uid));
-    if (!this.#lost.has(pod)) {
+    this.#lost.look(pod);
+    if (!this.#lost.has(pod, eviction.rule)) {
       this.#ledger.withdraw(uid);
       forget();
     } else if (answer === "evict") {
+      if (this.policy === narrowed) this.violations.push(`${uid} at ${this.#nowMs}: no policy is about it`);
       this.#ledger.accept(uid);
       this.#change(uid, (it) => ({ ...it, metadata: { ...it.metadata, deletionTimestamp: BUILT_AT } }));
     } else if (answer === "refuse") {
