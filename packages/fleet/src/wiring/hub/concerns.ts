@@ -35,8 +35,8 @@ export function followPlanes(
   // Before the others: they ask for what follows from it.
   for (const view of [views.project.deployments, views.hub.instances, views.cell.instances])
     (view as FleetView<KubeObject>).subscribe({
-      onChange({ type, object }) {
-        if (type === "deleted") memory.absent(object.metadata?.uid ?? "");
+      onChange({ type, object }, of) {
+        if (type === "deleted") memory.absent(of, object.metadata?.uid ?? "");
       },
     });
   views.workloads.subscribe({

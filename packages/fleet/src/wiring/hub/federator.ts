@@ -84,10 +84,14 @@ async function proveOther(
   const place: Place = { namespace: hubNamespaceOf(namespace?.metadata?.uid ?? ""), name };
   const onHub = know.onHub(place);
   const sourceUid = onHub && sourceUidOf(onHub);
-  if (sourceUid === undefined || sourceUid === deployment?.metadata?.uid || memory.isAbsent(sourceUid))
+  if (
+    sourceUid === undefined ||
+    sourceUid === deployment?.metadata?.uid ||
+    memory.isAbsent(cluster, sourceUid)
+  )
     return true;
   const client = presentClient(planes.projects, cluster);
-  const inProject = { namespace: upstream, name };
+  const inProject = { cluster, namespace: upstream, name };
   if (!(await isProvenAbsent(memory, client, workloadDeployments, inProject, sourceUid, context)))
     return false;
   asked.placements.ask([know.hubKey(place)], "high", true);
@@ -134,7 +138,7 @@ function viewOf(
       return choice;
     },
     isProvenGone: memory.isProvenGone(uid),
-    isOtherAbsent: memory.isAbsent((onHub && sourceUidOf(onHub)) ?? ""),
+    isOtherAbsent: memory.isAbsent(cluster, (onHub && sourceUidOf(onHub)) ?? ""),
     isDoubted: memory.isDoubted(uid),
     isConfirmed: false,
     cells,

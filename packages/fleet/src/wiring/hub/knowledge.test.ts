@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { aCell, aHubNamespace, aPlacement, aSource, HUB, onHub, SOURCE } from "../../hub/testing/fixtures.ts";
-import { hubWorld } from "./testing/hub-world.ts";
+import { a, hub, hubWorld } from "./testing/hub-world.ts";
 
 const place = { namespace: "ns-U", name: "w-us-dfw" };
 
@@ -11,7 +11,10 @@ it("a source that the view of its project lacks is gone once that is proven", ()
     "unknown",
     true,
   ]);
-  parts.memory.absent("other");
+  // A cell must not end what a project wants.
+  parts.memory.absent(a, "other");
+  expect(parts.know.source(place, "other")).toBe("unknown");
+  parts.memory.absent(hub, "other");
   expect([parts.know.source(place, "other"), parts.know.isUnproven(place, "other")]).toEqual(["gone", false]);
   // Its deletion was seen.
   sources.delete(aSource());

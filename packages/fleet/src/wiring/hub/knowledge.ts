@@ -185,7 +185,7 @@ export class Knowledge {
 
   /** `gone` only with a proof: see `isUnproven`. */
   source(place: Place, sourceUid: string): Source {
-    return this.#sourceOf(place, sourceUid, this.#memory.isAbsent(sourceUid));
+    return this.#sourceOf(place, sourceUid, this.#isAbsent(place, sourceUid));
   }
 
   /** As the view of the project says, which may be behind. Nothing may be deleted for it. */
@@ -195,7 +195,12 @@ export class Knowledge {
 
   /** The project does not seem to have it: an uncached read has to show that. */
   isUnproven(place: Place, sourceUid: string): boolean {
-    return this.shownSource(place, sourceUid) === "gone" && !this.#memory.isAbsent(sourceUid);
+    return this.shownSource(place, sourceUid) === "gone" && !this.#isAbsent(place, sourceUid);
+  }
+
+  #isAbsent(place: Place, sourceUid: string): boolean {
+    const key = this.upstream(place);
+    return key !== undefined && this.#memory.isAbsent(key.cluster, sourceUid);
   }
 
   #sourceOf(place: Place, sourceUid: string, isAbsenceProven: boolean): Source {

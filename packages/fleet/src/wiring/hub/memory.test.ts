@@ -1,4 +1,4 @@
-import type { EngagedCluster } from "@berth/runtime";
+import { clusterName, type EngagedCluster } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { HubMemory } from "./memory.ts";
 
@@ -82,9 +82,13 @@ it("does not grow: the oldest proofs are forgotten, and proven again", () => {
   for (let at = 0; at <= 10_000; at += 1) {
     memory.missed(`${at}`, cluster(), nowMs);
     memory.gone(`${at}`);
-    memory.absent(`${at}`);
+    memory.absent(clusterName("a"), `${at}`);
   }
-  const known = (at: string) => [memory.hasMissed(at), memory.isProvenGone(at), memory.isAbsent(at)];
+  const known = (at: string) => [
+    memory.hasMissed(at),
+    memory.isProvenGone(at),
+    memory.isAbsent(clusterName("a"), at),
+  ];
   expect([known("0"), known("1")]).toEqual([
     [false, false, false],
     [true, true, true],

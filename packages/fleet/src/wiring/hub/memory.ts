@@ -105,13 +105,16 @@ export class HubMemory {
     this.#provenGone.delete(sourceUid);
   }
 
-  /** An object with this uid is no more: a watch told of its deletion, or an uncached read did not find it. */
-  absent(uid: string): void {
-    this.#absent.set(uid, true);
+  /**
+   * This cluster has no object with this uid any more: its watch told of the deletion, or an uncached read did not find
+   * it. Nobody but the cluster itself can say so: a cell must not end what a project wants.
+   */
+  absent(cluster: ClusterName, uid: string): void {
+    this.#absent.set(`${cluster} ${uid}`, true);
   }
 
-  isAbsent(uid: string): boolean {
-    return this.#absent.has(uid);
+  isAbsent(cluster: ClusterName, uid: string): boolean {
+    return this.#absent.has(`${cluster} ${uid}`);
   }
 
   /** A cell has a later generation of this source than its project seems to want. */

@@ -1,11 +1,12 @@
 import type { ListOptions } from "@berth/kube";
-import { createVirtualClock } from "@berth/runtime";
+import { clusterName, createVirtualClock } from "@berth/runtime";
 import { expect, it } from "vitest";
 import { instances } from "../../api/workload.ts";
 import { HubMemory } from "./memory.ts";
 import { isProvenAbsent } from "./prove-absent.ts";
 
-const place = { namespace: "ns-U", name: "w-us-dfw-0" };
+const cluster = clusterName("a");
+const key = { cluster, namespace: "ns-U", name: "w-us-dfw-0" };
 const context = { signal: new AbortController().signal };
 
 function reading(...uids: readonly string[]) {
@@ -15,7 +16,7 @@ function reading(...uids: readonly string[]) {
     asked.push(`${namespace} ${fieldSelector}`);
     return Promise.resolve({ metadata: {}, items: uids.map((uid) => ({ metadata: { uid } })) });
   };
-  const isAbsent = (uid: string) => isProvenAbsent(memory, { list } as never, instances, place, uid, context);
+  const isAbsent = (uid: string) => isProvenAbsent(memory, { list } as never, instances, key, uid, context);
   return { memory, asked, isAbsent };
 }
 
@@ -31,7 +32,7 @@ it.each<[string, readonly string[], boolean]>([
 
 it("what was proven, or seen to be deleted, is not read again", async () => {
   const { isAbsent, asked, memory } = reading();
-  memory.absent("deleted");
+  memory.absent(cluster, "deleted");
   expect([await isAbsent("u"), await isAbsent("u"), await isAbsent("deleted")]).toEqual([true, true, true]);
   expect(asked).toHaveLength(1);
 });

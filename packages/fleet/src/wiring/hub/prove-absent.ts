@@ -1,6 +1,6 @@
 /** What a view lacks may be there: its watch may be behind, above all when a process begins to lead. */
 import { isApiError, type KubeObject, type Resource } from "@berth/kube";
-import type { EngagedCluster, ReconcileContext } from "@berth/runtime";
+import type { EngagedCluster, ObjectKey, ReconcileContext } from "@berth/runtime";
 import { workloadDeployments } from "../../api/workload.ts";
 import { sourceUidOf } from "../../hub/source.ts";
 import type { Place } from "./knowledge.ts";
@@ -17,13 +17,13 @@ export async function isProvenAbsent<T extends KubeObject>(
   memory: HubMemory,
   client: Pick<PresentClient, "list">,
   resource: Resource<T>,
-  place: Place,
+  key: ObjectKey,
   uid: string,
   context: Pick<ReconcileContext, "signal">,
 ): Promise<boolean> {
-  if (memory.isAbsent(uid)) return true;
-  if (await isThere(client, resource, place, uid, context)) return false;
-  memory.absent(uid);
+  if (memory.isAbsent(key.cluster, uid)) return true;
+  if (await isThere(client, resource, key, uid, context)) return false;
+  memory.absent(key.cluster, uid);
   return true;
 }
 
