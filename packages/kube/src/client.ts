@@ -71,7 +71,10 @@ export interface WatchOptions<T extends KubeObject> extends CollectionScope {
   readonly resourceVersion?: string;
   /** WatchList (KEP-3157): the server streams the present objects as ADDED, then a marked bookmark. */
   readonly sendInitialEvents?: boolean;
-  /** The server ends the stream after this long, seconds. Default random, 300–600, so that ends spread out. */
+  /**
+   * The server ends the stream after this long, seconds. Default random, 300–600, so that ends spread out. A minute later
+   * the client ends it: something between them may be dead without a sign.
+   */
   readonly timeoutSeconds?: number;
   /** As in `ListOptions`. */
   readonly metadataOnly?: boolean;

@@ -35,15 +35,20 @@ describe("Deadline", () => {
     expect(getEventListeners(parent.signal, "abort")).toHaveLength(0);
   });
 
-  it("has no time limit once disarmed, but still its parents", async () => {
+  it("has another time limit once restarted, and still its parents", async () => {
     const parent = new AbortController();
     using deadline = new Deadline(1, parent.signal);
-    deadline.disarm();
+    deadline.restart(LONG_MS);
     using later = new Deadline(20);
     await later.race(never).catch(() => undefined);
     expect(deadline.signal.aborted).toBe(false);
+    deadline.restart(1);
+    await deadline.race(never).catch(() => undefined);
+    expect(deadline.passed).toBe(true);
+    using other = new Deadline(1, parent.signal);
+    other.restart(LONG_MS);
     parent.abort();
-    expect(deadline.signal.aborted).toBe(true);
+    expect([other.signal.aborted, other.passed]).toEqual([true, false]);
   });
 });
 

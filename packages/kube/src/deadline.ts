@@ -6,7 +6,7 @@ export class Deadline implements Disposable {
   readonly #controller = new AbortController();
   readonly #parents: readonly AbortSignal[];
   readonly #abort: () => void;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout;
   #passed = false;
 
   constructor(timeoutMs: number, ...parents: readonly (AbortSignal | undefined)[]) {
@@ -16,11 +16,7 @@ export class Deadline implements Disposable {
       if (parent.aborted) this.#controller.abort();
       else parent.addEventListener("abort", this.#abort, { once: true });
     }
-    this.#timer = setTimeout(() => {
-      this.#passed = true;
-      this.#controller.abort();
-    }, timeoutMs);
-    this.#timer.unref();
+    this.#timer = this.#start(timeoutMs);
   }
 
   get signal(): AbortSignal {
@@ -32,9 +28,10 @@ export class Deadline implements Disposable {
     return this.#passed;
   }
 
-  /** Removes the time limit, because a stream has begun. The parents still abort it. */
-  disarm(): void {
+  /** Begins another time limit in place of the first, as for a stream that has begun. */
+  restart(timeoutMs: number): void {
     clearTimeout(this.#timer);
+    this.#timer = this.#start(timeoutMs);
   }
 
   /** The value of `promise`, or a rejection once the deadline ends. A later value goes to `discard`. */
@@ -58,7 +55,15 @@ export class Deadline implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.disarm();
+    clearTimeout(this.#timer);
     for (const parent of this.#parents) parent.removeEventListener("abort", this.#abort);
+  }
+
+  #start(timeoutMs: number): NodeJS.Timeout {
+    const pass = (): void => {
+      this.#passed = true;
+      this.#controller.abort();
+    };
+    return setTimeout(pass, timeoutMs).unref();
   }
 }

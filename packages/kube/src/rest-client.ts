@@ -37,6 +37,8 @@ export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
+/** A watch that the server has not ended by its time has so much longer. Milliseconds. */
+const LATE_END_MS = 60_000;
 /** A page of 500 large objects from a busy server; client-go has no limit here. */
 const LIST_TIMEOUT_MS = 120_000;
 const DEFAULT_PAGE = 500;
@@ -156,24 +158,26 @@ class RestClient implements KubeClient {
     resource: Resource<T>,
     options: WatchOptions<T> = {},
   ): Promise<WatchStream<T>> {
+    const timeoutSeconds = options.timeoutSeconds ?? 300 + Math.floor(Math.random() * 300);
     const about = this.#collection("watch", resource, options, {
       watch: true,
       allowWatchBookmarks: true,
       resourceVersion: options.resourceVersion,
       sendInitialEvents: options.sendInitialEvents,
       resourceVersionMatch: options.sendInitialEvents ? "NotOlderThan" : undefined,
-      timeoutSeconds: options.timeoutSeconds ?? 300 + Math.floor(Math.random() * 300),
+      timeoutSeconds,
     });
     const { metadataOnly, project } = options;
     const decoder = metadataOnly ? undefined : decoderOf(resource, project);
-    const stream = await this.#transport.open({
+    const request = {
       method: "GET",
       accept: metadataOnly ? partialMetadata("PartialObjectMetadata") : decoder && ACCEPT_STREAM,
       ...about,
       signal: options.signal,
       closing: this.#closing.signal,
       timeoutMs: this.#common.timeoutMs ?? DEFAULT_TIMEOUT_MS,
-    });
+    } as const;
+    const stream = await this.#transport.open(request, timeoutSeconds * 1_000 + LATE_END_MS);
     if (decoder !== undefined && stream.contentType.startsWith(PROTOBUF))
       return new EventStream<T>(stream, about.info, new FrameSplitter(), (bytes) => decoder.event(bytes));
     return new EventStream<T>(stream, about.info, new LineSplitter(), parseEvent, project);

@@ -4,7 +4,8 @@ import { EventEmitter } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { describe, expect, it } from "vitest";
+import { setImmediate as soon } from "node:timers/promises";
+import { describe, expect, it, vi } from "vitest";
 import { bearerToken } from "./credential.ts";
 import type { ApiError, RequestInfo } from "./failure.ts";
 import { nodes, pods } from "./generated/resources.ts";
@@ -80,6 +81,24 @@ it("a server that is not there is told from one that breaks off", async () => {
 });
 
 describe("a server without HTTP/2", () => {
+  it("has a minute to end a watch once its time is over, then the client ends it", async () => {
+    await using server = await serve((_, response) => response.writeHead(200).flushHeaders());
+    await using client = connectTo(server.url);
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      const watch = await client.watch(nodes, { timeoutSeconds: 300 });
+      const next = watch[Symbol.asyncIterator]().next();
+      const ended = next.catch((error: unknown) => error);
+      vi.advanceTimersByTime(359_999);
+      expect(await Promise.race([ended, soon("open")])).toBe("open");
+      vi.advanceTimersByTime(1);
+      expect(await ended).toMatchObject({ failure: { kind: "unreachable" } });
+      expect(String(await ended)).toContain("the server did not end the watch in time");
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it("answers reads while watches are open, and a quiet watch on it is not taken for dead", async () => {
     await using server = await serve(({ url }, response) => {
       if (url.includes("watch=true")) response.writeHead(200).flushHeaders();

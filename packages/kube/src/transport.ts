@@ -138,8 +138,8 @@ export class Transport {
     return decode(reader.end());
   }
 
-  /** As `send`, but resolves when the answer has begun, and has no deadline after that. */
-  async open(request: TransportRequest): Promise<OpenedStream> {
+  /** As `send`, but resolves when the answer has begun. @param streamMs its deadline from then on. */
+  async open(request: TransportRequest, streamMs: number): Promise<OpenedStream> {
     const deadline = this.#deadlineOf(request);
     try {
       const opened = await this.#accepted(request, deadline, async (dispatcher, options) => {
@@ -150,7 +150,7 @@ export class Transport {
         if (answer.statusCode < 300) return answer;
         return toApiError(answer, await readBounded(answer.body), request.info);
       });
-      deadline.disarm();
+      deadline.restart(streamMs);
       return { body: opened.body, contentType: String(opened.headers["content-type"] ?? ""), deadline };
     } catch (error) {
       deadline[Symbol.dispose]();

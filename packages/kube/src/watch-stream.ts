@@ -59,6 +59,10 @@ export class EventStream<T extends KubeObject> implements WatchStream<T> {
       if (this.#splitter.pending > 0) throw this.#undecodable("the stream ended inside an event");
     } catch (cause) {
       if (cause instanceof ApiError) throw cause;
+      if (deadline.passed) {
+        const message = "the server did not end the watch in time";
+        throw new ApiError({ kind: "unreachable" }, this.#info, { message });
+      }
       if (deadline.signal.aborted) throw new ApiError({ kind: "aborted" }, this.#info);
       throw new ApiError({ kind: "unreachable" }, this.#info, { message: reasonOf(cause), cause });
     } finally {
