@@ -27,6 +27,13 @@ describe("ApiError", () => {
     expect(new ApiError({ kind: "notFound" }, request).message).not.toMatch(/[0-9]{3}/);
   });
 
+  it("tells a field that another manager owns from a version that is old", () => {
+    const of = (reason: string): string =>
+      new ApiError({ kind: "conflict", causes: [{ reason }] }, { verb: "patch", resource: "nodes" }).message;
+    expect(of("FieldManagerConflict")).toBe("patch nodes: another field manager owns fields of it");
+    expect(of("Other")).toBe("patch nodes: another writer changed it meanwhile");
+  });
+
   it("is asked for by kind", () => {
     const error = new ApiError({ kind: "expired" }, { verb: "list", resource: "pods" });
     expect(isApiError(error)).toBe(true);

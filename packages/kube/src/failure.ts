@@ -178,9 +178,17 @@ const EXPLANATION: Readonly<Record<ApiFailure["kind"], string>> = {
   aborted: "stopped by the caller",
 };
 
+function explain(failure: ApiFailure): string {
+  const isOwned = failure.kind === "conflict" && failure.causes.some(({ reason }) => reason === OWNED);
+  return isOwned ? "another field manager owns fields of it" : EXPLANATION[failure.kind];
+}
+
+/** Of a cause of a refused apply (apimachinery `CauseTypeFieldManagerConflict`). */
+const OWNED = "FieldManagerConflict";
+
 function describe(failure: ApiFailure, request: RequestInfo, message: string | undefined): string {
   const status = failure.kind === "serverError" ? ` (HTTP ${failure.status})` : "";
   const after = failure.kind === "timeout" ? ` (${failure.afterMs} ms)` : "";
   const said = message ? `: ${message}` : "";
-  return `${describeRequest(request)}: ${EXPLANATION[failure.kind]}${status}${after}${said}`;
+  return `${describeRequest(request)}: ${explain(failure)}${status}${after}${said}`;
 }

@@ -128,6 +128,17 @@ describe("a controller", () => {
     },
   );
 
+  it("counts a refusal of what is old as an error once a newer version cannot be the remedy", async () => {
+    const clock = createVirtualClock();
+    const error = apiError({ kind: "alreadyExists" });
+    await using test = await setUp({ clock, reconcile: () => Promise.reject(error) });
+    test.controller.enqueue("a");
+    await clock.advance(1_000);
+    expect([test.results("requeue"), test.results("error")]).toEqual([7, 0]);
+    await clock.advance(3_000);
+    expect([test.results("requeue"), test.results("error")]).toEqual([7, 2]);
+  });
+
   it("takes up a refused key at once when something changes", async () => {
     let allowed = false;
     const reconcile = () =>

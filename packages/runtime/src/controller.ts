@@ -9,6 +9,7 @@ import type { Reconcile } from "./reconcile.ts";
 import {
   describeFailure,
   type Outcome,
+  ofLasting,
   outcomeOfDeadline,
   outcomeOfError,
   outcomeOfResult,
@@ -197,8 +198,9 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     if (run.stuck) log.warn("a stuck reconcile returned", { tookMs });
     // Stopped before its deadline: the result says nothing about the key, and the queue accepts no keys now.
     if (run.abort.signal.aborted && !run.pastDeadline) return;
-    this.#metrics?.reconciled(outcome.result, tookMs);
-    this.#carryOn(lease, outcome, log);
+    const lasting = ofLasting(outcome, lease.retries);
+    this.#metrics?.reconciled(lasting.result, tookMs);
+    this.#carryOn(lease, lasting, log);
   }
 
   async #reconcile(key: K, run: Run, log: Logger): Promise<Outcome> {

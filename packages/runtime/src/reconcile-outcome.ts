@@ -4,7 +4,7 @@ import { isShared } from "./shared-failure.ts";
 
 /**
  * The result of a reconcile, as the metric counts it. `requeue`: the reconciler asked for a recheck, or the server
- * refused a write based on an old version, which is normal.
+ * refused a write based on an old version, which is normal unless it lasts.
  */
 export type ResultLabel = "success" | "requeue" | "error" | "terminal" | "deadline";
 
@@ -27,6 +27,8 @@ export interface Outcome {
  * deliver the newer version on a healthy cluster; doubling covers slower ones.
  */
 const REFRESH_BASE_MS = 20;
+/** With the backoff above, some 2.5 s have passed by then. */
+const LASTING_RETRIES = 7;
 
 const SETTLED: Outcome = { result: "success", next: { step: "forget" } };
 
@@ -36,6 +38,18 @@ export function outcomeOfResult(result: ReconcileResult | undefined): Outcome {
   if (afterMs === undefined) return SETTLED;
   if (!Number.isFinite(afterMs)) throw new RangeError(`recheckAfterMs must be finite, got ${afterMs}`);
   return { result: "requeue", next: { step: "recheck", afterMs } };
+}
+
+/**
+ * A refusal of what was based on an old version ends once the watch has brought the new one. One that comes again and
+ * again has another cause: a name that is taken, a namespace that is missing, a field that another manager owns.
+ *
+ * @param retries how often in a row the key has failed before.
+ */
+export function ofLasting(outcome: Outcome, retries: number): Outcome {
+  const isLasting =
+    outcome.result === "requeue" && outcome.next.step === "retry" && retries >= LASTING_RETRIES;
+  return isLasting ? { ...outcome, result: "error" } : outcome;
 }
 
 /** Any error after the deadline counts as its consequence, because it was probably caused by the abort. */
