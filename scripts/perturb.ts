@@ -45,7 +45,11 @@ async function tellAll(): Promise<number> {
       ...(values.verbose && { onProgress: ({ done, of, point }) => console.log(`${done}/${of} ${point}`) }),
     });
     console.log(describeResult(result));
-    for (const violation of result.violations) console.log(describeViolation(story.name, violation));
+    for (const violation of result.violations) {
+      const point = violation.point === "undisturbed" ? "" : ` --point '${violation.point}'`;
+      console.log(describeViolation(story.name, violation));
+      console.log(`  again: make perturb ARGS="--story ${story.name}${point}"`);
+    }
     for (const point of result.notReached) console.log(`perturb: ${story.name}: not reached: ${point}`);
     violations += result.violations.length;
   }

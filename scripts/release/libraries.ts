@@ -1,6 +1,6 @@
 /** The libraries as archives of npm, and what they consist of. */
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, posix } from "node:path";
 import { repository } from "../revision.ts";
 import { run } from "../run.ts";
 import { root } from "../run-tool.ts";
@@ -27,6 +27,8 @@ export async function packLibraries(output: string, scratch: string): Promise<re
     >(join(source, "package.json"));
     for (const file of json.files) await cp(join(source, file), join(folder, file), { recursive: true });
     await cp(join(root, "LICENSE"), join(folder, "LICENSE"));
+    const readme = await readFile(join(source, "README.md"), "utf8");
+    await writeFile(join(folder, "README.md"), withWholeLinks(readme, `packages/${name}`));
     const { "berth-source": _source, ...entry } = json.exports["."];
     const published = { ...json, repository: repository(), exports: { ".": entry } };
     await writeFile(join(folder, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
@@ -35,6 +37,13 @@ export async function packLibraries(output: string, scratch: string): Promise<re
     );
   }
   return archives;
+}
+
+/** What the links of a page lead to is not in the archive. @param folder where the page is in the repository. */
+export function withWholeLinks(page: string, folder: string): string {
+  return page.replaceAll(/\]\((?!https?:|#)([^)]+)\)/g, (_, link: string) => {
+    return `](${repository()}/blob/main/${posix.join(folder, link)})`;
+  });
 }
 
 /**

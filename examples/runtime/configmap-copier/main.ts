@@ -1,6 +1,6 @@
 /** Copies ConfigMaps into other namespaces and keeps the copies equal. See README.md. */
 import { parseArgs } from "node:util";
-import { type ConfigMap, configMaps, connect, loadInCluster, loadKubeconfig, namespaces } from "@berth/kube";
+import { type ConfigMap, configMaps, connect, loadConfig, namespaces } from "@berth/kube";
 import {
   changed,
   createRuntime,
@@ -14,9 +14,7 @@ import { decide, isSource, sourceOf } from "./decide.ts";
 
 const NAME = "configmap-copier";
 const { values: flags } = parseArgs({ options: { "leader-elect": { type: "boolean", default: false } } });
-const environment = process.env;
-const files = [environment["KUBECONFIG"] ?? `${environment["HOME"]}/.kube/config`];
-const config = (await loadInCluster(environment)) ?? (await loadKubeconfig(files, { environment }));
+const config = await loadConfig(process.env);
 await using client = connect({ ...config.connect, userAgent: `${NAME}/1`, fieldManager: NAME });
 
 const runtime = createRuntime({
@@ -67,12 +65,12 @@ runtime.addController({
       namespaces: [...namespaceCache.list()],
       present: [...new Set([...cache.byIndex("name", key.name), ...cache.byIndex("source", source)])],
     });
-    for (const copy of decision.create) await client.create(configMaps, copy, { signal });
-    for (const copy of decision.replace) await client.replace(configMaps, copy, { signal });
+    for (const copy of decision.create) await runtime.client.create(configMaps, copy, { signal });
+    for (const copy of decision.replace) await runtime.client.replace(configMaps, copy, { signal });
     for (const {
       metadata: { name = "", namespace = "", uid = "", resourceVersion = "" } = {},
     } of decision.remove)
-      await client.delete(
+      await runtime.client.delete(
         configMaps,
         { namespace, name },
         { preconditions: { uid, resourceVersion }, signal },

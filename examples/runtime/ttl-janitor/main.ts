@@ -1,22 +1,12 @@
 /** Deletes what has outlived its `example.com/ttl`. See README.md. */
 import { parseArgs } from "node:util";
-import {
-  configMaps,
-  connect,
-  jobs,
-  type KubeObject,
-  loadInCluster,
-  loadKubeconfig,
-  type Resource,
-} from "@berth/kube";
+import { configMaps, connect, jobs, type KubeObject, loadConfig, type Resource } from "@berth/kube";
 import { createRuntime, referenceTo, type SharedInformerOptions, systemClock } from "@berth/runtime";
 import { decide, finishedAt } from "./decide.ts";
 
 const NAME = "ttl-janitor";
 const { values: flags } = parseArgs({ options: { "leader-elect": { type: "boolean", default: false } } });
-const environment = process.env;
-const files = [environment["KUBECONFIG"] ?? `${environment["HOME"]}/.kube/config`];
-const config = (await loadInCluster(environment)) ?? (await loadKubeconfig(files, { environment }));
+const config = await loadConfig(process.env);
 await using client = connect({ ...config.connect, userAgent: `${NAME}/1`, fieldManager: NAME });
 const runtime = createRuntime({
   name: `${NAME}.example.com`,
@@ -48,7 +38,7 @@ function lookAfter<T extends KubeObject>(
       const { uid = "", resourceVersion = "" } = object.metadata ?? {};
       // Of this very version: who takes the annotation away, or lengthens the time, is in time until the end.
       const preconditions = { uid, resourceVersion };
-      await client.delete(resource, key, { preconditions, propagationPolicy: "Background", signal });
+      await runtime.client.delete(resource, key, { preconditions, propagationPolicy: "Background", signal });
       log.info("deleted, its time was over");
       return undefined;
     },

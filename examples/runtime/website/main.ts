@@ -1,5 +1,5 @@
 /** Publishes the pages of Websites: a custom resource with status, conditions and a finalizer. See README.md. */
-import { configMaps, connect, type KubeObject, loadInCluster, loadKubeconfig } from "@berth/kube";
+import { configMaps, connect, type KubeObject, loadConfig } from "@berth/kube";
 import {
   addFinalizer,
   createRuntime,
@@ -14,9 +14,7 @@ import { decide, FINALIZER, OF, PAGES } from "./decide.ts";
 import { websites } from "./website.ts";
 
 const NAME = "website-controller";
-const environment = process.env;
-const files = [environment["KUBECONFIG"] ?? `${environment["HOME"]}/.kube/config`];
-const config = (await loadInCluster(environment)) ?? (await loadKubeconfig(files, { environment }));
+const config = await loadConfig(process.env);
 await using client = connect({ ...config.connect, userAgent: `${NAME}/1`, fieldManager: NAME });
 const runtime = createRuntime({ name: `${NAME}.example.com`, client });
 const { cluster } = runtime;
@@ -52,24 +50,25 @@ runtime.addController({
     const change = site && finalizer === "add" ? addFinalizer(site, FINALIZER) : undefined;
     if (change !== undefined) {
       // It brings a newer version, with which this goes on.
-      await client.patch(websites, key, change, { signal });
+      await runtime.client.patch(websites, key, change, { signal });
       return undefined;
     }
-    if (publish !== undefined && atHost === undefined) await client.create(configMaps, publish, { signal });
+    if (publish !== undefined && atHost === undefined)
+      await runtime.client.create(configMaps, publish, { signal });
     if (publish !== undefined && atHost !== undefined) {
       const body = { metadata: versionOf(atHost), data: { ...publish.data } };
       const of = { namespace: PAGES, name: atHost.metadata?.name ?? "" };
-      await client.patch(configMaps, of, { type: "merge", body }, { signal });
+      await runtime.client.patch(configMaps, of, { type: "merge", body }, { signal });
     }
     for (const page of withdraw) {
       const of = { namespace: PAGES, name: page.metadata?.name ?? "" };
-      await client.delete(configMaps, of, { preconditions: versionOf(page), signal });
+      await runtime.client.delete(configMaps, of, { preconditions: versionOf(page), signal });
     }
     const last = site && finalizer === "remove" ? removeFinalizer(site, FINALIZER) : undefined;
-    if (last !== undefined) await client.patch(websites, key, last, { signal });
+    if (last !== undefined) await runtime.client.patch(websites, key, last, { signal });
     if (site && status !== undefined) {
       const body = { metadata: versionOf(site), status: { url: null, ...status } };
-      await client.patch(websites, key, { type: "merge", body }, { subresource: "status", signal });
+      await runtime.client.patch(websites, key, { type: "merge", body }, { subresource: "status", signal });
     }
     return undefined;
   },

@@ -4,9 +4,9 @@ import {
   type Clock,
   type ClusterName,
   type Component,
+  createJsonLogger,
   createRuntime,
   createSharedInformers,
-  createSilentLogger,
   type EventRecorder,
   type GuardedClient,
   type Informer,
@@ -135,7 +135,7 @@ export function createHost(options: HostOptions): Host {
     self,
     admission: settings,
   } = options;
-  const { clock = systemClock, log = createSilentLogger(), crdGraceMs: graceMs = CRD_GRACE_MS } = options;
+  const { clock = systemClock, log = createJsonLogger(), crdGraceMs: graceMs = CRD_GRACE_MS } = options;
   const { questions = options.client } = options;
   const { traces = { whenKnown: () => Promise.resolve(true), of: () => false } } = options;
   const runtime = createRuntime({

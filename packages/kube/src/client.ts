@@ -89,10 +89,12 @@ export type WatchEvent<T extends KubeObject> =
 /** Options of every write. */
 export interface WriteOptions extends RequestOptions {
   readonly subresource?: string;
-  /** Recorded by the server in managedFields. Default `berth`. */
+  /** Recorded by the server in managedFields. Default: that of the client. */
   readonly fieldManager?: string;
   /** The server validates and answers, and stores nothing. */
   readonly dryRun?: boolean;
+  /** What the server does about fields that it does not know, or that stand twice. Default: it drops them (`Warn`). */
+  readonly fieldValidation?: "Strict" | "Warn" | "Ignore";
   /**
    * Of the answer only `metadata.resourceVersion` is needed, because a watch brings the object anyway. The rest is not
    * decoded, and whatever happens to it, the write counts as done. Default false.

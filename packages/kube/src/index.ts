@@ -8,6 +8,7 @@ export * from "./generated/resources.ts";
 export type * from "./generated/wire.ts";
 export {
   type KubeconfigOptions,
+  loadConfig,
   loadInCluster,
   loadKubeconfig,
   type ResolvedConfig,

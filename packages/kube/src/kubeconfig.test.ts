@@ -1,8 +1,8 @@
 import { chmod, mkdir, mkdtempDisposable, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type KubeconfigOptions, loadInCluster, loadKubeconfig } from "./kubeconfig.ts";
+import { type KubeconfigOptions, loadConfig, loadInCluster, loadKubeconfig } from "./kubeconfig.ts";
 import { KubeconfigError } from "./kubeconfig-file.ts";
 
 async function createFolder(files: Readonly<Record<string, string>> = {}) {
@@ -306,6 +306,36 @@ echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","s
         },
       },
     });
+  });
+});
+
+describe("loadConfig", () => {
+  const kubeconfig = (context: string): string =>
+    JSON.stringify({
+      clusters: [{ name: context, cluster: { server: `https://${context}.test` } }],
+      users: [{ name: context, user: { token: "t" } }],
+      contexts: [{ name: context, context: { cluster: context, user: context } }],
+      "current-context": context,
+    });
+
+  it("takes the files of KUBECONFIG, and that of the home folder where it is empty", async () => {
+    await using home = await mkdtempDisposable(join(tmpdir(), "berth-home-"));
+    await mkdir(join(home.path, ".kube"));
+    const at = (name: string): string => join(home.path, name);
+    for (const [name, context] of [
+      ["one", "one"],
+      ["two", "two"],
+      [".kube/config", "own"],
+    ] as const)
+      await writeFile(at(name), kubeconfig(context));
+    const serverOf = async (environment: Readonly<Record<string, string>>): Promise<string> =>
+      (await loadConfig({ HOME: home.path, ...environment })).connect.server;
+    expect(
+      await serverOf({ KUBECONFIG: `${at("absent")}${delimiter}${at("two")}${delimiter}${at("one")}` }),
+    ).toBe("https://two.test");
+    for (const environment of [{ KUBECONFIG: "" }, {}])
+      expect(await serverOf(environment)).toBe("https://own.test");
+    await expect(loadConfig({ HOME: at("nobody") })).rejects.toThrow(/there is no kubeconfig .*nobody/);
   });
 });
 

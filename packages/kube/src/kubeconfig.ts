@@ -3,6 +3,7 @@
  * (`tools/clientcmd`): several files are merged, the first to define an entry wins.
  */
 import { readFile } from "node:fs/promises";
+import { delimiter, join } from "node:path";
 import { staticCredential, tokenFile } from "./credential.ts";
 import { KubeconfigError, type KubeconfigFile, readKubeconfigFile, readPem } from "./kubeconfig-file.ts";
 import { clusterForPlugins, impersonationOf, toCredential } from "./kubeconfig-user.ts";
@@ -46,6 +47,20 @@ export async function loadKubeconfig(
     );
   }
   return resolveContext(merge(files), from, options);
+}
+
+/**
+ * The cluster that a program is meant for: that of the files in `KUBECONFIG`, else the pod's own, else that of
+ * `~/.kube/config`. An empty variable counts as absent.
+ *
+ * @param environment `process.env`.
+ * @throws KubeconfigError
+ */
+export async function loadConfig(environment: Environment): Promise<ResolvedConfig> {
+  const listed = (environment["KUBECONFIG"] ?? "").split(delimiter).filter((file) => file !== "");
+  const inCluster = listed.length > 0 ? undefined : await loadInCluster(environment);
+  const files = listed.length > 0 ? listed : [join(environment["HOME"] ?? "", ".kube/config")];
+  return inCluster ?? (await loadKubeconfig(files, { environment }));
 }
 
 /** The first file that names an entry or a current-context wins. */

@@ -13,9 +13,17 @@ export type Query = Readonly<Record<string, string | number | boolean | undefine
  */
 export const MAX_NAME = 253;
 
+/** Without a namespace, the server would answer a bare 404 or 405 for one object, and for a creation. */
+export function faultOfNamespace(resource: Resource, namespace: string | undefined): string | undefined {
+  return resource.namespaced && !namespace
+    ? `${resource.kind} is namespaced and no namespace is given`
+    : undefined;
+}
+
 /** Why a name is invalid: the server would answer a bare 404 or 405, use another path, or reject it. */
 export function faultOfName(resource: Resource, of: ObjectName): string | undefined {
-  if (resource.namespaced && !of.namespace) return `${resource.kind} is namespaced and no namespace is given`;
+  const fault = faultOfNamespace(resource, of.namespace);
+  if (fault !== undefined) return fault;
   if (of.name === "") return "the name is empty";
   if (of.name.length > MAX_NAME) return `a name has at most ${MAX_NAME} characters`;
   if ((of.namespace ?? "").length > MAX_NAME) return `a namespace has at most ${MAX_NAME} characters`;

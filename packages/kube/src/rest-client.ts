@@ -18,7 +18,15 @@ import { ListReader } from "./list-reader.ts";
 import type { KubeObject, List, ObjectName } from "./object.ts";
 import { ACCEPT, ACCEPT_STREAM, decoderOf, PROTOBUF, startsProtobuf } from "./protobuf/decoder.ts";
 import { ProtobufListReader } from "./protobuf/list-reader.ts";
-import { faultOfName, MAX_NAME, PATH, pathOf, type Query, toQuery } from "./request-path.ts";
+import {
+  faultOfName,
+  faultOfNamespace,
+  MAX_NAME,
+  PATH,
+  pathOf,
+  type Query,
+  toQuery,
+} from "./request-path.ts";
 import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
 import { Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
 import { FrameSplitter, LineSplitter } from "./watch-splitters.ts";
@@ -314,6 +322,7 @@ class RestClient implements KubeClient {
     return {
       fieldManager: options.fieldManager ?? this.#common.fieldManager,
       dryRun: options.dryRun ? "All" : undefined,
+      fieldValidation: options.fieldValidation,
     };
   }
 
@@ -351,6 +360,9 @@ class RestClient implements KubeClient {
       resource: nameOfResource(resource),
       ...(scope.namespace ? { namespace: scope.namespace } : {}),
     };
+    const isOfAll = verb === "list" || verb === "watch";
+    const fault = isOfAll ? undefined : faultOfNamespace(resource, scope.namespace);
+    if (fault !== undefined) throw new ApiError({ kind: "invalid", causes: [] }, info, { message: fault });
     const selectors = { labelSelector: scope.labelSelector, fieldSelector: scope.fieldSelector };
     return this.#at(pathOf(resource, scope.namespace) + toQuery({ ...selectors, ...query }), info);
   }

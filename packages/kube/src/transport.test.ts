@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { setImmediate as soon } from "node:timers/promises";
 import { describe, expect, it, vi } from "vitest";
+import type { KubeClient } from "./client.ts";
 import { bearerToken } from "./credential.ts";
 import type { ApiError, RequestInfo } from "./failure.ts";
 import { nodes, pods } from "./generated/resources.ts";
@@ -144,6 +145,24 @@ it("reads one by one have a single connection, and one that gets no answer ends 
 });
 
 describe("what is sent", () => {
+  it("asks the server to refuse unknown fields where that is wanted", async () => {
+    await using server = await serve((_, response) => response.end("{}"));
+    await using client = connectTo(server.url);
+    await client.create(nodes, {}, { fieldValidation: "Strict" });
+    expect(server.received[0]?.url).toContain("fieldValidation=Strict");
+  });
+
+  it.each<[string, (client: KubeClient) => Promise<unknown>]>([
+    ["a creation", (client) => client.create(pods, {})],
+    ["a deletion of a collection", (client) => client.deleteCollection(pods, {})],
+    ["a read", (client) => client.get(pods, { name: "p" })],
+  ])("%s without a namespace is refused at once, and says so", async (_, send) => {
+    await using server = await serve((_, response) => response.end("{}"));
+    await using client = connectTo(server.url);
+    await expect(send(client)).rejects.toThrow("Pod is namespaced and no namespace is given");
+    expect(server.received).toEqual([]);
+  });
+
   it("T-13 names the patch format, the field manager and what else the server must know", async () => {
     await using server = await serve((_, response) => response.end("{}"));
     await using client = connectTo(`${server.url}/prefix/`, { userAgent: "me/1", fieldManager: "mine" });

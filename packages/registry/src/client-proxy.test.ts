@@ -144,11 +144,11 @@ describe("a proxy", () => {
     await using client = behind.client(proxy);
     for (const host of ["169.254.169.254", "[fd00:ec2::254]", "127.0.0.1:1"]) {
       await failureOf(client.read(named(host, "a/b"), anonymous));
-      expect(whyOf(client)).toContain("address that Berth connects to only if");
+      expect(whyOf(client)).toContain("address that is connected to only if");
     }
     behind.registry.inject({ does: "redirect", to: "https://10.0.0.1/v2/a/b/manifests/1" });
     await failureOf(client.read(named(HOST, "a/b"), anonymous));
-    expect(whyOf(client)).toContain("address that Berth connects to only if");
+    expect(whyOf(client)).toContain("address that is connected to only if");
     expect(new Set(proxy.requests)).toEqual(new Set([`CONNECT ${HOST}:443`]));
   });
 

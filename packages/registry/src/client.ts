@@ -25,8 +25,10 @@ export interface RegistryClientOptions {
   readonly endpoints?: RegistryEndpoints;
   /** The proxy for a server. It decides which addresses are reached behind it. Default: no proxy. */
   readonly proxyFor?: ProxyFor;
-  /** Default `berth`. */
+  /** Default `registry-client`. */
   readonly userAgent?: string;
+  /** How messages name the program that asks. Default `this program`. */
+  readonly program?: string;
   /** Time limit of each request, ms. Default 10,000. */
   readonly requestMs?: number;
   /** Time limit of a whole `read` or `digestOf`, with tokens, mirrors and credentials, ms. Default 30,000. */
@@ -62,10 +64,11 @@ class RegistryClient implements ImageReader, AsyncDisposable {
   readonly #mirrors: MirrorRests = new MirrorRests();
   readonly #clock: RegistryClock;
   readonly #readMs: number;
+  readonly #program: string;
   readonly #closing: AbortController = new AbortController();
 
   constructor(options: RegistryClientOptions) {
-    const { endpoints = {}, userAgent = "berth", requestMs = 10_000, readMs = 30_000 } = options;
+    const { endpoints = {}, userAgent = "registry-client", requestMs = 10_000, readMs = 30_000 } = options;
     const { onRequest = () => undefined, clock = SYSTEM_CLOCK, proxyFor } = options;
     checkEndpoints(endpoints);
     this.#endpoints = endpoints;
@@ -84,6 +87,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     this.#authorizer = new Authorizer(new TokenStore(this.#transport, clock, this.#closing.signal));
     this.#clock = clock;
     this.#readMs = readMs;
+    this.#program = options.program ?? "this program";
   }
 
   read(reference: ImageReference, options: ReadOptions): Promise<ImageFacts> {
@@ -131,7 +135,8 @@ class RegistryClient implements ImageReader, AsyncDisposable {
         // A mirror did answer if the server that failed is another one that it redirected to.
         const answered = error.kind !== "unreachable" || error.elsewhere;
         if (error.kind !== "aborted") this.#mirrors.settle(endpoint, answered, this.#clock.monotonic());
-        const told = explain(error, { reference, host, credentials: credentials.length, mirrors: failed });
+        const about = { reference, host, program: this.#program, mirrors: failed };
+        const told = explain(error, { ...about, credentials: credentials.length });
         if (isRegistry(endpoint)) ofRegistry = told;
         else failed.push(host);
         if (deadline.signal.aborted) throw ofRegistry ?? told;

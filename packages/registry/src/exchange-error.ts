@@ -83,7 +83,7 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ["CERT_HAS_EXPIRED", "shows a certificate that has expired"],
   ["ERR_TLS_CERT_ALTNAME_INVALID", "shows a certificate for another name"],
   ["EPROTO", NO_TLS],
-  ["ERR_IP_BLOCKED", "is at an address that Berth connects to only if ImageRegistries lists the host"],
+  ["ERR_IP_BLOCKED", "is at an address that is connected to only if the host is configured"],
 ]);
 
 /** Node nests the useful error inside an AggregateError when a name has several addresses. */

@@ -8,6 +8,8 @@ export interface Circumstances {
   readonly reference: ImageReference;
   /** The host that failed last. */
   readonly host: string;
+  /** The one that asks. */
+  readonly program: string;
   /** The number of credentials tried. */
   readonly credentials: number;
   /** Mirrors that failed before it. */
@@ -30,18 +32,18 @@ export function explain(error: ExchangeError, about: Circumstances): RegistryErr
   return new RegistryError(kind, message, { registry: about.host, elsewhere, ...waiting });
 }
 
-const PLAIN_HTTP = "If it speaks plain http, set plainHttp of this registry in the document ImageRegistries";
+const PLAIN_HTTP = "If it speaks plain http, set plainHttp for this registry";
 
 function adviceFor(
   kind: RegistryFailureKind,
-  { reference: { registry }, credentials }: Circumstances,
+  { reference: { registry }, credentials, program }: Circumstances,
   retryAfterMs: number | undefined,
 ): string | undefined {
   const refused = kind === "unauthorized" || kind === "forbidden";
   if (refused && credentials === 0)
     return (
       `The image does not exist, or it is private: check its name, or give credentials for ${registry}: an ` +
-      "imagePullSecret of the pod or its service account, or a credential plugin of Berth"
+      "imagePullSecret of the pod or its service account, or a credential plugin"
     );
   if (refused)
     return (
@@ -50,7 +52,7 @@ function adviceFor(
     );
   if (kind === "notFound") return "Check its name, tag and digest";
   if (kind === "unreachable")
-    return "Check that Berth can reach this registry (its log says why not), or configure a mirror of it";
+    return `Check that ${program} can reach this registry (its log says why not), or configure a mirror of it`;
   if (kind !== "rateLimited") return undefined;
   const again =
     retryAfterMs === undefined ? "" : `It may be asked again in ${Math.ceil(retryAfterMs / 1000)} s. `;

@@ -324,7 +324,7 @@ export class ImageFactStore implements AsyncDisposable {
     if (admission.allowed) return undefined;
     const why =
       admission.why === "failing" ? "the last questions to it failed" : "it limits the rate of requests";
-    const message = `${registry} gets no requests for a while, because ${why}; Berth tries again by itself`;
+    const message = `${registry} gets no requests for a while, because ${why}; it is asked again by itself`;
     this.#options.observer?.asked?.("suspended");
     return new RegistryError("suspended", message, { registry, retryAfterMs: admission.waitMs });
   }

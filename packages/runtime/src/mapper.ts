@@ -1,4 +1,4 @@
-import type { KubeObject, OwnerReference } from "@berth/kube";
+import { apiVersionOf, type KubeObject, type OwnerReference, type Resource } from "@berth/kube";
 import { type ClusterName, keyOf, type ObjectKey } from "./key.ts";
 import type { Change } from "./lister.ts";
 
@@ -36,6 +36,13 @@ export function toOwner(mapping: OwnerMapping): Mapper<KubeObject> {
     }
     return keys.values();
   };
+}
+
+/** What an object that this one manages has in its `ownerReferences`: `toOwner` then leads back to it. */
+export function ownerReferenceTo<T extends KubeObject>(resource: Resource<T>, owner: T): OwnerReference {
+  const { name = "", uid = "" } = owner.metadata ?? {};
+  const { kind } = resource;
+  return { apiVersion: apiVersionOf(resource), kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
 
 /**

@@ -10,7 +10,7 @@ import type { HealthCheck } from "./health-checks.ts";
 import { createInformer, type Informer, type InformerOptions } from "./informer.ts";
 import { createJsonLogger } from "./json-log.ts";
 import { type ClusterName, clusterName } from "./key.ts";
-import { LeaderElector } from "./leader-election.ts";
+import { type LeaderElectionOptions, LeaderElector } from "./leader-election.ts";
 import type { Logger } from "./log.ts";
 import { Manager, type ManagerOptions, type RunEnd } from "./manager.ts";
 import { type Mapper, toOwner, toSelf } from "./mapper.ts";
@@ -32,8 +32,11 @@ export interface RuntimeOptions
   readonly client: KubeClient;
   /** The cluster in every key. Default `local`. */
   readonly cluster?: ClusterName;
-  /** The Lease that replicas compete for. Absent: this process is the only one. */
-  readonly lease?: { readonly namespace: string; readonly name: string };
+  /** The Lease that replicas compete for, and its times. Absent: this process is the only one. */
+  readonly lease?: { readonly namespace: string; readonly name: string } & Pick<
+    LeaderElectionOptions,
+    "leaseDurationMs" | "renewDeadlineMs" | "retryPeriodMs"
+  >;
   /** This process, in the Lease and in Events; no other process may have it. Default: the name and a random part. */
   readonly identity?: string;
   /** Where `/metrics` is served: `:8080`, `127.0.0.1:0`. Default `0`, which is off. */
@@ -199,8 +202,14 @@ class AssembledRuntime implements Runtime {
     if (lease === undefined || name === undefined) return undefined;
     const identity = this.#identity;
     if (!this.#elections.has(name)) {
-      const { namespace } = lease;
-      const elector = new LeaderElector({ ...this.#common, client, lease: { namespace, name }, identity });
+      const { namespace, name: _, ...times } = lease;
+      const elector = new LeaderElector({
+        ...this.#common,
+        ...times,
+        client,
+        lease: { namespace, name },
+        identity,
+      });
       this.#elections.set(name, elector);
     }
     return name === lease.name ? undefined : name;

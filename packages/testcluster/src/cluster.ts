@@ -147,7 +147,10 @@ export class TestCluster implements AsyncDisposable {
     return { name, groups, clientCertificate };
   }
 
-  /** A client of its own, which the caller closes: as another user, or through a proxy. Default: as the admin. */
+  /**
+   * A client of its own, which the caller closes: as another user, or through a proxy. Default: as the admin. One with a
+   * `userAgent` of its own is a field manager of its own too.
+   */
   connect({ user = this.admin, ...options }: ClientChoice = {}): KubeClient {
     return connect({ ...connectionTo(this.#plane), credential: credentialOf(user), ...options });
   }

@@ -199,10 +199,9 @@ function programOf(programs: Programs, name: ComponentName, small: boolean): Pro
 /** How our own clients of a cluster connect: named so that no test takes them for what it tests. */
 export function connectionTo({ url, credentials }: ControlPlane): Pick<
   ConnectOptions,
-  "server" | "ca" | "userAgent" | "fieldManager"
+  "server" | "ca" | "userAgent"
 > & {
   readonly ca: string;
 } {
-  const name = "berth-testcluster";
-  return { server: url, ca: credentials.authority.certificate, userAgent: name, fieldManager: name };
+  return { server: url, ca: credentials.authority.certificate, userAgent: "berth-testcluster" };
 }

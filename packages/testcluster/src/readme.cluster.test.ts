@@ -34,4 +34,4 @@ it("labels nodes as a user who may do nothing else, and places a pod by the labe
   });
   expect(await audit.countSince(mark, { user: "labeller", verb: "patch", code: 200 })).toBe(1);
   expect(await audit.countSince(mark, { verb: "create", resource: "pods", subresource: "binding" })).toBe(1);
-});
+}, 60_000);

@@ -132,7 +132,7 @@ describe("berth image inspect", () => {
     expect([code, plain(stderr, registry.host)]).toMatchInlineSnapshot(`
       [
         1,
-        "berth: REGISTRY/team/app:1 cannot be read: REGISTRY, or a server that it names, cannot be reached. Check that Berth can reach this registry (its log says why not), or configure a mirror of it (REGISTRY is at an address that Berth connects to only if ImageRegistries lists the host)
+        "berth: REGISTRY/team/app:1 cannot be read: REGISTRY, or a server that it names, cannot be reached. Check that Berth can reach this registry (its log says why not), or configure a mirror of it (REGISTRY is at an address that is connected to only if the host is configured)
       ",
       ]
     `);

@@ -122,6 +122,7 @@ async function ask(
     requestMs: registries.timeoutMs,
     readMs: readMsOf(registries),
     userAgent: `berth/${VERSION}`,
+    program: "Berth",
     clock,
     onRequest: (request) => void requests.push(request),
   });

@@ -1,6 +1,12 @@
+import { ownerReferenceTo } from "@berth/runtime";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
 import { finalizers, gates, instanceName, annotations as keys, labels } from "../api/keys.ts";
-import type { Instance, LocationReference, WorkloadDeployment } from "../api/workload.ts";
+import {
+  type Instance,
+  type LocationReference,
+  type WorkloadDeployment,
+  workloadDeployments,
+} from "../api/workload.ts";
 import { MAX_REPLICAS } from "./control.ts";
 
 /** What an Instance gets beside its template. */
@@ -19,7 +25,7 @@ export interface InstanceOptions {
 export function buildInstance(deployment: WorkloadDeployment, options: InstanceOptions): Instance {
   const { metadata, spec } = deployment;
   if (spec === undefined) throw new TypeError("a deployment without a spec has no Instances");
-  const { name = "", namespace, uid = "" } = metadata ?? {};
+  const { name = "", namespace } = metadata ?? {};
   const { ordinal, templateHash, location, hasNetwork, hasQuota } = options;
   const { controller: _controller, location: _location, ...template } = spec.template.spec;
   const { labels: theirs, annotations } = spec.template.metadata ?? {};
@@ -40,9 +46,7 @@ export function buildInstance(deployment: WorkloadDeployment, options: InstanceO
       },
       ...(annotations && { annotations: { ...annotations } }),
       finalizers: [finalizers.instance, ...(hasQuota ? [finalizers.claim] : [])],
-      ownerReferences: [
-        { apiVersion, kind: "WorkloadDeployment", name, uid, controller: true, blockOwnerDeletion: true },
-      ],
+      ownerReferences: [ownerReferenceTo(workloadDeployments, deployment)],
     },
     spec: { ...template, ...(location && { location }), controller: { templateHash, schedulingGates } },
   };

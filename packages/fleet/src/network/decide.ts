@@ -1,6 +1,6 @@
 /** Decides which networking objects a deployment needs, and whether its Instances have their networks. Pure. */
 import { apiVersionOf, type Condition, pathOf } from "@berth/kube";
-import { findCondition } from "@berth/runtime";
+import { findCondition, ownerReferenceTo } from "@berth/runtime";
 import { bindingName } from "../api/keys.ts";
 import {
   type Location,
@@ -160,16 +160,14 @@ function bindingOf(
   at: number,
   spec: NonNullable<NetworkBinding["spec"]>,
 ): NetworkBinding {
-  const { name = "", namespace = "", uid = "" } = metadata;
-  const { kind } = workloadDeployments;
-  const owner = { apiVersion: apiVersionOf(workloadDeployments), kind, name, uid };
+  const { name = "", namespace = "" } = metadata;
   return {
     apiVersion: apiVersionOf(networkBindings),
     kind: networkBindings.kind,
     metadata: {
       namespace,
       name: bindingName(name, at),
-      ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
+      ownerReferences: [ownerReferenceTo(workloadDeployments, { metadata })],
     },
     spec,
   };

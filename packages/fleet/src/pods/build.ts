@@ -1,6 +1,5 @@
 /** Writes the Pod of an Instance. Pure. */
 import {
-  apiVersionOf,
   type Container,
   type Pod,
   type PodSpec,
@@ -8,7 +7,7 @@ import {
   type SecurityContext,
   type Volume,
 } from "@berth/kube";
-import { parseQuantity } from "@berth/runtime";
+import { ownerReferenceTo, parseQuantity } from "@berth/runtime";
 import { type Instance, type InstanceSpec, instances, type SandboxContainer } from "../api/workload.ts";
 import type { InstanceRules, InstanceType } from "../fleet/document.ts";
 import { type Size, sizeOf } from "../instance/size.ts";
@@ -31,9 +30,7 @@ export function buildPod(instance: Instance, rules: InstanceRules): BuiltPod {
   const size = sizeOf(spec, rules.catalog);
   if (size.fault !== undefined) return { fault: size.fault };
   const { ofContainers, ofPod } = resourcesOf(size, rules);
-  const { name = "", namespace = "", uid = "", labels, annotations } = metadata;
-  const { kind } = instances;
-  const owner = { apiVersion: apiVersionOf(instances), kind, name, uid };
+  const { name = "", namespace = "", labels, annotations } = metadata;
   return {
     pod: {
       apiVersion: "v1",
@@ -43,7 +40,7 @@ export function buildPod(instance: Instance, rules: InstanceRules): BuiltPod {
         namespace,
         ...(labels && { labels: sortKeys(labels, rules).kept }),
         ...(annotations && { annotations: sortKeys(annotations, rules).kept }),
-        ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
+        ownerReferences: [ownerReferenceTo(instances, instance)],
       },
       spec: {
         ...isolation,

@@ -1,10 +1,17 @@
 /** Decides what a Workload needs now. Pure: a running Berth and `berth plan` share it. */
 import type { Finding } from "@berth/host";
 import type { ObjectMeta } from "@berth/kube";
+import { ownerReferenceTo } from "@berth/runtime";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
 import { CITY_TOPOLOGY, finalizers, labels } from "../api/keys.ts";
 import type { Location } from "../api/networking.ts";
-import type { DeploymentSpec, Workload, WorkloadDeployment, WorkloadStatus } from "../api/workload.ts";
+import {
+  type DeploymentSpec,
+  type Workload,
+  type WorkloadDeployment,
+  type WorkloadStatus,
+  workloads,
+} from "../api/workload.ts";
 import { canonicalJson } from "../deployment/template-hash.ts";
 import type { LocationNamespaces } from "../network/location.ts";
 import { describeTaken, type Target, type TargetView, targetsOf } from "./desired.ts";
@@ -137,7 +144,7 @@ function buildDeployment(
   workload: Specified,
   target: Target,
 ): WorkloadDeployment {
-  const { name = "", namespace, uid = "" } = workload.metadata ?? {};
+  const { namespace, uid = "" } = workload.metadata ?? {};
   const apiVersion = `${COMPUTE_GROUP}/${COMPUTE_VERSION}`;
   return {
     apiVersion,
@@ -147,9 +154,7 @@ function buildDeployment(
       ...(namespace !== undefined && { namespace }),
       labels: { [labels.workloadUid]: uid },
       ...born,
-      ownerReferences: [
-        { apiVersion, kind: "Workload", name, uid, controller: true, blockOwnerDeletion: true },
-      ],
+      ownerReferences: [ownerReferenceTo(workloads, workload)],
     },
     spec: specFor(workload, target),
   };

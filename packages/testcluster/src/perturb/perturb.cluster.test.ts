@@ -71,7 +71,7 @@ describe("a story told with every perturbation", () => {
       again = await firstViolation(faults, { point });
     }
     expect(again.violations.map(({ point }) => point)).toEqual([point]);
-    expect(violation && describeViolation("tiny", violation)).toContain(`--story tiny --point '${point}'`);
+    expect(violation && describeViolation("tiny", violation)).toContain(`perturb: tiny: ${point}`);
   });
 
   it("lets no watch that stood still overtake that of the guides, when it can ask about them", async () => {

@@ -157,15 +157,13 @@ export function describeResult({
   );
 }
 
-/** Point, problems, history, and how to replay just this one. */
+/** Point, problems and history. With this point, `perturb` replays just this one. */
 export function describeViolation(story: string, { point, problems, history }: Violation): string {
-  const again = point === "undisturbed" ? `--story ${story}` : `--story ${story} --point '${point}'`;
   return [
     `perturb: ${story}: ${point}`,
     ...problems.map((problem) => `  ${problem}`),
     "  history:",
     ...history.map((line) => `    ${line}`),
-    `  again: make perturb ARGS="${again}"`,
   ].join("\n");
 }
 

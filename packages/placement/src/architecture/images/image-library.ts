@@ -131,6 +131,7 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
       requestMs: timeoutMs,
       readMs: readMsOf(registries),
       userAgent: options.userAgent,
+      program: "Berth",
       clock,
       onRequest: (request) => {
         onRequest(request);
