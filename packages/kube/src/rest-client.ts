@@ -18,6 +18,7 @@ import { ListReader } from "./list-reader.ts";
 import type { KubeObject, List, ObjectName } from "./object.ts";
 import { ACCEPT, ACCEPT_STREAM, decoderOf, PROTOBUF, startsProtobuf } from "./protobuf/decoder.ts";
 import { ProtobufListReader } from "./protobuf/list-reader.ts";
+import { deleteBody, toBody } from "./request-body.ts";
 import {
   faultOfName,
   faultOfNamespace,
@@ -27,7 +28,7 @@ import {
   type Query,
   toQuery,
 } from "./request-path.ts";
-import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
+import { nameOfResource, type Resource } from "./resource.ts";
 import { Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
 import { FrameSplitter, LineSplitter } from "./watch-splitters.ts";
 import { EventStream, parseEvent } from "./watch-stream.ts";
@@ -386,11 +387,6 @@ function parse(bytes: Buffer): unknown {
   }
 }
 
-/** The object as it is sent: with the type of its resource, unless it names one itself. */
-function toBody(resource: Resource, object: KubeObject): Buffer {
-  return Buffer.from(JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object }));
-}
-
 /** The media type for metadata only. It has no fallback, so that a cache never mixes two kinds. */
 function partialMetadata(kind: "PartialObjectMetadata" | "PartialObjectMetadataList"): string {
   return `application/json;as=${kind};v=v1;g=meta.k8s.io`;
@@ -398,17 +394,4 @@ function partialMetadata(kind: "PartialObjectMetadata" | "PartialObjectMetadataL
 
 function nameOf(object: KubeObject): ObjectName {
   return { namespace: object.metadata?.namespace ?? "", name: object.metadata?.name ?? "" };
-}
-
-function deleteBody(options: DeleteOptions): Pick<TransportRequest, "body" | "contentType"> {
-  const { gracePeriodSeconds, propagationPolicy, preconditions, dryRun } = options;
-  const body = {
-    apiVersion: "v1",
-    kind: "DeleteOptions",
-    ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-    ...(propagationPolicy === undefined ? {} : { propagationPolicy }),
-    ...(preconditions === undefined ? {} : { preconditions }),
-    ...(dryRun ? { dryRun: ["All"] } : {}),
-  };
-  return { body: Buffer.from(JSON.stringify(body)), contentType: "application/json" };
 }
