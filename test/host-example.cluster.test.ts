@@ -31,24 +31,19 @@ it("the capability in the README of host has at most 60 lines, plans and explain
   expect(capability.trimEnd().split("\n").length).toBeLessThanOrEqual(60);
   const cluster = await sharedTestCluster();
   const { client } = cluster;
-  const crd = `import { toCustomResourceDefinition } from "@berth/host";\n`;
-  await using printed = await startProgram(cluster, {
-    text: `${crd}${capability}\nprocess.stdout.write(JSON.stringify(toCustomResourceDefinition(kind, { name: "example" })));`,
-    folder,
-  });
-  await eventually(() => expect(() => JSON.parse(printed.output)).not.toThrow());
-  await client.create(customResourceDefinitions, JSON.parse(printed.output) as CustomResourceDefinition);
+  const says = async (...args: readonly string[]): Promise<string> => {
+    await using command = await startProgram(cluster, { text: `${capability}${program}`, folder, args });
+    expect(await command.ended).toBe(0);
+    return command.output;
+  };
+  expect(await says("plan")).toBe("The API server does not know the kind NamespaceLabels: apply its CRD\n");
+  await client.create(customResourceDefinitions, JSON.parse(await says("crd")) as CustomResourceDefinition);
   await eventually(() =>
     client.create(kind, {
       metadata: { name: "a" },
       spec: { namespaces: ["default"], labels: { team: "a" } },
     }),
   );
-  const says = async (...args: readonly string[]): Promise<string> => {
-    await using command = await startProgram(cluster, { text: `${capability}${program}`, folder, args });
-    expect(await command.ended).toBe(0);
-    return command.output;
-  };
   expect(await says("plan")).toBe("default: patch: LabelsDiffer: team\n");
   expect(await says("explain", "kube-system")).toBe("kube-system: nothing to change\n");
   await using running = await startProgram(cluster, { text: `${capability}${program}`, folder });

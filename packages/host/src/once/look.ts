@@ -1,9 +1,9 @@
 /** `plan` and `explain` of any program on this host: one look at the cluster, by the decisions of the process. */
-import type { KubeClient } from "@berth/kube";
+import { isApiError, type KubeClient } from "@berth/kube";
 import { type Clock, systemClock } from "@berth/runtime";
 import type { Capability, Look, NamedObject } from "../capability.ts";
 import { readConfigFiles, toDocuments } from "../documents/config-files.ts";
-import type { KindList } from "../documents/document-kind.ts";
+import { isServed, type KindList } from "../documents/document-kind.ts";
 import { formatFault } from "../documents/fault.ts";
 import { LeftOut } from "./left-out.ts";
 import type { Output } from "./output.ts";
@@ -74,6 +74,24 @@ async function lookOnce(
     for (const block of sections.flatMap(({ blocks }) => blocks(styleFor(plain(stdout)))))
       stdout.write(block);
   leftOut.tell(stderr);
+  if (config.length === 0) await tellUnserved({ client, kinds, signal, stderr });
+}
+
+/** Where nothing has the kinds of the documents, a look finds nothing to do, and that looks like all is well. */
+async function tellUnserved({
+  client,
+  kinds,
+  signal,
+  stderr,
+}: Pick<LookOptions, "client" | "kinds" | "stderr"> & { readonly signal: AbortSignal }): Promise<void> {
+  for (const { kind, resource } of kinds.kinds.filter(isServed)) {
+    try {
+      await client.list(resource, { limit: 1, signal });
+    } catch (error) {
+      if (!isApiError(error, "notFound")) continue;
+      stderr.write(`The API server does not know the kind ${kind}: apply its CRD\n`);
+    }
+  }
 }
 
 function plain(output: Pick<Output, "write">): Output {
