@@ -32,6 +32,7 @@ export function exchange(
   signal: AbortSignal,
   reader: BodyReader,
   mostBytes: number = MAX_BODY_BYTES,
+  onHeaders?: (headers: Refusal["headers"]) => void,
 ): Promise<Refusal | undefined> {
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | undefined;
@@ -60,6 +61,7 @@ export function exchange(
         else controller = started;
       },
       onResponseStart(_, statusCode, headers) {
+        onHeaders?.(headers);
         if (statusCode < 300) return;
         head = { statusCode, headers };
         into = wholeBody();

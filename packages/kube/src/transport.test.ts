@@ -144,6 +144,19 @@ it("reads one by one have a single connection, and one that gets no answer ends 
   expect([names, client.openSockets]).toEqual([Array(5).fill("n1"), 1]);
 });
 
+it("onWarning hears what the API server warns of, in answers and at the begin of a watch", async () => {
+  await using server = await serve((_, response) => {
+    response.writeHead(200, { warning: '299 - "it is deprecated"' });
+    response.end("{}");
+  });
+  const heard: string[] = [];
+  const onWarning = (text: string, { verb }: RequestInfo): void => void heard.push(`${verb}: ${text}`);
+  await using client = connectTo(server.url, { onWarning });
+  await client.get(nodes, { name: "n1" });
+  await using _watch = await client.watch(nodes);
+  expect(heard).toEqual(["get: it is deprecated", "watch: it is deprecated"]);
+});
+
 describe("what is sent", () => {
   it("asks the server to refuse unknown fields where that is wanted", async () => {
     await using server = await serve((_, response) => response.end("{}"));

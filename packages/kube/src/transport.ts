@@ -15,6 +15,7 @@ import { Deadline } from "./deadline.ts";
 import { exchange, TooLong } from "./exchange.ts";
 import { ApiError, type ApiFailure, type RequestInfo } from "./failure.ts";
 import { readBounded, toApiError } from "./status.ts";
+import { warningsIn } from "./warning-header.ts";
 
 export interface TransportOptions {
   /** `https://host:port`, or `http://` for a loopback address. A path prefix is kept. */
@@ -42,6 +43,11 @@ export interface TransportOptions {
   readonly readsOneByOne?: boolean;
   /** A longer answer is an error. Bytes, default 400 MiB; streams have no limit but that of one event. */
   readonly maxAnswerBytes?: number;
+  /**
+   * Called with each warning of the API server: a deprecated API, a field that it dropped, a policy. Texts of others may
+   * stand in it. Must be quick and not throw. Default: warnings are not read.
+   */
+  readonly onWarning?: (text: string, request: RequestInfo) => void;
   /** Called after each attempt of a request, answered or not: for metrics. Must be quick and not throw. */
   readonly onAnswer?: (request: RequestInfo, outcome: RequestOutcome, tookMs: number) => void;
 }
@@ -130,9 +136,10 @@ export class Transport {
     reader: BodyReader = wholeBody(),
   ): Promise<R> {
     using deadline = this.#deadlineOf(request);
-    const { maxAnswerBytes } = this.#options;
+    const { maxAnswerBytes, onWarning } = this.#options;
+    const onHeaders = onWarning && ((headers: Headers) => tellWarnings(headers, request.info, onWarning));
     await this.#accepted(request, deadline, async (dispatcher, options) => {
-      const refusal = await exchange(dispatcher, options, deadline.signal, reader, maxAnswerBytes);
+      const refusal = await exchange(dispatcher, options, deadline.signal, reader, maxAnswerBytes, onHeaders);
       return refusal && toApiError(refusal, refusal.body, request.info);
     });
     return decode(reader.end());
@@ -147,6 +154,8 @@ export class Transport {
         // undici notices the signal only once the request has a connection. A request that waits for a free stream, or
         // for the connection, would outlive its deadline.
         const answer = await deadline.race(response, discard);
+        const { onWarning } = this.#options;
+        if (onWarning !== undefined) tellWarnings(answer.headers, request.info, onWarning);
         if (answer.statusCode < 300) return answer;
         return toApiError(answer, await readBounded(answer.body), request.info);
       });
@@ -307,6 +316,16 @@ function toHeaders(impersonate: Impersonation | undefined): Readonly<Record<stri
 export function isConfidential({ protocol, hostname }: URL): boolean {
   const loopback = hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
   return protocol === "https:" || (protocol === "http:" && loopback);
+}
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+function tellWarnings(
+  { warning }: Headers,
+  info: RequestInfo,
+  onWarning: NonNullable<TransportOptions["onWarning"]>,
+): void {
+  for (const text of warningsIn(warning)) onWarning(text, info);
 }
 
 /** Drops an answer that is no longer awaited. */
