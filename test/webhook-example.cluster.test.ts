@@ -1,7 +1,7 @@
 /** The program in the README of admission, run as it is printed. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { pods, validatingWebhookConfigurations } from "@berth/kube";
+import { namespaces, pods, validatingWebhookConfigurations } from "@berth/kube";
 import {
   aPod,
   eventually,
@@ -21,6 +21,7 @@ it("the program in the README of admission refuses Pods, puts its webhook back, 
   const [, text = ""] = /^```ts\n(.*?)^```$/ms.exec(readme) ?? [];
   const cluster = await sharedTestCluster();
   const { client } = cluster;
+  await client.create(namespaces, { metadata: { name: "guards" } });
   const at = `127.0.0.1:${await findFreePort()}`;
   await using running = await startProgram(cluster, { text, folder, args: [at, at] });
   const isRefused = (): Promise<void> =>

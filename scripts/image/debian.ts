@@ -89,12 +89,14 @@ export async function renewPins(file: string, folder: string): Promise<void> {
   const apt = await updatedApt(folder);
   const uris = await apt("download", "--print-uris", ...packages.map(specOf));
   const found = new Map(
-    [...uris.matchAll(/^'\w+:\/\/[^/]+\/(\S+)' ([^_]+)_([^_]+)_(\w+)\.deb \d+ SHA256:(\w+)$/gm)].map(
-      ([, path = "", name, version = "", build, sha256 = ""]): [string, DebianPin] => [
-        `${name}:${build}`,
-        { version: version.replaceAll("%3a", ":"), path: decodeURIComponent(path), sha256 },
-      ],
-    ),
+    [
+      ...uris.matchAll(
+        /^'\S+?\/(debian(?:-security)?\/pool\/\S+)' ([^_]+)_([^_]+)_(\w+)\.deb \d+ SHA256:(\w+)$/gm,
+      ),
+    ].map(([, path = "", name, version = "", build, sha256 = ""]): [string, DebianPin] => [
+      `${name}:${build}`,
+      { version: version.replaceAll("%3a", ":"), path: decodeURIComponent(path), sha256 },
+    ]),
   );
   const renewed = structuredClone(pins) as Record<string, Record<string, unknown>>;
   for (const { name, build } of packages) {

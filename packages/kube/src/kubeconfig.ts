@@ -3,6 +3,7 @@
  * (`tools/clientcmd`): several files are merged, the first to define an entry wins.
  */
 import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 import { staticCredential, tokenFile } from "./credential.ts";
 import { KubeconfigError, type KubeconfigFile, readKubeconfigFile, readPem } from "./kubeconfig-file.ts";
@@ -59,7 +60,7 @@ export async function loadKubeconfig(
 export async function loadConfig(environment: Environment): Promise<ResolvedConfig> {
   const listed = (environment["KUBECONFIG"] ?? "").split(delimiter).filter((file) => file !== "");
   const inCluster = listed.length > 0 ? undefined : await loadInCluster(environment);
-  const files = listed.length > 0 ? listed : [join(environment["HOME"] ?? "", ".kube/config")];
+  const files = listed.length > 0 ? listed : [join(environment["HOME"] || homedir(), ".kube/config")];
   return inCluster ?? (await loadKubeconfig(files, { environment }));
 }
 

@@ -48,6 +48,8 @@ export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** A watch that the server has not ended by its time has so much longer. Milliseconds. */
 const LATE_END_MS = 60_000;
+/** The longest that `setTimeout` waits: 24 days. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 /** A page of 500 large objects from a busy server; client-go has no limit here. */
 const LIST_TIMEOUT_MS = 120_000;
 const DEFAULT_PAGE = 500;
@@ -186,7 +188,7 @@ class RestClient implements KubeClient {
       closing: this.#closing.signal,
       timeoutMs: this.#common.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     } as const;
-    const stream = await this.#transport.open(request, timeoutSeconds * 1_000 + LATE_END_MS);
+    const stream = await this.#transport.open(request, latestEndMs(timeoutSeconds));
     if (decoder !== undefined && stream.contentType.startsWith(PROTOBUF))
       return new EventStream<T>(stream, about.info, new FrameSplitter(), (bytes) => decoder.event(bytes));
     return new EventStream<T>(stream, about.info, new LineSplitter(), parseEvent, project);
@@ -376,6 +378,11 @@ class RestClient implements KubeClient {
       path: under + path,
     };
   }
+}
+
+/** @param timeoutSeconds 0: the server ends the watch when it likes. */
+function latestEndMs(timeoutSeconds: number): number {
+  return timeoutSeconds > 0 ? Math.min(timeoutSeconds * 1_000 + LATE_END_MS, MAX_TIMER_MS) : MAX_TIMER_MS;
 }
 
 /** `undefined` for invalid JSON. It omits the parser's error, which quotes the text, and that may be a Secret. */

@@ -60,7 +60,7 @@ describe("https", () => {
     await using world = createWorld({ endpoints: { [registry.host]: { plainHttp: false } } });
     const { message } = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
     expect(message).toBe(
-      `${registry.host}/a/b:1 cannot be read: ${registry.host} does not speak https. If it speaks plain http, set plainHttp for this registry`,
+      `${registry.host}/a/b:1 cannot be read: ${registry.host} does not speak https. If it speaks plain http, set plainHttp of this registry in its endpoint`,
     );
     expect(world.requests[0]?.why).toContain("does not speak https");
   });

@@ -9,7 +9,7 @@ import { Deadline } from "./deadline.ts";
 import { digestOf, hasDigest, isCheckable } from "./digest.ts";
 import { checkEndpoints, type Endpoint, endpointsFor, type RegistryEndpoints } from "./endpoints.ts";
 import { ExchangeError } from "./exchange-error.ts";
-import { explain } from "./explanation.ts";
+import { type Circumstances, explain } from "./explanation.ts";
 import type { RegistryError } from "./failure.ts";
 import { type Content, type ContentReader, factsOf } from "./image-content.ts";
 import { CONFIG_LIMITS, MANIFEST_LIMITS, MANIFEST_MEDIA_TYPES } from "./manifest.ts";
@@ -29,6 +29,8 @@ export interface RegistryClientOptions {
   readonly userAgent?: string;
   /** How messages name the program that asks. Default `this program`. */
   readonly program?: string;
+  /** Where messages say that `endpoints` are set. Default `its endpoint`. */
+  readonly settings?: string;
   /** Time limit of each request, ms. Default 10,000. */
   readonly requestMs?: number;
   /** Time limit of a whole `read` or `digestOf`, with tokens, mirrors and credentials, ms. Default 30,000. */
@@ -64,7 +66,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
   readonly #mirrors: MirrorRests = new MirrorRests();
   readonly #clock: RegistryClock;
   readonly #readMs: number;
-  readonly #program: string;
+  readonly #named: Pick<Circumstances, "program" | "settings">;
   readonly #closing: AbortController = new AbortController();
 
   constructor(options: RegistryClientOptions) {
@@ -87,7 +89,8 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     this.#authorizer = new Authorizer(new TokenStore(this.#transport, clock, this.#closing.signal));
     this.#clock = clock;
     this.#readMs = readMs;
-    this.#program = options.program ?? "this program";
+    const { program = "this program", settings = "its endpoint" } = options;
+    this.#named = { program, settings };
   }
 
   read(reference: ImageReference, options: ReadOptions): Promise<ImageFacts> {
@@ -135,7 +138,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
         // A mirror did answer if the server that failed is another one that it redirected to.
         const answered = error.kind !== "unreachable" || error.elsewhere;
         if (error.kind !== "aborted") this.#mirrors.settle(endpoint, answered, this.#clock.monotonic());
-        const about = { reference, host, program: this.#program, mirrors: failed };
+        const about = { reference, host, ...this.#named, mirrors: failed };
         const told = explain(error, { ...about, credentials: credentials.length });
         if (isRegistry(endpoint)) ofRegistry = told;
         else failed.push(host);

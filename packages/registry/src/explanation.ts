@@ -10,6 +10,8 @@ export interface Circumstances {
   readonly host: string;
   /** The one that asks. */
   readonly program: string;
+  /** Where its registries are configured. */
+  readonly settings: string;
   /** The number of credentials tried. */
   readonly credentials: number;
   /** Mirrors that failed before it. */
@@ -21,7 +23,7 @@ export function explain(error: ExchangeError, about: Circumstances): RegistryErr
   const image = referenceText(about.reference);
   const mirrors = about.mirrors.length === 0 ? "" : ` (and before it ${about.mirrors.join(", ")} failed)`;
   const isPlain = speaksPlain(error);
-  const advice = isPlain ? PLAIN_HTTP : adviceFor(kind, about, retryAfterMs);
+  const advice = isPlain ? plainHttp(about) : adviceFor(kind, about, retryAfterMs);
   // Nearly always the same words: details would show a tenant what listens in Berth's network.
   const why =
     kind === "unreachable" && !isPlain
@@ -32,7 +34,9 @@ export function explain(error: ExchangeError, about: Circumstances): RegistryErr
   return new RegistryError(kind, message, { registry: about.host, elsewhere, ...waiting });
 }
 
-const PLAIN_HTTP = "If it speaks plain http, set plainHttp for this registry";
+function plainHttp({ settings }: Circumstances): string {
+  return `If it speaks plain http, set plainHttp of this registry in ${settings}`;
+}
 
 function adviceFor(
   kind: RegistryFailureKind,

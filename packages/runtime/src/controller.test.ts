@@ -139,6 +139,22 @@ describe("a controller", () => {
     expect([test.results("requeue"), test.results("error")]).toEqual([7, 2]);
   });
 
+  it("does not take a refusal of what is old for a lasting one after other failures", async () => {
+    const clock = createVirtualClock();
+    let looks = 0;
+    const reconcile = () => {
+      looks += 1;
+      if (looks > 9) return Promise.resolve(undefined);
+      const failure: ApiFailure =
+        looks < 9 ? { kind: "serverError", status: 500 } : { kind: "conflict", causes: [] };
+      return Promise.reject(apiError(failure));
+    };
+    await using test = await setUp({ clock, reconcile });
+    test.controller.enqueue("a");
+    await clock.advance(1_000_000);
+    expect([test.results("requeue"), test.results("error"), test.results("success")]).toEqual([1, 8, 1]);
+  });
+
   it("takes up a refused key at once when something changes", async () => {
     let allowed = false;
     const reconcile = () =>

@@ -92,6 +92,8 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
   readonly #metrics: ControllerMetrics | undefined;
   readonly #toText: (key: K) => string;
   readonly #runs = new Set<Run>();
+  /** Of keys whose last look the server has refused. */
+  readonly #refusals = new Map<string, number>();
   #turn: { readonly startedAt: number; readonly over: Promise<void> } | undefined;
   #started = false;
 
@@ -198,9 +200,18 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     if (run.stuck) log.warn("a stuck reconcile returned", { tookMs });
     // Stopped before its deadline: the result says nothing about the key, and the queue accepts no keys now.
     if (run.abort.signal.aborted && !run.pastDeadline) return;
-    const lasting = ofLasting(outcome, lease.retries);
+    const lasting = ofLasting(outcome, this.#refusedInARow(lease.key, outcome));
     this.#metrics?.reconciled(lasting.result, tookMs);
     this.#carryOn(lease, lasting, log);
+  }
+
+  /** How often the server has refused the last looks at the key, this one included, as based on an old version. */
+  #refusedInARow(key: K, { result, next }: Outcome): number {
+    const text = this.#toText(key);
+    const count = result === "requeue" && next.step === "retry" ? (this.#refusals.get(text) ?? 0) + 1 : 0;
+    if (count > 0) this.#refusals.set(text, count);
+    else this.#refusals.delete(text);
+    return count;
   }
 
   async #reconcile(key: K, run: Run, log: Logger): Promise<Outcome> {

@@ -38,8 +38,13 @@ export function toOwner(mapping: OwnerMapping): Mapper<KubeObject> {
   };
 }
 
-/** What an object that this one manages has in its `ownerReferences`: `toOwner` then leads back to it. */
-export function ownerReferenceTo<T extends KubeObject>(resource: Resource<T>, owner: T): OwnerReference {
+/**
+ * What an object that this one manages has in its `ownerReferences`: `toOwner` then leads back to it.
+ *
+ * @param owner as it came from the server: with a uid. One with a namespace is in that of the object, or the garbage
+ *   collector deletes the object.
+ */
+export function controllerReferenceTo<T extends KubeObject>(resource: Resource<T>, owner: T): OwnerReference {
   const { name = "", uid = "" } = owner.metadata ?? {};
   const { kind } = resource;
   return { apiVersion: apiVersionOf(resource), kind, name, uid, controller: true, blockOwnerDeletion: true };

@@ -28,7 +28,7 @@ export interface Outcome {
  */
 const REFRESH_BASE_MS = 20;
 /** With the backoff above, some 2.5 s have passed by then. */
-const LASTING_RETRIES = 7;
+const MOST_REFUSALS = 7;
 
 const SETTLED: Outcome = { result: "success", next: { step: "forget" } };
 
@@ -44,12 +44,10 @@ export function outcomeOfResult(result: ReconcileResult | undefined): Outcome {
  * A refusal of what was based on an old version ends once the watch has brought the new one. One that comes again and
  * again has another cause: a name that is taken, a namespace that is missing, a field that another manager owns.
  *
- * @param retries how often in a row the key has failed before.
+ * @param refusals how many there were in a row.
  */
-export function ofLasting(outcome: Outcome, retries: number): Outcome {
-  const isLasting =
-    outcome.result === "requeue" && outcome.next.step === "retry" && retries >= LASTING_RETRIES;
-  return isLasting ? { ...outcome, result: "error" } : outcome;
+export function ofLasting(outcome: Outcome, refusals: number): Outcome {
+  return refusals > MOST_REFUSALS ? { ...outcome, result: "error" } : outcome;
 }
 
 /** Any error after the deadline counts as its consequence, because it was probably caused by the abort. */

@@ -123,6 +123,7 @@ async function ask(
     readMs: readMsOf(registries),
     userAgent: `berth/${VERSION}`,
     program: "Berth",
+    settings: "the document ImageRegistries",
     clock,
     onRequest: (request) => void requests.push(request),
   });

@@ -1,4 +1,4 @@
-import { ownerReferenceTo } from "@berth/runtime";
+import { controllerReferenceTo } from "@berth/runtime";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
 import { finalizers, gates, instanceName, annotations as keys, labels } from "../api/keys.ts";
 import {
@@ -46,7 +46,7 @@ export function buildInstance(deployment: WorkloadDeployment, options: InstanceO
       },
       ...(annotations && { annotations: { ...annotations } }),
       finalizers: [finalizers.instance, ...(hasQuota ? [finalizers.claim] : [])],
-      ownerReferences: [ownerReferenceTo(workloadDeployments, deployment)],
+      ownerReferences: [controllerReferenceTo(workloadDeployments, deployment)],
     },
     spec: { ...template, ...(location && { location }), controller: { templateHash, schedulingGates } },
   };

@@ -1,6 +1,6 @@
 /** Decides which networking objects a deployment needs, and whether its Instances have their networks. Pure. */
 import { apiVersionOf, type Condition, pathOf } from "@berth/kube";
-import { findCondition, ownerReferenceTo } from "@berth/runtime";
+import { controllerReferenceTo, findCondition } from "@berth/runtime";
 import { bindingName } from "../api/keys.ts";
 import {
   type Location,
@@ -167,7 +167,7 @@ function bindingOf(
     metadata: {
       namespace,
       name: bindingName(name, at),
-      ownerReferences: [ownerReferenceTo(workloadDeployments, { metadata })],
+      ownerReferences: [controllerReferenceTo(workloadDeployments, { metadata })],
     },
     spec,
   };

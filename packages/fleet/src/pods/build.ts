@@ -7,7 +7,7 @@ import {
   type SecurityContext,
   type Volume,
 } from "@berth/kube";
-import { ownerReferenceTo, parseQuantity } from "@berth/runtime";
+import { controllerReferenceTo, parseQuantity } from "@berth/runtime";
 import { type Instance, type InstanceSpec, instances, type SandboxContainer } from "../api/workload.ts";
 import type { InstanceRules, InstanceType } from "../fleet/document.ts";
 import { type Size, sizeOf } from "../instance/size.ts";
@@ -40,7 +40,7 @@ export function buildPod(instance: Instance, rules: InstanceRules): BuiltPod {
         namespace,
         ...(labels && { labels: sortKeys(labels, rules).kept }),
         ...(annotations && { annotations: sortKeys(annotations, rules).kept }),
-        ownerReferences: [ownerReferenceTo(instances, instance)],
+        ownerReferences: [controllerReferenceTo(instances, instance)],
       },
       spec: {
         ...isolation,

@@ -1,7 +1,7 @@
 /** Decides what a Workload needs now. Pure: a running Berth and `berth plan` share it. */
 import type { Finding } from "@berth/host";
 import type { ObjectMeta } from "@berth/kube";
-import { ownerReferenceTo } from "@berth/runtime";
+import { controllerReferenceTo } from "@berth/runtime";
 import { COMPUTE_GROUP, COMPUTE_VERSION } from "../api/group.ts";
 import { CITY_TOPOLOGY, finalizers, labels } from "../api/keys.ts";
 import type { Location } from "../api/networking.ts";
@@ -154,7 +154,7 @@ function buildDeployment(
       ...(namespace !== undefined && { namespace }),
       labels: { [labels.workloadUid]: uid },
       ...born,
-      ownerReferences: [ownerReferenceTo(workloads, workload)],
+      ownerReferences: [controllerReferenceTo(workloads, workload)],
     },
     spec: specFor(workload, target),
   };

@@ -49,7 +49,7 @@ function settle(life: Life): void {
 describe("any history of nodes, pods and budgets", () => {
   const run = seededRun(300, process.env);
   it(
-    `D-D30 D-D31 breaks no rule of a policy, and no pod with another node stays lost (${run.name})`,
+    `D-D30 breaks no rule of a policy, and no pod with another node stays lost (${run.name})`,
     run.options,
     () => {
       fc.assert(

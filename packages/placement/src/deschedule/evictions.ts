@@ -211,6 +211,7 @@ export class Evictions {
     const uid = pod.metadata?.uid ?? "";
     const isChosen = eviction?.pod.metadata?.uid === uid && !eviction.isAccepted;
     if (isChosen && lost.has(pod, eviction.rule)) {
+      this.ledger.send(uid);
       const about = { reason: reasons.PodDescheduled, message: eviction.message, what: "the pod" };
       return { intents: [{ do: "evict", announce: "Normal", ...about }] };
     }

@@ -196,12 +196,21 @@ describe("what the server refuses", () => {
     expect([story.isOpen, story.ledger.restOf("a")]).toEqual([true, undefined]);
   });
 
-  it("D-D19 a changed policy withdraws what was not accepted, and no more", () => {
+  it("D-D19 a changed policy withdraws what was not sent, and no more", () => {
     const story = new Story().begin();
     story.ledger.forgetPolicies(new Set());
     expect(story.isOpen).toBe(false);
     story.begin({ isAccepted: true }).ledger.forgetPolicies(new Set());
     expect(story.isOpen).toBe(true);
+  });
+
+  it("D-D19 a changed policy does not forget what was sent: it may have happened", () => {
+    const story = new Story().begin();
+    story.ledger.send("a");
+    story.ledger.forgetPolicies(new Set());
+    expect([story.isOpen, story.ledger.begunSince(-1)]).toMatchObject([true, [{ uid: "a" }]]);
+    story.ledger.refuse("a", { reason: "EvictionRefused", message: "no" }, 1, 0);
+    expect(story.isOpen).toBe(false);
   });
 
   it("D-D19 another policy that changes withdraws nothing", () => {

@@ -26,6 +26,8 @@ export interface Eviction {
   readonly target?: string;
   readonly message: string;
   readonly atMs: number;
+  /** Its request was sent: it may happen, whatever is decided later. */
+  isSent?: true;
   /** The API server has accepted it. */
   isAccepted: boolean;
   /** UIDs of the pods of the owner at that time. */
@@ -157,6 +159,11 @@ export class EvictionLedger implements LedgerView {
     this.#begun = [...recent, { rule, namespace, atMs, uid }];
   }
 
+  send(uid: string): void {
+    const eviction = this.#of(uid);
+    if (eviction !== undefined) eviction.isSent = true;
+  }
+
   accept(uid: string): void {
     const eviction = this.#of(uid);
     if (eviction !== undefined) eviction.isAccepted = true;
@@ -201,10 +208,11 @@ export class EvictionLedger implements LedgerView {
    */
   forgetPolicies(unchanged: ReadonlySet<string>): void {
     const changed = [...this.#inProgress.values()].filter(({ rule }) => !unchanged.has(rule));
-    for (const { pod } of changed) this.withdraw(pod.metadata?.uid ?? "");
+    const going = changed.filter(({ isSent, isAccepted }) => isSent || isAccepted);
+    for (const one of changed) if (!going.includes(one)) this.withdraw(one.pod.metadata?.uid ?? "");
     for (const rule of this.#frozen.keys()) if (!unchanged.has(rule)) this.#frozen.delete(rule);
     for (const [owner, { rule }] of this.#owners) if (!unchanged.has(rule)) this.#owners.delete(owner);
-    for (const one of changed) if (one.isAccepted) this.#record(one).evictions = 1;
+    for (const one of going) this.#record(one).evictions = 1;
   }
 
   /**

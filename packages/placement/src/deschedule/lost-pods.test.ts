@@ -31,6 +31,15 @@ class Watch {
   }
 }
 
+it("a pod does not count under a policy that is not about it any more, before it is judged again", () => {
+  const watch = new Watch();
+  watch.look(1);
+  watch.policies = [aPolicy({ podSelector: { matchLabels: { app: "other" } } })];
+  expect(watch.since).toEqual([]);
+  watch.policies = [aPolicy({ for: "9h" })];
+  expect(watch.since).toEqual(["default 1"]);
+});
+
 describe("since when a pod is lost", () => {
   it("D-B32 counts from the first look, and anew after the pod has fitted", () => {
     const watch = new Watch();

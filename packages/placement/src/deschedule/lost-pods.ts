@@ -64,12 +64,13 @@ export class LostPods {
     return this.#byPod.size;
   }
 
-  /** Under the policies now in force, also where a pod was judged before a policy changed. */
+  /** Under the policies now in force and about the pod, also where it was judged before a policy changed. */
   all(): readonly LostPod[] {
     const inForce = new Map(this.#options.policies().map((policy) => [policy.rule, policy]));
     return [...this.#byPod.values()].flat().flatMap((one) => {
       const policy = inForce.get(one.policy.rule);
-      return policy === undefined ? [] : [policy === one.policy ? one : { ...one, policy }];
+      if (policy === one.policy) return [one];
+      return policy !== undefined && this.isAbout(one.pod, policy) ? [{ ...one, policy }] : [];
     });
   }
 }

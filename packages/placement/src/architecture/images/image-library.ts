@@ -132,6 +132,7 @@ export class ImageLibrary implements ImageObservations, ImageDemand {
       readMs: readMsOf(registries),
       userAgent: options.userAgent,
       program: "Berth",
+      settings: "the document ImageRegistries",
       clock,
       onRequest: (request) => {
         onRequest(request);
