@@ -31,7 +31,7 @@ import {
 import { nameOfResource, type Resource } from "./resource.ts";
 import { Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
 import { FrameSplitter, LineSplitter } from "./watch-splitters.ts";
-import { EventStream, parseEvent } from "./watch-stream.ts";
+import { EventStream, latestEndMs, parseEvent } from "./watch-stream.ts";
 
 /** How to connect to a cluster. */
 export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
@@ -46,10 +46,6 @@ export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
-/** A watch that the server has not ended by its time has so much longer. Milliseconds. */
-const LATE_END_MS = 60_000;
-/** The longest that `setTimeout` waits: 24 days. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** A page of 500 large objects from a busy server; client-go has no limit here. */
 const LIST_TIMEOUT_MS = 120_000;
 const DEFAULT_PAGE = 500;
@@ -378,11 +374,6 @@ class RestClient implements KubeClient {
       path: under + path,
     };
   }
-}
-
-/** @param timeoutSeconds 0: the server ends the watch when it likes. */
-function latestEndMs(timeoutSeconds: number): number {
-  return timeoutSeconds > 0 ? Math.min(timeoutSeconds * 1_000 + LATE_END_MS, MAX_TIMER_MS) : MAX_TIMER_MS;
 }
 
 /** `undefined` for invalid JSON. It omits the parser's error, which quotes the text, and that may be a Secret. */

@@ -10,6 +10,11 @@ import { type EventSplitter, MAX_EVENT_BYTES } from "./watch-splitters.ts";
 /** Marks the bookmark that ends the initial events of a WatchList (KEP-3157). */
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
+/** A watch that the server has not ended by its time has so much longer. Milliseconds. */
+const LATE_END_MS = 60_000;
+/** The longest that `setTimeout` waits: 24 days. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /** What the server sent: without either it is no event. */
 type RawEvent = { readonly type?: string; readonly object?: unknown } | null;
 
@@ -113,6 +118,11 @@ export class EventStream<T extends KubeObject> implements WatchStream<T> {
   #undecodable(message: string): ApiError {
     return new ApiError({ kind: "undecodable" }, this.#info, { message });
   }
+}
+
+/** Until the client ends a watch itself. @param timeoutSeconds 0: the server ends the watch when it likes. */
+export function latestEndMs(timeoutSeconds: number): number {
+  return timeoutSeconds > 0 ? Math.min(timeoutSeconds * 1_000 + LATE_END_MS, MAX_TIMER_MS) : MAX_TIMER_MS;
 }
 
 /** An event in JSON. @throws SyntaxError */

@@ -97,19 +97,6 @@ it("an Instance that was looked at while networks could not be read is looked at
   expect(cell.life.asked).toEqual([]);
 });
 
-it("an Instance of a deployment with a Location waits for networks that are not served since Berth has started", async () => {
-  cell.life.change({ networking: "Auto" });
-  for (const kind of [locations, networks, networkBindings, networkContexts, subnetClaims, subnets])
-    for (const [name, value] of Object.entries({ synced: false, absent: true }))
-      Object.defineProperty(cell.life.cacheOf(kind), name, { value, configurable: true });
-  const counts = { replicas: 0, currentReplicas: 0, desiredReplicas: 0, readyReplicas: 0 };
-  const body = { status: { ...counts, location: { name: "dfw", namespace: "default" } } };
-  cell.server.patch(workloadDeployments, { name: NAME }, { type: "merge", body }, "status");
-  await cell.look(3);
-  expect(cell.server.all(instances).map((it) => hasGate(it, gates.network))).not.toContain(false);
-  expect(cell.says("NetworksRead")).toMatch(/^False\/NetworksNotRead: NetworkBindings are not served/);
-});
-
 it("networks that a Fleet switches off and on again while Berth runs count for what comes then", async () => {
   cell.life.change({ networking: "Off" });
   await cell.look();

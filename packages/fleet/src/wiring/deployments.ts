@@ -83,8 +83,7 @@ function awaitsNetwork(instance: Instance): boolean {
 }
 
 function toStep(state: NetworkStep["state"], { ready, location, blocked }: NetworkDecision) {
-  // Networks that a deployment had and that are not served now are waited for.
-  if (state === "off" && ready) return { is: "off" } as const;
+  if (state === "off") return { is: "off" } as const;
   return { is: ready ? "ready" : "waiting", ...(location && { location }), ...blocked } as const;
 }
 

@@ -99,22 +99,6 @@ it.each([
 });
 
 describe("what cannot be read", () => {
-  it.each([
-    ["waits", "Auto", { name: "dfw", namespace: "net" }, "NetworksNotRead"],
-    ["has none, as the Fleet says so", "Off", { name: "dfw", namespace: "net" }, undefined],
-    ["has none, as it never had", "Auto", undefined, undefined],
-  ] as const)(
-    "a deployment %s where networks are not served since Berth has started",
-    (_, networking, location, reason) => {
-      const world = new Networks({ networking });
-      // Where the Fleet switches them off, they are not read.
-      if (networking === "Auto") for (const kind of [networkBindings, ...KINDS]) world.set(kind, notServed);
-      const counts = { replicas: 0, currentReplicas: 0, desiredReplicas: 0, readyReplicas: 0 };
-      const told = world.step.of({ ...aDeployment(), status: { ...counts, ...(location && { location }) } });
-      expect([told?.blocked?.reason, told?.ready]).toEqual([reason, reason === undefined]);
-    },
-  );
-
   it("is said once it lasts, kind by kind, and the deployment waits with it", async () => {
     const world = new Networks();
     world.set(subnets, notServed);

@@ -81,13 +81,14 @@ export class NetworkStep {
 
   /** `undefined`: not known, and too early to say so. */
   of(deployment: WorkloadDeployment): NetworkDecision | undefined {
-    if (this.state === "off") return this.#hadNetworks(deployment) ?? decideNetwork(undefined);
+    if (this.state === "off") return decideNetwork(undefined);
     const unread = this.unread();
     if (this.state === "on") {
       const view = this.#viewOf(deployment);
       return view && decideNetwork(view);
     }
-    return unread === undefined ? undefined : notRead(unread);
+    const blocked = { reason: "NetworksNotRead", message: unread ?? "" } as const;
+    return unread === undefined ? undefined : { ready: false, blocked, create: [] };
   }
 
   /** What the Instance may do. An API that is not served opens no gate: only the Fleet can switch networks off. */
@@ -99,15 +100,6 @@ export class NetworkStep {
     if (!isGated || !deployment || this.state !== "on") return { is: "on", isReady: false };
     const ours = this.#bindingsOf(deployment).filter((it) => isOwnedBy(it, deployment));
     return { is: "on", isReady: this.of(deployment)?.ready === true, failed: failedBinding(ours) };
-  }
-
-  /** Networks that are not served when Berth starts may have been there before. Only the Fleet can switch them off. */
-  #hadNetworks({ status }: WorkloadDeployment): NetworkDecision | undefined {
-    if (this.#options.fleet.spec.networking === "Off" || status?.location === undefined) return undefined;
-    return notRead(
-      `NetworkBindings are not served, and the deployment has the Location ${pathOf(status.location)}: ` +
-        "install their CRDs again, or set networking: Off in the Fleet",
-    );
   }
 
   /** Only what this deployment leads to. `undefined`: its namespace has not been read, and matters. */
@@ -187,10 +179,6 @@ function found<T extends KubeObject>(
 ): readonly T[] {
   const object = name === undefined ? undefined : view.find(name, namespace);
   return object ? [object] : [];
-}
-
-function notRead(message: string): NetworkDecision {
-  return { ready: false, blocked: { reason: "NetworksNotRead", message }, create: [] };
 }
 
 function interfacesOf({ spec }: WorkloadDeployment) {
