@@ -370,7 +370,7 @@ describe("the library of images", () => {
     expect(failed).toMatchObject({ state: "failed", reason: "RegistryUnreachable" });
     expect(JSON.stringify(failed)).not.toContain("address");
     await replica.stop();
-    expect(replica.lines.join("")).toContain("is at an address that Berth connects to only if");
+    expect(replica.lines.join("")).toContain("is at an address that is connected to only if");
     expect(registry.seen).toEqual([]);
   });
 
