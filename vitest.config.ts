@@ -22,7 +22,7 @@ const mocking = ["test/capabilities.test.ts", "test/power-saver/*.test.ts"];
 
 /**
  * Four projects: pure tests run side by side in milliseconds; tests against a real control plane (`*.cluster.test.ts`
- * and `test/`) run four files at a time, as they wait more than they compute; the architecture rules are also part of
+ * and `test/`) run three files at a time, as they wait more than they compute; the architecture rules are also part of
  * `make check`; the last have a process for each file.
  */
 const config: ViteUserConfig = {
@@ -45,7 +45,7 @@ const config: ViteUserConfig = {
           exclude: mocking,
           testTimeout: 180_000,
           hookTimeout: 900_000,
-          maxWorkers: 4,
+          maxWorkers: 3,
           // A worker keeps its control planes: each file finds them as new, see `restoreSharedTestClusters`.
           isolate: false,
           setupFiles: ["test/restore-clusters.ts"],
