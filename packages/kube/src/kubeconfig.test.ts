@@ -335,7 +335,9 @@ describe("loadConfig", () => {
     ).toBe("https://two.test");
     for (const environment of [{ KUBECONFIG: "" }, {}])
       expect(await serverOf(environment)).toBe("https://own.test");
-    await expect(loadConfig({ HOME: at("nobody") })).rejects.toThrow(/there is no kubeconfig .*nobody/);
+    await expect(loadConfig({ HOME: at("empty") })).rejects.toThrow(
+      `there is no kubeconfig ${at("empty/.kube/config")}`,
+    );
   });
 });
 

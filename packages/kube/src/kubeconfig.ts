@@ -54,7 +54,7 @@ export async function loadKubeconfig(
  * The cluster that a program is meant for: that of the files in `KUBECONFIG`, else the pod's own, else that of
  * `~/.kube/config`. An empty variable counts as absent.
  *
- * @param environment `process.env`.
+ * @param environment the variables of the process. Without `HOME`, the home folder is that of the user.
  * @throws KubeconfigError
  */
 export async function loadConfig(environment: Environment): Promise<ResolvedConfig> {

@@ -341,8 +341,7 @@ class RestClient implements KubeClient {
       ...(namespace && namespace.length <= MAX_NAME ? { namespace } : {}),
     };
     const fault = faultOfName(resource, of);
-    if (fault)
-      throw new ApiError({ kind: "invalid", causes: [] }, this.#at("", info).info, { message: fault });
+    if (fault !== undefined) throw this.#invalid(info, fault);
     const tail = subresource === undefined ? "" : `/${subresource}`;
     const path = `${pathOf(resource, of.namespace)}/${encodeURIComponent(of.name)}${tail}${toQuery(query)}`;
     return this.#at(path, info);
@@ -361,9 +360,14 @@ class RestClient implements KubeClient {
     };
     const isOfAll = verb === "list" || verb === "watch";
     const fault = isOfAll ? undefined : faultOfNamespace(resource, scope.namespace);
-    if (fault !== undefined) throw new ApiError({ kind: "invalid", causes: [] }, info, { message: fault });
+    if (fault !== undefined) throw this.#invalid(info, fault);
     const selectors = { labelSelector: scope.labelSelector, fieldSelector: scope.fieldSelector };
     return this.#at(pathOf(resource, scope.namespace) + toQuery({ ...selectors, ...query }), info);
+  }
+
+  /** What is refused before it is sent. */
+  #invalid(info: RequestInfo, message: string): ApiError {
+    return new ApiError({ kind: "invalid", causes: [] }, this.#at("", info).info, { message });
   }
 
   #at(path: string, info: RequestInfo): Pick<TransportRequest, "info" | "path"> {

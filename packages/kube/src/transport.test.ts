@@ -171,8 +171,9 @@ describe("what is sent", () => {
     ["a read", (client) => client.get(pods, { name: "p" })],
   ])("%s without a namespace is refused at once, and says so", async (_, send) => {
     await using server = await serve((_, response) => response.end("{}"));
-    await using client = connectTo(server.url);
+    await using client = connectTo(server.url, { cluster: "dfw-01" });
     await expect(send(client)).rejects.toThrow("Pod is namespaced and no namespace is given");
+    await expect(send(client)).rejects.toMatchObject({ request: { cluster: "dfw-01" } });
     expect(server.received).toEqual([]);
   });
 

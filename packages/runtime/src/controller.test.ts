@@ -128,7 +128,7 @@ describe("a controller", () => {
     },
   );
 
-  it("counts a refusal of what is old as an error once a newer version cannot be the remedy", async () => {
+  it("counts the eighth conflict in a row as an error", async () => {
     const clock = createVirtualClock();
     const error = apiError({ kind: "alreadyExists" });
     await using test = await setUp({ clock, reconcile: () => Promise.reject(error) });
@@ -139,7 +139,7 @@ describe("a controller", () => {
     expect([test.results("requeue"), test.results("error")]).toEqual([7, 2]);
   });
 
-  it("does not take a refusal of what is old for a lasting one after other failures", async () => {
+  it("does not count other failures as conflicts in a row", async () => {
     const clock = createVirtualClock();
     let looks = 0;
     const reconcile = () => {

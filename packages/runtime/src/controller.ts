@@ -92,7 +92,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
   readonly #metrics: ControllerMetrics | undefined;
   readonly #toText: (key: K) => string;
   readonly #runs = new Set<Run>();
-  /** Of keys whose last look the server has refused. */
+  /** By the text of the key: refusals in a row. */
   readonly #refusals = new Map<string, number>();
   #turn: { readonly startedAt: number; readonly over: Promise<void> } | undefined;
   #started = false;
@@ -191,7 +191,8 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
 
   async #process(lease: Lease<K>): Promise<void> {
     const startedAt = this.#clock.monotonic();
-    const log = this.#log.with({ key: this.#toText(lease.key) });
+    const text = this.#toText(lease.key);
+    const log = this.#log.with({ key: text });
     const run: Run = { abort: new AbortController(), pastDeadline: false, stuck: false };
     this.#runs.add(run);
     const outcome = await this.#reconcile(lease.key, run, log);
@@ -200,14 +201,13 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     if (run.stuck) log.warn("a stuck reconcile returned", { tookMs });
     // Stopped before its deadline: the result says nothing about the key, and the queue accepts no keys now.
     if (run.abort.signal.aborted && !run.pastDeadline) return;
-    const lasting = ofLasting(outcome, this.#refusedInARow(lease.key, outcome));
+    const lasting = ofLasting(outcome, this.#refusedInARow(text, outcome));
     this.#metrics?.reconciled(lasting.result, tookMs);
     this.#carryOn(lease, lasting, log);
   }
 
-  /** How often the server has refused the last looks at the key, this one included, as based on an old version. */
-  #refusedInARow(key: K, { result, next }: Outcome): number {
-    const text = this.#toText(key);
+  /** Of this key, with this one: refusals of what was based on an old version. */
+  #refusedInARow(text: string, { result, next }: Outcome): number {
     const count = result === "requeue" && next.step === "retry" ? (this.#refusals.get(text) ?? 0) + 1 : 0;
     if (count > 0) this.#refusals.set(text, count);
     else this.#refusals.delete(text);

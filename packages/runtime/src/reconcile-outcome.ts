@@ -41,8 +41,8 @@ export function outcomeOfResult(result: ReconcileResult | undefined): Outcome {
 }
 
 /**
- * A refusal of what was based on an old version ends once the watch has brought the new one. One that comes again and
- * again has another cause: a name that is taken, a namespace that is missing, a field that another manager owns.
+ * The server refuses what was based on an old version. That ends when the watch brings the new one. Many refusals in a row
+ * have another cause: a name that is taken, a namespace that is missing, a field of another manager.
  *
  * @param refusals how many there were in a row.
  */

@@ -3,6 +3,7 @@ import type { DaemonSet, Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { cpuMsOf } from "../../../runtime/src/testing/cpu-cost.ts";
 import { wantedFor } from "./admission-trace.ts";
 import {
   type ArchitectureAnswer,
@@ -426,20 +427,10 @@ describe.skipIf(process.env["BERTH_MUTATES"])("S-6 a pod with as many elements a
     const context = contextOf({ policies: { p: { mode: "Both", impossible: "Refuse" } } });
     const object = { metadata: { namespace: "default" }, spec };
     const question = { kind: POD, operation: "CREATE", object, namespace: "default" };
-    // The least: a loaded machine makes each of them longer, and none shorter.
-    const costOf = (work: () => void): number => {
-      const spent = times(5, () => {
-        const start = process.threadCpuUsage();
-        work();
-        const { user, system } = process.threadCpuUsage(start);
-        return user + system;
-      });
-      return Math.min(...spent);
-    };
-    const copies = costOf(() => {
+    const copies = cpuMsOf(() => {
       for (let done = 0; done < 10; done += 1) JSON.parse(JSON.stringify(question));
     });
-    const answer = costOf(() => void JSON.stringify(admitPod(context, question)));
+    const answer = cpuMsOf(() => void JSON.stringify(admitPod(context, question)));
     expect(answer).toBeLessThan(copies);
   });
 });

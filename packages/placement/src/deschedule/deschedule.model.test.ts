@@ -1,4 +1,7 @@
-/** Random histories of a small cluster under a policy that is edited, beside one in dry run: what no eviction may ever do, and what is true in the end. */
+/**
+ * Random histories of a small cluster under a policy that is edited, beside one in dry run: what no eviction may ever do,
+ * and what is true in the end.
+ */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../../../runtime/src/testing/property.ts";

@@ -207,12 +207,12 @@ export class EvictionLedger implements LedgerView {
    * @param unchanged the policies in force that are as before.
    */
   forgetPolicies(unchanged: ReadonlySet<string>): void {
-    const changed = [...this.#inProgress.values()].filter(({ rule }) => !unchanged.has(rule));
-    const going = changed.filter(({ isSent, isAccepted }) => isSent || isAccepted);
-    for (const one of changed) if (!going.includes(one)) this.withdraw(one.pod.metadata?.uid ?? "");
-    for (const rule of this.#frozen.keys()) if (!unchanged.has(rule)) this.#frozen.delete(rule);
-    for (const [owner, { rule }] of this.#owners) if (!unchanged.has(rule)) this.#owners.delete(owner);
-    for (const one of going) this.#record(one).evictions = 1;
+    const isChanged = ({ rule }: { readonly rule: string }): boolean => !unchanged.has(rule);
+    for (const one of this.#inProgress.values())
+      if (isChanged(one) && !one.isSent) this.withdraw(one.pod.metadata?.uid ?? "");
+    for (const rule of this.#frozen.keys()) if (isChanged({ rule })) this.#frozen.delete(rule);
+    for (const [owner, record] of this.#owners) if (isChanged(record)) this.#owners.delete(owner);
+    for (const one of this.#inProgress.values()) if (isChanged(one)) this.#record(one).evictions = 1;
   }
 
   /**

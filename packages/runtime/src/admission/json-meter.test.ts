@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { cpuMsOf } from "../testing/cpu-cost.ts";
 import { seededRun } from "../testing/property.ts";
 import { createJsonMeter, MAX_DEPTH, MAX_ELEMENTS } from "./json-meter.ts";
 
@@ -47,16 +48,13 @@ describe("S-6 a meter", () => {
     }
     return items.join(",");
   };
-  /** What JSON.parse costs, CPU ms: the least of five, each of so many in a row. The kernel counts in steps of 4 ms. */
+  /** @param inARow more than one for what costs less than a step. */
   const costOf = (text: string, inARow = 1): number => {
     const bytes = Buffer.from(text);
-    const costs = Array.from({ length: 5 }, () => {
-      const start = process.threadCpuUsage();
+    const parse = (): void => {
       for (let done = 0; done < inARow; done += 1) JSON.parse(bytes.toString("utf8"));
-      const { user, system } = process.threadCpuUsage(start);
-      return (user + system) / 1000 / inARow;
-    });
-    return Math.min(...costs);
+    };
+    return cpuMsOf(parse) / inARow;
   };
   let plainMs: number | undefined;
   it.each([

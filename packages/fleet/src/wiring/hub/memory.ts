@@ -107,7 +107,7 @@ export class HubMemory {
 
   /**
    * This cluster has no object with this uid any more: its watch told of the deletion, or an uncached read did not find
-   * it. Nobody but the cluster itself can say so: a cell must not end what a project wants.
+   * it. Only the cluster itself can say that, so that no cell ends what a project wants.
    */
   absent(cluster: ClusterName, uid: string): void {
     this.#absent.set(`${cluster} ${uid}`, true);
